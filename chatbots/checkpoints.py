@@ -98,9 +98,7 @@ def manifest_read(path: Path, kind: type[M], format: int | str) -> M:
         raise CheckpointError(f"{path} is cut off or no JSON: {error}") from error
     if not isinstance(values, dict) or values.get("format") != format:
         found = values.get("format") if isinstance(values, dict) else None
-        raise CheckpointError(
-            f"{path} has format {quote(found)}; this version of Confab reads format {quote(format)}"
-        )
+        raise CheckpointError(f"{path} has format {quote(found)}; this version of Confab reads format {quote(format)}")
     digest = values.get("digest")
     values = {key: value for key, value in values.items() if key not in ("format", "digest")}
     if wrong := sorted({f.name for f in fields(kind)} ^ set(values)):
@@ -112,9 +110,7 @@ def manifest_read(path: Path, kind: type[M], format: int | str) -> M:
     return manifest
 
 
-def tensors_stored(
-    parameters: Iterable[tuple[str, nn.Parameter]], dtype: str
-) -> Mapping[str, Tensor]:
+def tensors_stored(parameters: Iterable[tuple[str, nn.Parameter]], dtype: str) -> Mapping[str, Tensor]:
     """Return parameters by name as they are stored, in this precision.
 
     Raises:
@@ -234,9 +230,7 @@ def checkpoint_write(
 
     config = catalogue.config_write(model.config)  # type: ignore[arg-type]
     if len(vocabulary) != config["V"]:
-        raise ValueError(
-            f"the vocabulary has {len(vocabulary)} words; the model's V is {config['V']}"
-        )
+        raise ValueError(f"the vocabulary has {len(vocabulary)} words; the model's V is {config['V']}")
     dropped = tuple(h for h in TRAINING_HEADS if drop_heads and getattr(model, h, None) is not None)
     # By name, each once however many parts of the model share it.
     kept = (one for one in model.named_parameters() if one[0].partition(".")[0] not in dropped)
@@ -314,9 +308,7 @@ def checkpoint_load(
     except ValueError as error:
         raise CheckpointError(f"{folder} cannot be used: {error}") from error
     if len(vocabulary) != config.V:
-        raise CheckpointError(
-            f"{folder} has a vocabulary of {len(vocabulary)} words for a model of {config.V}"
-        )
+        raise CheckpointError(f"{folder} has a vocabulary of {len(vocabulary)} words for a model of {config.V}")
     with torch.device("meta"):  # shapes without memory: the numbers come from the file
         model = catalogue.model_class(manifest.model)(config)
     for head in manifest.dropped_heads:
@@ -385,9 +377,7 @@ def _check_digest(path: Path, wanted: str) -> None:
         raise CheckpointError(f"{path.parent} has no {path.name}")
     found = _sha256(path)
     if found != wanted:
-        raise CheckpointError(
-            f"{path} was changed: its SHA-256 is {found[:12]}…, the manifest's {wanted[:12]}…"
-        )
+        raise CheckpointError(f"{path} was changed: its SHA-256 is {found[:12]}…, the manifest's {wanted[:12]}…")
 
 
 def _fill(model: DialogueModel, path: Path, device: Any, share: bool) -> None:
@@ -405,8 +395,7 @@ def _fill(model: DialogueModel, path: Path, device: Any, share: bool) -> None:
                 stored = file.get_tensor(name)
                 if stored.shape != parameter.shape:
                     raise CheckpointError(
-                        f"{path}: {name} has shape {tuple(stored.shape)}; the config makes it "
-                        f"{tuple(parameter.shape)}"
+                        f"{path}: {name} has shape {tuple(stored.shape)}; the config makes it {tuple(parameter.shape)}"
                     )
                 part, _, last = name.rpartition(".")
                 setattr(model.get_submodule(part), last, _parameter(stored, device, share))

@@ -56,9 +56,7 @@ class Conversation:
         return replace(self, turns=self.turns[cut:], offset=self.offset + cut)
 
     @classmethod
-    def from_texts(
-        cls, texts: Iterable[str], *, id: str = "", seed: int = 0, first: Speaker = "human"
-    ) -> Conversation:
+    def from_texts(cls, texts: Iterable[str], *, id: str = "", seed: int = 0, first: Speaker = "human") -> Conversation:
         """Build an alternating conversation from its texts; `first` speaks turn 0."""
         second: Speaker = "bot" if first == "human" else "human"
         turns = tuple(Turn(first if i % 2 == 0 else second, t) for i, t in enumerate(texts))
@@ -73,8 +71,7 @@ class Conversation:
     def n_exchanges(self) -> int:
         """Number of human turns that are followed directly by a reply of the bot."""
         return sum(
-            a.speaker == "human" and b.speaker == "bot"
-            for a, b in zip(self.turns, self.turns[1:], strict=False)
+            a.speaker == "human" and b.speaker == "bot" for a, b in zip(self.turns, self.turns[1:], strict=False)
         )
 
     @property

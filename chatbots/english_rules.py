@@ -133,9 +133,7 @@ def swap_pronouns(text: str) -> str:
             out.append(_BE_AFTER[before, lower])
         elif lower == "you":
             # "you" is both cases: a subject at the beginning and after a conjunction, else an object.
-            out.append(
-                "I" if i < len(words) - 1 and (i == 0 or before in _SUBJECT_BEFORE) else "me"
-            )
+            out.append("I" if i < len(words) - 1 and (i == 0 or before in _SUBJECT_BEFORE) else "me")
         elif lower in _REFLECTED:
             out.append(_REFLECTED[lower])
         else:
@@ -184,9 +182,7 @@ _KIND = (
     r"(?:(?:chat|ro)?bots?|humans?|human beings?|(?:real |actual |living )*persons?|real|alive|machines?|computers?"
     r"|(?:computer )?programs?|ai|a\.i\.?|artificial(?: intelligence)?|somebody real|someone real|software)"
 )
-_A_KIND = (
-    rf"(?:(?:really|actually|even|just|maybe|not) )*(?:(?:a|an) )?(?:real |actual |living )*{_KIND}"
-)
+_A_KIND = rf"(?:(?:really|actually|even|just|maybe|not) )*(?:(?:a|an) )?(?:real |actual |living )*{_KIND}"
 _THEN = r"(?= or\b| then\b| too\b| by any chance\b|\s*(?:[?.!,]|$))"
 _ASKED = re.compile(
     rf"\b(?:are|aren't) you {_A_KIND}{_THEN}"

@@ -148,11 +148,7 @@ def _header(file: Path, mtime_ns: int, size: int) -> GgufHeader:
         chat_template=str(values.get("tokenizer.chat_template", "")),
         n_context=number("context_length"),
         cache_bytes=number("block_count") * per_layer,
-        marks=tuple(
-            text
-            for text, kind in zip(tokens, types, strict=False)
-            if kind == _CONTROL_TOKEN and text
-        ),
+        marks=tuple(text for text, kind in zip(tokens, types, strict=False) if kind == _CONTROL_TOKEN and text),
         architecture=of,
         tokenizer=str(values.get("tokenizer.ggml.model", "")),
         pre_tokenizer=str(values.get("tokenizer.ggml.pre", "")),
@@ -268,9 +264,7 @@ def gguf_transformers_reason(model: str) -> str | None:
         )
     pre = header.pre_tokenizer or "default"
     if header.tokenizer != "gpt2" or pre not in PRE_TOKENIZERS:
-        return (
-            f"the tokenizer of {file.name} ({pre}) cannot be converted: name a transformers folder"
-        )
+        return f"the tokenizer of {file.name} ({pre}) cannot be converted: name a transformers folder"
     return None
 
 
@@ -318,9 +312,7 @@ def _write(file: Path, folder: Path) -> None:
         intermediate_size=shape("feed_forward_length"),
         num_hidden_layers=shape("block_count"),
         num_attention_heads=heads,
-        num_key_value_heads=values.get(
-            f"{CONVERTIBLE_ARCHITECTURE}.attention.head_count_kv", heads
-        ),
+        num_key_value_heads=values.get(f"{CONVERTIBLE_ARCHITECTURE}.attention.head_count_kv", heads),
         max_position_embeddings=shape("context_length"),
         rms_norm_eps=shape("attention.layer_norm_rms_epsilon"),
         rope_parameters={
@@ -371,9 +363,7 @@ def _weights(file: Path, values: dict[str, Any]) -> dict[str, Any]:
 def _halves_again(array: Any, n_heads: int) -> Any:
     """Undo the order of rows that GGUF has for rotary positions: pairs side by side, where transformers has halves."""
     rows, width = array.shape
-    return (
-        array.reshape(n_heads, rows // n_heads // 2, 2, width).swapaxes(1, 2).reshape(rows, width)
-    )
+    return array.reshape(n_heads, rows // n_heads // 2, 2, width).swapaxes(1, 2).reshape(rows, width)
 
 
 def _tokenizer(values: dict[str, Any]) -> Any:
@@ -392,9 +382,7 @@ def _tokenizer(values: dict[str, Any]) -> Any:
     )
     made.decoder = decoders.ByteLevel()
     kinds = values["tokenizer.ggml.token_type"]
-    made.add_special_tokens(
-        [token for token, kind in zip(tokens, kinds, strict=True) if kind == _CONTROL]
-    )
+    made.add_special_tokens([token for token, kind in zip(tokens, kinds, strict=True) if kind == _CONTROL])
 
     def named(which: str) -> str | None:
         number = values.get(f"tokenizer.ggml.{which}_token_id")

@@ -116,9 +116,7 @@ def missing_reason(model: str, revision: str | None, *, allow_download: bool) ->
 
         if not constants.HF_HUB_OFFLINE:
             return None
-        return (
-            f"{model!r} is not downloaded yet, and HF_HUB_OFFLINE forbids it; unset that variable"
-        )
+        return f"{model!r} is not downloaded yet, and HF_HUB_OFFLINE forbids it; unset that variable"
     at = f" --revision {revision}" if revision else ""
     return (
         f"there is no folder {model!r} and no complete copy of that model in the Hugging Face cache; run "
@@ -210,15 +208,11 @@ def _incomplete_reason(folder: Path) -> str | None:
         shards = set(json.loads(index.read_text())["weight_map"].values())
         lacking = sorted(name for name in shards if not (folder / name).is_file())
         if lacking:
-            return (
-                f"{folder} lacks {len(lacking)} of {len(shards)} weight files, {lacking[0]} first"
-            )
+            return f"{folder} lacks {len(lacking)} of {len(shards)} weight files, {lacking[0]} first"
     elif not any(folder.glob("*.safetensors")):
         pickled = any(folder.glob("*.bin"))
         return f"{folder} has no .safetensors weights" + (
-            "; its .bin files are not loaded, because they can run code: convert them"
-            if pickled
-            else ""
+            "; its .bin files are not loaded, because they can run code: convert them" if pickled else ""
         )
     if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
         return f"{folder} has no tokenizer (tokenizer.json or the like)"
@@ -235,9 +229,7 @@ class LoadedPretrained:
     device: str
 
 
-def load_pretrained(
-    folder: Path, kind: str | None = None, *, device: str, dtype: str = "auto"
-) -> LoadedPretrained:
+def load_pretrained(folder: Path, kind: str | None = None, *, device: str, dtype: str = "auto") -> LoadedPretrained:
     """Load a model from safetensors; nothing is downloaded and nothing of its own code is run.
 
     Args:
@@ -256,9 +248,7 @@ def load_pretrained(
     chosen = (config.dtype or "auto") if dtype == "auto" else getattr(torch, dtype)
     with quiet_loading():
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **SAFE_LOADING)
-        model = getattr(transformers, kind).from_pretrained(
-            folder, dtype=chosen, use_safetensors=True, **SAFE_LOADING
-        )
+        model = getattr(transformers, kind).from_pretrained(folder, dtype=chosen, use_safetensors=True, **SAFE_LOADING)
     return LoadedPretrained(model.to(device).eval(), tokenizer, config, device)
 
 

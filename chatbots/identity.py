@@ -14,9 +14,7 @@ from typing import Any
 
 def canonical_json(value: Any) -> str:
     """Write JSON with sorted keys and no blanks, so that equal values give equal text. NaN is refused."""
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 @dataclass(frozen=True, slots=True)

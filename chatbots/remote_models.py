@@ -121,9 +121,7 @@ def remote_add(model: RemoteModel, path: Path) -> None:
             now = set()
         if now != {*there, model.id}:
             # A list in brackets, say, ends with its bracket.
-            raise EntriesError(
-                f"{path} cannot take an entry at its end; add it by hand:\n{model.snippet}"
-            )
+            raise EntriesError(f"{path} cannot take an entry at its end; add it by hand:\n{model.snippet}")
         part.chmod(path.stat().st_mode if path.exists() else 0o644)
         part.replace(path)
     except BaseException:

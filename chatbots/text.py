@@ -160,9 +160,7 @@ _OF_PYTHON = "; use sys.set_int_max_str_digits() to increase the limit"
 """What Python advises where a number has thousands of digits, which is nothing for who wrote the number."""
 
 
-def nearest_names(
-    name: str, names: Iterable[str], limit: int = 3, *, least: float = 50
-) -> list[str]:
+def nearest_names(name: str, names: Iterable[str], limit: int = 3, *, least: float = 50) -> list[str]:
     """Return the names most like `name`, best first; those that differ in case alone before all others.
 
     Args:

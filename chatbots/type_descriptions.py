@@ -31,9 +31,7 @@ from chatbots.text import sanitise
 Alternative = tuple[Any, tuple[Any, ...]]
 """A type without `Annotated`, and what was said of it there: bounds, validators."""
 
-_SECRET = re.compile(
-    r"(?:api_?)?key|secret|password|passwd|(?:access_?|auth_?|bearer_?)?token|authorization"
-)
+_SECRET = re.compile(r"(?:api_?)?key|secret|password|passwd|(?:access_?|auth_?|bearer_?)?token|authorization")
 _KEY_CHARS = 200
 """Of a key in a path, which may be a text of any length."""
 _WORDS = {
@@ -153,11 +151,7 @@ def alternatives(kind: Any, said: tuple[Any, ...] = ()) -> Iterator[Alternative]
     if isinstance(origin, TypeAliasType):
         yield from alternatives(origin.__value__[arguments], said)
     elif origin is Annotated:
-        more = [
-            each
-            for item in arguments[1:]
-            for each in (item.metadata if isinstance(item, FieldInfo) else [item])
-        ]
+        more = [each for item in arguments[1:] for each in (item.metadata if isinstance(item, FieldInfo) else [item])]
         yield from alternatives(arguments[0], (*said, *more))
     elif origin in (Union, types.UnionType):
         for argument in arguments:
@@ -214,11 +208,7 @@ def _inside(kinds: Sequence[Alternative], part: int | str) -> list[Alternative] 
 
 def _chosen(kinds: Sequence[Alternative], tag: int | str) -> list[Alternative]:
     """Return the alternative that a part of `loc` names, or all of them where it names none of ours."""
-    named = [
-        each
-        for each in kinds
-        if getattr(each[0], "__name__", None) == tag or _has_choice(each[0], tag)
-    ]
+    named = [each for each in kinds if getattr(each[0], "__name__", None) == tag or _has_choice(each[0], tag)]
     return named or list(kinds)
 
 
@@ -302,9 +292,7 @@ def _plural(unit: str) -> str:
 
 def _is_list(origin: Any) -> bool:
     return (
-        isinstance(origin, type)
-        and issubclass(origin, Sequence | AbstractSet)
-        and not issubclass(origin, str | bytes)
+        isinstance(origin, type) and issubclass(origin, Sequence | AbstractSet) and not issubclass(origin, str | bytes)
     )
 
 

@@ -177,18 +177,13 @@ def values_read_json(kind: type[T], text: str | bytes, *, path: str = "", what: 
         raise ValuesError(mistakes_of(error, kind, path=path, what=what)) from None
 
 
-def mistakes_of(
-    error: ValidationError, kind: Any, *, path: str = "", what: str = "it"
-) -> list[Mistake]:
+def mistakes_of(error: ValidationError, kind: Any, *, path: str = "", what: str = "it") -> list[Mistake]:
     """Return pydantic's errors in the values of a `kind`, in words.
 
     Args:
         path, what: as `values_read`.
     """
-    places = [
-        (each, ErrorLocation.at(kind, each["loc"], path))
-        for each in error.errors(include_url=False)
-    ]
+    places = [(each, ErrorLocation.at(kind, each["loc"], path)) for each in error.errors(include_url=False)]
     found: dict[tuple[str, str], Mistake] = {}
     for each, spot in places:
         # Of a list with a broken entry pydantic says that it is too short, and of an alternative that was not

@@ -134,19 +134,13 @@ class YamlRegistry(Generic[T]):
                 made = self._make(raw, usual or {})
                 name: str = made.name  # type: ignore[attr-defined]
                 if name in taken:
-                    raise ValueError(
-                        f"{quote(name)} is a built-in {self.registry.what}; choose another id"
-                    )
+                    raise ValueError(f"{quote(name)} is a built-in {self.registry.what}; choose another id")
                 if name in names:
-                    raise ValueError(
-                        f"a second {self.registry.what} with the id {quote(name)}; ids must be unique"
-                    )
+                    raise ValueError(f"a second {self.registry.what} with the id {quote(name)}; ids must be unique")
             except Exception as error:  # whatever it is, the other entries have no part in it
                 is_told = isinstance(error, ValueError)
                 said = str(error) if is_told else f"{type(error).__name__}: {error}"
-                found.broken.append(
-                    BrokenEntry(str(path), number, _text(raw, "id"), _text(raw, "kind"), said)
-                )
+                found.broken.append(BrokenEntry(str(path), number, _text(raw, "id"), _text(raw, "kind"), said))
                 continue
             names.add(name)
             found.made.append(made)
@@ -188,9 +182,7 @@ class YamlRegistry(Generic[T]):
         made = self._read_beside_built_in(path, None).made
         return self._add([each for each in made if _name(each) not in self._registered])
 
-    def _read_beside_built_in(
-        self, path: Path | str, usual: Mapping[str, Any] | None
-    ) -> Entries[T]:
+    def _read_beside_built_in(self, path: Path | str, usual: Mapping[str, Any] | None) -> Entries[T]:
         taken = set(self.registry.names()) - self._registered
         if self.may_replace:
             taken -= set(self.kinds.names())
@@ -287,9 +279,7 @@ BotId = Annotated[
     TypeDescription("up to 64 lower-case letters, digits and hyphens, such as qwen-small"),
 ]
 
-configured_bots: YamlRegistry[Bot] = YamlRegistry(
-    bots, bot_kinds, id_type=BotId, is_id_needed=True, may_replace=False
-)
+configured_bots: YamlRegistry[Bot] = YamlRegistry(bots, bot_kinds, id_type=BotId, is_id_needed=True, may_replace=False)
 """The bots of `bots.yaml`."""
 
 

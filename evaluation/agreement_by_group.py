@@ -75,16 +75,12 @@ def ceiling_of(scores: Sequence[Sequence[tuple[str, float]]]) -> ReliabilityCeil
     found = icc(rating_table(values, items), "icc1_k")
     if found.value is None:
         why = "" if found.reason is None else str(found.reason)
-        return ReliabilityCeiling(
-            None, n_items=found.n_items, n_ratings=found.n_ratings, reason=why
-        )
+        return ReliabilityCeiling(None, n_items=found.n_items, n_ratings=found.n_ratings, reason=why)
 
     def root(value: float | None) -> float | None:
         return None if value is None else float(np.sqrt(max(value, 0.0)))
 
-    return ReliabilityCeiling(
-        root(found.value), root(found.low), root(found.high), found.n_items, found.n_ratings
-    )
+    return ReliabilityCeiling(root(found.value), root(found.low), root(found.high), found.n_items, found.n_ratings)
 
 
 NOT_JUDGED = "there is no human score of it"
@@ -206,9 +202,7 @@ class HumanScores:
         found = set(self.sources)
         return str(found.pop()) if len(found) == 1 else ""
 
-    def cells(
-        self, values: np.ndarray, told: np.ndarray, lacking: Sequence[str | None]
-    ) -> AgreementCells:
+    def cells(self, values: np.ndarray, told: np.ndarray, lacking: Sequence[str | None]) -> AgreementCells:
         """Correlate a column's scores with people's, over everything and its parts."""
         why = np.full(len(self.items), "", dtype=object)
         for k, reason in enumerate(lacking):
@@ -264,9 +258,7 @@ def parts_named(names: np.ndarray) -> list[str]:
     return found if len(found) > 1 else []
 
 
-def length_bias(
-    responses: Sequence[str], scores: np.ndarray, means: np.ndarray
-) -> tuple[float | None, float | None]:
+def length_bias(responses: Sequence[str], scores: np.ndarray, means: np.ndarray) -> tuple[float | None, float | None]:
     """Return Spearman's coefficient with the words of the reply: of the metric, and of people on the same replies.
 
     What the first has beyond the second is the metric's own. None with fewer than three replies or a constant side.
@@ -293,9 +285,7 @@ NO_RATERS = "no two raters are known by name who judged half of the replies each
 HUMAN = "Human"
 
 
-def max_over_raters(
-    values: np.ndarray, given: Sequence[Sequence[tuple[str, float]]]
-) -> dict[str, Any]:
+def max_over_raters(values: np.ndarray, given: Sequence[Sequence[tuple[str, float]]]) -> dict[str, Any]:
     """Return by method the largest coefficient over raters, with each, and the bounds Human (mean) and Human (max).
 
     Args:

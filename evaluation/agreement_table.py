@@ -66,9 +66,7 @@ def _rows(name: str, found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
         yield _row(name, source or "all", model or "all", one, row)
 
 
-def _row(
-    name: str, source: str, model: str, found: Mapping[str, Any], row: Published | None
-) -> tuple[str, ...]:
+def _row(name: str, source: str, model: str, found: Mapping[str, Any], row: Published | None) -> tuple[str, ...]:
     return (
         name,
         source,
@@ -76,11 +74,7 @@ def _row(
         str(found["n"]),
         str(found["n_contexts"]),
         str(found["n_responses"]),
-        *(
-            cell
-            for method in _METHODS
-            for cell in (_coefficient(found[method]), p_value(found[method]["p"]))
-        ),
+        *(cell for method in _METHODS for cell in (_coefficient(found[method]), p_value(found[method]["p"]))),
         _coefficient(found["ceiling"]) if found["ceiling"]["r"] is not None else "unknown",
         "" if row is None else published_printed(row),
     )

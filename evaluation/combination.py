@@ -181,9 +181,7 @@ def combine(
     return combine_sets(sets)
 
 
-def judged_sets(
-    judgements: JudgedReplies, judged: Mapping[str, MetricAgreement], name: str
-) -> list[ScoredSet]:
+def judged_sets(judgements: JudgedReplies, judged: Mapping[str, MetricAgreement], name: str) -> list[ScoredSet]:
     """Split judged replies by the data set they name; replies that people did not judge are left out.
 
     Args:
@@ -202,9 +200,7 @@ def judged_sets(
     for source in dict.fromkeys(sources):
         part = (sources == source) & np.isfinite(human)
         if part.any():
-            scores = {
-                metric: one.scores[next(iter(one.columns))][part] for metric, one in there.items()
-            }
+            scores = {metric: one.scores[next(iter(one.columns))][part] for metric, one in there.items()}
             found.append(ScoredSet(str(source), human[part], contexts[part], scores))
     return found
 
@@ -223,10 +219,7 @@ def combine_sets(sets: Sequence[ScoredSet]) -> Combination:
     inputs = [_normal_scores(one, metrics) for one in sets]
     targets = [_standardised(one.human) for one in sets]
     single = [
-        {
-            method: {name: _agreement(one.scores[name], one.human, method) for name in metrics}
-            for method in METHODS
-        }
+        {method: {name: _agreement(one.scores[name], one.human, method) for name in metrics} for method in METHODS}
         for one in sets
     ]
     found, predicted = [], []
@@ -244,11 +237,7 @@ def combine_sets(sets: Sequence[ScoredSet]) -> Combination:
                 weights=dict(zip(metrics, map(float, weights), strict=True)),
                 penalty=penalty,
                 best=_best(metrics, single, left, others),
-                imputed={
-                    name: missing
-                    for name in metrics
-                    if (missing := int((~np.isfinite(one.scores[name])).sum()))
-                },
+                imputed={name: missing for name in metrics if (missing := int((~np.isfinite(one.scores[name])).sum()))},
                 combined={method: _agreement(here, one.human, method) or 0.0 for method in METHODS},
                 single=single[left],
             )
@@ -271,14 +260,10 @@ def _checked(sets: Sequence[ScoredSet]) -> tuple[str, ...]:
         raise ValueError(f"two data sets are called {quote(twice[0])}")
     metrics = tuple(sets[0].scores)
     if len(metrics) < 2:
-        raise ValueError(
-            f"{len(metrics)} metrics that can be computed here are too few: a combination has two or more"
-        )
+        raise ValueError(f"{len(metrics)} metrics that can be computed here are too few: a combination has two or more")
     for one in sets:
         if is_constant(one.human):
-            raise ValueError(
-                f"people's means are all equal in {one.name}, so nothing agrees with them"
-            )
+            raise ValueError(f"people's means are all equal in {one.name}, so nothing agrees with them")
     return metrics
 
 
@@ -312,9 +297,7 @@ def _ridge(
     return np.asarray(fitted.coef_, dtype=float)
 
 
-def _penalty(
-    inputs: Sequence[np.ndarray], targets: Sequence[np.ndarray], of: Sequence[int]
-) -> float:
+def _penalty(inputs: Sequence[np.ndarray], targets: Sequence[np.ndarray], of: Sequence[int]) -> float:
     """Choose the penalty by leaving out each of these data sets; of equally good ones the largest."""
 
     def reached(penalty: float) -> float:
@@ -369,15 +352,10 @@ def _gain(
     best = np.array([one.single[method][one.best] or 0.0 for one in found])
     gain = float((combined - best).mean())
     spread = float((combined - best).std(ddof=1)) * np.sqrt(1 / n + 1 / (n - 1))
-    without = [
-        _without(one, of.best, here, method) / n
-        for one, of, here in zip(sets, found, predicted, strict=True)
-    ]
+    without = [_without(one, of.best, here, method) / n for one, of, here in zip(sets, found, predicted, strict=True)]
     reach = float(stdtrit(n - 1, 0.5 + _LEVEL / 2) * spread)
     half = float(np.hypot(reach, jackknife_half(without, _LEVEL) or 0.0))
-    return Gain(
-        float(combined.mean()), float(best.mean()), max(gain - half, -2.0), min(gain + half, 2.0)
-    )
+    return Gain(float(combined.mean()), float(best.mean()), max(gain - half, -2.0), min(gain + half, 2.0))
 
 
 def _without(one: ScoredSet, best: str, predicted: np.ndarray, method: str) -> np.ndarray:

@@ -82,9 +82,7 @@ class ClassReport:
         }
 
 
-def human_classes(
-    items: Sequence[JudgedItem], dimension: str, rule: LabelRule = "mean_threshold"
-) -> HumanClasses:
+def human_classes(items: Sequence[JudgedItem], dimension: str, rule: LabelRule = "mean_threshold") -> HumanClasses:
     """Make classes of people's ratings.
 
     Args:
@@ -146,8 +144,7 @@ def class_report(predicted: np.ndarray, people: HumanClasses) -> ClassReport:
 def accuracies_printed() -> str:
     """Return a line of the published accuracies, which are of the paper's own sets and never of ours."""
     told = [
-        f"{one.metric} {share(one.value, 3)} ({one.set.partition('/')[2]}, n {one.n})"
-        for one in published_accuracies()
+        f"{one.metric} {share(one.value, 3)} ({one.set.partition('/')[2]}, n {one.n})" for one in published_accuracies()
     ]
     [place] = {one.place for one in published_accuracies()}
     return f"published accuracies, of other sets than these ({place}): {', '.join(told)}"

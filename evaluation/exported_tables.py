@@ -50,9 +50,7 @@ def names_of(keys: Sequence[Key]) -> list[str]:
 def rows_read(table: FileTable) -> Iterator[Record | Skipped]:
     """Yield the conversations of the exported table of that name, whose turns and ratings are JSON texts."""
     for number, row in table.numbered():
-        data: dict[str, Any] = {
-            name: name_of(row.get(name)) for name in ("dialogue_id", "bot", "source")
-        }
+        data: dict[str, Any] = {name: name_of(row.get(name)) for name in ("dialogue_id", "bot", "source")}
         try:
             for name in ("turns", "ratings", "flags"):
                 cell = row.get(name)
@@ -113,10 +111,7 @@ def study_of_items(items: FileTable, ratings: FileTable | None, name: str) -> St
             compared.add(name_of(row["item"]))
             continue
         said = [*context, *responses]
-        turns = tuple(
-            Turn("bot" if (len(said) - place) % 2 else "human", text)
-            for place, text in enumerate(said)
-        )
+        turns = tuple(Turn("bot" if (len(said) - place) % 2 else "human", text) for place, text in enumerate(said))
         key = ("", name_of(row["item"]), name_of(row.get("bot")))
         if told.setdefault(key, turns) != turns and key not in clashes:
             clashes[key] = Skipped(
@@ -184,9 +179,7 @@ def _listed(table: FileTable, number: int, column: str) -> list[str]:
         raise ValueError(f"{where} is {quote(str(cell))}; a JSON list of texts is needed") from None
 
 
-def _answers(
-    ratings: FileTable | None, target: str
-) -> Iterator[tuple[int, str, str, RecordRating]]:
+def _answers(ratings: FileTable | None, target: str) -> Iterator[tuple[int, str, str, RecordRating]]:
     """Yield row, bot, target and rating of an exported table's ratings of such targets."""
     if ratings is None:
         return
@@ -194,9 +187,7 @@ def _answers(
         ratings.require([target])
     # The others are answers in words to what was asked besides the scales.
     dimensions = [
-        name
-        for name in ratings.columns
-        if name and name not in NO_DIMENSIONS and ratings.holds_numbers(name)
+        name for name in ratings.columns if name and name not in NO_DIMENSIONS and ratings.holds_numbers(name)
     ]
     for number, row in ratings.numbered():
         if row.get("target", "conversation") == target:

@@ -28,7 +28,5 @@ EXTENSION_POINTS: tuple[ExtensionPoint, ...] = (
         LearnedMetric,
         learned_metrics,
     ),
-    ExtensionPoint(
-        "an imported file format", "evaluation/formats", register_format, FileFormat, formats
-    ),
+    ExtensionPoint("an imported file format", "evaluation/formats", register_format, FileFormat, formats),
 )

@@ -121,9 +121,7 @@ def _printed(value: Any) -> str:
     if isinstance(value, float):
         return figure(value)
     if isinstance(value, Mapping):
-        parts = [
-            f"{name.replace('_', ' ')} {_printed(v)}" for name, v in value.items() if name != "code"
-        ]
+        parts = [f"{name.replace('_', ' ')} {_printed(v)}" for name, v in value.items() if name != "code"]
         return ", ".join([str(value["code"]).replace("_", " "), *parts])
     if isinstance(value, list | tuple):
         numbers = len(value) == 2 and all(isinstance(end, float) for end in value)

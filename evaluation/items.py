@@ -84,9 +84,7 @@ RightAnswers = Annotated[
     Many[int],
     BeforeValidator(_right_answers),
     Field(min_length=1),
-    TypeDescription(
-        "a number, a list of numbers, {low: 2, high: 4}, or “first”, “same” or “second”"
-    ),
+    TypeDescription("a number, a list of numbers, {low: 2, high: 4}, or “first”, “same” or “second”"),
 ]
 """Answers to one question about an item that are right."""
 Text = Annotated[str, AfterValidator(_storable)]
@@ -188,9 +186,7 @@ VOTE = "vote"
 """The dimension of a thumb up or down; no vote is none, as most people vote on few replies."""
 VOTE_SCALE = (-1.0, 1.0)
 _NOT_SCORES = ("rater", "comment", "comments")
-Scores = Annotated[
-    dict[str, Annotated[Number | str | None, TypeDescription("a number")]], AfterValidator(_scores)
-]
+Scores = Annotated[dict[str, Annotated[Number | str | None, TypeDescription("a number")]], AfterValidator(_scores)]
 """One person's scores by dimension, and `rater`, who it was."""
 
 
@@ -300,8 +296,7 @@ def _lines(path: Path, kind: type[I]) -> Iterator[tuple[int, I] | Skipped]:
             item = values_read(kind, json.loads(text), what="the line")
             if len(item.key) > MAX_ID_CHARS:
                 raise ValuesError(
-                    f"source and id have {len(item.key)} characters together; at most {MAX_ID_CHARS} "
-                    "are possible"
+                    f"source and id have {len(item.key)} characters together; at most {MAX_ID_CHARS} are possible"
                 )
             yield number, item
         except json.JSONDecodeError as error:
@@ -362,9 +357,7 @@ def context_spans(conversation: Conversation, filters: ContextFilters) -> Iterat
             yield ContextSpan(n, context, turn.text)
 
 
-_APOSTROPHE = re.compile(
-    r"(?<=\w)(?: ['’]|['’] | ['’] |['’])(?=(?:m|s|re|ve|ll|d|t)\b)", re.IGNORECASE
-)
+_APOSTROPHE = re.compile(r"(?<=\w)(?: ['’]|['’] | ['’] |['’])(?=(?:m|s|re|ve|ll|d|t)\b)", re.IGNORECASE)
 _NEGATION = re.compile(r"(?<=\w) (?=n['’]t\b)", re.IGNORECASE)
 _SPLIT_NEGATION = re.compile(r"(?<=\w) n ['’] ?t\b", re.IGNORECASE)
 _DOTS = re.compile(r" ?\.(?: \.)+")

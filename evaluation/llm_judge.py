@@ -252,9 +252,7 @@ def in_batches(
         kinds.update(found.kinds)
         if found.refused or not found.pairs:
             break
-    return JudgedPairs(
-        judge.name, tuple(pairs), n_requests, len(missing) - n_asked, unanswered, trouble, kinds
-    )
+    return JudgedPairs(judge.name, tuple(pairs), n_requests, len(missing) - n_asked, unanswered, trouble, kinds)
 
 
 def _pair(item: ReplyItem | ChatPair, forward: float, swapped: float) -> JudgedPair:
@@ -290,15 +288,10 @@ def _both_orders(item: ReplyItem | ChatPair, window: int) -> list[str]:
     """Return the judge's prompts for a pair, in its own order and swapped."""
     if isinstance(item, ChatPair):
         chats = [chat_lines(one, self_play=item.self_play) for one in (item.first, item.second)]
-        return [
-            CHATS_PROMPT.format(first=one, second=other) for one, other in (chats, reversed(chats))
-        ]
+        return [CHATS_PROMPT.format(first=one, second=other) for one, other in (chats, reversed(chats))]
     replies = [item.response, str(item.second_response)]
     said = lines(item.context[-window:])
-    return [
-        PAIR_PROMPT.format(context=said, first=one, second=other)
-        for one, other in (replies, reversed(replies))
-    ]
+    return [PAIR_PROMPT.format(context=said, first=one, second=other) for one, other in (replies, reversed(replies))]
 
 
 _TEXTS = ("item", "context", "first", "second")
@@ -330,9 +323,7 @@ def judged_file_read(path: Path) -> JudgedRead:
     except csv.Error:
         whole = []
     if not whole or tuple(whole[0]) != _COLUMNS or {len(row) for row in whole} != {len(_COLUMNS)}:
-        raise ValueError(
-            f"{path} is no file of judged pairs, as judge_pairs --output writes it; name another one"
-        )
+        raise ValueError(f"{path} is no file of judged pairs, as judge_pairs --output writes it; name another one")
     rows = [dict(zip(_COLUMNS, row, strict=True)) for row in whole[1:]]
     judges = sorted({(unescape_cell(row["judged_by"]), row["judge"]) for row in rows})
     if len({judge for _name, judge in judges}) > 1:

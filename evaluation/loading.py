@@ -109,9 +109,7 @@ def _read(file: Path, ratings: Path | None) -> Study:
                 f"ratings={quote(file.name)}"
             )
         if file.suffix.lower() == ".parquet":
-            raise ValueError(
-                f"{file.name} holds no conversations: it has the columns {', '.join(table.columns)}"
-            )
+            raise ValueError(f"{file.name} holds no conversations: it has the columns {', '.join(table.columns)}")
     return _of_records(format_for(file).read(file), file.name)
 
 
@@ -139,9 +137,7 @@ def _may_be_table(file: Path) -> bool:
 def _of_folder(folder: Path, name: str) -> Study:
     """Read the folder's conversations: a file of its own, or the two tables."""
     whole, messages, ratings, items = (
-        next(
-            (f for ending in TABLE_ENDINGS for f in sorted(folder.rglob(f"{kind}*{ending}"))), None
-        )
+        next((f for ending in TABLE_ENDINGS for f in sorted(folder.rglob(f"{kind}*{ending}"))), None)
         for kind in ("conversations", "messages", "ratings", "items")
     )
     if items is not None:
@@ -154,9 +150,7 @@ def _of_folder(folder: Path, name: str) -> Study:
         answers = None if ratings is None else table_read(ratings)
         return study_of_tables(table_read(messages), answers, name)
     held = ", ".join(sorted(file.name for file in folder.iterdir())[:8]) or "nothing"
-    raise ValueError(
-        f"{name} holds neither conversations nor messages as .jsonl, .csv or .parquet; it holds {held}"
-    )
+    raise ValueError(f"{name} holds neither conversations nor messages as .jsonl, .csv or .parquet; it holds {held}")
 
 
 def study_of_package(package: Package) -> Study:
@@ -180,15 +174,11 @@ def study_of_package(package: Package) -> Study:
             if entry["table"] == "ratings" and entry["asked"] == "after"
         ]
         inferred = {
-            entry["column"]
-            for entry in package.json("codebook.json")["columns"]
-            if entry.get("scale_inferred")
+            entry["column"] for entry in package.json("codebook.json")["columns"] if entry.get("scale_inferred")
         }
     except (KeyError, TypeError) as error:
         raise PackageError(f"{package.name} does not say what its tables hold: {error}") from None
-    cells = {
-        name: FileTable(name, tuple(fields[name]), tuple(package.rows(name))) for name in fields
-    }
+    cells = {name: FileTable(name, tuple(fields[name]), tuple(package.rows(name))) for name in fields}
     scales = [column for column, low, _high, _direction in asked if low is not None]
     answers = cells.get("ratings")
     if answers is not None:
@@ -248,9 +238,7 @@ def _of_records(read: Iterable[Record | Skipped], name: str) -> Study:
         if isinstance(item, Skipped):
             skipped.append(item)
         elif item.ratings_only:
-            skipped.append(
-                Skipped(item.line, f"a rating of {item.dialogue_id}, which is not in the file")
-            )
+            skipped.append(Skipped(item.line, f"a rating of {item.dialogue_id}, which is not in the file"))
         elif known := records.get(item.key):
             more = tuple(rating for rating in item.ratings if rating not in known.ratings)
             records[item.key] = replace(known, ratings=(*known.ratings, *more))
@@ -258,9 +246,7 @@ def _of_records(read: Iterable[Record | Skipped], name: str) -> Study:
             records[item.key] = item
     if not records and skipped:
         first = skipped[0]
-        raise ValueError(
-            f"no conversation could be read from {name}; line {first.line}: {first.reason}"
-        )
+        raise ValueError(f"no conversation could be read from {name}; line {first.line}: {first.reason}")
     # A bot that stands for itself, too, is no control: what degraded it is left out.
     real = {record.bot for record in records.values() if not record.is_control}
     controls = {record.bot for record in records.values() if record.is_control} - real

@@ -124,9 +124,7 @@ class JudgedReplies:
         there = self.targets
         if not there:
             told = "".join(f"; {line}" for line in self.lines)
-            raise ValueError(
-                f"there is no single reply with a human score (`ratings` of a file){told}"
-            )
+            raise ValueError(f"there is no single reply with a human score (`ratings` of a file){told}")
         if name and name not in there:
             raise ValueError(f"there are no ratings of {quote(name)}; there is {', '.join(there)}")
         return name or (USUAL_TARGET if USUAL_TARGET in there else there[0])
@@ -267,16 +265,12 @@ def judge(
     elif not isinstance(judgements, JudgedReplies):
         judgements = judgements.judged
     target = judgements.target(target)
-    chosen = {
-        (one if isinstance(one, str) else one.name): metric_and_columns(one) for one in metrics
-    }
+    chosen = {(one if isinstance(one, str) else one.name): metric_and_columns(one) for one in metrics}
     shared = shared or TextCache()
     humans = HumanScores.of(judgements.items, judgements.skipped, target)
     found = {}
     for name, (metric, wanted) in chosen.items():
-        [one] = _judged(
-            name, metric, wanted, [humans], shared, progress(name) if progress is not None else None
-        )
+        [one] = _judged(name, metric, wanted, [humans], shared, progress(name) if progress is not None else None)
         found[name] = replace(one, lines=judgements.lines)
     if by_best_rater:
         found = {
@@ -338,10 +332,7 @@ def judge_everywhere(
         UnknownName: for an unknown name, with the nearest ones.
     """
     name = metric if isinstance(metric, str) else metric.name
-    humans = [
-        HumanScores.of(judgements.items, judgements.skipped, target)
-        for target in judgements.targets
-    ]
+    humans = [HumanScores.of(judgements.items, judgements.skipped, target) for target in judgements.targets]
     found = _judged(name, *metric_and_columns(metric), humans, shared or TextCache(), progress)
     return {one.target: one for one in found}
 
@@ -372,11 +363,7 @@ def _judged(
     told = np.array([bool(item.response.strip()) for item in items], dtype=bool)
     judged = np.any([one.judged for one in humans], axis=0)
     reads = isinstance(metric, ReplyMetric) and (metric.needs_reference or metric.reads_reference)
-    asked = [
-        (k, reply)
-        for k in np.flatnonzero(told & judged)
-        for reply in (replies[k] if reads else replies[k][:1])
-    ]
+    asked = [(k, reply) for k in np.flatnonzero(told & judged) for reply in (replies[k] if reads else replies[k][:1])]
     made = item_scores(metric, [reply for _, reply in asked], shared, progress=progress)
     owner = np.array([k for k, _ in asked], dtype=int)
     mean = getattr(metric, "over_references", "best") == "mean"
@@ -395,8 +382,7 @@ def _judged(
                         scores[column][k] = value
     firsts = [several[0] for several in replies]
     lacking = {
-        column: lacking_in(metric, firsts, column, values, told & judged, shared)
-        for column, values in scores.items()
+        column: lacking_in(metric, firsts, column, values, told & judged, shared) for column, values in scores.items()
     }
     return [
         MetricAgreement(
@@ -404,9 +390,7 @@ def _judged(
             one.target,
             {column: one.cells(values, told, lacking[column]) for column, values in scores.items()},
             scores=scores,
-            by_length=length_bias(
-                [item.response for item in items], next(iter(scores.values())), one.means
-            ),
+            by_length=length_bias([item.response for item in items], next(iter(scores.values())), one.means),
             source=one.only_source,
             remarks={
                 **(metric.remarks(scores) if isinstance(metric, ReplyMetric) else {}),
@@ -417,9 +401,7 @@ def _judged(
     ]
 
 
-def _over_references(
-    values: np.ndarray, owner: np.ndarray, n: int, *, mean: bool = False
-) -> np.ndarray:
+def _over_references(values: np.ndarray, owner: np.ndarray, n: int, *, mean: bool = False) -> np.ndarray:
     """Return (n,) each item's score: of several references' the best, or their mean; NaN where there is none.
 
     Args:

@@ -106,13 +106,9 @@ def _look(archive: zipfile.ZipFile, name: str, n_zipped: int) -> None:
         seen.add(entry.filename)
     n_bytes = sum(entry.file_size for entry in entries)
     if n_bytes > MOST_BYTES:
-        raise PackageError(
-            f"{name} would unpack to {n_bytes:,} bytes; at most {MOST_BYTES:,} are read"
-        )
+        raise PackageError(f"{name} would unpack to {n_bytes:,} bytes; at most {MOST_BYTES:,} are read")
     if n_bytes > max(DOUBTED_BYTES, n_zipped * MOST_TIMES_SMALLER):
-        raise PackageError(
-            f"{name} has {n_zipped:,} bytes and would unpack to {n_bytes:,}, as no data of a study do"
-        )
+        raise PackageError(f"{name} has {n_zipped:,} bytes and would unpack to {n_bytes:,}, as no data of a study do")
 
 
 class Package:
@@ -137,9 +133,7 @@ class Package:
             raise PackageError(f"{self.name} holds no {path}")
         n_bytes = self._archive.getinfo(path).file_size
         if n_bytes > MOST_TEXT_BYTES:
-            raise PackageError(
-                f"{path} has {n_bytes:,} bytes; at most {MOST_TEXT_BYTES:,} are read"
-            )
+            raise PackageError(f"{path} has {n_bytes:,} bytes; at most {MOST_TEXT_BYTES:,} are read")
         with self._damage_named(path):
             data = self._archive.read(path)
         try:
@@ -163,9 +157,7 @@ class Package:
     def tables(self) -> list[str]:
         """Return the names of its tables, by the alphabet."""
         parts = [PurePosixPath(path) for path in self.paths]
-        return sorted(
-            p.stem for p in parts if p.parent == PurePosixPath("data") and p.suffix == ".csv"
-        )
+        return sorted(p.stem for p in parts if p.parent == PurePosixPath("data") and p.suffix == ".csv")
 
     def rows(self, table: str) -> Iterator[dict[str, str]]:
         """Yield the rows of a table, texts as they were before they were made safe for spreadsheets.
@@ -212,9 +204,7 @@ class Package:
         """
         known = self._sums()
         there = set(self.paths) - {SUMS}
-        changed = [
-            path for path in sorted(there & known.keys()) if self._digest(path) != known[path]
-        ]
+        changed = [path for path in sorted(there & known.keys()) if self._digest(path) != known[path]]
         return PackageIntegrity(
             len(known),
             tuple(changed),

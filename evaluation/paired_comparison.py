@@ -70,10 +70,7 @@ class PairedComparison:
         return {
             "column": self.column,
             **{name: one.to_json() for name, one in self.gains.items()},
-            "cells": [
-                {"source": source, "model": model, "n": n}
-                for (source, model), n in self.cells.items()
-            ],
+            "cells": [{"source": source, "model": model, "n": n} for (source, model), n in self.cells.items()],
             "cells_left_out": self.left_out,
             **({} if self.gains else {"reason": NO_CELL}),
         }
@@ -134,9 +131,7 @@ def compare_paired(
             ends = sorted((mine - its, mine - its - float(bias) / len(counted)))
             low, high = max(ends[0] - half, -2.0), min(ends[1] + half, 2.0)
         gains[name] = PairedGain(mine, its, low, high)
-    return PairedComparison(
-        column, gains, {cell: len(at) for cell, at in counted.items()}, left_out
-    )
+    return PairedComparison(column, gains, {cell: len(at) for cell, at in counted.items()}, left_out)
 
 
 def _of_source(counted: Mapping[tuple[str, str], np.ndarray], source: str) -> list[np.ndarray]:
@@ -169,10 +164,7 @@ def _differences(
             for method in methods:
                 mine, its = (
                     np.mean(
-                        [
-                            weighted_correlations(one[at], human[at], weights[:, place], method)
-                            for one in side
-                        ],
+                        [weighted_correlations(one[at], human[at], weights[:, place], method) for one in side],
                         axis=0,
                     )
                     for side in (ours, theirs)
@@ -181,9 +173,7 @@ def _differences(
         return found
 
     whole = differences(np.ones((1, len(names))))
-    return float(whole[0]), leave_one_out_values(
-        differences, len(names), max(1, _BLOCK // len(rows))
-    )
+    return float(whole[0]), leave_one_out_values(differences, len(names), max(1, _BLOCK // len(rows)))
 
 
 def _coefficient(x: np.ndarray, y: np.ndarray, method: str) -> float:
@@ -210,11 +200,7 @@ def gains_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
             for method in (*AGAINST, MEAN)
         ]
         left = f", {one['cells_left_out']} left out" if one["cells_left_out"] else ""
-        lines.append(
-            f"{name} against {one['column']}, mean over {len(one['cells'])} cells{left}: {'; '.join(parts)}"
-        )
+        lines.append(f"{name} against {one['column']}, mean over {len(one['cells'])} cells{left}: {'; '.join(parts)}")
     if lines:
-        lines.append(
-            "against: on the same replies; 95 % by the jackknife over the contexts of each data set."
-        )
+        lines.append("against: on the same replies; 95 % by the jackknife over the contexts of each data set.")
     return lines

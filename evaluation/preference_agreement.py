@@ -89,9 +89,7 @@ class ChoiceAgreement:
         return found
 
 
-def compare_choices(
-    people: PairJudgements, chosen: Mapping[str, PairChoice], question: str = ""
-) -> ChoiceAgreement:
+def compare_choices(people: PairJudgements, chosen: Mapping[str, PairChoice], question: str = "") -> ChoiceAgreement:
     """Compare a chooser's choices with people's.
 
     Args:
@@ -123,10 +121,7 @@ def compare_choices(
     silent = set(chosen) - set(names[answered].tolist())
     skipped.update({NOBODY_SAID: len(silent)} if silent else {})
     pairs, raters = names[used], rater_codes(people.rater.tolist())[used]
-    units = [
-        f"context {found[k].context}" if found[k].context else f"pair {names[k]}"
-        for k in np.flatnonzero(used)
-    ]
+    units = [f"context {found[k].context}" if found[k].context else f"pair {names[k]}" for k in np.flatnonzero(used)]
     contexts = np.unique(np.array(units), return_inverse=True)[1]
     tables = np.zeros((len(pairs), 9))
     place = {answer: k for k, answer in enumerate(_ANSWERS)}
@@ -157,9 +152,7 @@ def compare_choices(
     )
 
 
-def _two_people(
-    pairs: np.ndarray, said: np.ndarray, contexts: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _two_people(pairs: np.ndarray, said: np.ndarray, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Compare every two people who chose a reply of the same pair.
 
     Returns (c,) 1 for the same reply, else 0, and the context of each.

@@ -85,9 +85,7 @@ def choose(
         name = one if isinstance(one, str) else one.name
         told = progress(name) if progress is not None else None
         asked = [question or people.leading]
-        [found[name]] = choose_everywhere(
-            people, items, one, questions=asked, shared=shared, progress=told
-        ).values()
+        [found[name]] = choose_everywhere(people, items, one, questions=asked, shared=shared, progress=told).values()
     return found
 
 
@@ -129,10 +127,7 @@ def choose_everywhere(
         if chats
         else _chosen(found, wanted, pairs, shared, progress)
     )
-    return {
-        question: MetricChoices(name, column, compare_choices(people, chosen, question))
-        for question in asked
-    }
+    return {question: MetricChoices(name, column, compare_choices(people, chosen, question)) for question in asked}
 
 
 def judge_everywhere(
@@ -187,9 +182,7 @@ def _chosen_chats(
     progress: Progress | None,
 ) -> tuple[str, dict[str, PairChoice]]:
     names = [column.name for column in metric.columns if column.level == "conversation"]
-    talks = {
-        (chat.id, pair.self_play): chat for pair in pairs for chat in (pair.first, pair.second)
-    }
+    talks = {(chat.id, pair.self_play): chat for pair in pairs for chat in (pair.first, pair.second)}
     values: dict[str, dict[str, float]] = {name: {} for name in names}
     n_done = 0
     for self_play in (False, True):
@@ -208,9 +201,7 @@ def _chosen_chats(
     for pair in pairs:
         both = [values[name][chat.id] for chat in (pair.first, pair.second)]
         answer = _better(metric, name, "conversation", *both)
-        chosen[pair.key] = PairChoice(
-            answer, pair.model, why="" if np.isfinite(answer) else NO_VALUE
-        )
+        chosen[pair.key] = PairChoice(answer, pair.model, why="" if np.isfinite(answer) else NO_VALUE)
     return name, chosen
 
 
@@ -223,14 +214,10 @@ def _better(metric: Metric, name: str, level: Level, first: float, second: float
 def _both(item: ReplyItem) -> list[ReplyInContext]:
     said = tuple(text for text in item.context if text.strip())
     reference = item.reference if item.reference and item.reference.strip() else None
-    return [
-        ReplyInContext(said, text, reference) for text in (item.response, str(item.second_response))
-    ]
+    return [ReplyInContext(said, text, reference) for text in (item.response, str(item.second_response))]
 
 
-def people_length_bias(
-    people: PairJudgements, pairs: Sequence[JudgedPair], question: str
-) -> Correlation:
+def people_length_bias(people: PairJudgements, pairs: Sequence[JudgedPair], question: str) -> Correlation:
     """Return the Spearman correlation of people's choices with length, over the pairs that a judge rated, too.
 
     The excess of a judge's own coefficient over it is the judge's bias.

@@ -140,9 +140,7 @@ class Ratings:
             columns["context"] = self.context
         for name, values in columns.items():
             if values.shape != (k,):
-                raise ValueError(
-                    f"{name} has shape {values.shape} for {k} ratings; it must be ({k},)"
-                )
+                raise ValueError(f"{name} has shape {values.shape} for {k} ratings; it must be ({k},)")
         keys = [dimension.key for dimension in self.dimensions]
         twice = next((key for i, key in enumerate(keys) if key in keys[:i]), None)
         if twice is not None:
@@ -185,9 +183,7 @@ class Ratings:
         """
         for name in ("conversation", "bot"):
             if name not in frame.columns:
-                raise ValueError(
-                    f"the table has no column {quote(name)}; it has {', '.join(frame.columns)}"
-                )
+                raise ValueError(f"the table has no column {quote(name)}; it has {', '.join(frame.columns)}")
             for row, cell in enumerate(frame[name].tolist(), start=1):
                 if not isinstance(cell, str) and is_missing(cell):
                     raise ValueError(f"row {row} of the table has no {name}")
@@ -198,9 +194,7 @@ class Ratings:
             others = [key for key in frame.columns if key not in reserved]
             dimensions = [key for key in others if key in numbers or texts.holds_numbers(key)]
             if others and not dimensions and len(frame):
-                raise ValueError(
-                    f"the table has no column of numbers; {', '.join(others)} hold texts"
-                )
+                raise ValueError(f"the table has no column of numbers; {', '.join(others)} hold texts")
         answers: dict[str, np.ndarray] = {}
         scales = FileScales.read(scale)
         asked = []
@@ -208,28 +202,18 @@ class Ratings:
             key = found.key if isinstance(found, RatingDimension) else found
             if key not in frame.columns:
                 raise ValueError(_no_dimension(key, [str(name) for name in frame.columns]))
-            answers[key] = (
-                frame[key].to_numpy(dtype=float, na_value=np.nan)
-                if key in numbers
-                else texts.numbers(key)
-            )
+            answers[key] = frame[key].to_numpy(dtype=float, na_value=np.nan) if key in numbers else texts.numbers(key)
             if isinstance(found, RatingDimension):
                 asked.append(found)
                 continue
             given = scales.get(found)
             low, high = given or _seen(answers[key])
-            asked.append(
-                RatingDimension(
-                    found, found, low, high, reversed=found in reversed, inferred=given is None
-                )
-            )
+            asked.append(RatingDimension(found, found, low, high, reversed=found in reversed, inferred=given is None))
         n = len(frame)
         return cls(
             conversation=frame["conversation"].to_numpy(),
             bot=frame["bot"].to_numpy(),
-            rater=frame["rater"].to_numpy(dtype=object)
-            if "rater" in frame.columns
-            else np.full(n, None),
+            rater=frame["rater"].to_numpy(dtype=object) if "rater" in frame.columns else np.full(n, None),
             answers=answers,
             dimensions=tuple(asked),
             controls=frozenset(controls),

@@ -61,23 +61,17 @@ class _Written:
         write, read: between them.
     """
 
-    def __init__(
-        self, schema: Callable[[Any], Any], write: Callable[[Any], Any], read: Callable[[Any], Any]
-    ) -> None:
+    def __init__(self, schema: Callable[[Any], Any], write: Callable[[Any], Any], read: Callable[[Any], Any]) -> None:
         self.schema, self.write, self.read = schema, write, read
 
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         from pydantic_core import core_schema
 
         written = handler.generate_schema(self.schema(source))
         return core_schema.no_info_after_validator_function(
             self.read,
             written,
-            serialization=core_schema.plain_serializer_function_ser_schema(
-                self.write, return_schema=written
-            ),
+            serialization=core_schema.plain_serializer_function_ser_schema(self.write, return_schema=written),
         )
 
 
@@ -93,7 +87,5 @@ def _pairs_type(mapping: Any) -> Any:
 BY_TUPLE = _Written(_pairs_type, _pairs, dict)
 """Of a mapping whose keys are tuples."""
 
-Array = Annotated[
-    np.ndarray, _Written(lambda _array: list[int | float], np.ndarray.tolist, np.array)
-]
+Array = Annotated[np.ndarray, _Written(lambda _array: list[int | float], np.ndarray.tolist, np.array)]
 """Numbers in a row: (n,)."""

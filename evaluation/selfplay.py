@@ -94,17 +94,13 @@ def play(
             break
         speaks = partner if partner is not None and turn % 2 == 0 else bot
         contexts = [_as_heard(conversations[i]).last(window) for i in going]
-        for i, context, answer in zip(
-            going, contexts, reply(speaks, contexts, timeout_s=timeout_s), strict=True
-        ):
+        for i, context, answer in zip(going, contexts, reply(speaks, contexts, timeout_s=timeout_s), strict=True):
             if isinstance(speaks, PaidBot) and (cost := speaks.cost_take(context)) is not None:
                 costs[i][turn] = cost
             if answer.text is None:
                 errors[i] = answer.error or "the bot gave neither a reply nor an error"
                 continue
-            conversations[i] = conversations[i].with_turn(
-                "human" if turn % 2 == 0 else "bot", answer.text
-            )
+            conversations[i] = conversations[i].with_turn("human" if turn % 2 == 0 else "bot", answer.text)
             n_made += 1
         if progress is not None:
             progress(n_made, n_planned)
@@ -133,8 +129,5 @@ def _as_heard(conversation: Conversation) -> Conversation:
     """Return the conversation as the side that is to speak sees it: the other's last turn is the human's."""
     if not conversation.turns or conversation.turns[-1].speaker == "human":
         return conversation
-    flipped = tuple(
-        Turn("bot" if turn.speaker == "human" else "human", turn.text)
-        for turn in conversation.turns
-    )
+    flipped = tuple(Turn("bot" if turn.speaker == "human" else "human", turn.text) for turn in conversation.turns)
     return replace(conversation, turns=flipped)

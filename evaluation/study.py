@@ -109,9 +109,7 @@ class Study:
         seen: set[str] = set()
         for dialogue in self.dialogues:
             if dialogue.conversation.id in seen:
-                raise ValueError(
-                    f"two conversations have the id {quote(dialogue.conversation.id)}; ids must be unique"
-                )
+                raise ValueError(f"two conversations have the id {quote(dialogue.conversation.id)}; ids must be unique")
             seen.add(dialogue.conversation.id)
 
     def __len__(self) -> int:
@@ -131,9 +129,7 @@ class Study:
         table = self.tables.get(JUDGED_TABLE)
         if table is not None:
             return judgements_of(judged_rows(table))
-        return judgements_of(
-            items_from_votes((one.conversation, one.bot) for one in self.dialogues)
-        )
+        return judgements_of(items_from_votes((one.conversation, one.bot) for one in self.dialogues))
 
     @cached_property
     def bots(self) -> tuple[str, ...]:
@@ -144,12 +140,7 @@ class Study:
     def dimensions(self) -> tuple[str, ...]:
         """The questions that ratings answer, in the order in which they first appear."""
         return tuple(
-            dict.fromkeys(
-                key
-                for dialogue in self.dialogues
-                for rating in dialogue.ratings
-                for key in rating.answers
-            )
+            dict.fromkeys(key for dialogue in self.dialogues for rating in dialogue.ratings for key in rating.answers)
         )
 
     @cached_property
@@ -222,9 +213,7 @@ class Study:
         named = [name for dialogue in self.dialogues for name in dialogue.flags or ()]
         return {name: named.count(name) for name in sorted(set(named))}
 
-    def where(
-        self, *, bots: Sequence[str] | None = None, without: Sequence[str] | str = ()
-    ) -> Study:
+    def where(self, *, bots: Sequence[str] | None = None, without: Sequence[str] | str = ()) -> Study:
         """Return a part of the conversations.
 
         Args:
@@ -239,13 +228,9 @@ class Study:
         without = (without,) if isinstance(without, str) else tuple(without)
         unknown = [bot for bot in bots if bot not in self.bots]
         if unknown:
-            raise ValueError(
-                f"the study has no bot {quote(unknown[0])}; it has {', '.join(self.bots)}"
-            )
+            raise ValueError(f"the study has no bot {quote(unknown[0])}; it has {', '.join(self.bots)}")
         if without and all(dialogue.flags is None for dialogue in self.dialogues):
-            raise ValueError(
-                f"{self.name} says nothing of flags; the exported table of conversations does"
-            )
+            raise ValueError(f"{self.name} says nothing of flags; the exported table of conversations does")
         kept = tuple(
             dialogue
             for dialogue in self.dialogues
@@ -265,10 +250,7 @@ class Study:
             kept, reasons = scales.keep(dialogue.ratings)
             dialogues.append(replace(dialogue, ratings=kept) if reasons else dialogue)
             name = dialogue.conversation.id
-            skipped += [
-                Skipped(dialogue.line, f"conversation {quote(name)}: {reason}")
-                for reason in reasons
-            ]
+            skipped += [Skipped(dialogue.line, f"conversation {quote(name)}: {reason}") for reason in reasons]
         return replace(self, dialogues=tuple(dialogues), skipped=tuple(skipped))
 
     def metrics(

@@ -69,19 +69,14 @@ def per_turn(
     )
 
 
-def text_table(
-    title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], foot: str = ""
-) -> str:
+def text_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], foot: str = "") -> str:
     """Return a table between lines, its title above it, as statsmodels prints them.
 
     The first column stands at the left, and every other one that holds no digit.
     """
     columns = list(zip(headers, *rows, strict=True)) if rows else [(header,) for header in headers]
     widths = [max(len(cell) for cell in column) for column in columns]
-    left = [
-        i == 0 or not any(c.isdigit() for cell in column[1:] for c in cell)
-        for i, column in enumerate(columns)
-    ]
+    left = [i == 0 or not any(c.isdigit() for cell in column[1:] for c in cell) for i, column in enumerate(columns)]
 
     def line(cells: Sequence[str]) -> str:
         shown = [
@@ -113,11 +108,7 @@ def to_plain(value: Any) -> Any:
         return value.to_json()
     if is_dataclass(value) and not isinstance(value, type):
         found = {field.name: getattr(value, field.name) for field in fields(value)}
-        return {
-            name: to_plain(part)
-            for name, part in found.items()
-            if part is not None or not name.endswith("reason")
-        }
+        return {name: to_plain(part) for name, part in found.items() if part is not None or not name.endswith("reason")}
     if isinstance(value, Mapping):
         return {str(name): to_plain(part) for name, part in value.items()}
     if isinstance(value, np.ndarray):

@@ -15,7 +15,4 @@ def form_of(client: Client, address: str) -> dict[str, Any]:
         value = form.get_initial_for_field(field, name)
         if value is not None and value is not False:
             data[name] = value
-    return {
-        name: value.replace("\n", "\r\n") if isinstance(value, str) else value
-        for name, value in data.items()
-    }
+    return {name: value.replace("\n", "\r\n") if isinstance(value, str) else value for name, value in data.items()}

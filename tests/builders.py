@@ -79,9 +79,7 @@ def calls_forget() -> None:
 def make_staff(*rights: Right, username: str = "r") -> AbstractBaseUser:
     """Make a member of staff with these rights."""
     user = get_user_model().objects.create_user(username, password="x", is_staff=True)
-    user.user_permissions.set(
-        Permission.objects.filter(content_type__app_label="core", codename__in=rights)
-    )
+    user.user_permissions.set(Permission.objects.filter(content_type__app_label="core", codename__in=rights))
     return user
 
 
@@ -125,16 +123,12 @@ def make_annotated(key: str = "a", *, n_items: int = 6, **fields: Any) -> Study:
     """Make a collecting study whose people judge three of its items each, on the questions of chats."""
     if "after" not in fields:
         fields.setdefault("rubric", rubric_default())
-    study = make_study(
-        key, protocol="annotate", bots=[], state=Study.State.DRAFT, n_items=3, **fields
-    )
+    study = make_study(key, protocol="annotate", bots=[], state=Study.State.DRAFT, n_items=3, **fields)
     make_items(study, n_items)
     return study_edit(study=study, state=Study.State.COLLECTING)
 
 
-def make_pairwise(
-    key: str = "p", *, n_items: int = 3, n_in_task: int | None = None, **fields: Any
-) -> Study:
+def make_pairwise(key: str = "p", *, n_items: int = 3, n_in_task: int | None = None, **fields: Any) -> Study:
     """Make a collecting study whose people compare the replies of models `a` and `b`."""
     study = make_study(
         key,
@@ -181,9 +175,7 @@ def first_exchanges(conversation: Conversation, n: int) -> None:
     turns = []
     for number in range(n):
         said = {"text": f"message {number}", "speaker": Turn.Speaker.HUMAN}
-        turns.append(
-            Turn(conversation=conversation, index=2 * number, client_id=uuid.uuid4(), **said)
-        )
+        turns.append(Turn(conversation=conversation, index=2 * number, client_id=uuid.uuid4(), **said))
         said = {"text": f"reply {number}", "speaker": Turn.Speaker.BOT}
         turns.append(Turn(conversation=conversation, index=2 * number + 1, **said, **in_ms))
         bot_answered(bot_id=conversation.bot.bot_id)
@@ -195,28 +187,20 @@ def first_exchanges(conversation: Conversation, n: int) -> None:
 
 def exchange(conversation: Conversation, message: str, reply: str) -> None:
     """Add one message and its reply."""
-    conversation_services.turn_add_human(
-        conversation_id=conversation.pk, client_id=uuid.uuid4(), text=message
-    )
+    conversation_services.turn_add_human(conversation_id=conversation.pk, client_id=uuid.uuid4(), text=message)
     answer(conversation, reply)
 
 
 def answer(conversation: Conversation, reply: str) -> None:
     """Add the reply to the message that waits."""
     lease = uuid.uuid4()
-    assert conversation_services.reply_claim(
-        conversation_id=conversation.pk, lease=lease, lease_s=30
-    )
-    assert conversation_services.turn_add_bot(
-        conversation_id=conversation.pk, lease=lease, text=reply
-    )
+    assert conversation_services.reply_claim(conversation_id=conversation.pk, lease=lease, lease_s=30)
+    assert conversation_services.turn_add_bot(conversation_id=conversation.pk, lease=lease, text=reply)
 
 
 def fail_reply(conversation: Conversation) -> None:
     """Add one message to which the bot breaks."""
-    conversation_services.turn_add_human(
-        conversation_id=conversation.pk, client_id=uuid.uuid4(), text="hello"
-    )
+    conversation_services.turn_add_human(conversation_id=conversation.pk, client_id=uuid.uuid4(), text="hello")
     lease = uuid.uuid4()
     conversation_services.reply_claim(conversation_id=conversation.pk, lease=lease, lease_s=30)
     conversation_services.reply_fail(conversation_id=conversation.pk, lease=lease, error="broken")

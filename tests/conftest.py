@@ -337,9 +337,7 @@ def confab_server(tmp_path: Path, vector_cache: Path) -> Iterator[ConfabServer]:
 
 
 @pytest.fixture(scope="module")
-def bare_server(
-    tmp_path_factory: pytest.TempPathFactory, vector_cache: Path
-) -> Iterator[ConfabServer]:
+def bare_server(tmp_path_factory: pytest.TempPathFactory, vector_cache: Path) -> Iterator[ConfabServer]:
     """Run Confab without a study for the tests of a file, each of which makes a study with a key of its own.
 
     It is there at once, for no bot has to be loaded.
@@ -351,16 +349,12 @@ TEST_BOTS = {"CONFAB_PLUGINS": "tests.plugin_bots", "CONFAB_REPLY_TIMEOUT_S": "6
 
 
 @pytest.fixture(scope="module")
-def test_bots_server(
-    tmp_path_factory: pytest.TempPathFactory, vector_cache: Path
-) -> Iterator[ConfabServer]:
+def test_bots_server(tmp_path_factory: pytest.TempPathFactory, vector_cache: Path) -> Iterator[ConfabServer]:
     """Run Confab with the bots of `tests/plugin_bots.py` and short time-outs, for the tests of a file.
 
     Each test makes a study with a key of its own; one that kills a process takes `own_bots_server`.
     """
-    yield from start_confab(
-        tmp_path_factory.mktemp("bots"), vector_cache, TEST_BOTS, with_demo=False
-    )
+    yield from start_confab(tmp_path_factory.mktemp("bots"), vector_cache, TEST_BOTS, with_demo=False)
 
 
 @pytest.fixture
@@ -370,9 +364,7 @@ def own_bots_server(tmp_path: Path, vector_cache: Path) -> Iterator[ConfabServer
 
 
 @pytest.fixture(scope="module")
-def command_env(
-    tmp_path_factory: pytest.TempPathFactory, vector_cache: Path
-) -> Iterator[ConfabServer]:
+def command_env(tmp_path_factory: pytest.TempPathFactory, vector_cache: Path) -> Iterator[ConfabServer]:
     """Make a migrated installation with the demo study and no process running, for commands."""
     yield from start_confab(tmp_path_factory.mktemp("commands"), vector_cache, with_processes=False)
 
@@ -386,11 +378,7 @@ def start_confab(
     with_processes: bool = True,
 ) -> Iterator[ConfabServer]:
     env = {
-        **{
-            k: v
-            for k, v in os.environ.items()
-            if not k.startswith("CONFAB_") and k not in TEST_PROCESS_ONLY
-        },
+        **{k: v for k, v in os.environ.items() if not k.startswith("CONFAB_") and k not in TEST_PROCESS_ONLY},
         "DJANGO_SETTINGS_MODULE": "webapp.settings.embedded",
         "CONFAB_DATA_DIR": str(tmp_path),
         "CONFAB_CHANNEL_PREFIX": f"test-{uuid.uuid4().hex[:8]}",
@@ -407,9 +395,7 @@ def start_confab(
     server = ConfabServer(data_dir=tmp_path, env=env, port=free_port())
     try:
         if with_demo:
-            server.shell(
-                "from webapp.studies.lifecycle import demo_study_ensure; demo_study_ensure()"
-            )
+            server.shell("from webapp.studies.lifecycle import demo_study_ensure; demo_study_ensure()")
         if with_processes:
             server.start_bot_host()
             server.start_web()

@@ -123,9 +123,7 @@ class Console:
         self._asking = os.fdopen(asking, "w", encoding="utf-8")
         self._answering = os.fdopen(answering, encoding="utf-8")
 
-    def run(
-        self, args: tuple[str, ...], *, check: bool, timeout_s: float
-    ) -> subprocess.CompletedProcess[str]:
+    def run(self, args: tuple[str, ...], *, check: bool, timeout_s: float) -> subprocess.CompletedProcess[str]:
         """Run a command of `manage.py`; what `subprocess.run` with captured texts returns comes back."""
         with self._one_at_a_time, tempfile.TemporaryDirectory() as folder:
             files = [os.path.join(folder, name) for name in ("out", "err")]

@@ -128,9 +128,7 @@ def tables_emptied_by_deleting() -> None:
 
     truncating = DatabaseOperations.sql_flush
 
-    def sql_flush(
-        self: DatabaseOperations, style: Any, tables: Sequence[str], **options: bool
-    ) -> list[str]:
+    def sql_flush(self: DatabaseOperations, style: Any, tables: Sequence[str], **options: bool) -> list[str]:
         if any(options.values()) or not _is_superuser(self.connection):
             return truncating(self, style, tables, **options)
         deleting = [f"DELETE FROM {self.quote_name(table)}" for table in tables]

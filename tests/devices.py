@@ -47,9 +47,7 @@ def encoder_devices(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     library = type("Library", (RecordingLibrary,), {"devices": found})
     monkeypatch.setattr("sentence_transformers.SentenceTransformer", library)
     monkeypatch.setattr(sentence, "_shared", {})
-    monkeypatch.setattr(
-        devices, "_memory_bytes", lambda device: None if device == "cpu" else 1 << 30
-    )
+    monkeypatch.setattr(devices, "_memory_bytes", lambda device: None if device == "cpu" else 1 << 30)
     emotion.emotion_encoder.cache_clear()  # its heads hold the encoders of other tests
     yield found
     emotion.emotion_encoder.cache_clear()
@@ -112,9 +110,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDevice]:
 
     monkeypatch.setattr(torch.nn.Module, "to", module_to)
     monkeypatch.setattr(torch.Tensor, "to", tensor_to)
-    monkeypatch.setattr(
-        devices, "_memory_bytes", lambda device: None if device == "cpu" else 1 << 30
-    )
+    monkeypatch.setattr(devices, "_memory_bytes", lambda device: None if device == "cpu" else 1 << 30)
     monkeypatch.setattr(sentence, "_shared", {})
     emotion.emotion_encoder.cache_clear()  # its heads hold the encoders of other tests
     hook = register_module_forward_pre_hook(look)

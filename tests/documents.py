@@ -91,9 +91,7 @@ def blocks_of(document: str) -> list[Block]:
     tokens = _MARKDOWN.parse((ROOT / document).read_text(encoding="utf-8"))
     found = []
     for before, token in zip([None, *tokens], tokens, strict=False):
-        if token.type not in ("fence", "code_block") or token.info.startswith(
-            ("{toctree}", "{include}")
-        ):
+        if token.type not in ("fence", "code_block") or token.info.startswith(("{toctree}", "{include}")):
             continue
         marked = _HOW.search(before.content) if before and before.type == "html_block" else None
         how, reason = (marked["how"], marked["reason"] or "") if marked else ("", "")

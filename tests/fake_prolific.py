@@ -82,9 +82,7 @@ class FakeProlific:
         if found["status"] == wanted:
             return 200, {}  # done twice it changes nothing
         if found["status"] != "AWAITING REVIEW":
-            return 400, {
-                "error": {"detail": f"A submission that is {found['status']} cannot be changed."}
-            }
+            return 400, {"error": {"detail": f"A submission that is {found['status']} cannot be changed."}}
         if wanted == "REJECTED":
             if len(body["message"]) < 100 or not body["rejection_category"]:
                 return 400, {"error": {"detail": "message: at least 100 characters"}}

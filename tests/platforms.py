@@ -99,9 +99,7 @@ class FakeMTurk:
         """Give the worker an assignment. Returns the address in the frame."""
         assignment = f"assignment-{len(self.assignments) + 1}"
         self.assignments[assignment] = Assignment(worker)
-        return self._with(
-            assignmentId=assignment, hitId="hit", workerId=worker, turkSubmitTo=self.HOST
-        )
+        return self._with(assignmentId=assignment, hitId="hit", workerId=worker, turkSubmitTo=self.HOST)
 
     def page(self, address: str) -> str:
         """Return the worker's page with the task in its frame."""

@@ -55,9 +55,7 @@ class Quick(_Test):
     title = "Quick"
 
     def answer(self, contexts: Sequence[Conversation]) -> list[str]:
-        return [
-            f"Reply {len(c.turns)} to: {c.texts[-1] if c.turns else 'nothing'}" for c in contexts
-        ]
+        return [f"Reply {len(c.turns)} to: {c.texts[-1] if c.turns else 'nothing'}" for c in contexts]
 
 
 @register_bot
@@ -121,10 +119,7 @@ def _hostile(trouble: str, do: Callable[[], str]) -> type[_Test]:
 
 HOSTILE_BOTS = [
     *(_hostile(name, lambda text=text: text) for name, text in HOSTILE_REPLIES.items()),
-    *(
-        _hostile(name, lambda error=error: raise_it(error))
-        for name, error in HOSTILE_ERRORS.items()
-    ),
+    *(_hostile(name, lambda error=error: raise_it(error)) for name, error in HOSTILE_ERRORS.items()),
 ]
 for _bot in HOSTILE_BOTS:
     register_bot(_bot)

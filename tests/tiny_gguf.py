@@ -20,9 +20,7 @@ CACHE_BYTES = _LAYERS * 2 * _KV_HEADS * _HEAD * 2
 """Keys and values of one token, in float16."""
 
 
-def save_gguf(
-    path: Path, *, seed: int = 0, chat_template: str = CHATML, n_context: int = 512
-) -> Path:
+def save_gguf(path: Path, *, seed: int = 0, chat_template: str = CHATML, n_context: int = 512) -> Path:
     """Write the model; returns the path."""
     # Byte-level: a blank is Ġ and a line break Ċ. Letters outside ASCII are unknown, and dropped.
     characters = [chr(code) for code in range(33, 127)] + ["Ġ", "Ċ"]
@@ -67,9 +65,7 @@ def _tensors(n_tokens: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
             f"blk.{i}.ffn_up": (_INNER, _WIDTH),
             f"blk.{i}.ffn_down": (_WIDTH, _INNER),
         }
-    tensors = {
-        f"{name}.weight": rng.normal(0, shape[1] ** -0.5, shape) for name, shape in shapes.items()
-    }
+    tensors = {f"{name}.weight": rng.normal(0, shape[1] ** -0.5, shape) for name, shape in shapes.items()}
     norms = ["output_norm", *(f"blk.{i}.{n}_norm" for i in range(_LAYERS) for n in ("attn", "ffn"))]
     tensors |= {f"{name}.weight": np.ones(_WIDTH) for name in norms}
     return {name: tensor.astype("<f4") for name, tensor in tensors.items()}

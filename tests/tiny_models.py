@@ -41,9 +41,7 @@ def save_tokenizer(folder: Path, *, n_words: int = 0, chat_template: str | None 
         special += ["<|im_start|>", "<|im_end|>"]
     if n_words:
         vocabulary = [*special, *(f"w{i}" for i in range(n_words - len(special)))]
-        raw = Tokenizer(
-            models.WordLevel({w: i for i, w in enumerate(vocabulary)}, unk_token="<unk>")
-        )
+        raw = Tokenizer(models.WordLevel({w: i for i, w in enumerate(vocabulary)}, unk_token="<unk>"))
         raw.pre_tokenizer = pre_tokenizers.Whitespace()
     else:
         words = TEXT.split()
@@ -165,12 +163,8 @@ def save_model(
                 **ids,
             )
         ),
-        "bart": lambda: tf.BartForConditionalGeneration(
-            tf.BartConfig(**crossed, forced_bos_token_id=1, **ids)
-        ),
-        "blenderbot": lambda: tf.BlenderbotForConditionalGeneration(
-            tf.BlenderbotConfig(**crossed, **ids)
-        ),
+        "bart": lambda: tf.BartForConditionalGeneration(tf.BartConfig(**crossed, forced_bos_token_id=1, **ids)),
+        "blenderbot": lambda: tf.BlenderbotForConditionalGeneration(tf.BlenderbotConfig(**crossed, **ids)),
     }
     torch.manual_seed(seed)
     model = makers[architecture]().eval()

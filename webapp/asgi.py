@@ -59,17 +59,13 @@ pages = BodyLimits(
     upload_limit=settings.CONFAB_UPLOAD_LIMIT_MB * 1_048_576 + 65_536,
     rights_to_upload=rights_to_upload,
 )
-sockets = OriginValidator(
-    StorableTextSockets(SessionMiddlewareStack(URLRouter(websocket_urlpatterns)))
-)
+sockets = OriginValidator(StorableTextSockets(SessionMiddlewareStack(URLRouter(websocket_urlpatterns))))
 application = ProtocolTypeRouter(
     {
         "lifespan": lifespan,
         "http": PathPrefix(pages, prefix),
         "websocket": PathPrefix(sockets, prefix),
-        "channel": ChannelNameRouter(
-            {channel: BotHostConsumer.as_asgi() for channel in bot_host_channels()}
-        ),
+        "channel": ChannelNameRouter({channel: BotHostConsumer.as_asgi() for channel in bot_host_channels()}),
     }
 )
 

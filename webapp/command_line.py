@@ -72,9 +72,7 @@ def commands_described() -> dict[str, str]:
     for file in Path(__file__).parent.glob("*/management/commands/*.py"):
         if not file.stem.startswith("_") and file.stem not in _INTERNAL:
             described[shortest.get(file.stem, file.stem)] = _help_line(file)
-    described["run"] = (
-        "Serve everything on this machine: pages, bots, a worker and two demo studies."
-    )
+    described["run"] = "Serve everything on this machine: pages, bots, a worker and two demo studies."
     return dict(sorted(described.items()))
 
 

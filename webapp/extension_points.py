@@ -19,9 +19,7 @@ from webapp.studies.reply_filters.base import ReplyFilter, register_filter, repl
 from webapp.transfer.exporters.base import Exporter, exporters, register_exporter
 
 EXTENSION_POINTS: tuple[ExtensionPoint, ...] = (
-    ExtensionPoint(
-        "a study protocol", "webapp/studies/protocols", register_protocol, StudyProtocol, protocols
-    ),
+    ExtensionPoint("a study protocol", "webapp/studies/protocols", register_protocol, StudyProtocol, protocols),
     ExtensionPoint(
         "an assignment rule",
         "webapp/studies/assignment/rules",
@@ -36,9 +34,7 @@ EXTENSION_POINTS: tuple[ExtensionPoint, ...] = (
         ReplyFilter,
         reply_filters,
     ),
-    ExtensionPoint(
-        "a step of participants", "webapp/participant/steps", register_step, ParticipantStep, steps
-    ),
+    ExtensionPoint("a step of participants", "webapp/participant/steps", register_step, ParticipantStep, steps),
     ExtensionPoint(
         "a form of questions for the step `judge`",
         "webapp/participant/question_forms",
@@ -61,7 +57,5 @@ EXTENSION_POINTS: tuple[ExtensionPoint, ...] = (
         pay_flags.flag_kinds,
     ),
     ExtensionPoint("a kind of job", "webapp/jobs/kinds", register_kind, JobKind, kinds),
-    ExtensionPoint(
-        "an exported table", "webapp/transfer/exporters", register_exporter, Exporter, exporters
-    ),
+    ExtensionPoint("an exported table", "webapp/transfer/exporters", register_exporter, Exporter, exporters),
 )

@@ -194,9 +194,7 @@ def _made(manifest: Manifest) -> dict[str, Any]:
         "corpus": " + ".join(read),
         "ei": " + ".join(heads) + (" as input" if ei.get("input_only") else ""),
         "metrics": {
-            name: round(value, 4)
-            for name, value in manifest.metrics.items()
-            if name in _FIGURES and value is not None
+            name: round(value, 4) for name, value in manifest.metrics.items() if name in _FIGURES and value is not None
         },
     }
 
@@ -222,9 +220,7 @@ def _class(folder: Path) -> type[CheckpointBot]:
         """A small neural model that comes with Confab; its folder has a model card."""
 
         def __init__(self) -> None:
-            super().__init__(
-                name=folder.name, title=title, folder=str(folder), **settings.get("params", {})
-            )
+            super().__init__(name=folder.name, title=title, folder=str(folder), **settings.get("params", {}))
 
     return ShippedBot
 

@@ -56,9 +56,7 @@ class ParrotBot(BotDefaults):
 
     name = "parrot"
     title = "Parrot (control)"
-    description = (
-        "A deliberately poor control: repeats the participant's last message word for word."
-    )
+    description = "A deliberately poor control: repeats the participant's last message word for word."
     kind = "control"
     is_control = True
     capacity = 1024

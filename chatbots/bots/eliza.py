@@ -69,11 +69,7 @@ class _Template:
             number = int(slot[1])
             group = swap_pronouns(groups[number - 1] or "") if number <= len(groups) else ""
             words = group.lower().split()
-            if (
-                not words
-                or len(words) > _MAX_GROUP
-                or (len(words) == 1 and words[0] in _UNQUOTABLE)
-            ):
+            if not words or len(words) > _MAX_GROUP or (len(words) == 1 and words[0] in _UNQUOTABLE):
                 return None
             if words[0] == "to" and _GOVERNS_NOUN.search(self.text[: slot.start()]):
                 return None
@@ -187,9 +183,7 @@ def _special_kind(script: ElizaScript, text: str) -> str | None:
         return "foreign"
     words = re.findall(r"[^\W\d_]+(?:['-][^\W\d_]+)*", text.lower())
     n_foreign = sum(word in script.foreign for word in words)
-    if n_foreign >= max(1, 0.3 * len(words)) and n_foreign > sum(
-        word in script.english for word in words
-    ):
+    if n_foreign >= max(1, 0.3 * len(words)) and n_foreign > sum(word in script.english for word in words):
         return "foreign"
     if len(words) == 1 and re.search("[^aeiouyà-ÿ]{6}|^[^aeiouyà-ÿ]{5,}$", words[0]):
         return "unreadable"
@@ -202,9 +196,7 @@ class ElizaBot(BotDefaults):
 
     name = "eliza"
     title = "Eliza (rules)"
-    description = (
-        "Keyword rules in the manner of Weizenbaum's ELIZA (1966), with a script of our own."
-    )
+    description = "Keyword rules in the manner of Weizenbaum's ELIZA (1966), with a script of our own."
     kind = "rules"
     capacity = 256
     version = "1"
@@ -272,9 +264,7 @@ class _Said:
 def _candidates(script: ElizaScript, said: _Said, rng: random.Random) -> Iterable[list[str | None]]:
     """Yield lists of possible replies, the most fitting list first."""
 
-    def unused(
-        templates: Iterable[_Template], groups: Sequence[str | None] = ()
-    ) -> list[str | None]:
+    def unused(templates: Iterable[_Template], groups: Sequence[str | None] = ()) -> list[str | None]:
         return [t.filled(groups) for t in templates if not said.used(t)]
 
     if not said.now:

@@ -81,9 +81,7 @@ class EndpointBot(ConfiguredBot):
     def __init__(self, *, name: str, title: str = "", **options: Any) -> None:
         super().__init__(name=name, title=title, **options)
         if self.options.fallback_bot == name:
-            raise ValuesError(
-                f"fallback_bot is {quote(name)}, the bot itself; it must be another bot's id"
-            )
+            raise ValuesError(f"fallback_bot is {quote(name)}, the bot itself; it must be another bot's id")
         # What the host, the meter and the address ask of any bot.
         self.capacity = self.concurrency = self.options.concurrency
         self.max_cost = self.options.max_cost
@@ -186,9 +184,7 @@ class EndpointBot(ConfiguredBot):
         for i, route in enumerate(self._routes):
             n_sent = 0
             try:
-                async with aclosing(
-                    self._ask(route, context, spent, is_last=route is self._routes[-1])
-                ) as pieces:
+                async with aclosing(self._ask(route, context, spent, is_last=route is self._routes[-1])) as pieces:
                     async for piece in pieces:
                         n_sent += len(piece)
                         yield piece
@@ -222,9 +218,7 @@ class EndpointBot(ConfiguredBot):
             has_sent = False
             messages = self._messages(context, system_in_user=url in self._refuse_system)
             try:
-                async with aclosing(
-                    self._once(route, messages, context, spent, is_last=is_last)
-                ) as pieces:
+                async with aclosing(self._once(route, messages, context, spent, is_last=is_last)) as pieces:
                     async for piece in pieces:
                         has_sent = True
                         yield piece
@@ -247,9 +241,7 @@ class EndpointBot(ConfiguredBot):
                     said = str(error) or type(error).__name__
                     raise BotError(f"{url} was asked {tries} and gave no reply: {said}") from None
                 if not isinstance(error, CallFailed) or error.retry_after_s is None:
-                    await wait(
-                        _FIRST_WAIT_S * 2**attempt, f"{url} gave no reply; the next try waits"
-                    )
+                    await wait(_FIRST_WAIT_S * 2**attempt, f"{url} gave no reply; the next try waits")
             else:
                 return
 
@@ -303,9 +295,7 @@ class EndpointBot(ConfiguredBot):
                     yield said
                 if not has_said:
                     beside = " beside its thoughts" if reply.has_thought else ""
-                    raise CallFailed(
-                        f"the model sent no text{beside} (finish reason {quote(finish)})"
-                    )
+                    raise CallFailed(f"the model sent no text{beside} (finish reason {quote(finish)})")
                 route.address.answered(route.model)
             except CallFailed as error:
                 if error.is_free:
@@ -324,9 +314,7 @@ class EndpointBot(ConfiguredBot):
                 # Shielded: a caller that stops waiting must not leave the reply's bound reserved.
                 await asyncio.shield(meter.settle(receipt, cost))
 
-    def _body(
-        self, route: _Route, messages: list[dict[str, str]], context: Conversation
-    ) -> dict[str, Any]:
+    def _body(self, route: _Route, messages: list[dict[str, str]], context: Conversation) -> dict[str, Any]:
         likely = context in self._likely_wanted and route.address.url not in self._refuse_likely
         body: dict[str, Any] = {
             **({"logprobs": True, "top_logprobs": _MOST_LIKELY} if likely else {}),
@@ -349,9 +337,7 @@ class EndpointBot(ConfiguredBot):
     def _messages(self, context: Conversation, *, system_in_user: bool) -> list[dict[str, str]]:
         """Return the last turns as chat messages, the user's and the assistant's in turn."""
         return chat_messages(
-            turns_joined(
-                context, window=self.options.window, thought_marks=self.options.thought_marks
-            ),
+            turns_joined(context, window=self.options.window, thought_marks=self.options.thought_marks),
             system_prompt=self.options.system_prompt,
             system_in_user=system_in_user,
             opening=self.options.opening_prompt,

@@ -109,15 +109,10 @@ class GgufBot(ConfiguredBot):
     def description(self) -> str:
         """One sentence for the catalogue."""
         if self.options.model == SMOLLM2:
-            return (
-                "SmolLM2-135M-Instruct (Apache-2.0), 98 MB, computed by llama.cpp; comes with "
-                "requirements-demo.txt."
-            )
+            return "SmolLM2-135M-Instruct (Apache-2.0), 98 MB, computed by llama.cpp; comes with requirements-demo.txt."
         header = self._header()
         licence = f" (licence: {header.licence})" if header and header.licence else ""
-        return (
-            f"The GGUF file {os.path.basename(self.options.model)}{licence}, computed by llama.cpp."
-        )
+        return f"The GGUF file {os.path.basename(self.options.model)}{licence}, computed by llama.cpp."
 
     @property
     def params(self) -> dict[str, Any]:
@@ -125,9 +120,7 @@ class GgufBot(ConfiguredBot):
         file = gguf_locate(self.options.model)
         return {
             "model": os.path.basename(self.options.model),
-            "sha256": SMOLLM2_SHA256
-            if self.options.model == SMOLLM2
-            else file and gguf_sha256(file),
+            "sha256": SMOLLM2_SHA256 if self.options.model == SMOLLM2 else file and gguf_sha256(file),
             **{name: value for name, value in self.options if name != "model"},
         }
 
@@ -162,9 +155,7 @@ class GgufBot(ConfiguredBot):
                 "run `pip install --no-deps -r requirements-demo.txt`"
             )
         if file is None:
-            return (
-                f"there is no file {self.options.model!r}; put the model there or correct the path"
-            )
+            return f"there is no file {self.options.model!r}; put the model there or correct the path"
         try:
             header = gguf_header(file)
         except GgufError as error:
@@ -206,9 +197,7 @@ class GgufBot(ConfiguredBot):
                 max_reply=self.options.max_new_tokens,
                 device=device,
                 opening=chat_messages([], system_prompt=self.options.system_prompt),
-                n_threads=max(
-                    1, _n_processors() // 2
-                ),  # the rest is for those who share the machine
+                n_threads=max(1, _n_processors() // 2),  # the rest is for those who share the machine
             )
         except PromptTooLong as error:
             raise BotError(

@@ -35,15 +35,9 @@ class NeuralChatOptions(InputModel):
         StringConstraints(pattern=r"^[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$"),
         TypeDescription("like package.module:ClassName"),
     ] = Field(description="`package.module:ClassName`; the module must be importable.")
-    window: int = Field(
-        5, ge=1, description="how many of the latest messages it is given; the 2019 server gave 5."
-    )
-    arguments: dict[str, Any] = Field(
-        default_factory=dict, description="keyword arguments for the class."
-    )
-    opener: Annotated[
-        str, StringConstraints(pattern=r"\S"), TypeDescription("a text that is not blank")
-    ] = Field(
+    window: int = Field(5, ge=1, description="how many of the latest messages it is given; the 2019 server gave 5.")
+    arguments: dict[str, Any] = Field(default_factory=dict, description="keyword arguments for the class.")
+    opener: Annotated[str, StringConstraints(pattern=r"\S"), TypeDescription("a text that is not blank")] = Field(
         "Hello!",
         description="said where the bot has to open the conversation; the 2019 server knew no such case.",
     )
@@ -92,13 +86,9 @@ class NeuralChatBot(ConfiguredBot):
             return
         module_name, _, class_name = self.options.path.partition(":")
         try:
-            bot = getattr(importlib.import_module(module_name), class_name)(
-                **self.options.arguments
-            )
+            bot = getattr(importlib.import_module(module_name), class_name)(**self.options.arguments)
         except Exception as error:  # it is other people's code
-            raise BotError(
-                f"{self.options.path} cannot be loaded: {type(error).__name__}: {error}"
-            ) from error
+            raise BotError(f"{self.options.path} cannot be loaded: {type(error).__name__}: {error}") from error
         if not callable(getattr(bot, "handle_messages", None)):
             raise BotError(f"{self.options.path} has no method handle_messages(messages)")
         self._bot = bot
@@ -122,7 +112,5 @@ class NeuralChatBot(ConfiguredBot):
             return self.options.opener
         reply = self._bot.handle_messages(messages)
         if not isinstance(reply, str):
-            raise BotError(
-                f"{self.options.path} returned {quote(reply)}; handle_messages must return a text"
-            )
+            raise BotError(f"{self.options.path} returned {quote(reply)}; handle_messages must return a text")
         return reply

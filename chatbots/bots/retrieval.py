@@ -136,12 +136,8 @@ class _Loaded:
 class RetrievalOptions(InputModel):
     """Options of a retrieval bot in `bots.yaml`."""
 
-    corpus: str = Field(
-        "", description="a `.jsonl` file or a folder of them; the everyday corpus if empty."
-    )
-    encoder: str = Field(
-        MINILM, description="`minilm`, a folder or a hub id; where it is missing, TF-IDF ranks."
-    )
+    corpus: str = Field("", description="a `.jsonl` file or a folder of them; the everyday corpus if empty.")
+    encoder: str = Field(MINILM, description="`minilm`, a folder or a hub id; where it is missing, TF-IDF ranks.")
 
 
 @register_bot
@@ -186,9 +182,7 @@ class RetrievalBot(ConfiguredBot):
     @property
     def params(self) -> dict[str, Any]:
         ranking = self.ranking
-        encoder = (
-            encoder_get(self.options.encoder).identity.as_dict() if ranking != "tfidf" else None
-        )
+        encoder = encoder_get(self.options.encoder).identity.as_dict() if ranking != "tfidf" else None
         return {
             "corpus": self._corpus_digest(),
             "ranking": ranking,
@@ -217,9 +211,7 @@ class RetrievalBot(ConfiguredBot):
                 ranking = self.ranking
                 space: _EncoderSpace | _LexicalSpace
                 if ranking == "sentence_encoder":
-                    space = _EncoderSpace(
-                        encoder_get(self.options.encoder, device), corpus, index.texts
-                    )
+                    space = _EncoderSpace(encoder_get(self.options.encoder, device), corpus, index.texts)
                 else:
                     log.warning("%s ranks by shared words only. %s", self.name, self.description)
                     space = _LexicalSpace(index.texts)
@@ -247,9 +239,7 @@ class RetrievalBot(ConfiguredBot):
     def _corpus(self) -> Corpus:
         with self._read_lock:
             if self._read is None:
-                self._read = corpus_read(
-                    Path(self.options.corpus) if self.options.corpus else EVERYDAY
-                )
+                self._read = corpus_read(Path(self.options.corpus) if self.options.corpus else EVERYDAY)
             return self._read
 
     def _corpus_digest(self) -> str | None:
@@ -286,18 +276,12 @@ def _choose(loaded: _Loaded, context: Conversation, similar: list[np.ndarray]) -
     if max(best, of_last[order[0]]) < loaded.weak or best == -np.inf:
         openers = _unsaid(index.openers, said_numbers)
         nearest = openers[np.argsort(-np.round(similar[0][openers], 5), kind="stable")[:N_NEAR]]
-        return _change_of_subject(
-            last, context.texts, index.texts[rng.choice(nearest.tolist())], rng
-        )
-    near = list(
-        dict.fromkeys(int(index.replies[i]) for i in order[:50] if scores[i] >= best - NEAR)
-    )
+        return _change_of_subject(last, context.texts, index.texts[rng.choice(nearest.tolist())], rng)
+    near = list(dict.fromkeys(int(index.replies[i]) for i in order[:50] if scores[i] >= best - NEAR))
     return _sentence(index.texts[rng.choice(near[:N_NEAR])])
 
 
-def _scores(
-    index: Situations, last: str, similar: list[np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
+def _scores(index: Situations, last: str, similar: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Score every candidate: (C,) over what the conversation has, and (C,) for the last utterance alone.
 
     Weighted means of similarities. Rounded, so that the last bits of a matrix product, which depend on

@@ -78,9 +78,7 @@ class TransformersBot(ConfiguredBot):
         for package in ("torch", "transformers"):
             if find_spec(package) is None:
                 return f"the package {package} is not installed; see docs/guide/start.md, Installing PyTorch"
-        return missing_reason(
-            self.options.model, self.options.revision, allow_download=self.options.allow_download
-        )
+        return missing_reason(self.options.model, self.options.revision, allow_download=self.options.allow_download)
 
     def load(self, device: str) -> None:
         """Load weights and tokenizer; downloads a hub id only if `allow_download` is set.

@@ -73,9 +73,7 @@ class Dialogue:
             replace(
                 self,
                 turns=tuple(self.turns[i] for i in stretch),
-                speakers=None
-                if self.speakers is None
-                else tuple(self.speakers[i] for i in stretch),
+                speakers=None if self.speakers is None else tuple(self.speakers[i] for i in stretch),
                 id=f"{self.id}/{number}",
             )
             for number, stretch in enumerate(stretches, start=1)
@@ -167,9 +165,7 @@ def _dialogue(line: str, where: str) -> Dialogue:
         raise CorpusError(f'{where}: it must be {{"turns": ["…", …]}} with at least one utterance')
     for turn in turns:
         if not isinstance(turn, str) or not turn.strip():
-            raise CorpusError(
-                f"{where}: an utterance is {quote(turn)}; it must be a text that is not blank"
-            )
+            raise CorpusError(f"{where}: an utterance is {quote(turn)}; it must be a text that is not blank")
     for key in ("topic", "split"):
         if not isinstance(entry.get(key, ""), str):
             raise CorpusError(f"{where}: the {key} is {quote(entry[key])}; it must be a text")
@@ -191,9 +187,7 @@ def _speakers(names: object, n_turns: int, where: str) -> tuple[int, ...] | None
     if names is None:
         return None
     if not isinstance(names, list) or len(names) != n_turns:
-        raise CorpusError(
-            f"{where}: speakers must be a list with one name for each of {n_turns} turns"
-        )
+        raise CorpusError(f"{where}: speakers must be a list with one name for each of {n_turns} turns")
     return speakers_numbered([str(name) for name in names])
 
 
@@ -236,17 +230,14 @@ def dialogues_split(
     """
     if validation < 0 or test < 0 or validation + test >= 1:
         raise CorpusError(
-            f"validation {validation} and test {test} must be shares of 0 or more that leave something to "
-            "learn from"
+            f"validation {validation} and test {test} must be shares of 0 or more that leave something to learn from"
         )
     parts: dict[str, list[Dialogue]] = {"train": [], "validation": [], "test": []}
     shuffled = list(dialogues)
     if published:
         shuffled = [d for d in dialogues if not d.split]
         if len(shuffled) == len(dialogues):
-            raise CorpusError(
-                "no dialogue names its part (a key `split`, say); shuffle them instead"
-            )
+            raise CorpusError("no dialogue names its part (a key `split`, say); shuffle them instead")
         for dialogue in dialogues:
             if dialogue.split:
                 parts[_part(dialogue)].append(dialogue)

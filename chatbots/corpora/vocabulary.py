@@ -114,9 +114,7 @@ def _paper_detokenise(tokens: Sequence[str]) -> str:
 
 # Dropped: marks of writing direction, soft hyphens, byte-order marks, and variation selectors, which would
 # make two words of one emoji.
-_INVISIBLE = regex.compile(
-    r"[\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ufe0e\ufe0f]"
-)
+_INVISIBLE = regex.compile(r"[\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ufe0e\ufe0f]")
 _APOSTROPHES = str.maketrans(dict.fromkeys("’‘ʼ`´", "'"))
 # Scripts written without blanks: a character with its marks is a word.
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\u30fc\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
@@ -140,9 +138,7 @@ def _word_pattern(letter: str, digit: str, run: str, sign: str) -> str:
 
 _NEGATION = regex.compile(r"(?<=\w)n't(?!\w)")
 _ELLIPSIS = regex.compile(r"\.{2,}")
-_ASCII_WORD = re.compile(
-    _word_pattern("[a-z]", "[0-9]", "[a-z0-9]+", "[,.!?;:%&$]"), re.VERBOSE | re.ASCII
-)
+_ASCII_WORD = re.compile(_word_pattern("[a-z]", "[0-9]", "[a-z0-9]+", "[,.!?;:%&$]"), re.VERBOSE | re.ASCII)
 """The same as `_WORD` on ASCII text, in half the time."""
 _LETTER = rf"[[\p{{L}}\p{{N}}]--[{_UNSPACED}]]"
 _WORD = regex.compile(
@@ -235,9 +231,7 @@ def tokeniser_get(name: str = RECOMMENDED) -> Tokeniser:
     if name not in TOKENISERS:
         near = nearest_names(name, list(TOKENISERS), limit=1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        raise UnknownName(
-            f"there is no tokeniser called {quote(name)}{hint} (there are {', '.join(TOKENISERS)})"
-        )
+        raise UnknownName(f"there is no tokeniser called {quote(name)}{hint} (there are {', '.join(TOKENISERS)})")
     return TOKENISERS[name]
 
 
@@ -333,9 +327,7 @@ class Vocabulary:
         """
         for i in ids:
             if not 0 <= i < len(self.words):
-                raise VocabularyError(
-                    f"the id {i} stands for no word; ids go from 0 to {len(self.words) - 1}"
-                )
+                raise VocabularyError(f"the id {i} stands for no word; ids go from 0 to {len(self.words) - 1}")
         return [self.words[i] for i in ids]
 
     @cached_property
@@ -361,13 +353,9 @@ def _check(words: Sequence[str], where: str) -> None:
                 f"{where} {number} is {quote(word)}; a vocabulary begins with {', '.join(SPECIAL_TOKENS)}"
             )
         if not word or word.split() != [word]:
-            raise VocabularyError(
-                f"{where} {number} is {quote(word)}; a word is not empty and has no blank"
-            )
+            raise VocabularyError(f"{where} {number} is {quote(word)}; a word is not empty and has no blank")
         if word in first:
-            raise VocabularyError(
-                f"{where} {number} is {quote(word)} again, as {where} {first[word]}"
-            )
+            raise VocabularyError(f"{where} {number} is {quote(word)} again, as {where} {first[word]}")
         first[word] = number
     if len(words) < len(SPECIAL_TOKENS):
         raise VocabularyError(

@@ -54,9 +54,7 @@ def cache_folder() -> Path:
     return _folder if _folder is not None else Path.home() / ".cache" / "confab"
 
 
-def arrays_cached(
-    identity: Identity, make: Callable[[], Mapping[str, np.ndarray]]
-) -> dict[str, np.ndarray]:
+def arrays_cached(identity: Identity, make: Callable[[], Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """Return the arrays that `make` would return, from the cache if any process has made them before.
 
     Of several processes that want them at once, one makes them and the others wait. A reader sees a
@@ -79,9 +77,7 @@ def arrays_cached(
         try:
             _store_arrays(path, arrays)
         except OSError as error:
-            log.warning(
-                "nothing is cached under %s (%s); the next start computes it again", path, error
-            )
+            log.warning("nothing is cached under %s (%s); the next start computes it again", path, error)
         return arrays
 
 
@@ -187,10 +183,7 @@ class TextStore:
         if not rows:
             return
         today = _today()
-        kept = [
-            (encoder, _digest(text), today, np.asarray(row, dtype="<f4").tobytes())
-            for text, row in rows.items()
-        ]
+        kept = [(encoder, _digest(text), today, np.asarray(row, dtype="<f4").tobytes()) for text, row in rows.items()]
         try:
             with self._opened() as database:
                 with database:
@@ -261,9 +254,7 @@ class TextStore:
 
     def _bear(self, error: Exception) -> None:
         """Log what went wrong; a file that is no database any more makes room for a new one."""
-        damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(
-            error, sqlite3.OperationalError
-        )
+        damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
         if not damaged:  # full, read-only, held by another for too long
             log.warning("%s cannot be used now (%s); texts are encoded again", self.path, error)
             return
@@ -272,9 +263,7 @@ class TextStore:
             path.unlink(missing_ok=True)
 
 
-def _read_rows(
-    database: sqlite3.Connection, encoder: str, digests: list[bytes]
-) -> dict[bytes, np.ndarray]:
+def _read_rows(database: sqlite3.Connection, encoder: str, digests: list[bytes]) -> dict[bytes, np.ndarray]:
     """Return the stored rows of these texts by digest and note that they were read today."""
     today = _today()
     found: dict[bytes, np.ndarray] = {}
@@ -311,7 +300,6 @@ def _today() -> int:
 def _used_bytes(database: sqlite3.Connection) -> int:
     """Return the bytes of the file that are in use, without the pages that wait to be used again."""
     (size,), (n_pages,), (n_free,) = (
-        database.execute(f"PRAGMA {name}").fetchone()
-        for name in ("page_size", "page_count", "freelist_count")
+        database.execute(f"PRAGMA {name}").fetchone() for name in ("page_size", "page_count", "freelist_count")
     )
     return int(size * (n_pages - n_free))

@@ -164,9 +164,7 @@ def vocabulary_read(path: Path | str) -> dict[str, int]:
     except DAMAGE_ERRORS as error:
         raise DeepMojiVocabularyError(f"{path} is no JSON vocabulary: {error}") from error
     if not isinstance(found, dict) or sorted(found.values()) != list(range(len(found))):
-        raise DeepMojiVocabularyError(
-            f"{path} does not give each word an id of its own, from 0 without gaps"
-        )
+        raise DeepMojiVocabularyError(f"{path} does not give each word an id of its own, from 0 without gaps")
     first = sorted(found, key=found.__getitem__)[: len(DEEPMOJI_SPECIAL_TOKENS)]
     if first[:6] != list(DEEPMOJI_SPECIAL_TOKENS[:6]):
         raise DeepMojiVocabularyError(

@@ -49,9 +49,7 @@ class DeepMojiFiles(InputModel):
 
     def below(self, folder: Path) -> DeepMojiFiles:
         """Return a copy whose relative paths begin in `folder`."""
-        return DeepMojiFiles(
-            weights=str(folder / self.weights), vocabulary=str(folder / self.vocabulary)
-        )
+        return DeepMojiFiles(weights=str(folder / self.weights), vocabulary=str(folder / self.vocabulary))
 
 
 class InferSentFiles(InputModel):
@@ -88,9 +86,7 @@ class EncoderFiles(InputModel):
     infersent: InferSentFiles | None = None
 
 
-def emotion_encoder_named(
-    name: str, files: DeepMojiFiles | None = None, device: str = "cpu"
-) -> EmotionEncoder:
+def emotion_encoder_named(name: str, files: DeepMojiFiles | None = None, device: str = "cpu") -> EmotionEncoder:
     """Return the emotion encoder called `name`, not loaded.
 
     Args:
@@ -103,17 +99,13 @@ def emotion_encoder_named(
     if name == GOEMOTIONS:
         return emotion_encoder(device)
     if name != DEEPMOJI:
-        raise ValueError(
-            f"the emotion encoder is {quote(name)}; it must be {GOEMOTIONS} or {DEEPMOJI}"
-        )
+        raise ValueError(f"the emotion encoder is {quote(name)}; it must be {GOEMOTIONS} or {DEEPMOJI}")
     if files is None:
         raise ValueError(f"{DEEPMOJI} needs its files named: weights and vocabulary")
     return _deepmoji(files, device)
 
 
-def sentence_encoder_named(
-    name: str, files: InferSentFiles | None = None, device: str = "cpu"
-) -> SentenceEncoder:
+def sentence_encoder_named(name: str, files: InferSentFiles | None = None, device: str = "cpu") -> SentenceEncoder:
     """Return the sentence encoder called `name`, not loaded.
 
     Args:
@@ -181,9 +173,7 @@ def encoders_missing(manifest: Manifest, files: EncoderFiles) -> str | None:
     return None
 
 
-def _encoders(
-    manifest: Manifest, files: EncoderFiles, device: str = "cpu"
-) -> tuple[EmotionEncoder, SentenceEncoder]:
+def _encoders(manifest: Manifest, files: EncoderFiles, device: str = "cpu") -> tuple[EmotionEncoder, SentenceEncoder]:
     """Return the encoders that the training's config names.
 
     Raises:
@@ -210,18 +200,14 @@ class EIInputs:
         ValueError: the files of an encoder are not named.
     """
 
-    def __init__(
-        self, folder: Path, manifest: Manifest, files: EncoderFiles, device: str = "cpu"
-    ) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, files: EncoderFiles, device: str = "cpu") -> None:
         try:
             self._pca = PCA.read(folder)
         except ValueError as error:
             raise CheckpointError(str(error)) from error
         n, ei = len(self._pca.components), manifest.config["ei"]
         if ei["sentence"] and n != ei["D"]:
-            raise CheckpointError(
-                f"{folder}: its PCA keeps {n} dimensions, the model reads {ei['D']}"
-            )
+            raise CheckpointError(f"{folder}: its PCA keeps {n} dimensions, the model reads {ei['D']}")
         self._emotion, self._sentence = _encoders(manifest, files, device)
         self._known: OrderedDict[str, tuple[np.ndarray, np.ndarray]] = OrderedDict()
 
@@ -238,9 +224,7 @@ class EIInputs:
             emotions[[not text.strip() for text in fresh]] = 1 / emotions.shape[1]
             found |= {
                 text: (emotion, embedding)
-                for text, emotion, embedding in zip(
-                    fresh, emotions, self._pca(vectors), strict=True
-                )
+                for text, emotion, embedding in zip(fresh, emotions, self._pca(vectors), strict=True)
             }
         for text, numbers in found.items():
             self._known[text] = numbers

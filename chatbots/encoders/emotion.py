@@ -147,9 +147,7 @@ class EmotionHead:
         sentence: the encoder whose vectors it reads, MiniLM.
     """
 
-    def __init__(
-        self, folder: Path | str = EMOTION_HEAD_FOLDER, sentence: SentenceEncoder | None = None
-    ) -> None:
+    def __init__(self, folder: Path | str = EMOTION_HEAD_FOLDER, sentence: SentenceEncoder | None = None) -> None:
         self.folder = Path(folder)
         self.sentence = sentence if sentence is not None else sentence_encoder()
         self._arrays: dict[str, np.ndarray] | None = None
@@ -307,17 +305,13 @@ def _analyser() -> Any:
         @staticmethod
         def _negation_check(valence: float, words: list[str], start_i: int, i: int) -> float:
             first = max(0, i - 3)
-            found = SentimentIntensityAnalyzer._negation_check(
-                valence, words[first : i + 1], start_i, i - first
-            )
+            found = SentimentIntensityAnalyzer._negation_check(valence, words[first : i + 1], start_i, i - first)
             return float(found)
 
         @staticmethod
         def _special_idioms_check(valence: float, words: list[str], i: int) -> float:
             first = max(0, i - 3)
-            found = SentimentIntensityAnalyzer._special_idioms_check(
-                valence, words[first : i + 3], i - first
-            )
+            found = SentimentIntensityAnalyzer._special_idioms_check(valence, words[first : i + 3], i - first)
             return float(found)
 
     return Analyser()

@@ -192,9 +192,7 @@ def _records(kind: type[L], path: Path) -> Iterator[L]:
 def vectors_of(texts: tuple[str, ...], encoder: SentenceEncoder) -> np.ndarray:
     """Return (N, D) sentence vectors, which the cache folder keeps: another training encodes nothing."""
     digest = hashlib.sha256(json.dumps(texts).encode()).hexdigest()
-    identity = Identity(
-        "emotion_training_vectors", "1", {"encoder": encoder.identity.as_dict(), "texts": digest}
-    )
+    identity = Identity("emotion_training_vectors", "1", {"encoder": encoder.identity.as_dict(), "texts": digest})
     return arrays_cached(identity, lambda: {"vectors": encoder.encode(texts)})["vectors"]
 
 
@@ -240,9 +238,7 @@ def _fit(
         return net["output"](F.dropout(hidden, config.dropout, training))  # (B, 28)
 
     steps = config.epochs * -(-len(x) // config.batch_size)
-    optimiser = torch.optim.AdamW(
-        net.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay
-    )
+    optimiser = torch.optim.AdamW(net.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
     losses: list[float] = []
     best: dict[str, np.ndarray] = {}

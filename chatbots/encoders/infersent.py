@@ -71,9 +71,7 @@ class InferSentEncoder:
         if version not in _VERSIONS:
             raise ValueError(f"InferSent's version is {quote(version)}; it must be 1 or 2")
         if compat and version == 2:
-            raise ValueError(
-                "version 2 leaves padding out of the maximum; compat belongs to version 1"
-            )
+            raise ValueError("version 2 leaves padding out of the maximum; compat belongs to version 1")
         self.version, self.rows = version, rows
         self.normalise, self.compat = normalise, compat
         self.weights_path = Path(weights)
@@ -94,9 +92,7 @@ class InferSentEncoder:
                 "vectors": self._vectors.identity.as_dict(),
                 "rows": self.rows,
                 "normalised": self.normalise,
-                "padding": "takes part in the maximum"
-                if self.compat
-                else "left out of the maximum",
+                "padding": "takes part in the maximum" if self.compat else "left out of the maximum",
                 "tokenizer": f"NLTKWordTokenizer {package_version('nltk')}",
             },
         )
@@ -104,8 +100,7 @@ class InferSentEncoder:
     @property
     def provenance(self) -> Provenance:
         return Provenance(
-            licence="CC-BY-NC-4.0 (weights and code); word vectors: "
-            + self._vectors.provenance.licence,
+            licence="CC-BY-NC-4.0 (weights and code); word vectors: " + self._vectors.provenance.licence,
             source="https://github.com/facebookresearch/InferSent",
             fetch=f"its README names the address of infersent{self.version}.pkl; word vectors: "
             + self._vectors.provenance.fetch,
@@ -179,20 +174,14 @@ class InferSentEncoder:
             n_rows = COMPAT_BATCH if self.compat else self._n_rows(lengths)
             for start in range(0, len(order), n_rows):
                 batch = order[start : start + n_rows]
-                x = np.zeros(
-                    (len(batch), lengths[batch[0]], self._model.enc_lstm.input_size), np.float32
-                )
+                x = np.zeros((len(batch), lengths[batch[0]], self._model.enc_lstm.input_size), np.float32)
                 for row, i in enumerate(batch):
                     x[row, : lengths[i]] = table.matrix(known[i] or [self._end_of(table)])
                 with torch.inference_mode():
-                    vectors = self._model(
-                        torch.from_numpy(x).to(self.device), torch.from_numpy(lengths[batch])
-                    )
+                    vectors = self._model(torch.from_numpy(x).to(self.device), torch.from_numpy(lengths[batch]))
                 found[batch] = vectors.cpu().numpy()
         if self.normalise:
-            found /= np.maximum(
-                np.linalg.norm(found, axis=1, keepdims=True), np.finfo(np.float32).tiny
-            )
+            found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.finfo(np.float32).tiny)
         return found if self.compat else found[[place[text] for text in texts]]
 
     def _n_rows(self, lengths: np.ndarray) -> int:
@@ -222,7 +211,6 @@ class InferSentEncoder:
     def _end_of(self, table: VectorTable) -> str:
         if self._is.end not in table:
             raise EncoderError(
-                f"{self._vectors.path} has no vector of {self._is.end}, which stands for a text without any "
-                "known word"
+                f"{self._vectors.path} has no vector of {self._is.end}, which stands for a text without any known word"
             )
         return self._is.end

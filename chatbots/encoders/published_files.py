@@ -62,15 +62,9 @@ def weights_read(path: Path) -> dict[str, Tensor]:
 
         found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # damaged archives fail in as many ways as there are bytes
-        kind = (
-            "holds more than tensors and was not run"
-            if isinstance(error, pickle.UnpicklingError)
-            else "is damaged"
-        )
+        kind = "holds more than tensors and was not run" if isinstance(error, pickle.UnpicklingError) else "is damaged"
         raise EncoderError(f"{path} {kind}: {str(error).splitlines()[0]}") from error
-    if not isinstance(found, dict) or not all(
-        hasattr(tensor, "shape") for tensor in found.values()
-    ):
+    if not isinstance(found, dict) or not all(hasattr(tensor, "shape") for tensor in found.values()):
         raise EncoderError(f"{path} holds no tensors by name, but {type(found).__name__}")
     return dict(found)
 
@@ -159,9 +153,7 @@ class VectorTable:
         if row is not None:
             return np.asarray(self._vectors[row])
         if self._asked is not None and token not in self._asked:
-            raise KeyError(
-                f"this table was not made for {quote(token)}; ask for it in `table(words=…)`"
-            )
+            raise KeyError(f"this table was not made for {quote(token)}; ask for it in `table(words=…)`")
         return None
 
     def vectors(self, tokens: Sequence[str]) -> list[np.ndarray | None]:
@@ -196,9 +188,7 @@ class FileVectors:
         dimension: numbers per word, for GloVe, whose file does not say: some of its words hold blanks.
     """
 
-    def __init__(
-        self, path: Path | str, format: VectorFormat | None = None, dimension: int = 300
-    ) -> None:
+    def __init__(self, path: Path | str, format: VectorFormat | None = None, dimension: int = 300) -> None:
         self.path = Path(path)
         self.format: VectorFormat = format or _format_of(self.path)
         self.dimension = dimension
@@ -206,9 +196,7 @@ class FileVectors:
     @property
     def identity(self) -> Identity:
         """Known by size and first and last blocks: a digest of gigabytes would take minutes."""
-        return Identity(
-            "word_vector_file", "1", {"format": self.format, "file": _fingerprint(self.path)}
-        )
+        return Identity("word_vector_file", "1", {"format": self.format, "file": _fingerprint(self.path)})
 
     @property
     def provenance(self) -> Provenance:
@@ -330,23 +318,17 @@ def _binary_rows(path: Path, choice: _Choice) -> Iterator[tuple[bytes, np.ndarra
                 blank = data.find(b" ", at, at + _MAX_WORD)
                 numbers, end = blank + 1, blank + 1 + 4 * width
                 if blank < 0 or end > len(data):
-                    raise VectorFileError(
-                        f"{path} is cut off, or no word2vec file, at word {row + 1} of {n}"
-                    )
+                    raise VectorFileError(f"{path} is cut off, or no word2vec file, at word {row + 1} of {n}")
                 # Some writers end each word's numbers with a line break.
                 word, at = data[at:blank].lstrip(b"\n"), end
                 if row < choice.first or word in choice.words:
                     yield (
                         word,
-                        _finite(
-                            np.frombuffer(data[numbers:end], dtype="<f4"), f"{path}, word {row + 1}"
-                        ),
+                        _finite(np.frombuffer(data[numbers:end], dtype="<f4"), f"{path}, word {row + 1}"),
                     )
 
 
-def _text_rows(
-    path: Path, choice: _Choice, format: VectorFormat, dimension: int
-) -> Iterator[tuple[bytes, np.ndarray]]:
+def _text_rows(path: Path, choice: _Choice, format: VectorFormat, dimension: int) -> Iterator[tuple[bytes, np.ndarray]]:
     """Read a text file with a line for each word and its numbers; fastText has a line "count dimension" before."""
     with path.open("rb") as file:
         n, width = _header(file, path) if format == "fasttext" else (None, dimension)

@@ -157,9 +157,7 @@ class LocalSentenceEncoder:
 
             try:
                 with quiet_loading():
-                    self._model = SentenceTransformer(
-                        str(folder), device=self.device, local_files_only=True
-                    )
+                    self._model = SentenceTransformer(str(folder), device=self.device, local_files_only=True)
             except Exception as error:  # whatever the library raises for a broken folder
                 raise EncoderError(
                     f"sentence encoder {self.source!r} could not be loaded from {folder} to the device "
@@ -368,9 +366,7 @@ class PCA:
         values, vectors = np.linalg.eigh(scatter / len(x))  # smallest first
         values, vectors = values[::-1].clip(0), vectors[:, ::-1]
         if values.sum() <= 0:
-            raise ValueError(
-                "all sentence embeddings of the training text are equal; there is nothing to distinguish"
-            )
+            raise ValueError("all sentence embeddings of the training text are equal; there is nothing to distinguish")
         shares = np.cumsum(values) / values.sum()
         n = min(int(np.searchsorted(shares, variance - 1e-12)) + 1, len(values))
         largest = np.abs(vectors[:, :n]).argmax(axis=0)

@@ -110,9 +110,7 @@ class WordVectors:
             from model2vec.distill import distill_from_model
 
         with quiet_loading("model2vec", "skeletoken"), _bar_on_terminals():
-            tokenizer: Any = transformers.AutoTokenizer.from_pretrained(
-                folder, local_files_only=True
-            )
+            tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
             # MiniLM's tokenizer pads every text to 128 tokens, and model2vec would average the padding
             # into the vector of each word that has more than one token.
             tokenizer.backend_tokenizer.no_padding()
@@ -300,17 +298,9 @@ def pair_similarities(
     vocabulary = list(dict.fromkeys(token for found in tokens.values() for token in found))
     # One look-up per distinct token; a text then is a choice of rows.
     found = vectors.vectors(vocabulary)
-    row = {
-        token: k
-        for k, token in enumerate(
-            t for t, v in zip(vocabulary, found, strict=True) if v is not None
-        )
-    }
+    row = {token: k for k, token in enumerate(t for t, v in zip(vocabulary, found, strict=True) if v is not None)}
     table = np.stack([v for v in found if v is not None]) if row else np.zeros((0, 1))
-    words = {
-        text: TextWords.of(table[[row[token] for token in tokens[text] if token in row]])
-        for text in texts
-    }
+    words = {text: TextWords.of(table[[row[token] for token in tokens[text] if token in row]]) for text in texts}
     values = np.full((len(pairs), len(SIMILARITY_KINDS)), np.nan)
     for k, (one, other) in enumerate(pairs):
         values[k] = astuple(word_similarity(words[one], words[other]))

@@ -70,9 +70,7 @@ class Address:
         self._lock = threading.Lock()
         self._not_before = 0.0
         self._breakers: dict[str | None, _Breaker] = {}  # None: of the address, whichever model
-        self._of_loops: dict[
-            asyncio.AbstractEventLoop, tuple[httpx2.AsyncClient, anyio.CapacityLimiter]
-        ] = {}
+        self._of_loops: dict[asyncio.AbstractEventLoop, tuple[httpx2.AsyncClient, anyio.CapacityLimiter]] = {}
 
     @asynccontextmanager
     async def client(self, model: str) -> AsyncIterator[httpx2.AsyncClient]:
@@ -129,9 +127,7 @@ class Address:
                 if breaker is None or breaker.n_failed < FAILURES_BEFORE_REST:
                     continue
                 if now >= breaker.rests_until:
-                    breaker.rests_until = (
-                        now + REST_S
-                    )  # this one tries it; nobody else does meanwhile
+                    breaker.rests_until = now + REST_S  # this one tries it; nobody else does meanwhile
                     continue
                 what = self.url if key is None else f"the model {model} at {self.url}"
                 raise AddressRests(
@@ -182,9 +178,7 @@ async def wait(seconds: float, why: str) -> None:
         return
     left = seconds_left()
     if seconds >= left:
-        raise AddressRests(
-            f"{why} for {seconds:.0f} s, and the reply must be there in {max(0.0, left):.0f} s"
-        )
+        raise AddressRests(f"{why} for {seconds:.0f} s, and the reply must be there in {max(0.0, left):.0f} s")
     longer = seconds * (1 + JITTER * random.random())
     await sleep(longer if longer < left else seconds)
 

@@ -53,9 +53,7 @@ _OPTIONS = {
 _NO_WORDS = "it says nothing"
 _ERROR_WORDS = ("error", "message", "detail", "details", "msg")
 """Fields that hold an error's words, from the outer to the inner."""
-_NO_SYSTEM = re.compile(
-    r"system role|roles must alternate|only user\b.* roles? (?:is|are) supported", re.IGNORECASE
-)
+_NO_SYSTEM = re.compile(r"system role|roles must alternate|only user\b.* roles? (?:is|are) supported", re.IGNORECASE)
 """How the templates of Gemma, Mistral and Llama refuse a system message."""
 _MOST_WHOLE_BYTES = 2_000_000
 _MOST_ERROR_BYTES = 20_000
@@ -166,13 +164,9 @@ async def call(
                     async for _ in stream:
                         pass
     except httpx2.ConnectTimeout as error:
-        raise CallFailed(
-            "no connection within the time-out", is_free=True, is_down=True, is_of_address=True
-        ) from error
+        raise CallFailed("no connection within the time-out", is_free=True, is_down=True, is_of_address=True) from error
     except httpx2.ConnectError as error:
-        raise CallFailed(
-            f"no connection ({error})", is_free=True, is_down=True, is_of_address=True
-        ) from error
+        raise CallFailed(f"no connection ({error})", is_free=True, is_down=True, is_of_address=True) from error
     except httpx2.SSEError as error:
         raise CallFailed(f"it sent no stream of events: {error}") from error
     except httpx2.TransportError as error:
@@ -372,9 +366,7 @@ def _likely(logprobs: Any) -> tuple[tuple[str, float], ...]:
     return tuple(
         (one["token"], float(one["logprob"]))
         for one in (top if isinstance(top, list) else ())
-        if isinstance(one, dict)
-        and isinstance(one.get("token"), str)
-        and isinstance(one.get("logprob"), int | float)
+        if isinstance(one, dict) and isinstance(one.get("token"), str) and isinstance(one.get("logprob"), int | float)
     )
 
 

@@ -93,9 +93,7 @@ class MemoryMeter:
         self.spent: dict[str, float] = {}
         self._lock = threading.Lock()
 
-    async def reserve(
-        self, bot: PaidBot, context: Conversation, bound: ReplyCost
-    ) -> tuple[str, float]:
+    async def reserve(self, bot: PaidBot, context: Conversation, bound: ReplyCost) -> tuple[str, float]:
         """See `Meter`."""
         amount = bound.cost or 0.0
         with self._lock:

@@ -98,9 +98,7 @@ class EndpointOptions(ReasoningOptions):
         "Open the conversation with one short, friendly sentence.",
         description="what the model is asked when it has to open the conversation.",
     )
-    temperature: NumberAsWritten = Field(
-        0.7, ge=0, description="sampling temperature; 0 for the likeliest token."
-    )
+    temperature: NumberAsWritten = Field(0.7, ge=0, description="sampling temperature; 0 for the likeliest token.")
     top_p: NumberAsWritten | None = Field(
         None,
         gt=0,
@@ -114,9 +112,7 @@ class EndpointOptions(ReasoningOptions):
         default_factory=dict,
         description="further fields of every request, as the endpoint names them (`top_k: 20`).",
     )
-    window: int = Field(
-        0, ge=0, description="how many of the latest turns the model sees; 0 for all."
-    )
+    window: int = Field(0, ge=0, description="how many of the latest turns the model sees; 0 for all.")
     max_new_tokens: int = Field(200, ge=1, description="the longest reply, in tokens.")
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = Field(
         "max_tokens",
@@ -126,29 +122,21 @@ class EndpointOptions(ReasoningOptions):
         True,
         description="pass the reply's seed (31 bits of it); some endpoints refuse the field.",
     )
-    price_in: _Price | None = Field(
-        None, description="price of a million prompt tokens; None if unknown."
-    )
-    price_out: _Price | None = Field(
-        None, description="price of a million reply tokens; None if unknown."
-    )
+    price_in: _Price | None = Field(None, description="price of a million prompt tokens; None if unknown.")
+    price_out: _Price | None = Field(None, description="price of a million reply tokens; None if unknown.")
     max_cost: _Price | None = Field(
         None,
         description="the most all its replies together may cost, in the currency of the prices; None: no cap.",
     )
     connect_timeout_s: NumberAsWritten = Field(10.0, description="longest wait for a connection.")
     read_timeout_s: NumberAsWritten = Field(60.0, description="longest wait for the next piece.")
-    retries: int = Field(
-        2, ge=0, description="how often a request is repeated that failed before its first piece."
-    )
+    retries: int = Field(2, ge=0, description="how often a request is repeated that failed before its first piece.")
     concurrency: int = Field(
         32,
         ge=1,
         description="the most requests under way at once, of all bots of a process at this address together.",
     )
-    fallback_url: Annotated[
-        str, StringConstraints(pattern=f"^(?:{_ADDRESS})?$"), _ADDRESS_WANTED
-    ] = Field(
+    fallback_url: Annotated[str, StringConstraints(pattern=f"^(?:{_ADDRESS})?$"), _ADDRESS_WANTED] = Field(
         "",
         description="a second address that serves the same model at the same prices, asked when the first gives "
         "no reply; empty: none.",
@@ -175,9 +163,7 @@ class EndpointOptions(ReasoningOptions):
     def _wrong_fallback(self) -> Iterator[Mistake]:
         for name in ("fallback_api_key_env", "fallback_model"):
             if getattr(self, name) and not self.fallback_url:
-                yield Mistake(
-                    name, f"{name} is set, but fallback_url, the address it belongs to, is not"
-                )
+                yield Mistake(name, f"{name} is set, but fallback_url, the address it belongs to, is not")
 
     def _wrong_costs(self) -> Iterator[Mistake]:
         for name in ("price_in", "price_out"):
@@ -207,6 +193,5 @@ class EndpointOptions(ReasoningOptions):
         except (TypeError, ValueError) as error:
             yield Mistake(
                 "extra_body",
-                f"extra_body cannot be sent as JSON ({error}); it may hold texts, finite numbers, lists and "
-                "mappings",
+                f"extra_body cannot be sent as JSON ({error}); it may hold texts, finite numbers, lists and mappings",
             )

@@ -79,9 +79,7 @@ def quantise_projection(model: nn.Module) -> None:
         if owner is not None and isinstance(linear, nn.Linear):
             owner.project = Int8Linear(linear)
             return
-    raise ValueError(
-        "projection is int8; this model's projection is its embedding, so leave it at float32"
-    )
+    raise ValueError("projection is int8; this model's projection is its embedding, so leave it at float32")
 
 
 N_REMEMBERED = 2048
@@ -157,9 +155,7 @@ class LoadedCheckpoint:
             self.model.encoder = RememberedUtterances(encoder)
         if bot.options.projection == "int8":
             if self.model.device.type != "cpu":
-                raise ValueError(
-                    f"projection is int8 and the device {device}; it is for processors"
-                )
+                raise ValueError(f"projection is int8 and the device {device}; it is for processors")
             quantise_projection(self.model)
         z_conv = bot.options.z_conv
         if z_conv is not None and hasattr(self.model.config, "infer_z_conv"):
@@ -172,19 +168,12 @@ class LoadedCheckpoint:
     def encode(self, contexts: Sequence[Conversation]) -> DecoderState:
         """Encode the contexts and return the state from which replies are decoded, a row for each context."""
         heard = [self.bot.heard(context) for context in contexts]
-        ids = [
-            [self.vocabulary.ids(self.tokeniser.tokenise(text)) for text in texts]
-            for texts in heard
-        ]
+        ids = [[self.vocabulary.ids(self.tokeniser.tokenise(text)) for text in texts] for texts in heard]
         emotion, sentence = self._read(heard)
-        batch = DialogueBatch.from_ids(ids, emotion=emotion, sentence=sentence).to(
-            self.model.device
-        )
+        batch = DialogueBatch.from_ids(ids, emotion=emotion, sentence=sentence).to(self.model.device)
         return self.model.encode_context(batch, [ReplySeeds.of(context) for context in contexts])
 
-    def _read(
-        self, heard: list[list[str]]
-    ) -> tuple[list[Tensor], list[Tensor]] | tuple[None, None]:
+    def _read(self, heard: list[list[str]]) -> tuple[list[Tensor], list[Tensor]] | tuple[None, None]:
         """Return emotions and embeddings by conversation, which an input-only EI model reads with the words."""
         if self.ei_inputs is None:
             return None, None
@@ -351,9 +340,7 @@ class BeamGeneration:
 
     def _piece(self, number: int, hypotheses: list[Hypothesis]) -> Piece:
         slot = self._slots.pop(number)
-        chosen = pick_hypothesis(
-            hypotheses, slot.uniform, rule=self._bot.options.reply_choice, unknown=UNK
-        )
+        chosen = pick_hypothesis(hypotheses, slot.uniform, rule=self._bot.options.reply_choice, unknown=UNK)
         return slot.last_piece(self._ready.text(chosen.tokens), cut=not chosen.ended)
 
 

@@ -132,9 +132,7 @@ def _pad_zeros(tensor: Tensor, n: int, dim: int, *, at_left: bool) -> Tensor:
     return torch.cat([zeros, tensor] if at_left else [tensor, zeros], dim=dim)
 
 
-def join_layers(
-    a: list[GrowingLayer], b: list[GrowingLayer], pad: Pad, n: int, spare: int
-) -> Cache:
+def join_layers(a: list[GrowingLayer], b: list[GrowingLayer], pad: Pad, n: int, spare: int) -> Cache:
     """Make one cache of the rows of both, `n` columns wide, padded by `pad`."""
     layers: list[Any] = []
     for one, two in zip(a, b, strict=True):
@@ -152,16 +150,11 @@ def copy_row(rows: CacheRows, i: int, tokens: Sequence[int]) -> CachedRow:
     n = rows.lengths[i]
     return CachedRow(
         tokens=np.asarray(tokens[:n], dtype=np.int32),
-        layers=tuple(
-            (layer.keys[i, :, -n:].clone(), layer.values[i, :, -n:].clone())
-            for layer in rows.self_layers
-        ),
+        layers=tuple((layer.keys[i, :, -n:].clone(), layer.values[i, :, -n:].clone()) for layer in rows.self_layers),
     )
 
 
-def cache_from_prefixes(
-    known: Sequence[CachedPrefix | None], starts: Sequence[int], spare: int
-) -> Cache:
+def cache_from_prefixes(known: Sequence[CachedPrefix | None], starts: Sequence[int], spare: int) -> Cache:
     """Make a cache of what is known: row i has its first `starts[i]` tokens, at the right; none may be all empty.
 
     Args:
@@ -213,9 +206,7 @@ def grouped_attention(
         return sdpa_attention_forward(  # type: ignore[no-any-return]
             module, query, key, value, attention_mask, scaling=scaling, **options
         )
-    seen = scaled_dot_product_attention(
-        query, key, value, attn_mask=attention_mask, scale=scaling, enable_gqa=True
-    )
+    seen = scaled_dot_product_attention(query, key, value, attn_mask=attention_mask, scale=scaling, enable_gqa=True)
     return seen.transpose(1, 2).contiguous(), None
 
 

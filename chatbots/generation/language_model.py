@@ -89,9 +89,7 @@ class _PositionsPerRow:
         # The cache may have more columns than the module has positions: ask it for position 0.
         return None if self.positions is None else _at(0, args, kwargs)
 
-    def _after(
-        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor
-    ) -> Tensor:
+    def _after(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor:
         if self.positions is None:
             return output
         for position in set(self.positions) - self._table.keys():
@@ -101,9 +99,7 @@ class _PositionsPerRow:
         return torch.stack([self._table[p] for p in self.positions])[:, None, :]  # (B, 1, E)
 
 
-def _at(
-    position: int, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _at(position: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments of `embed_positions(ids or shape, past length, position_ids=…)` for one position."""
     args = (args[0], position, *args[2:])
     if isinstance(kwargs.get("position_ids"), Tensor):
@@ -165,9 +161,7 @@ class LanguageModel:
         assert logits is not None
         return reading.rows, logits
 
-    def begin(
-        self, prompts: Sequence[Sequence[int]], known: Sequence[CachedPrefix | None] = ()
-    ) -> PromptPrefill:
+    def begin(self, prompts: Sequence[Sequence[int]], known: Sequence[CachedPrefix | None] = ()) -> PromptPrefill:
         """Return a reading of prompts as one batch, of a model without an encoder.
 
         Args:
@@ -263,9 +257,7 @@ class LanguageModel:
                 merged.cache, join_layers(a.cross_layers, b.cross_layers, pad_right, s, 0)
             )
             merged.encoded = torch.cat([pad_right(a.encoded, s, 1), pad_right(b.encoded, s, 1)])
-            merged.encoded_mask = torch.cat(
-                [pad_right(a.encoded_mask, s, 1), pad_right(b.encoded_mask, s, 1)]
-            )
+            merged.encoded_mask = torch.cat([pad_right(a.encoded_mask, s, 1), pad_right(b.encoded_mask, s, 1)])
         return merged
 
     def keep(self, rows: CacheRows, kept: Sequence[int]) -> CacheRows:
@@ -274,9 +266,7 @@ class LanguageModel:
         lengths = [rows.lengths[i] for i in kept]
         first = rows.mask.shape[1] - max(lengths)
         for layer in rows.self_layers:
-            layer.replace(
-                layer.keys[index, :, first:], layer.values[index, :, first:], SPARE_COLUMNS
-            )
+            layer.replace(layer.keys[index, :, first:], layer.values[index, :, first:], SPARE_COLUMNS)
         rows.lengths, rows.mask = lengths, rows.mask[index, first:]
         if rows.encoded is not None and rows.encoded_mask is not None:
             rows.encoded_mask = rows.encoded_mask[index]
@@ -356,9 +346,7 @@ class LanguageModel:
         )
         return rows, self.step(rows, [self.start_token] * len(prompts))
 
-    def _decode(
-        self, rows: CacheRows, ids: Tensor, positions: Tensor, per_row: list[int] | None = None
-    ) -> Tensor:
+    def _decode(self, rows: CacheRows, ids: Tensor, positions: Tensor, per_row: list[int] | None = None) -> Tensor:
         """Make one forward pass of the decoder: (B, T) new tokens → logits after the last, (B, V)."""
         if rows.encoded is None:
             given: dict[str, Any] = {"input_ids": ids, "attention_mask": rows.mask}
@@ -373,13 +361,9 @@ class LanguageModel:
                 "attention_mask": rows.encoded_mask,
             }
             if self._hook is not None and per_row is not None:
-                self._hook.positions = (
-                    per_row if len(set(per_row)) > 1 or self._gaps(rows) else None
-                )
+                self._hook.positions = per_row if len(set(per_row)) > 1 or self._gaps(rows) else None
         try:
-            output = self.model(
-                **given, past_key_values=rows.cache, use_cache=True, **self._options
-            )
+            output = self.model(**given, past_key_values=rows.cache, use_cache=True, **self._options)
         finally:
             if self._hook is not None:
                 self._hook.positions = None

@@ -50,9 +50,7 @@ class ReasoningOptions(InputModel):
 class TransformersOptions(ReasoningOptions):
     """Options of a transformers bot in `bots.yaml`."""
 
-    model: str = Field(
-        min_length=1, description='folder of a model, or hub id ("microsoft/DialoGPT-small").'
-    )
+    model: str = Field(min_length=1, description='folder of a model, or hub id ("microsoft/DialoGPT-small").')
     system_prompt: SystemPrompt = ""
     temperature: Temperature = 0.7
     top_k: TopK = 50
@@ -60,12 +58,8 @@ class TransformersOptions(ReasoningOptions):
     repetition_penalty: NumberAsWritten = Field(
         1.0, gt=0, description="above 1 discourages tokens of the context and reply; 1: off."
     )
-    no_repeat_ngram_size: int = Field(
-        0, ge=0, description="no sequence of so many tokens twice in a reply; 0: off."
-    )
-    window: int = Field(
-        10, ge=0, description="most turns of the conversation given to the model; 0: all."
-    )
+    no_repeat_ngram_size: int = Field(0, ge=0, description="no sequence of so many tokens twice in a reply; 0: off.")
+    window: int = Field(10, ge=0, description="most turns of the conversation given to the model; 0: all.")
     max_new_tokens: int = Field(60, ge=1, description="a reply's longest.")
     min_new_tokens: int = Field(
         1,
@@ -123,9 +117,7 @@ class CheckpointOptions(InputModel):
         ge=0,
         description="of beam search; 0: none, larger favours longer replies (Wu et al. 2016).",
     )
-    temperature: NumberAsWritten = Field(
-        1.0, gt=0, le=10, description="of sampling; below 1 safer, above 1 wilder."
-    )
+    temperature: NumberAsWritten = Field(1.0, gt=0, le=10, description="of sampling; below 1 safer, above 1 wilder.")
     top_k: int = Field(0, ge=0, description="of sampling: only the k likeliest words; 0: all.")
     top_p: NumberAsWritten = Field(
         1.0,
@@ -133,13 +125,9 @@ class CheckpointOptions(InputModel):
         le=1,
         description="of sampling: only the fewest words holding this share of the probability; 1: all.",
     )
-    no_repeat_ngram_size: int = Field(
-        0, ge=0, description="no sequence of so many words twice in a reply; 0: off."
-    )
+    no_repeat_ngram_size: int = Field(0, ge=0, description="no sequence of so many words twice in a reply; 0: off.")
     forbid_unknown: bool = Field(True, description="never say the unknown word.")
-    window: int = Field(
-        5, ge=0, description="most turns of the conversation given to the model; 0: all."
-    )
+    window: int = Field(5, ge=0, description="most turns of the conversation given to the model; 0: all.")
     max_tokens: int = Field(30, ge=1, description="a reply's longest, in words and signs.")
     min_tokens: int = Field(1, ge=1, description="its shortest; 1 keeps replies from being empty.")
     projection: Literal["float32", "int8"] = Field(

@@ -186,9 +186,7 @@ _LATER_TURN = regex.compile(
     rf"|(?<![\s`\"'“‘])\s*+{_NAMED}{_ROLES}\b{_NAME_END}"
 )
 """The beginning of another turn, which the model has made up."""
-_LAST = regex.compile(
-    rf"(?<!\s)\s*+(?:{_END}\s*+){{1,8}}+(?:(?:\#\#\#\s*+)?{_ROLES})?\Z|(?<!\s)\s++\Z"
-)
+_LAST = regex.compile(rf"(?<!\s)\s*+(?:{_END}\s*+){{1,8}}+(?:(?:\#\#\#\s*+)?{_ROLES})?\Z|(?<!\s)\s++\Z")
 """What may end a reply and is no part of it."""
 
 
@@ -253,9 +251,7 @@ class OutputFilter:
         thought_marks, starts_thinking: as in `ReasoningFilter`.
     """
 
-    def __init__(
-        self, thought_marks: Mapping[str, str] | None = None, *, starts_thinking: bool = False
-    ) -> None:
+    def __init__(self, thought_marks: Mapping[str, str] | None = None, *, starts_thinking: bool = False) -> None:
         self._thoughts = ReasoningFilter(thought_marks, is_inside=starts_thinking)
         self._template = _TemplateFilter()
 

@@ -126,9 +126,7 @@ class PrefillQueue:
         for indices in self._model.prefill_batches(prompts, known, most_tokens):
             reading = None
             if self._model.resumable:
-                reading = self._model.begin(
-                    [prompts[i] for i in indices], [known[i] for i in indices]
-                )
+                reading = self._model.begin([prompts[i] for i in indices], [known[i] for i in indices])
             self._groups.append(_PromptGroup([slots[i] for i in indices], reading))
 
     def _known(self, slot: ReplyRow) -> CachedPrefix | None:
@@ -222,9 +220,7 @@ class EagerPrefill:
         """Return the tokens with which the next prompt begins, whatever is said next."""
         speaker = _next_speaker(context)
         one, other = (self._prompts.encode(context.with_turn(speaker, said)) for said in "ab")
-        n = next(
-            (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(one) - 1
-        )
+        n = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(one) - 1)
         return one[:n]
 
 

@@ -93,9 +93,7 @@ class PrefixCache:
     def n_bytes(self, owner: int | None = None) -> int:
         """Count the bytes kept for an owner, or for all."""
         with self._lock:
-            return sum(
-                row.n_bytes for (whose, _), row in self._rows.items() if owner in (None, whose)
-            )
+            return sum(row.n_bytes for (whose, _), row in self._rows.items() if owner in (None, whose))
 
     def put(self, owner: int, place: Hashable, row: CachedRow) -> None:
         """Keep a row in the place of the one that is there, unless it alone is larger than the limit."""

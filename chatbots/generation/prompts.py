@@ -50,9 +50,7 @@ def turns_joined(
     for turn in turns:
         role = "user" if turn.speaker == context.turns[-1].speaker else "assistant"
         text = marks.sub(" ", turn.text) if marks else turn.text
-        if (
-            role == "assistant"
-        ):  # marks first: a model's own may look like the beginning of a thought
+        if role == "assistant":  # marks first: a model's own may look like the beginning of a thought
             text = strip_reasoning(text, thought_marks)
         text = text.strip()
         if not text:
@@ -129,9 +127,7 @@ class Prompts:
 
     def encode(self, context: Conversation) -> list[int]:
         """Return the token ids of a conversation: at least one, at most `max_tokens`."""
-        turns = turns_joined(
-            context, window=self._window, marks=self._special, thought_marks=self._thought_marks
-        )
+        turns = turns_joined(context, window=self._window, marks=self._special, thought_marks=self._thought_marks)
         while True:
             ids = self._with_template(turns) if self.has_template else self._plain(turns)
             if len(ids) <= self._max_tokens or len(turns) <= 1:
@@ -145,9 +141,7 @@ class Prompts:
         return ids
 
     def _with_template(self, turns: Sequence[tuple[str, str]]) -> list[int]:
-        messages = chat_messages(
-            turns, system_prompt=self._system_prompt, system_in_user=self._system_in_user
-        )
+        messages = chat_messages(turns, system_prompt=self._system_prompt, system_in_user=self._system_in_user)
         return self._apply(messages)
 
     def _apply(self, messages: list[dict[str, str]]) -> list[int]:

@@ -132,9 +132,7 @@ class GrowingText:
     def _clean(self, decoded: str, *, is_last: bool) -> tuple[str, bool]:
         text = decoded.replace(_BROKEN, "").lstrip() if _BROKEN in decoded else decoded.lstrip()
         if self._make_filter is not None:
-            reply = (
-                self._make_filter()
-            )  # from the start: later tokens may change the end of the text
+            reply = self._make_filter()  # from the start: later tokens may change the end of the text
             text = reply.take(text) + (reply.end() if is_last else "")
             if reply.is_over:
                 return text, True

@@ -91,14 +91,8 @@ def bfloat16_is_native() -> bool:
 
 def _refuse_slow_dtype(bot: ModelSpeaker, folder: Path, device: str) -> None:
     is_stored = bot.options.dtype == "auto"
-    dtype = (
-        AutoConfig.from_pretrained(folder, **SAFE_LOADING).dtype if is_stored else bot.options.dtype
-    )
-    if (
-        str(dtype) in ("bfloat16", "torch.bfloat16")
-        and device == "cpu"
-        and not bfloat16_is_native()
-    ):
+    dtype = AutoConfig.from_pretrained(folder, **SAFE_LOADING).dtype if is_stored else bot.options.dtype
+    if str(dtype) in ("bfloat16", "torch.bfloat16") and device == "cpu" and not bfloat16_is_native():
         stored = " (as its weights are stored)" if is_stored else ""
         raise BotError(
             f"dtype is {bot.options.dtype}{stored}, and this processor does not compute bfloat16 itself: reading a "
@@ -113,9 +107,7 @@ def load_model(bot: ModelSpeaker, device: str) -> LoadedModel:
         OSError: if it is not here and cannot be had.
         BotError: if its settings do not fit the model or this machine.
     """
-    folder = fetch_model(
-        bot.options.model, bot.options.revision, allow_download=bot.options.allow_download
-    )
+    folder = fetch_model(bot.options.model, bot.options.revision, allow_download=bot.options.allow_download)
     _refuse_slow_dtype(bot, folder, device)
     loaded = load_pretrained(folder, device=device, dtype=bot.options.dtype)
     model, tokenizer, config = loaded.model, loaded.tokenizer, loaded.config
@@ -235,8 +227,7 @@ class SlotGeneration:
         now = self._newcomers.are_there or self._n_steps % _CLEAN_UP_STEPS == 0
         running = [b for batch in self._batches if (b := self._shrunk(batch, now)) is not None]
         results = [
-            (batch, self._model.step(batch.rows, [slot.tokens[-1] for slot in batch.slots]))
-            for batch in running
+            (batch, self._model.step(batch.rows, [slot.tokens[-1] for slot in batch.slots])) for batch in running
         ]
         n_running = sum(len(batch.slots) - batch.n_gone for batch in running)
         for slots, rows, logits in self._newcomers.read(n_running):
@@ -329,9 +320,7 @@ class SlotGeneration:
             if at_end:
                 slot.tokens.pop()
         broken = [bool(slot.tokens) and slot.tokens[-1] < 0 for slot in slots]
-        texts = self._decoded(
-            [[] if bad else slot.tokens for slot, bad in zip(slots, broken, strict=True)]
-        )
+        texts = self._decoded([[] if bad else slot.tokens for slot, bad in zip(slots, broken, strict=True)])
         for slot, text, at_end, bad in zip(slots, texts, ended, broken, strict=True):
             if bad:
                 pieces.append(Piece(slot.number, error=NO_NUMBERS))

@@ -50,9 +50,7 @@ class DialogueBatch:
 
     def __post_init__(self) -> None:
         if self.utterances.dim() != 3:
-            raise ValueError(
-                f"utterances have shape {tuple(self.utterances.shape)}; (B, N, T) is wanted"
-            )
+            raise ValueError(f"utterances have shape {tuple(self.utterances.shape)}; (B, N, T) is wanted")
         shape = self.utterances.shape[:2]
         for name in ("lengths", "emotion", "sentence"):
             value = getattr(self, name)
@@ -203,9 +201,7 @@ class LatentNoise:
             raise ValueError("a variational model needs a generator (or the noise itself) to learn")
         n_rows, n_utterances = batch.lengths.shape
         conversation = torch.randn(n_rows, Z, generator=generator, device=generator.device)
-        sentence = torch.randn(
-            n_rows, n_utterances - 1, Z, generator=generator, device=generator.device
-        )
+        sentence = torch.randn(n_rows, n_utterances - 1, Z, generator=generator, device=generator.device)
         device = batch.utterances.device
         return cls(sentence.to(device), conversation.to(device))
 
@@ -243,9 +239,7 @@ class ObjectiveTerms:
         zeros = torch.zeros_like(per_conversation)
         zero = zeros.sum()
         n_tokens = int(targets.lengths.sum())
-        return cls(
-            per_conversation, zeros, zeros, zeros, zero, zero, zero, n_tokens, len(targets.lengths)
-        )
+        return cls(per_conversation, zeros, zeros, zeros, zero, zero, zero, n_tokens, len(targets.lengths))
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,9 +301,7 @@ class DecoderState:
         """Return the rows of these indices, in their order; an index may come twice."""
         first = getattr(self, fields(self)[0].name)
         index = torch.as_tensor(rows, dtype=torch.long, device=first.device)
-        return type(self)(
-            **{f.name: getattr(self, f.name).index_select(0, index) for f in fields(self)}
-        )
+        return type(self)(**{f.name: getattr(self, f.name).index_select(0, index) for f in fields(self)})
 
     def repeat(self, n: int) -> Self:
         """Repeat each row n times, next to itself: r_0, r_0, …, r_1, r_1, … (beam search counts on this order)."""

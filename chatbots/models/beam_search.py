@@ -134,12 +134,7 @@ class BeamSearch:
             The rows that remain, for `state.select`; input tokens go by the same rows.
         """
         beam = self._settings.beam
-        rows = [
-            i * beam + j
-            for i, slot in enumerate(self._slots)
-            if slot.number != number
-            for j in range(beam)
-        ]
+        rows = [i * beam + j for i, slot in enumerate(self._slots) if slot.number != number for j in range(beam)]
         self._slots = [slot for slot in self._slots if slot.number != number]
         return rows
 
@@ -148,8 +143,7 @@ class BeamSearch:
         settings, beam = self._settings, self._settings.beam
         if len(logits) != len(self._slots) * beam:
             raise ValueError(
-                f"{len(logits)} rows for {len(self._slots)} slots of {beam}; "
-                "select the rows that the last step named"
+                f"{len(logits)} rows for {len(self._slots)} slots of {beam}; select the rows that the last step named"
             )
         if not self._slots:
             return Advance([], [], {})
@@ -172,9 +166,7 @@ class BeamSearch:
         finished: dict[int, list[Hypothesis]] = {}
         staying: list[_Slot] = []
         candidates = zip(best.tolist(), parents.tolist(), said.tolist(), strict=True)
-        for i, (slot, (log_ps, origins, words)) in enumerate(
-            zip(self._slots, candidates, strict=True)
-        ):
+        for i, (slot, (log_ps, origins, words)) in enumerate(zip(self._slots, candidates, strict=True)):
             before = slot.alive
             alive = self._extend(slot, log_ps, origins, words)
             if self._is_over(slot):
@@ -207,9 +199,7 @@ class BeamSearch:
         dead = self._settings.beam - len(slot.alive)
         return [log_p for _, log_p in slot.alive] + [-torch.inf] * dead
 
-    def _extend(
-        self, slot: _Slot, log_ps: list[float], origins: list[int], words: list[int]
-    ) -> list[tuple[int, int]]:
+    def _extend(self, slot: _Slot, log_ps: list[float], origins: list[int], words: list[int]) -> list[tuple[int, int]]:
         """Move a slot on by its best extensions, best first.
 
         Returns:
@@ -252,9 +242,7 @@ class BeamSearch:
         return [*slot.ended, *cut][: self._settings.beam]
 
 
-def beam_search(
-    model: Stepper[S], state: S, settings: BeamSettings, *, start: int
-) -> list[list[Hypothesis]]:
+def beam_search(model: Stepper[S], state: S, settings: BeamSettings, *, start: int) -> list[list[Hypothesis]]:
     """Search the replies of all rows to the end.
 
     Args:
@@ -303,11 +291,7 @@ def pick_hypothesis(
         return hypotheses[int(uniform * len(hypotheses))]
     if len(fit) == 1:
         return fit[0]
-    weights = (
-        [len(fit) - 1 - j for j in range(len(fit))]
-        if rule == "priority"
-        else [len(h.tokens) for h in fit]
-    )
+    weights = [len(fit) - 1 - j for j in range(len(fit))] if rule == "priority" else [len(h.tokens) for h in fit]
     target = uniform * sum(weights)
     for hypothesis, weight in zip(fit, weights, strict=True):
         if target < weight:

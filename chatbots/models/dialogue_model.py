@@ -59,9 +59,7 @@ class DialogueModel(nn.Module, ABC):
         """Read one token per row, (R,), and give the logits of the next, (R, V), with the new state."""
 
     @torch.no_grad()
-    def encode_context(
-        self, batch: DialogueBatch, seeds: Sequence[ReplySeeds] = ()
-    ) -> DecoderState:
+    def encode_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds] = ()) -> DecoderState:
         """Read all utterances of each conversation; the state its next one is decoded from.
 
         Args:
@@ -106,9 +104,7 @@ class DialogueModel(nn.Module, ABC):
         return LossParts.of(
             self.terms(
                 batch,
-                word_drop=WordDrop(
-                    word_drop if self.training else 0.0, generator, self.compat_word_drop_per_step
-                ),
+                word_drop=WordDrop(word_drop if self.training else 0.0, generator, self.compat_word_drop_per_step),
                 sentence_drop=sentence_drop,
                 generator=generator,
                 noise=noise,
@@ -130,9 +126,7 @@ class DialogueModel(nn.Module, ABC):
         """
         samples = []
         for _ in range(n_samples):
-            terms = self.terms(
-                batch, word_drop=WordDrop(), sentence_drop=0.0, generator=generator, noise=None
-            )
+            terms = self.terms(batch, word_drop=WordDrop(), sentence_drop=0.0, generator=generator, noise=None)
             samples.append(terms.log_ratio - terms.nll)  # (B,)
         return torch.stack(samples)
 

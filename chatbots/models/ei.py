@@ -127,9 +127,7 @@ class EIHeads(nn.Module):
                 last=config.compat_relu_emotion,
             )
         if config.sentence:
-            self.sentence = FeedForward(
-                C, config.D, n_layers=2, hidden=config.s, activation=nn.ReLU, last=False
-            )
+            self.sentence = FeedForward(C, config.D, n_layers=2, hidden=config.s, activation=nn.ReLU, last=False)
 
     def forward(self, c: Tensor, batch: DialogueBatch) -> EILosses:
         """Compare what the heads tell with the targets of the utterances just read.

@@ -56,8 +56,7 @@ class HardSigmoidLSTM(nn.Module):
 
     def _run(self, x: Tensor, mask: Tensor, suffix: str) -> Tensor:
         w_ih, w_hh, b_ih, b_hh = (
-            getattr(self, f"{name}_l0{suffix}")
-            for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            getattr(self, f"{name}_l0{suffix}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         )
         inputs = x @ w_ih.T + b_ih + b_hh  # (B, L, 4H)
         h = c = x.new_zeros(len(x), self.H)
@@ -162,9 +161,7 @@ class InferSent(nn.Module):
         Returns:
             (B, 2H)
         """
-        packed = nn.utils.rnn.pack_padded_sequence(
-            words, lengths.cpu(), batch_first=True, enforce_sorted=False
-        )
+        packed = nn.utils.rnn.pack_padded_sequence(words, lengths.cpu(), batch_first=True, enforce_sorted=False)
         states, _ = nn.utils.rnn.pad_packed_sequence(self.enc_lstm(packed)[0], batch_first=True)
         if not self.compat_padding:
             # As if each sentence had been encoded alone, where there is no padding.

@@ -89,13 +89,9 @@ class Seq2Seq(DialogueModel):
         noise: LatentNoise | None,
     ) -> ObjectiveTerms:
         targets = batch.targets
-        state = self._encode(
-            batch.utterances[:, :-1][targets.mask], batch.lengths[:, :-1][targets.mask]
-        )
+        state = self._encode(batch.utterances[:, :-1][targets.mask], batch.lengths[:, :-1][targets.mask])
         words = self.embedding(word_drop(shifted(targets.tokens, targets.lengths)))  # (M, T, E)
-        h, _ = self.decoder(
-            self.dropout(words), state.hidden[None].contiguous()
-        )  # (M, T, H_d), (3)
+        h, _ = self.decoder(self.dropout(words), state.hidden[None].contiguous())  # (M, T, H_d), (3)
         attended = self._attend(h, state)  # (M, T, H_d)
         nll = tokens_nll(lambda there: self.project(self.dropout(attended[there])), targets)  # (6)
         return ObjectiveTerms.of_words_alone(nll, targets)

@@ -55,9 +55,7 @@ class TransformerConfig(InputModel):
     @model_validator(mode="after")
     def _heads_fit(self) -> TransformerConfig:
         if self.d_model % self.n_heads or self.d_model % 2:
-            raise ValueError(
-                f"d_model is {self.d_model}; it must be even and a multiple of n_heads, {self.n_heads}"
-            )
+            raise ValueError(f"d_model is {self.d_model}; it must be even and a multiple of n_heads, {self.n_heads}")
         return self
 
 
@@ -115,9 +113,7 @@ class Transformer(DialogueModel):
         noise: LatentNoise | None,
     ) -> ObjectiveTerms:
         targets = batch.targets
-        memory, there = self._encode(
-            batch.utterances[:, :-1][targets.mask], batch.lengths[:, :-1][targets.mask]
-        )
+        memory, there = self._encode(batch.utterances[:, :-1][targets.mask], batch.lengths[:, :-1][targets.mask])
         inputs = word_drop(shifted(targets.tokens, targets.lengths))  # (M, T)
         n_steps = inputs.shape[1]
         ahead = torch.ones(n_steps, n_steps, dtype=torch.bool, device=inputs.device).triu(1)
@@ -162,23 +158,19 @@ class Transformer(DialogueModel):
         x = self._embedded(tokens[:, None], now[:, None])[:, 0]  # (R, d_model)
         for i, layer in enumerate(self.decoder.layers):
             own = layer.self_attn
-            query, key, value = F.linear(
-                layer.norm1(x), own.in_proj_weight, own.in_proj_bias
-            ).chunk(3, dim=-1)  # (R, d_model) each
+            query, key, value = F.linear(layer.norm1(x), own.in_proj_weight, own.in_proj_bias).chunk(
+                3, dim=-1
+            )  # (R, d_model) each
             keys[rows, i, now], values[rows, i, now] = key, value
             x = x + own.out_proj(self._attended(query, keys[:, i], values[:, i], so_far))
             cross = layer.multihead_attn
             query = F.linear(layer.norm2(x), cross.in_proj_weight[:d], cross.in_proj_bias[:d])
             x = x + cross.out_proj(
-                self._attended(
-                    query, state.memory_keys[:, i], state.memory_values[:, i], state.there
-                )
+                self._attended(query, state.memory_keys[:, i], state.memory_values[:, i], state.there)
             )
             x = x + layer.linear2(layer.activation(layer.linear1(layer.norm3(x))))
         assert self.decoder.norm is not None
-        return self._logits(self.decoder.norm(x)), replace(
-            state, n_said=now + 1, keys=keys, values=values
-        )
+        return self._logits(self.decoder.norm(x)), replace(state, n_said=now + 1, keys=keys, values=values)
 
     def _encode(self, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Read M utterances, (M, T): memory (M, S, d_model) and where it is one (M, S)."""
@@ -191,9 +183,7 @@ class Transformer(DialogueModel):
     def _embedded(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """Embed words and their places: ids of any shape → (…, d_model)."""
         d = self.config.d_model
-        return self.embedding(tokens) * math.sqrt(d) + sinusoids(positions, d).to(
-            self.embedding.weight.dtype
-        )
+        return self.embedding(tokens) * math.sqrt(d) + sinusoids(positions, d).to(self.embedding.weight.dtype)
 
     def _logits(self, states: Tensor) -> Tensor:
         """Compute the words' scores before the softmax: (…, d_model) → (…, V)."""

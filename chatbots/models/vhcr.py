@@ -148,9 +148,7 @@ class VHCR(HierarchicalModel):
         x = self.read_utterances(batch)  # (B, N, W)
         # z_conv's own numbers come from the conversation: the same at each of its replies.
         redraw = config.compat_redraw_z_conv
-        of_conversation = [
-            derive_seed(s.sentence, "z_conv") if redraw else s.conversation for s in seeds
-        ]
+        of_conversation = [derive_seed(s.sentence, "z_conv") if redraw else s.conversation for s in seeds]
         z_conv = standard_normal(of_conversation, config.Z, x.device)  # (B, Z)
         if config.infer_z_conv:
             z_conv = self._infer(x, n_utterances).sample(z_conv)
@@ -160,9 +158,7 @@ class VHCR(HierarchicalModel):
         z = self.prior(c, z_conv).sample(noise).to(x.dtype)  # (B, Z)
         return HiddenState(self.decoder.start(torch.cat([c, z, z_conv], dim=-1)))  # (B, H_d)
 
-    def _sentence_dropped(
-        self, x: Tensor, rate: float, generator: torch.Generator | None
-    ) -> Tensor:
+    def _sentence_dropped(self, x: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
         """Hide utterances from the context RNN at random: (B, N, W) → (B, N, W)."""
         if not 0 <= rate <= 1:
             raise ValueError(f"sentence_drop is {rate}; a probability from 0 to 1 is wanted")

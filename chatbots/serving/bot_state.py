@@ -137,9 +137,7 @@ class MemoryBudget:
         needed = getattr(lane.bot, "memory_bytes", 0)
         limit = self.limit_bytes
         if limit is not None and needed > limit:
-            raise BotError(
-                f"it takes {needed / MB:.0f} MB of memory; all bots together may take {limit / MB:.0f} MB"
-            )
+            raise BotError(f"it takes {needed / MB:.0f} MB of memory; all bots together may take {limit / MB:.0f} MB")
         while limit is not None and needed and self.used_bytes + needed > limit:
             idle = [other for other in self._lanes() if other.is_idle and other.memory_bytes]
             if idle:

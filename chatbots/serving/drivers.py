@@ -198,11 +198,7 @@ class StepDriver(_Queues):
         events = []
         for request in gone:
             for batch in (self._main, self._solo):
-                slot = (
-                    next((s for s, r in batch.slots.items() if r is request), None)
-                    if batch
-                    else None
-                )
+                slot = next((s for s, r in batch.slots.items() if r is request), None) if batch else None
                 if batch is None or slot is None:
                     continue
                 del batch.slots[slot]
@@ -236,9 +232,7 @@ class StepDriver(_Queues):
             self._main = _Batch(None)  # type: ignore[arg-type]  # started below
         return self._admit(self._main, newcomers, guard)
 
-    def _admit(
-        self, batch: _Batch, newcomers: list[ReplyRequest], guard: Guard
-    ) -> list[ReplyEvent]:
+    def _admit(self, batch: _Batch, newcomers: list[ReplyRequest], guard: Guard) -> list[ReplyEvent]:
         self._joining = newcomers
         try:
             with guard():

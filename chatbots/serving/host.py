@@ -97,9 +97,7 @@ class BotHost:
         if lane.state != "ready":
             raise BotError(f"{bot_id} is unavailable: {lane.reason}")
 
-    async def stream(
-        self, bot_id: str, context: Conversation, *, by_others: bool = True
-    ) -> AsyncIterator[str]:
+    async def stream(self, bot_id: str, context: Conversation, *, by_others: bool = True) -> AsyncIterator[str]:
         """Yield the reply to a context in pieces as they come to exist; joined they are the reply.
 
         Closing the generator or cancelling its task frees the bot's slot at once. A bot that names a
@@ -118,9 +116,7 @@ class BotHost:
         first_s = (FIRST_SHARE if fallback else 1) * self.reply_timeout_s
         request, has_begun = ReplyRequest(context), False
         try:
-            async with aclosing(
-                self._stream(lane, request, first_s, self.reply_timeout_s)
-            ) as pieces:
+            async with aclosing(self._stream(lane, request, first_s, self.reply_timeout_s)) as pieces:
                 async for text in pieces:
                     has_begun = True
                     yield text
@@ -135,9 +131,7 @@ class BotHost:
             other, left_s = self._lane(fallback), self.reply_timeout_s
             if request.deadline is not None:  # it was loaded, so that part of the time is used up
                 left_s = max(0.0, left_s + request.deadline - first_s - time.monotonic())
-            async with aclosing(
-                self._stream(other, ReplyRequest(context), left_s, left_s)
-            ) as pieces:
+            async with aclosing(self._stream(other, ReplyRequest(context), left_s, left_s)) as pieces:
                 async for text in pieces:
                     self._note_stand_in(context, FallbackBot(fallback, why))
                     yield text
@@ -208,9 +202,7 @@ class BotHost:
         them `timeouts`), `refused` (queue full), `cancelled` (by the caller), `unloads` (to make room),
         `hung_threads`; `mean_reply_s` is None before the first reply.
         """
-        return {
-            bot_id: lane.numbers(self.queue_limit) for bot_id, lane in sorted(self._lanes.items())
-        }
+        return {bot_id: lane.numbers(self.queue_limit) for bot_id, lane in sorted(self._lanes.items())}
 
     def totals(self) -> dict[str, Any]:
         """Return the sums over all bots, with the process's memory (None where the system hides it)."""

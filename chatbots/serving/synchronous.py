@@ -44,9 +44,7 @@ def driver_for(bot: Bot) -> Driver | None:
     raise BotError(f"{bot.name} has no `start`, `stream` or `answer`, so it is no kind of bot")
 
 
-def reply(
-    bot: Bot, contexts: Sequence[Conversation], *, timeout_s: float | None = None
-) -> list[Reply]:
+def reply(bot: Bot, contexts: Sequence[Conversation], *, timeout_s: float | None = None) -> list[Reply]:
     """Answer every context, in batches of up to the bot's capacity, and wait for the end.
 
     As in `BotHost`, conversations whose batch raised are tried once more alone, and a reply that is
@@ -155,9 +153,7 @@ class _Work:
                 self.errors[request] = event.error
 
     def _late(self, requests: list[ReplyRequest]) -> None:
-        self._deliver(
-            [ReplyEvent(r, error=f"took longer than {self._timeout_s:g} s") for r in requests]
-        )
+        self._deliver([ReplyEvent(r, error=f"took longer than {self._timeout_s:g} s") for r in requests])
 
     @contextlib.contextmanager
     def _guard(self) -> Iterator[None]:

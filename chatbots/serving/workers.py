@@ -113,9 +113,7 @@ class Worker:
 
     def _start_shift(self) -> None:
         shift = WorkerShift()
-        shift.thread = threading.Thread(
-            target=self._run, args=(shift,), name=self._name, daemon=True
-        )
+        shift.thread = threading.Thread(target=self._run, args=(shift,), name=self._name, daemon=True)
         self._shift = shift
         shift.thread.start()
 
@@ -277,9 +275,7 @@ class StreamRunner:
                 last = request.finish()
             except (Exception, SystemExit) as exc:  # an exit would end the whole server
                 is_trouble = getattr(exc, "is_trouble", True)
-                self._deliver(
-                    [ReplyEvent(request, error=describe_error(exc), is_trouble=is_trouble)]
-                )
+                self._deliver([ReplyEvent(request, error=describe_error(exc), is_trouble=is_trouble)])
             except asyncio.CancelledError:
                 if not request.closed:  # the bot cancelled its own reply: no caller did
                     self._deliver([ReplyEvent(request, error="cancelled its own reply")])

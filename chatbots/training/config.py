@@ -293,9 +293,7 @@ class TrainingConfig(InputModel):
     def _ei_has_a_context(cls, ei: EITraining | None, info: ValidationInfo) -> EITraining | None:
         model = info.data.get("model", WITH_EI[0])
         if ei is not None and model not in WITH_EI:
-            raise ValueError(
-                f"it must be left out: {model} has no context to teach; only {', '.join(WITH_EI)} have"
-            )
+            raise ValueError(f"it must be left out: {model} has no context to teach; only {', '.join(WITH_EI)} have")
         return ei
 
     @field_validator("regularisation")
@@ -414,8 +412,7 @@ def corpora_missing(corpora: Sequence[CorpusConfig], folder: Path) -> list[Mista
             "corpora with --data",
         )
         for i, corpus in enumerate(corpora)
-        if corpus.path != EVERYDAY
-        and not (place := folder / Path(corpus.path).expanduser()).exists()
+        if corpus.path != EVERYDAY and not (place := folder / Path(corpus.path).expanduser()).exists()
     ]
 
 

@@ -254,10 +254,7 @@ class TrainingData:
 
     def contexts(self, conversations: Sequence[Sequence[str]]) -> DialogueBatch:
         """Make a batch of conversations to be answered, with the targets of utterances where the model reads them."""
-        ids = [
-            [self.vocabulary.ids(self.tokeniser.tokenise(text)) for text in texts]
-            for texts in conversations
-        ]
+        ids = [[self.vocabulary.ids(self.tokeniser.tokenise(text)) for text in texts] for texts in conversations]
         batch = partial(DialogueBatch.from_ids, ids, max_tokens=self.config.max_tokens)
         if not self.reads_targets or self.targets is None:
             return batch()
@@ -290,9 +287,7 @@ def data_prepare(config: TrainingConfig, device: str = "cpu") -> TrainingData:
     digest = hashlib.sha256()
     for corpus in data.corpora:
         dialogues = [_cut_sentences(d, data, tokeniser) for d in _read(config, corpus).dialogues]
-        parts = dialogues_split(
-            dialogues, validation=data.validation, test=data.test, seed=data.split_seed
-        )
+        parts = dialogues_split(dialogues, validation=data.validation, test=data.test, seed=data.split_seed)
         kept += parts.train
         for name, found in splits.items():
             part = list(getattr(parts, name))
@@ -304,9 +299,7 @@ def data_prepare(config: TrainingConfig, device: str = "cpu") -> TrainingData:
     vocabulary = Vocabulary.build(
         (tokeniser.tokenise(turn) for d in kept for turn in d.turns), data.max_words, data.min_count
     )
-    windows = {
-        name: _windows(found, name, vocabulary, tokeniser, data) for name, found in splits.items()
-    }
+    windows = {name: _windows(found, name, vocabulary, tokeniser, data) for name, found in splits.items()}
     targets = None
     if config.ei is not None:
         others = [*windows["validation"].texts, *windows["test"].texts]

@@ -104,9 +104,7 @@ def embeddings_cached(texts: Sequence[str], encoder: SentenceEncoder) -> np.ndar
     return _cached("ei_embeddings", encoder, texts)
 
 
-def _cached(
-    name: str, encoder: SentenceEncoder | EmotionEncoder, texts: Sequence[str]
-) -> np.ndarray:
+def _cached(name: str, encoder: SentenceEncoder | EmotionEncoder, texts: Sequence[str]) -> np.ndarray:
     """Return an encoder's embeddings of the texts, cached under `name`."""
     digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()
     identity = Identity(name, "1", {"encoder": encoder.identity.as_dict(), "texts": digest})
@@ -181,12 +179,8 @@ class EITraining(InputModel):
         """
         deepmoji, infersent = self.deepmoji, self.infersent
         return (
-            emotion_encoder_named(
-                self.emotion_encoder, deepmoji and deepmoji.below(folder), device
-            ),
-            sentence_encoder_named(
-                self.sentence_encoder, infersent and infersent.below(folder), device
-            ),
+            emotion_encoder_named(self.emotion_encoder, deepmoji and deepmoji.below(folder), device),
+            sentence_encoder_named(self.sentence_encoder, infersent and infersent.below(folder), device),
         )
 
     def model_values(self, n_emotions: int, n_dimensions: int) -> dict[str, Any]:
@@ -242,9 +236,7 @@ def check_ei_weights(ei: EITraining, variance: float, words_nats: float) -> floa
         f"{_shown(highest / variance)} does"
     )
     if nats > words_nats:
-        raise ValuesError(
-            f"ei.{told}; the model would learn to tell sentences and not to speak. {alike}"
-        )
+        raise ValuesError(f"ei.{told}; the model would learn to tell sentences and not to speak. {alike}")
     if not lowest / TOLERANCE <= nats <= highest * TOLERANCE:
         log.warning("ei.%s. %s", told, alike)
     else:

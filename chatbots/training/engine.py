@@ -345,9 +345,7 @@ class TrainingLoop(ABC, Generic[B, L]):
         if ends_epoch and not last:
             progress.epoch, progress.batch = progress.epoch + 1, 0
         if last or ends_epoch or self._due("save_every"):
-            state_write(
-                self.output, self.model, self.adam, progress, self.fingerprint, self.remember()
-            )
+            state_write(self.output, self.model, self.adam, progress, self.fingerprint, self.remember())
 
     @property
     def _ends_epoch(self) -> bool:

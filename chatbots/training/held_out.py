@@ -65,16 +65,12 @@ def held_out_measure(
     if windows:
         batches = _first(batches, windows)
     samples = config.held_out.samples if config.model in WITH_LATENTS else 1
-    found = perplexity(
-        model, (b.to(device) for b in batches), samples, derive_seed(config.seed, "perplexity")
-    )
+    found = perplexity(model, (b.to(device) for b in batches), samples, derive_seed(config.seed, "perplexity"))
     return found | embedding_metrics(model, data, config)
 
 
 @torch.no_grad()
-def perplexity(
-    model: DialogueModel, batches: Iterable[DialogueBatch], n_samples: int, seed: int
-) -> dict[str, float]:
+def perplexity(model: DialogueModel, batches: Iterable[DialogueBatch], n_samples: int, seed: int) -> dict[str, float]:
     """Compute the perplexity per target token, `<eos>` counted.
 
     It is exp(Σ CE / tokens), or for a model with latent variables exp(−Σ_conversations log mean_j w_j / tokens)
@@ -100,9 +96,7 @@ def perplexity(
     return {"perplexity": math.exp(-log_p / n_tokens), "kl": kl / n_tokens, "tokens": n_tokens}
 
 
-def embedding_metrics(
-    model: DialogueModel, data: TrainingData, config: TrainingConfig
-) -> dict[str, float]:
+def embedding_metrics(model: DialogueModel, data: TrainingData, config: TrainingConfig) -> dict[str, float]:
     """Average, extrema and greedy likeness of generated and true second utterances of the test dialogues.
 
     The model is told the first utterance only, and says the likeliest reply (`held_out.beam`). Pairs without

@@ -34,9 +34,7 @@ def initialise_model(config: TrainingConfig, data: TrainingData, output: Path) -
     """
     values = {**config.sizes, "V": len(data.vocabulary)}
     if config.ei is not None and data.targets is not None:
-        values["ei"] = config.ei.model_values(
-            data.targets.emotion.shape[1], data.targets.sentence.shape[1]
-        )
+        values["ei"] = config.ei.model_values(data.targets.emotion.shape[1], data.targets.sentence.shape[1])
     model = model_build(config_read(config.model, values), derive_seed(config.seed, "weights"))
     if config.start.weights:
         _take_over(model, data.vocabulary, output.parent / config.start.weights / "best")
@@ -135,9 +133,7 @@ def _take_over(model: DialogueModel, vocabulary: Vocabulary, folder: Path) -> No
             if name not in theirs:
                 continue
             block = theirs[name]
-            fits = block.dim() == ours.dim() and all(
-                a <= b for a, b in zip(block.shape, ours.shape, strict=True)
-            )
+            fits = block.dim() == ours.dim() and all(a <= b for a, b in zip(block.shape, ours.shape, strict=True))
             if not fits:
                 raise ValuesError(
                     f"start.weights: {name} has shape {tuple(block.shape)} in {folder} and "

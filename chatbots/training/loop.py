@@ -207,9 +207,7 @@ class _DialogueTraining(TrainingLoop[DialogueBatch, LossParts]):
     def more_logged(self) -> dict[str, float]:
         if self.config.model not in WITH_LATENTS:
             return {}
-        return {
-            "kl_weight": kl_weight(self.progress.step - 1, self.config.regularisation.kl_batches)
-        }
+        return {"kl_weight": kl_weight(self.progress.step - 1, self.config.regularisation.kl_batches)}
 
     def _manifest(self, best: dict[str, float]) -> Manifest:
         config, data, progress = self.config, self.data, self.progress
@@ -249,9 +247,7 @@ class _DialogueTraining(TrainingLoop[DialogueBatch, LossParts]):
                 "step": progress.best_step,
                 **held_out_measure(model, self.data, config, self.device),
             }
-            stored = checkpoint_write(
-                folder, model, vocabulary, self._manifest(best), ei_pca=self.ei_pca
-            )
+            stored = checkpoint_write(folder, model, vocabulary, self._manifest(best), ei_pca=self.ei_pca)
         return TrainingResult(
             checkpoint=folder,
             epochs=progress.epoch + 1,

@@ -110,12 +110,7 @@ def dialogue_model_card(
         "On the test dialogues, in the layout of Table 3 of Ghandeharioun et al. (2019); other data and far "
         "less of it, so not to be compared with the figures there:",
         "",
-        *(
-            f"    {line}"
-            for line in table_3(
-                [(config.model.upper(), version_name(config), metrics)]
-            ).splitlines()
-        ),
+        *(f"    {line}" for line in table_3([(config.model.upper(), version_name(config), metrics)]).splitlines()),
         "",
         f"PPL: {_perplexity(config)} KL: nats per token. Avg, Ext, Grd: likeness of the likeliest "
         f"first reply to the true one by static word vectors, {int(metrics['replies'])} pairs.",

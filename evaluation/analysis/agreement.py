@@ -42,9 +42,7 @@ from evaluation.tables import number_or_reason, text_table, to_plain
 MOST_CATEGORIES = 11
 """Kappas treat every answer as a category of its own; a slider has too many."""
 
-Code = Literal[
-    "alpha_ordinal", "alpha_interval", "icc_one", "icc_mean", "fleiss", "cohen", "cohen_median"
-]
+Code = Literal["alpha_ordinal", "alpha_interval", "icc_one", "icc_mean", "fleiss", "cohen", "cohen_median"]
 About = Literal["conversation", "bot"]
 
 
@@ -139,9 +137,7 @@ def rater_agreement(ratings: Ratings) -> RaterAgreement:
         raise ValueError("there is no dimension to agree on")
     first = ratings.leading.key
     keys = [first, *(d.key for d in ratings.dimensions if d.key != first)]
-    return RaterAgreement(
-        first, tuple(one for key in keys for one in _coefficients(ratings, ratings.once(), key))
-    )
+    return RaterAgreement(first, tuple(one for key in keys for one in _coefficients(ratings, ratings.once(), key)))
 
 
 def _coefficients(ratings: Ratings, once: Ratings, key: str) -> Iterator[AgreementCoefficient]:
@@ -184,9 +180,7 @@ def _kappas(once: Ratings, key: str, table: np.ndarray) -> Iterator[AgreementCoe
         return
     pairs = pairwise_kappa(by_name, "linear")
     n = int(np.isfinite(by_name).sum())
-    median = AgreementEstimate(
-        pairs.median, pairs.low, pairs.high, len(by_name), n, reason=pairs.reason
-    )
+    median = AgreementEstimate(pairs.median, pairs.low, pairs.high, len(by_name), n, reason=pairs.reason)
     yield AgreementCoefficient(key, "cohen_median", "conversation", median, len(pairs.kappas))
 
 
@@ -208,9 +202,7 @@ def _by_bot(ratings: Ratings, key: str) -> np.ndarray:
 
     values = ratings.values(key)
     keep = ratings.ranked & np.isfinite(values)
-    frame = pd.DataFrame(
-        {"bot": ratings.bot[keep], "unit": ratings.unit[keep], "value": values[keep]}
-    )
+    frame = pd.DataFrame({"bot": ratings.bot[keep], "unit": ratings.unit[keep], "value": values[keep]})
     means = frame.groupby(["bot", "unit"], sort=True)["value"].mean().reset_index()
     return items_by_raters(means["value"].to_numpy(), means["bot"].tolist())
 
@@ -282,9 +274,7 @@ class ItemSets:
         return self.summary()
 
 
-def item_sets(
-    ratings: Ratings, set_of: Mapping[str, str], *, shared: int = USUAL_SHARED
-) -> ItemSets:
+def item_sets(ratings: Ratings, set_of: Mapping[str, str], *, shared: int = USUAL_SHARED) -> ItemSets:
     """Return the inter-rater agreement on each set of items and each question.
 
     Args:
@@ -414,8 +404,6 @@ def own_agreement(
     groups = [person for person, is_given in zip(people, given, strict=True) if is_given]
     return OwnAgreement(
         mean_interval(same[given], groups, level, scale=SHARE),
-        mean_interval(
-            distance[given], groups, level, scale=None if width is None else (0.0, width)
-        ),
+        mean_interval(distance[given], groups, level, scale=None if width is None else (0.0, width)),
         len(set(groups)),
     )

@@ -115,14 +115,10 @@ def answers(ratings: Ratings, bots: Sequence[str] = ()) -> AnswerDistributions:
     Args:
         bots: to include in any case, also without an answer.
     """
-    return AnswerDistributions(
-        tuple(dimension_answers(ratings, d.key, bots) for d in ratings.dimensions)
-    )
+    return AnswerDistributions(tuple(dimension_answers(ratings, d.key, bots) for d in ratings.dimensions))
 
 
-def dimension_answers(
-    ratings: Ratings, key: str | None = None, bots: Sequence[str] = ()
-) -> DimensionAnswers:
+def dimension_answers(ratings: Ratings, key: str | None = None, bots: Sequence[str] = ()) -> DimensionAnswers:
     """Return the distribution of the answers to one question.
 
     Args:
@@ -140,9 +136,7 @@ def dimension_answers(
     names = dict.fromkeys([*bots, *ratings.bots])
     of_bots = [_of_bot(bot, values[ratings.bot == bot], steps) for bot in names]
     of_bots.sort(key=lambda found: float("inf") if found.mean is None else -found.mean)
-    return DimensionAnswers(
-        dimension.key, steps, tuple(of_bots), shared_ratings(ratings, dimension.key)
-    )
+    return DimensionAnswers(dimension.key, steps, tuple(of_bots), shared_ratings(ratings, dimension.key))
 
 
 def scale_steps(dimension: RatingDimension, values: np.ndarray) -> tuple[float, ...]:
@@ -276,8 +270,7 @@ def approval(
         return Approval(0, (), Reason("nobody_chose", "no participant has chosen yet"))
     if table.shape[1] != len(options) or not np.isin(table, (0, 1)).all():
         raise ValueError(
-            f"chosen has shape {table.shape}; it must hold 0 or 1 for each person and each of "
-            f"{len(options)} options"
+            f"chosen has shape {table.shape}; it must hold 0 or 1 for each person and each of {len(options)} options"
         )
     n = len(table)
     shares = table.mean(axis=0)
@@ -300,9 +293,7 @@ def approval(
     return Approval(n, tuple(found))
 
 
-def _weight_ends(
-    table: np.ndarray, weights: np.ndarray, level: float
-) -> tuple[np.ndarray, np.ndarray] | None:
+def _weight_ends(table: np.ndarray, weights: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the ends of each weight's interval; None with one person.
 
     log(w / (1 − w)) of a weight is a difference of the option's share and a mean of the others', weighted by their

@@ -243,9 +243,7 @@ class Comparisons:
         """Return the number of bots that are rated significantly higher than a control."""
         found = [(bot, self.pair(control, bot)) for bot in self.order]
         return sum(
-            pair is not None
-            and pair.ordered
-            and (pair.difference or 0.0) * (1 if pair.a == control else -1) < 0
+            pair is not None and pair.ordered and (pair.difference or 0.0) * (1 if pair.a == control else -1) < 0
             for _bot, pair in found
         )
 
@@ -442,9 +440,7 @@ def units_of(ratings: Ratings) -> Units:
     return "raters_and_conversations" if ratings.named.any() else "conversations"
 
 
-def _more(
-    pairs: Sequence[Comparison], means: SequentialMeans, alpha: float
-) -> dict[tuple[str, str], int | None]:
+def _more(pairs: Sequence[Comparison], means: SequentialMeans, alpha: float) -> dict[tuple[str, str], int | None]:
     """Return the number of further raters that each undecided pair needs, at its share of the level."""
     n_tested = sum(pair.p is not None for pair in pairs)
     return {

@@ -99,11 +99,7 @@ class CorrelationMatrix:
             most: number of rows besides the hybrid metric's; rows without a coefficient are left out.
         """
         hybrid = [i for i in range(len(self.rows)) if self._is_hybrid(i)]
-        size = {
-            i: abs(r)
-            for (i, j), value in self.cells.items()
-            if j == 0 and (r := value.r) is not None
-        }
+        size = {i: abs(r) for (i, j), value in self.cells.items() if j == 0 and (r := value.r) is not None}
         others = sorted((i for i in size if i not in hybrid), key=lambda i: (-size[i], i))
         return [*hybrid, *others[:most]]
 
@@ -157,9 +153,7 @@ def dimension_matrix(ratings: Ratings) -> CorrelationMatrix:
     keys = tuple(dimension.key for dimension in ratings.dimensions)
     people = rater_codes(means["rater"].tolist())
     cells = {
-        (i, j): correlate(
-            means[keys[i]].to_numpy(), means[keys[j]].to_numpy(), "spearman", units=people
-        )
+        (i, j): correlate(means[keys[i]].to_numpy(), means[keys[j]].to_numpy(), "spearman", units=people)
         for i, j in combinations(range(len(keys)), 2)
     }
     rows = tuple(CorrelationRow(key, "dimension") for key in keys)
@@ -222,9 +216,7 @@ def bot_matrix(
     """
     from_fit = [] if hybrid is None else hybrid.of_bots(list(means))
     rows = [row for row, _cells in from_fit]
-    cells = {
-        (i, j): value for i, (_, found) in enumerate(from_fit) for j, value in enumerate(found)
-    }
+    cells = {(i, j): value for i, (_, found) in enumerate(from_fit) for j, value in enumerate(found)}
     tested: dict[tuple[int, int], Correlation] = {}
     for row, values in known:
         x = [values.get(bot, np.nan) for bot in bots]
@@ -248,9 +240,7 @@ def bot_matrix(
 def survivors(found: Cells) -> frozenset[tuple[int, int]]:
     """Return the cells whose p-value stays below `ALPHA` after Holm's correction over all of them."""
     corrected = holm([value.p for value in found.values()])
-    return frozenset(
-        key for key, p in zip(found, corrected, strict=True) if p is not None and p < ALPHA
-    )
+    return frozenset(key for key, p in zip(found, corrected, strict=True) if p is not None and p < ALPHA)
 
 
 def without_speaker(title: str) -> str:
@@ -275,17 +265,13 @@ def counted_once(means: pd.DataFrame, titles: Mapping[str, str]) -> list[Correla
         twins = [
             other
             for other in kept.values()
-            if np.allclose(
-                values, means[other.name].to_numpy(dtype=float), rtol=1e-9, equal_nan=True
-            )
+            if np.allclose(values, means[other.name].to_numpy(dtype=float), rtol=1e-9, equal_nan=True)
             # What is the same for all bots is alike by chance, unless only the speaker differs.
             and (np.ptp(values) > 0 or without_speaker(titles[other.name]) == title)
         ]
         if not twins:
             speaker = title in kept
-            kept[titles[name] if speaker else title] = CorrelationRow(
-                str(name), "selfplay", speaker
-            )
+            kept[titles[name] if speaker else title] = CorrelationRow(str(name), "selfplay", speaker)
     return list(kept.values())
 
 

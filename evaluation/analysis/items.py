@@ -187,9 +187,7 @@ def _ends(
     if n < 2:
         return None, None
     variance = squares / (n - 1) / n
-    spread = MeanSpread(
-        variance if variance > _NONE * (scale[1] - scale[0]) ** 2 else 0.0, n - 1, n
-    )
+    spread = MeanSpread(variance if variance > _NONE * (scale[1] - scale[0]) ** 2 else 0.0, n - 1, n)
     return interval_ends(mean, spread, LEVEL, bounds) or (None, None)
 
 
@@ -214,9 +212,7 @@ def human_bound(
     if not keep.any():
         why = "no rater is named in the data"
         return HumanBound(None, None, 0, least, Reason("nobody_named", why))
-    table = items_by_raters(
-        values[keep], once.conversation[keep].tolist(), once.rater[keep].tolist()
-    )
+    table = items_by_raters(values[keep], once.conversation[keep].tolist(), once.rater[keep].tolist())
     present = np.isfinite(table).astype(np.float32)
     pairs = np.argwhere(np.triu(present.T @ present >= least, k=1))
     if len(pairs) > most_pairs:
@@ -306,10 +302,7 @@ class Grades:
 
     def summary(self) -> str:
         """Return a table for a terminal."""
-        rows = [
-            [bot.bot, str(bot.n_items), *(share(one.mean) for one in bot.labels)]
-            for bot in self.bots
-        ]
+        rows = [[bot.bot, str(bot.n_items), *(share(one.mean) for one in bot.labels)] for bot in self.bots]
         foot = f"{self.n_ties} of {len(self.items)} items are ties; the lower grade counts"
         title = f"Labels by majority of {self.dimension}"
         return text_table(title, ["model", "items", *LABELS], rows, foot)
@@ -371,9 +364,7 @@ def grades(ratings: Ratings, key: str | None = None) -> Grades:
     counted = np.zeros((len(items), n_levels), dtype=int)
     np.add.at(counted, (place, steps), 1)
     bots = ratings.bot[keep]
-    found = [
-        _graded(str(items[i]), str(bots[first_at[i]]), counted[i], low) for i in range(len(items))
-    ]
+    found = [_graded(str(items[i]), str(bots[first_at[i]]), counted[i], low) for i in range(len(items))]
     return Grades(
         dimension.key,
         tuple(low + step for step in range(n_levels)),
@@ -405,10 +396,7 @@ def _bots(items: Sequence[GradedItem], low: float, n_levels: int) -> tuple[Grade
     for bot in dict.fromkeys(one.bot for one in items):
         own = [one for one in items if one.bot == bot]
         places = np.array([round(one.grade - low) for one in own])
-        labels = tuple(
-            mean_interval([float(one.by_majority == label) for one in own], scale=SHARE)
-            for label in LABELS
-        )
+        labels = tuple(mean_interval([float(one.by_majority == label) for one in own], scale=SHARE) for label in LABELS)
         counts = tuple(int(n) for n in np.bincount(places, minlength=n_levels))
         found.append(GradedBot(bot, len(own), counts, labels))
     return tuple(sorted(found, key=lambda bot: (-(bot.labels[-1].mean or 0.0), bot.bot)))

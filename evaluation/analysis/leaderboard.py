@@ -124,14 +124,8 @@ def leaderboard(means: BotMeans, compared: Comparisons) -> Leaderboard:
     places = []
     for bot in bots:
         found = means.rows[bot, key].interval
-        close = tuple(
-            other for other in bots if other != bot and not compared.are_told_apart(bot, other)
-        )
-        places.append(
-            LeaderboardEntry(
-                bot, ranks.get(bot), found, compared.means[bot], found.n, too_close=close
-            )
-        )
+        close = tuple(other for other in bots if other != bot and not compared.are_told_apart(bot, other))
+        places.append(LeaderboardEntry(bot, ranks.get(bot), found, compared.means[bot], found.n, too_close=close))
     return Leaderboard(
         dimension=compared.dimension,
         places=tuple(places),
@@ -310,9 +304,7 @@ class PairRankingProgress:
 _OF_PAIR = ("a", "b", "difference", "low", "high", "p", "p_holm")
 
 
-def pair_ranking_progress(
-    judged: PairJudgements, *, alpha: float = ORDER_ALPHA
-) -> PairRankingProgress:
+def pair_ranking_progress(judged: PairJudgements, *, alpha: float = ORDER_ALPHA) -> PairRankingProgress:
     """Return the sequential ranking by paired comparisons, for the leading and every other question.
 
     Only an order of two compared bots can be wrong: preferences need not be transitive.

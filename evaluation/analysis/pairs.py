@@ -247,9 +247,7 @@ def _ambiguous(scores: np.ndarray, items: np.ndarray) -> np.ndarray:
     return np.array([item in tied for item in items.astype(str).tolist()], dtype=bool)
 
 
-def _shares(
-    kinds: np.ndarray, raters: np.ndarray, items: np.ndarray, level: float
-) -> list[Interval]:
+def _shares(kinds: np.ndarray, raters: np.ndarray, items: np.ndarray, level: float) -> list[Interval]:
     """Return the means of the columns, with intervals over raters and items.
 
     Args:
@@ -259,19 +257,14 @@ def _shares(
     return [mean_interval(column, raters, level, scale=SHARE, things=things) for column in kinds.T]
 
 
-def _shares_always(
-    kinds: np.ndarray, raters: np.ndarray, items: np.ndarray, level: float
-) -> list[Interval]:
+def _shares_always(kinds: np.ndarray, raters: np.ndarray, items: np.ndarray, level: float) -> list[Interval]:
     """Return the means of the columns, with intervals that hold at all looks together."""
     if len(kinds) < 2:
         why = ONE_JUDGEMENT if len(kinds) else NO_VALUE
         means = kinds.mean(axis=0).tolist() if len(kinds) else [None] * kinds.shape[1]
         return [Interval(mean, None, None, len(kinds), why) for mean in means]
     things = items.tolist()
-    return [
-        mean_always(column, raters.tolist(), things, low=0, high=1, level=level)
-        for column in kinds.T
-    ]
+    return [mean_always(column, raters.tolist(), things, low=0, high=1, level=level) for column in kinds.T]
 
 
 def _kappa(
@@ -307,7 +300,5 @@ def kappa_of(
         n_bootstrap=_N_BOOTSTRAP // 5,
         seed=seed,
     )
-    about = AgreementEstimate(
-        found.median, found.low, found.high, n_items, len(values), reason=found.reason
-    )
+    about = AgreementEstimate(found.median, found.low, found.high, n_items, len(values), reason=found.reason)
     return Kappa(key, about, len(found.kappas), shared)

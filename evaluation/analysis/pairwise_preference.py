@@ -118,9 +118,7 @@ class Preferred:
         for one in self.found:
             if (one.pair.a, one.pair.b) == (a, b):
                 return one.pair
-        raise KeyError(
-            f"no participant compared {quote(a)} with {quote(b)} on {quote(self.question)}"
-        )
+        raise KeyError(f"no participant compared {quote(a)} with {quote(b)} on {quote(self.question)}")
 
 
 def preferred(judged: PairJudgements, question: str, *, alpha: float = ORDER_ALPHA) -> Preferred:
@@ -166,9 +164,7 @@ def n_markup(text: str) -> int:
     return len(_MARKUP.findall(text))
 
 
-def style_controls(
-    first: Sequence[Sequence[str]], second: Sequence[Sequence[str]]
-) -> dict[str, np.ndarray]:
+def style_controls(first: Sequence[Sequence[str]], second: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
     """Return for each judgement how much more length and markup the first one's replies have, in doublings.
 
     Args:
@@ -280,10 +276,7 @@ class Ranking:
         if self.fit.reason is not None:
             raise ValueError(f"there is nothing to draw: {self.fit.reason}")
         bots = {bot.bot: bot for bot in self.fit.bots}
-        rows = [
-            Weight(name, bots[name].strength, bots[name].low, bots[name].high)
-            for name in self.order
-        ]
+        rows = [Weight(name, bots[name].strength, bots[name].low, bots[name].high) for name in self.order]
         name = f"Strengths of {counted(len(rows), 'bot')} against the average one, in log odds."
         return Plot.of(weights_drawing(rows, _WIDTH, name=name))
 
@@ -320,9 +313,7 @@ def rank(
     Raises:
         ValueError: a column that is missing, or an outcome that names neither bot.
     """
-    table = (
-        table_read(Path(judgements)) if isinstance(judgements, str | Path) else table_of(judgements)
-    )
+    table = table_read(Path(judgements)) if isinstance(judgements, str | Path) else table_of(judgements)
     table.require(["first", "second", "preferred", *controls])
     pairs = [(name_of(row["first"]), name_of(row["second"])) for row in table.rows]
     for row, pair in enumerate(pairs, start=1):
@@ -351,7 +342,5 @@ def _outcome(preferred: Any, first: str, second: str, where: str) -> float:
         return float("nan")
     if said.strip().lower() not in _OUTCOMES:
         known = ", ".join(repr(word) for word in _OUTCOMES)
-        raise ValueError(
-            f"{where} is {quote(said)}; it must be {quote(first)} or {quote(second)}, or one of {known}"
-        )
+        raise ValueError(f"{where} is {quote(said)}; it must be {quote(first)} or {quote(second)}, or one of {known}")
     return _OUTCOMES[said.strip().lower()]

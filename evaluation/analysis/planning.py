@@ -117,10 +117,7 @@ class RaterPlan:
             "prediction_worth": None
             if self.worth is None
             else {"ratings": self.worth.ratings, "bots": list(self.worth.bots)},
-            "pairs": [
-                {"a": one.a, "b": one.b, "sd": one.sd, "correlation": one.correlation}
-                for one in self.pairs
-            ],
+            "pairs": [{"a": one.a, "b": one.b, "sd": one.sd, "correlation": one.correlation} for one in self.pairs],
             "plans": [
                 {
                     "difference": row.difference,
@@ -144,8 +141,7 @@ class RaterPlan:
             "independent_least_with_prediction": row.independent_least,
         }
         return {
-            name: None if need is None or need.n is None else self.worth.left(need.n)
-            for name, need in both.items()
+            name: None if need is None or need.n is None else self.worth.left(need.n) for name, need in both.items()
         }
 
     def summary(self) -> str:
@@ -155,11 +151,7 @@ class RaterPlan:
                 figure(row.difference),
                 f"{row.share:.1%}",
                 _shown(row.independent_least, row.independent),
-                *(
-                    []
-                    if self.worth is None
-                    else [_shown(row.independent_least, row.independent, self.worth)]
-                ),
+                *([] if self.worth is None else [_shown(row.independent_least, row.independent, self.worth)]),
                 _shown(row.paired_least, row.paired),
             ]
             for row in self.rows
@@ -173,8 +165,7 @@ class RaterPlan:
         if self.pairs:
             most, least = self.pairs[0], self.pairs[-1]
             foot += (
-                f"; from {least.a} and {least.b} (sd {figure(least.sd)}) to {most.a} and {most.b} "
-                f"({figure(most.sd)})"
+                f"; from {least.a} and {least.b} (sd {figure(least.sd)}) to {most.a} and {most.b} ({figure(most.sd)})"
             )
         if self.worth is not None:
             foot += (
@@ -189,9 +180,7 @@ def _need_json(need: RaterNeed | None) -> dict[str, Any] | None:
     return None if need is None else {"n": need.n, **number_or_reason(need.reason)}
 
 
-def _shown(
-    least: RaterNeed | None, most: RaterNeed | None, worth: PredictionWorth | None = None
-) -> str:
+def _shown(least: RaterNeed | None, most: RaterNeed | None, worth: PredictionWorth | None = None) -> str:
     ends = [
         "–" if need is None or need.n is None else f"{worth.left(need.n) if worth else need.n:,}"
         for need in (least, most)
@@ -233,9 +222,7 @@ def plan_raters(
             reach=leading.high - leading.low,
             units=units_of(known),
             pairs=tuple(sorted(_spreads(tested, bots), key=lambda one: -one.sd)),
-            worth=None
-            if fit is None
-            else prediction_worth(fit, ratings.headline or (leading.key,)),
+            worth=None if fit is None else prediction_worth(fit, ratings.headline or (leading.key,)),
         ),
         differences,
     )
@@ -348,9 +335,7 @@ def prediction_worth(fit: Mapping[str, Any], keys: Collection[str]) -> Predictio
     q2 = fit.get("q2") or {}
     if q2.get("value") is None or q2["value"] <= max(0.0, q2.get("null95") or 0.0):
         return None
-    known = [
-        number for number in (worth.get("stated"), worth.get("by_error")) if number is not None
-    ]
+    known = [number for number in (worth.get("stated"), worth.get("by_error")) if number is not None]
     return PredictionWorth(min(known), tuple(sorted(fit.get("bots", {})))) if known else None
 
 

@@ -34,9 +34,7 @@ from evaluation.tables import number_or_reason, text_table
 
 FEWEST = 5
 """Rated conversations, and raters, from which on a weight is estimated."""
-FEW_RATED = Reason(
-    "few_raters_for_weight", f"fewer than {FEWEST} raters: no weight can be estimated"
-)
+FEW_RATED = Reason("few_raters_for_weight", f"fewer than {FEWEST} raters: no weight can be estimated")
 NO_UNRATED = Reason("no_unrated", "no unrated conversation is predicted")
 CONSTANT = Reason("constant_prediction", "the predictions do not vary")
 
@@ -97,9 +95,7 @@ def powered_mean(
     y, f = np.asarray(values, dtype=float), np.asarray(predicted, dtype=float)
     people = np.arange(len(y)) if raters is None else rater_codes(raters)
     if not len(y) == len(f) == len(people):
-        raise ValueError(
-            f"{len(y)} ratings, {len(f)} predictions and {len(people)} raters; there must be one each"
-        )
+        raise ValueError(f"{len(y)} ratings, {len(f)} predictions and {len(people)} raters; there must be one each")
     rated = np.isfinite(y)
     y, f, people = y[rated], f[rated], people[rated]
     alone, error, low, high = _alone(y, label_codes(people), level)
@@ -337,9 +333,7 @@ def powered_by(
     for by, numbers in predicted.items():
         known = np.append(np.asarray(numbers, dtype=float), np.nan)
         means = {
-            bot: powered_mean(
-                values[mine], known[place[mine]], known[more[bot]], units[bot], level=level
-            )
+            bot: powered_mean(values[mine], known[place[mine]], known[more[bot]], units[bot], level=level)
             for bot, mine in rows.items()
         }
         found[by] = PoweredMeans(leading.key, by, level, means, of_whom)

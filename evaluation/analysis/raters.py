@@ -167,9 +167,7 @@ def analyse_raters(
     Raises:
         ValueError: where the ratings answer no question.
     """
-    return RaterAnalysis(
-        rater_agreement(ratings), own_scales(ratings), screening(ratings, seconds or {}, turned)
-    )
+    return RaterAnalysis(rater_agreement(ratings), own_scales(ratings), screening(ratings, seconds or {}, turned))
 
 
 def own_scales(ratings: Ratings) -> OwnScales:
@@ -185,9 +183,7 @@ def own_scales(ratings: Ratings) -> OwnScales:
     bots = []
     for bot, mean in _means(ratings):
         mine = ratings.bot == bot
-        own = mean_interval(
-            of_ratings[mine], ratings.unit[mine], LEVEL, things=_things(ratings, mine)
-        )
+        own = mean_interval(of_ratings[mine], ratings.unit[mine], LEVEL, things=_things(ratings, mine))
         bots.append(ScaledBot(bot, mean, own))
     ranked = [b for b in bots if b.own.mean is not None and b.bot not in ratings.controls]
     order = correlate(
@@ -228,9 +224,7 @@ def screening(ratings: Ratings, seconds: Mapping[str, float], turned: Collection
     return Screening(len(verdicts), flagged, _rules(verdicts), bots if flagged else (), *least)
 
 
-def _verdicts(
-    ratings: Ratings, seconds: Mapping[str, float], turned: Collection[str]
-) -> list[RaterVerdict]:
+def _verdicts(ratings: Ratings, seconds: Mapping[str, float], turned: Collection[str]) -> list[RaterVerdict]:
     """Judge every named rater by every rule that fits the data."""
     first = ratings.dimensions[0]
     control = ~ratings.ranked

@@ -158,12 +158,8 @@ def rating_models(
         n_questions=len(ratings.dimensions),
         unused=unused,
         factorial=_factorial(of_rated_bots, used, level) if enough else None,
-        mixed=mixed_model(values, bots, units, level=level, scale=ratings.bounds())
-        if enough
-        else None,
-        ordinal=ordinal_model(np.round(values) if rounded else values, bots, units, level=level)
-        if enough
-        else None,
+        mixed=mixed_model(values, bots, units, level=level, scale=ratings.bounds()) if enough else None,
+        ordinal=ordinal_model(np.round(values) if rounded else values, bots, units, level=level) if enough else None,
         rounded=rounded,
         n_raters=known.n_raters,
         n_unnamed=known.where(~known.named).n_conversations,
@@ -195,14 +191,10 @@ def chosen_factors(
     return used, tuple(unused)
 
 
-def _factorial(
-    ratings: Ratings, factors: Mapping[str, Mapping[str, str]], level: float
-) -> FactorialModel:
+def _factorial(ratings: Ratings, factors: Mapping[str, Mapping[str, str]], level: float) -> FactorialModel:
     """Analyse the factors with as many interactions as the ratings allow, or else the bots one by one."""
     one_scale = len({(d.low, d.high) for d in ratings.dimensions}) == 1
-    of: Literal["sum", "headline"] = (
-        "sum" if one_scale and len(ratings.dimensions) > 1 else "headline"
-    )
+    of: Literal["sum", "headline"] = "sum" if one_scale and len(ratings.dimensions) > 1 else "headline"
     values = sum_of_ratings(ratings.table()) if of == "sum" else ratings.values()
     scale = ratings.bounds()
     if of == "sum":
@@ -237,9 +229,7 @@ def _anova_summary(model: FactorialModel) -> str:
         ]
         for term in table.terms
     ]
-    title = (
-        f"Analysis of variance of the {'sum of the ratings' if model.of == 'sum' else 'ratings'}"
-    )
+    title = f"Analysis of variance of the {'sum of the ratings' if model.of == 'sum' else 'ratings'}"
     foot = f"{table.n:,} ratings, {table.n_dropped:,} without a value; type III" + (
         f"; {table.reason}" if table.reason else ""
     )

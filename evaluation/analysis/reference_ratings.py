@@ -146,9 +146,7 @@ def reference_ratings(
     """
     overall = overall_scores(ratings, weights)
     asked = np.isfinite(direction) & np.isfinite(reference) & np.isfinite(overall)
-    triples = list(
-        zip(*(one[asked].tolist() for one in (direction, overall, reference)), strict=True)
-    )
+    triples = list(zip(*(one[asked].tolist() for one in (direction, overall, reference)), strict=True))
     changed = (reference - known)[np.isfinite(reference) & np.isfinite(known)]
     changed = changed[changed != 0]
     raw = weights or dict.fromkeys((d.key for d in ratings.dimensions), 1.0)
@@ -170,9 +168,7 @@ def reference_ratings(
     )
 
 
-def _bot(
-    ratings: Ratings, bot: str, overall: np.ndarray, direction: np.ndarray, above: np.ndarray
-) -> ReferencedBot:
+def _bot(ratings: Ratings, bot: str, overall: np.ndarray, direction: np.ndarray, above: np.ndarray) -> ReferencedBot:
     mine = ratings.bot == bot
     unit = ratings.unit[mine]
     things = None if ratings.shared is None else ratings.shared[mine]
@@ -187,9 +183,7 @@ def _bot(
     )
     said = direction[mine]
     shares = tuple(
-        mean_interval(
-            np.where(np.isfinite(said), said == one, np.nan), unit, scale=SHARE, things=things
-        )
+        mean_interval(np.where(np.isfinite(said), said == one, np.nan), unit, scale=SHARE, things=things)
         for one in DIRECTIONS
     )
     return ReferencedBot(

@@ -175,9 +175,7 @@ def compare_protocols(
     )
 
 
-def _interactive_kappa(
-    question: str, values: np.ndarray, ratings: Ratings, level: float, seed: int
-) -> Kappa:
+def _interactive_kappa(question: str, values: np.ndarray, ratings: Ratings, level: float, seed: int) -> Kappa:
     """Return the kappa of raters' preferences (better, same, worse) between every two bots that they rated."""
     means: dict[str, dict[str, list[float]]] = {}
     for rater, bot, value in zip(ratings.rater, ratings.bot, values, strict=True):
@@ -189,6 +187,4 @@ def _interactive_kappa(
             items.append(f"{a}\0{b}")
             raters.append(rater)
             scores.append(float(np.sign(np.mean(by_bot[a]) - np.mean(by_bot[b]))))
-    return kappa_of(
-        question, np.array(scores), items, np.array(raters, dtype=object), 2, level, seed
-    )
+    return kappa_of(question, np.array(scores), items, np.array(raters, dtype=object), 2, level, seed)

@@ -202,9 +202,7 @@ class TrajectoryResult:
         return self.summary()
 
 
-def best_and_worst(
-    per_conversation: pd.DataFrame, headline: str, controls: Sequence[str] = ()
-) -> Grouping:
+def best_and_worst(per_conversation: pd.DataFrame, headline: str, controls: Sequence[str] = ()) -> Grouping:
     """Group the conversations rated highest and lowest.
 
     Args:
@@ -283,10 +281,7 @@ def trajectories(
         people: by conversation who took part, None where unknown; without, each had one conversation.
         scales: by measure the ends that its values cannot leave; one of them may be infinite.
     """
-    made = [
-        _measure(name, grouping, values.get(name, {}), people or {}, (scales or {}).get(name))
-        for name in measures
-    ]
+    made = [_measure(name, grouping, values.get(name, {}), people or {}, (scales or {}).get(name)) for name in measures]
     corrected = holm([m.contrast.p if m.contrast else None for m in made])
     return TrajectoryResult(
         grouping,
@@ -401,8 +396,7 @@ def by_exchange(exchanges: Sequence[int], values: Sequence[float | None]) -> lis
             within.setdefault(exchange, []).append(value)
     last = max(exchanges, default=0)
     return [
-        sum(within[exchange]) / len(within[exchange]) if exchange in within else None
-        for exchange in range(1, last + 1)
+        sum(within[exchange]) / len(within[exchange]) if exchange in within else None for exchange in range(1, last + 1)
     ]
 
 

@@ -132,15 +132,11 @@ def without_clashes(items: Iterable[Record | Skipped]) -> Iterator[Record | Skip
             if store.execute("INSERT OR IGNORE INTO seen VALUES (?, ?, ?, ?, ?)", values).rowcount:
                 yield item
                 continue
-            [known] = store.execute(
-                "SELECT turns, line FROM seen WHERE source = ? AND id = ? AND bot = ?", item.key
-            )
+            [known] = store.execute("SELECT turns, line FROM seen WHERE source = ? AND id = ? AND bot = ?", item.key)
             if known[0] == turns:
                 yield item
                 continue
-            reason = (
-                f"{record_name(item)} has other turns in line {known[1]} than in line {item.line}"
-            )
+            reason = f"{record_name(item)} has other turns in line {known[1]} than in line {item.line}"
             yield Skipped(item.line, reason)
 
 

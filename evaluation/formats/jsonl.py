@@ -164,11 +164,7 @@ def _rating(data: Any, where: str) -> RecordRating:
     rater = comment = ""
     for key, value in data.items():
         if key == "rater":
-            rater = (
-                ""
-                if value in (None, "") or value != value
-                else _name(value, f"{where}.rater", MAX_ID_CHARS - 10)
-            )
+            rater = "" if value in (None, "") or value != value else _name(value, f"{where}.rater", MAX_ID_CHARS - 10)
         elif key in _COMMENT_KEYS and isinstance(value, str):
             _check_text(value, f"{where}.{key}")
             comment = value

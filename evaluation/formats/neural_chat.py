@@ -117,9 +117,7 @@ class _NeuralChat:
             if not header:
                 header = [cell.strip() for cell in cells]
             elif len(cells) != len(header):
-                yield Skipped(
-                    reader.line_num, f"the row has {len(cells)} cells; the header has {len(header)}"
-                )
+                yield Skipped(reader.line_num, f"the row has {len(cells)} cells; the header has {len(header)}")
             else:
                 yield reader.line_num, dict(zip(header, map(unescape_cell, cells), strict=True))
         yield from damage
@@ -155,8 +153,7 @@ class NeuralChatRecords(_NeuralChat):
             store.execute("INSERT INTO rows VALUES (?, ?, ?, ?)", values)
         store.execute("CREATE INDEX by_chat ON rows (chat, at, line)")
         found = store.execute(
-            "SELECT chat, line, cells FROM rows WHERE chat NOT IN (SELECT chat FROM bad)"
-            " ORDER BY chat, at, line"
+            "SELECT chat, line, cells FROM rows WHERE chat NOT IN (SELECT chat FROM bad) ORDER BY chat, at, line"
         )
         for chat, rows in groupby(found, key=lambda row: row[0]):
             exchanges = [(line, json.loads(cells)) for _, line, cells in rows]
@@ -173,9 +170,7 @@ class NeuralChatRatings(_NeuralChat):
     needed = _NEEDED_FOR_RATINGS
 
     def _read(self, path: Path, store: sqlite3.Connection) -> Iterator[Record | Skipped]:
-        store.execute(
-            "CREATE TABLE rows (chat TEXT, bot TEXT, rater TEXT, at TEXT, line INTEGER, cells TEXT)"
-        )
+        store.execute("CREATE TABLE rows (chat TEXT, bot TEXT, rater TEXT, at TEXT, line INTEGER, cells TEXT)")
         for item in self.rows(path):
             if isinstance(item, Skipped):
                 yield item
@@ -204,11 +199,7 @@ class NeuralChatRatings(_NeuralChat):
                 line=line,
                 dialogue_id=chat,
                 bot=bot,
-                ratings=(
-                    RecordRating(
-                        **json.loads(cells), rater=rater, submitted_at=datetime.fromisoformat(at)
-                    ),
-                ),
+                ratings=(RecordRating(**json.loads(cells), rater=rater, submitted_at=datetime.fromisoformat(at)),),
                 ratings_only=True,
             )
 
@@ -293,8 +284,7 @@ def _without_emoji(text: str) -> str:
     """
     rest = text.lstrip()
     while rest and (
-        (ord(rest[0]) >= 0x2000 and unicodedata.category(rest[0]) in ("So", "Sk"))
-        or rest[0] in "\ufe0f\u200d"
+        (ord(rest[0]) >= 0x2000 and unicodedata.category(rest[0]) in ("So", "Sk")) or rest[0] in "\ufe0f\u200d"
     ):
         rest = rest[1:].lstrip(" ")
     return rest if rest and rest != text.lstrip() else text
@@ -323,9 +313,7 @@ def _time(cells: Mapping[str, str]) -> datetime:
         at = datetime.fromisoformat(value)
         return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise BadRecord(
-            f"Datetime is {quote(value)}; ISO 8601 such as 2019-05-29T21:36:04+00:00 is needed"
-        ) from None
+        raise BadRecord(f"Datetime is {quote(value)}; ISO 8601 such as 2019-05-29T21:36:04+00:00 is needed") from None
 
 
 def _number(cells: Mapping[str, str], column: str) -> float | None:

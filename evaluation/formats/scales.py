@@ -85,9 +85,7 @@ class FileScales:
         known = sorted(known)
         unknown = next((name for name in self.of if name not in known), None)
         if unknown is not None:
-            raise ValueError(
-                f"a scale is given for {quote(unknown)}; rated are {', '.join(known) or 'no questions'}"
-            )
+            raise ValueError(f"a scale is given for {quote(unknown)}; rated are {', '.join(known) or 'no questions'}")
 
     def keep(self, ratings: Sequence[RecordRating]) -> tuple[tuple[RecordRating, ...], list[str]]:
         """Leave out answers beyond their scales.
@@ -108,11 +106,7 @@ class FileScales:
                         f"from {ends[0]:g} to {ends[1]:g}"
                     )
             if answers or rating.comment or not rating.answers:
-                kept.append(
-                    rating
-                    if len(answers) == len(rating.answers)
-                    else replace(rating, answers=answers)
-                )
+                kept.append(rating if len(answers) == len(rating.answers) else replace(rating, answers=answers))
         return tuple(kept), reasons
 
     def within(self, record: Record) -> tuple[Record, list[Skipped]]:
@@ -140,9 +134,7 @@ def _checked(ends: Scale, what: str) -> Scale:
     try:
         low, high = (float(end) for end in ends)
     except (TypeError, ValueError):
-        raise ValueError(
-            f"the {what} is {quote(ends)}; its lowest and highest value are needed"
-        ) from None
+        raise ValueError(f"the {what} is {quote(ends)}; its lowest and highest value are needed") from None
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(f"the {what} is {low:g} to {high:g}; the first must be below the second")
     return low, high

@@ -85,8 +85,7 @@ class FileTable:
         missing = [name for name in columns if name not in self.columns]
         if missing:
             raise ValueError(
-                f"{self.name} has no column {', '.join(map(repr, missing))}; "
-                f"it has {', '.join(self.columns) or 'none'}"
+                f"{self.name} has no column {', '.join(map(repr, missing))}; it has {', '.join(self.columns) or 'none'}"
             )
 
     def number(self, row: int, column: str) -> float | None:
@@ -102,9 +101,7 @@ class FileTable:
         if found is None:
             is_comma = isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell)
             such = str(cell).strip().replace(",", ".") if is_comma else "3.5"
-            raise ValueError(
-                f"{self.where(row, column)} is {quote(cell)}; a number such as {such} is needed"
-            )
+            raise ValueError(f"{self.where(row, column)} is {quote(cell)}; a number such as {such} is needed")
         return found
 
     def numbers(self, column: str) -> np.ndarray:
@@ -125,9 +122,7 @@ class FileTable:
         found = self.number(row, column)
         if found is None or not found.is_integer():
             cell = self.rows[row - 1].get(column)
-            raise ValueError(
-                f"{self.where(row, column)} is {quote(cell)}; a whole number is needed"
-            )
+            raise ValueError(f"{self.where(row, column)} is {quote(cell)}; a whole number is needed")
         return int(found)
 
     def holds_numbers(self, column: str) -> bool:
@@ -135,9 +130,7 @@ class FileTable:
         cells = [row.get(column) for row in self.rows]
         given = [cell for cell in cells if not is_missing(cell)]
         n_numbers = sum(_number(cell) is not None for cell in given)
-        n_commas = sum(
-            isinstance(one, str) and bool(_DECIMAL_COMMA.fullmatch(one)) for one in given
-        )
+        n_commas = sum(isinstance(one, str) and bool(_DECIMAL_COMMA.fullmatch(one)) for one in given)
         return bool(given) and 2 * (n_numbers + n_commas) > len(given)
 
 

@@ -179,9 +179,7 @@ def _goes_over_lines(head: str) -> bool:
     if not rest.strip():  # one line: an array of objects, or one object
         return bool(re.match(r"\[\s*\{", first))
     if first[0] == "{":  # after a damaged line comes an object of its own
-        return bool(_GOES_ON.search(first)) and not (
-            rest.lstrip().startswith("{") and not first.rstrip().endswith("[")
-        )
+        return bool(_GOES_ON.search(first)) and not (rest.lstrip().startswith("{") and not first.rstrip().endswith("["))
     if _GOES_ON.search(first):
         return True
     try:
@@ -238,9 +236,7 @@ def format_for(path: Path) -> FileFormat:
     """
     head = head_of(path)
     if not head:
-        empty = (
-            "is a damaged gzip, of which nothing can be read" if path.stat().st_size else "is empty"
-        )
+        empty = "is a damaged gzip, of which nothing can be read" if path.stat().st_size else "is empty"
         raise ValueError(f"{path.name} {empty}")
     for file_format in formats:
         if file_format.recognises(head):

@@ -104,11 +104,7 @@ def assess(
         own: these are the ratings that the fit was fitted to.
         elsewhere: the conversations are of another study than the fit's, so that only the order counts.
     """
-    from_played = (
-        None
-        if fit.means is None or played is None or elsewhere
-        else from_selfplay(fit.means, played, held)
-    )
+    from_played = None if fit.means is None or played is None or elsewhere else from_selfplay(fit.means, played, held)
     given = None if elsewhere else held
     bots = _bot_results(fit, design, played, from_played, given, seed, own=own, elsewhere=elsewhere)
     if fit.means is None and not elsewhere:
@@ -116,9 +112,7 @@ def assess(
     rated = None if design is None else design.rows(np.isfinite(design.y))
     if rated is None or not len(rated.y):
         why = Reason("no_rated_conversation", "no conversation has a rating")
-        conversation_level = {
-            str(method): Correlation(None, None, None, None, 0, reason=why) for method in METHODS
-        }
+        conversation_level = {str(method): Correlation(None, None, None, None, 0, reason=why) for method in METHODS}
         predictions: dict[str, np.ndarray] = {}
     else:
         predicted = _predict(fit, rated)
@@ -128,9 +122,7 @@ def assess(
     human = {b: r.target for b, r in bots.items() if r.target is not None}
     scores = {
         "predicted": {b: r.predicted for b, r in bots.items() if r.predicted is not None},
-        "predicted_selfplay": {
-            b: r.predicted_selfplay for b, r in bots.items() if r.predicted_selfplay is not None
-        },
+        "predicted_selfplay": {b: r.predicted_selfplay for b, r in bots.items() if r.predicted_selfplay is not None},
     }
 
     def level(
@@ -177,10 +169,7 @@ def assess(
             [
                 (predictions["predicted"][mine], target.y[mine])
                 for bot in scores["predicted"]
-                if bot in human
-                and target is not None
-                and predictions
-                and (mine := target.bots == bot).any()
+                if bot in human and target is not None and predictions and (mine := target.bots == bot).any()
             ],
             seed,
         ),
@@ -297,9 +286,7 @@ def _values(
         lengths={} if rated is None else lengths_by_bot(rated),
         within_bots=None
         if rated is None or not len(rated.y)
-        else within_groups(
-            _predict(fit, rated), rated.y, [str(bot) for bot in rated.bots], units=units_of(rated)
-        ),
+        else within_groups(_predict(fit, rated), rated.y, [str(bot) for bot in rated.bots], units=units_of(rated)),
         blocks=None if fit.means is None else fit.means.shares(),
         worth=None
         if held is None
@@ -337,9 +324,7 @@ def _bot_scores(fit: KeptFit, design: Design | None) -> dict[str, float]:
     """Return the mean prediction of each bot's conversations with people."""
     if design is None:
         return {}
-    scores = {
-        str(bot): scored_conversations(fit, design, str(bot)) for bot in dict.fromkeys(design.bots)
-    }
+    scores = {str(bot): scored_conversations(fit, design, str(bot)) for bot in dict.fromkeys(design.bots)}
     return {bot: float(values.mean()) for bot, (_, values) in scores.items() if len(values)}
 
 
@@ -401,16 +386,12 @@ def _bot_results(
             predicted_selfplay=selfplay,
             n=0 if ratings is None else len(ratings),
             n_selfplay=n_selfplay,
-            human_interval=None
-            if ratings is None
-            else interval_of(ratings, people, fit.scale_range),
+            human_interval=None if ratings is None else interval_of(ratings, people, fit.scale_range),
             predicted_interval=None if elsewhere else predicted_ends,
             selfplay_interval=None if elsewhere else selfplay_ends,
             reasons=tuple(reasons),
             adjusted_mean=None if ratings is None else adjusted.get(bot),
-            adjusted_interval=held.interval_of(bot)
-            if held is not None and bot in adjusted
-            else None,
+            adjusted_interval=held.interval_of(bot) if held is not None and bot in adjusted else None,
             expected=None if elsewhere else _expected(fit, design, bot, fitted),
             expected_selfplay=expected_selfplay,
             combined=_combined(fit, design, bot) if ratings is not None and own else None,
@@ -418,9 +399,7 @@ def _bot_results(
     return found
 
 
-def _expected(
-    fit: KeptFit, design: Design | None, bot: str, human: BotFeatureMeans | None
-) -> Interval95 | None:
+def _expected(fit: KeptFit, design: Design | None, bot: str, human: BotFeatureMeans | None) -> Interval95 | None:
     """Return the interval of a bot's expected mean, by the fold's own intercept; None if the fit has none."""
     mine, values = scored_conversations(replace(fit, intercept="fold"), design, bot)
     if fit.means is None or human is None or design is None or not len(values):

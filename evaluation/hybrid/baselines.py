@@ -37,10 +37,7 @@ def with_indicators(human: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     if GROUP not in human.columns:
         return human, []
     labels = human[GROUP].astype(str)
-    columns = {
-        f"{GROUP}={label}": (labels == label).to_numpy(dtype=float)
-        for label in sorted(set(labels))[1:]
-    }
+    columns = {f"{GROUP}={label}": (labels == label).to_numpy(dtype=float) for label in sorted(set(labels))[1:]}
     return human.assign(**columns), list(columns)
 
 
@@ -108,9 +105,7 @@ def _baseline(
     return bot_levels(predicted, human, seed=seed, null=null)
 
 
-def _means_at(
-    at: Design, columns: Sequence[str], means: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
+def _means_at(at: Design, columns: Sequence[str], means: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the columns' means in self-play of the bots that have both.
 
     Where `at` lacks one of the columns, the bots keep the means they have.

@@ -186,9 +186,7 @@ def ceiling_of(ratings: Mapping[str, np.ndarray]) -> BotMeanCeiling:
     return BotMeanCeiling(value, low, high, float(np.sqrt(value)) if value > 0 else None)
 
 
-def influence_of(
-    predicted: Sequence[float], human: Sequence[float], bots: Sequence[str]
-) -> dict[str, float | None]:
+def influence_of(predicted: Sequence[float], human: Sequence[float], bots: Sequence[str]) -> dict[str, float | None]:
     """Return the change of r without each bot (leave-one-out), by bot; None with fewer than four bots."""
     x, y = np.asarray(predicted, dtype=float), np.asarray(human, dtype=float)
     if len(x) < 4:
@@ -198,10 +196,7 @@ def influence_of(
     n = len(x) - 1
     at = np.nonzero(others)[1].reshape(len(x), n)
     change = rowwise(x[at], y[at], "pearson") - whole
-    return {
-        bot: float(value) if np.isfinite(value) else None
-        for bot, value in zip(bots, change, strict=True)
-    }
+    return {bot: float(value) if np.isfinite(value) else None for bot, value in zip(bots, change, strict=True)}
 
 
 def most_influential(influence: Mapping[str, float | None]) -> str | None:
@@ -210,9 +205,7 @@ def most_influential(influence: Mapping[str, float | None]) -> str | None:
     return max(changes, key=lambda bot: changes[bot], default=None)
 
 
-def interval_over_conversations(
-    bots: Sequence[tuple[np.ndarray, np.ndarray]], seed: int
-) -> tuple[float, float] | None:
+def interval_over_conversations(bots: Sequence[tuple[np.ndarray, np.ndarray]], seed: int) -> tuple[float, float] | None:
     """Return the 95 % interval of the r over bots that as many other conversations of the same bots give.
 
     This r and that one differ by the noise of both, and neither is the larger on average: on Fisher's scale their

@@ -105,9 +105,7 @@ class BotFeatureMeans:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> BotFeatureMeans:
         """Read what `to_json` made. Fits of earlier versions knew no raters in the noise."""
-        arrays = {
-            name: np.array(value[name], dtype=float) for name in ("x", "scale", "rating", "n")
-        }
+        arrays = {name: np.array(value[name], dtype=float) for name in ("x", "scale", "rating", "n")}
         n_eff = np.array(value["n_eff"], dtype=float)
         noise = np.array(value["noise"], dtype=float) if "noise" in value else np.diag(1 / n_eff)
         df = np.array(value["df"], dtype=float) if "df" in value else np.full(len(n_eff), _NORMAL)
@@ -143,9 +141,7 @@ class BotSums:
         n_bots = len(names)
         self.counts = np.bincount(codes, minlength=n_bots)
         self.x = np.stack([x[codes == k].mean(axis=0) for k in range(n_bots)])
-        self._squares = np.stack(
-            [((x[codes == k] - self.x[k]) ** 2).sum(axis=0) for k in range(n_bots)]
-        )
+        self._squares = np.stack([((x[codes == k] - self.x[k]) ** 2).sum(axis=0) for k in range(n_bots)])
         self._y = y
         self._codes = codes
         self._ratings = ratings

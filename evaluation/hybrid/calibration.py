@@ -258,9 +258,7 @@ def q_squared(predicted: np.ndarray, human: np.ndarray) -> np.ndarray:
     return np.asarray(1 - error / ((human - others_mean(human)) ** 2).sum(axis=1))
 
 
-def calibration(
-    predicted: np.ndarray, human: np.ndarray
-) -> tuple[float | None, tuple[float, float] | None]:
+def calibration(predicted: np.ndarray, human: np.ndarray) -> tuple[float | None, tuple[float, float] | None]:
     """Return the slope of human on predicted means with its 95 % interval, None where it is undefined."""
     from scipy import stats
 
@@ -294,9 +292,7 @@ def intervals_by_errors(
     t = float(stats.t.ppf(0.975, len(bots) - 2))
     halves = t * np.sqrt((squares.sum() - squares) / (len(bots) - 1))
     return {
-        bot: Interval95(
-            predicted[bot], None, (predicted[bot] - half, predicted[bot] + half), n_ratings[bot]
-        )
+        bot: Interval95(predicted[bot], None, (predicted[bot] - half, predicted[bot] + half), n_ratings[bot])
         for bot, half in zip(bots, halves.tolist(), strict=True)
     }
 
@@ -323,9 +319,7 @@ def _partial(
     rest = [values - by @ np.linalg.lstsq(by, values, rcond=None)[0] for values in (x, y)]
     size = [float(np.linalg.norm(values)) for values in rest]
     if min(size) <= 1e-9 * float(np.linalg.norm(x - x.mean()) + np.linalg.norm(y - y.mean())):
-        why = Reason(
-            "lengths_explain", "the lengths of the conversations leave nothing of one side"
-        )
+        why = Reason("lengths_explain", "the lengths of the conversations leave nothing of one side")
         return Correlation(None, None, None, None, n, reason=why)
     r = float(np.clip(rest[0] @ rest[1] / (size[0] * size[1]), -1, 1))
     # Two variables are given: their number comes off the degrees of freedom (Fisher 1924).
@@ -390,9 +384,7 @@ class Combined:
         }
 
 
-def combine(
-    expected: Mixture, ratings: float, noise: Noise, n: int, *, variance: float, df: float
-) -> Combined:
+def combine(expected: Mixture, ratings: float, noise: Noise, n: int, *, variance: float, df: float) -> Combined:
     """Combine the prediction of a bot's true mean with the mean of its ratings.
 
     Args:

@@ -41,9 +41,7 @@ def cautions_of(fit: KeptFit, design: Design | None, n_rated: int) -> tuple[Find
     if fit.intercept == "fold":
         found.append(finding("fold_intercept"))
     alone = [name for name in fit.shown if name in fit.features]
-    dropped = [
-        name for name in alone if any(name in unused(fit, fold) for fold in fit.folds.values())
-    ]
+    dropped = [name for name in alone if any(name in unused(fit, fold) for fold in fit.folds.values())]
     if dropped:
         found.append(finding("constant_features", features=dropped))
     worst = max((line.condition or 0.0 for line in fit.folds.values()), default=0.0)
@@ -65,10 +63,7 @@ def beyond_scale_of(fit: KeptFit, bots: Mapping[str, BotResult]) -> list[Finding
     beyond = [
         bot
         for bot, found in bots.items()
-        if any(
-            value is not None and not low <= value <= high
-            for value in (found.predicted, found.predicted_selfplay)
-        )
+        if any(value is not None and not low <= value <= high for value in (found.predicted, found.predicted_selfplay))
     ]
     return [finding("beyond_scale", bots=beyond, low=low, high=high)] if beyond else []
 
@@ -85,15 +80,12 @@ def extrapolations_of(fit: KeptFit, *designs: Design | None) -> list[Finding]:
         for bot, mean in features_by_bot(design).items():
             distance = np.abs(mean - fit.centre) > FAR * np.where(fit.scale > 0, fit.scale, np.inf)
             names = [
-                name
-                for name, is_far in zip(fit.features, distance, strict=True)
-                if is_far and block_of(name) is None
+                name for name, is_far in zip(fit.features, distance, strict=True) if is_far and block_of(name) is None
             ]
             if names:
                 far.setdefault(bot, {}).update(dict.fromkeys(names))
     return [
-        finding("extrapolation", bot=bot, features=list(names), deviations=FAR)
-        for bot, names in sorted(far.items())
+        finding("extrapolation", bot=bot, features=list(names), deviations=FAR) for bot, names in sorted(far.items())
     ]
 
 
@@ -118,9 +110,7 @@ def unused(fit: KeptFit, line: LinearPredictor) -> tuple[str, ...]:
     )
 
 
-def with_errors(
-    bots: Mapping[str, BotResult], predicted: Mapping[str, float]
-) -> dict[str, BotResult]:
+def with_errors(bots: Mapping[str, BotResult], predicted: Mapping[str, float]) -> dict[str, BotResult]:
     """Return the bots with intervals by the errors of the others, for a fit that states none of its own.
 
     Args:
@@ -151,6 +141,4 @@ def ranked(bots: Mapping[str, BotResult]) -> dict[str, BotResult]:
 
 def _ranks(values: Mapping[str, float]) -> dict[str, int]:
     """Return places, 1 for the highest; equals share the better place."""
-    return {
-        bot: 1 + sum(other > value for other in values.values()) for bot, value in values.items()
-    }
+    return {bot: 1 + sum(other > value for other in values.values()) for bot, value in values.items()}

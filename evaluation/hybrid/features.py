@@ -223,9 +223,7 @@ def design_of(
     numeric = list(dict.fromkeys([*features, *targets, *dimensions, *extra]))
     values = table[numeric].apply(pd.to_numeric, errors="coerce")
     values = values.where(np.isfinite(values.to_numpy(dtype=float, na_value=np.nan)))
-    keyed = values.assign(
-        conversation=table["conversation"].astype(str), bot=table["bot"].astype(str)
-    )
+    keyed = values.assign(conversation=table["conversation"].astype(str), bot=table["bot"].astype(str))
     keyed["participant"] = table["participant"] if "participant" in columns else None
     grouped = keyed.groupby("conversation", sort=False)
     one = grouped[numeric].mean()
@@ -253,10 +251,7 @@ def design_of(
         people=people,
         ratings={name: one[name].to_numpy(dtype=float) for name in (*targets, *dimensions)},
         extra={name: one[name].to_numpy(dtype=float) for name in extra},
-        means={
-            name: _mean_by_bot(one[name].to_numpy(dtype=float), bots)
-            for name in (*targets, *dimensions)
-        },
+        means={name: _mean_by_bot(one[name].to_numpy(dtype=float), bots) for name in (*targets, *dimensions)},
         rated=rated,
         n_dropped=int(undefined.any(axis=1).sum()),
         dropped={
@@ -264,9 +259,7 @@ def design_of(
             for k, name in enumerate(features)
             if undefined[:, k].any()
         },
-        n_partly_rated=int((one[list(targets)].notna().any(axis=1) & ~np.isfinite(y)).sum())
-        if targets
-        else 0,
+        n_partly_rated=int((one[list(targets)].notna().any(axis=1) & ~np.isfinite(y)).sum()) if targets else 0,
     )
     return whole.rows(~undefined.any(axis=1))
 

@@ -98,8 +98,7 @@ def _identity(
         params["prior"] = [PRIOR_MEDIAN, PRIOR_SIGMA]
         params["noise"] = "raters, conversations and ratings"
         params["blocks"] = {
-            part: [rated.features[k] for k in numbers]
-            for part, numbers in preset.parts_of(rated.features).items()
+            part: [rated.features[k] for k in numbers] for part, numbers in preset.parts_of(rated.features).items()
         }
     if preset.penalties:
         params["penalties"] = list(preset.penalties)
@@ -117,10 +116,7 @@ def fit_ridge(
 ) -> tuple[KeptFit, RidgeFolds]:
     codes, names = _codes(rated.bots)
     kinds = [block_of(name) or METRICS for name in rated.features]
-    blocks = [
-        Block(kind, np.array([i for i, k in enumerate(kinds) if k == kind]))
-        for kind in dict.fromkeys(kinds)
-    ]
+    blocks = [Block(kind, np.array([i for i, k in enumerate(kinds) if k == kind])) for kind in dict.fromkeys(kinds)]
     choices = [choice for choice in preset.choices if METRICS not in choice or METRICS in kinds]
     engine = RidgeFolds(
         rated.x,
@@ -220,9 +216,7 @@ def fit_least_squares(
     """Fit by least squares: each fold by the own solver, all bots by statsmodels, with influence diagnostics."""
     factors = Factors(rated.x, rated.y, rated.bots)
     folds = {bot: factors.line(factors.without(k)) for k, bot in enumerate(factors.bots)}
-    whole, carrying = fitted_whole(
-        rated, factors.line(range(len(factors.bots))), folds, factors.centre, factors.scale
-    )
+    whole, carrying = fitted_whole(rated, factors.line(range(len(factors.bots))), folds, factors.centre, factors.scale)
     kept = KeptFit(
         identity=_identity(rated, preset, targets, intercept, metric_identities),
         preset=preset.name,
@@ -305,9 +299,7 @@ def fit_hybrid(
         kept, engine = fit_ridge(rated, chosen, targets, intercept, ratings, metric_identities)
         null = partial(permuted_ridge, engine, seed=seed)
     else:
-        kept, factors, carrying = fit_least_squares(
-            rated, chosen, targets, intercept, seed, metric_identities
-        )
+        kept, factors, carrying = fit_least_squares(rated, chosen, targets, intercept, seed, metric_identities)
         null = partial(permuted_lines, factors, seed=seed)
     kept = replace(kept, scale_range=_scale(ratings, targets), study=study, ratings=design.digest())
     target = rated if adjusted is None else replace(rated, y=adjusted)
@@ -324,9 +316,7 @@ def fit_hybrid(
         adjusted=adjusted,
         held=None if kept.means is None else kept.means.whole,
         baselines=baselines_of(target, groups, intercept, seed),
-        baselines_selfplay=None
-        if played is None
-        else baselines_of(target, groups, intercept, seed, at=played),
+        baselines_selfplay=None if played is None else baselines_of(target, groups, intercept, seed, at=played),
         dimensions=(*targets, *others),
         groups=labels,
     )
@@ -365,9 +355,7 @@ def apply_fit(
     is_rated = human is not None and all(target in human.columns for target in wanted)
     unknown = []
     if is_rated and (scale is None or fit.scale_range is None):
-        unknown.append(
-            finding("scale_unknown", of_fit=fit.scale_range is None, of_ratings=scale is None)
-        )
+        unknown.append(finding("scale_unknown", of_fit=fit.scale_range is None, of_ratings=scale is None))
     if scale is not None and fit.scale_range is not None and scale != fit.scale_range:
         raise HybridError(
             f"the fit predicts {', '.join(fit.targets)} on a scale of {_ends(fit.scale_range)}, and "

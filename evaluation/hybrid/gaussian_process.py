@@ -112,9 +112,7 @@ class Mixture:
         """Return the predictive distribution of a mean rating of the mixtures' quantity."""
         spread = self.variances + noise.variance + 2 * noise.covariance
         # Estimated covariances may say that nothing is left; then hardly anything is.
-        return Mixture(
-            self.weights, self.means + noise.mean, np.maximum(spread, 1e-9 * self.variances)
-        )
+        return Mixture(self.weights, self.means + noise.mean, np.maximum(spread, 1e-9 * self.variances))
 
     def given(self, rating: float | np.ndarray, noise: Noise) -> Mixture:
         """Return the mixtures updated by a mean rating of their quantity.
@@ -126,9 +124,7 @@ class Mixture:
         away = np.asarray(rating, dtype=float)[..., None] - expected.means
         # A weight of 0 stays 0: log 0 is −∞ and so is its sum.
         with np.errstate(divide="ignore"):
-            log = np.log(self.weights) - 0.5 * (
-                np.log(expected.variances) + away**2 / expected.variances
-            )
+            log = np.log(self.weights) - 0.5 * (np.log(expected.variances) + away**2 / expected.variances)
         weights = np.exp(log - log.max(axis=1, keepdims=True))
         known = self.variances + noise.covariance
         variances = self.variances - known**2 / expected.variances
@@ -223,14 +219,10 @@ class BotGaussianProcess:
         self._z = [z[:, columns] for columns in self._columns]
         squares = np.array([float((part**2).sum()) for part in self._z])
         self._factor = np.divide(n_bots, squares, out=np.zeros(len(squares)), where=squares > 0)
-        kernels = np.stack(
-            [factor * part @ part.T for factor, part in zip(self._factor, self._z, strict=True)]
-        )
+        kernels = np.stack([factor * part @ part.T for factor, part in zip(self._factor, self._z, strict=True)])
         # A block without variance explains nothing, so its tau stays at 0.
         self.taus = np.array(
-            list(
-                product(*[BLOCK_VARIANCE_GRID if factor > 0 else (0.0,) for factor in self._factor])
-            )
+            list(product(*[BLOCK_VARIANCE_GRID if factor > 0 else (0.0,) for factor in self._factor]))
         )  # (A, B)
         self._thetas = np.array(RESIDUAL_VARIANCE_GRID)
         shared = np.tensordot(self.taus, kernels, 1) + means.noise
@@ -241,9 +233,7 @@ class BotGaussianProcess:
         self._information = np.einsum("ai,ahi->ah", self._ones**2, self._inverse)  # 1ᵀV⁻¹1
         self._constant = -0.5 * (np.log(values).sum(axis=2) + np.log(self._information))
         self.total = self._thetas + self.taus.sum(axis=1)[:, None]  # (A, H)
-        self._prior = (
-            -np.log(self.total) - 0.5 * (np.log(self.total / PRIOR_MEDIAN) / PRIOR_SIGMA) ** 2
-        )
+        self._prior = -np.log(self.total) - 0.5 * (np.log(self.total / PRIOR_MEDIAN) / PRIOR_SIGMA) ** 2
 
     def _standard(self, x: np.ndarray) -> np.ndarray:
         return (x - self.centre) / self._unit
@@ -285,9 +275,7 @@ class BotGaussianProcess:
             ]
         )
 
-    def _at(
-        self, x: np.ndarray, shared: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _at(self, x: np.ndarray, shared: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return kᵀ along the eigenvectors (A, K), 1ᵀV⁻¹k and the variance besides the noise, both (A, H).
 
         The variance is in units of s², given mu: theta + Σ tau k_b(x, x) − kᵀV⁻¹k.
@@ -334,9 +322,7 @@ class BotGaussianProcess:
         crossed = posterior.mu * self._information[:, None] + (free / rest)[:, None] * error
         return np.asarray(crossed / (self._information + free**2 / rest)[:, None])
 
-    def noise_at(
-        self, posterior: Posterior, x: np.ndarray, noise: float, shared: np.ndarray
-    ) -> Noise:
+    def noise_at(self, posterior: Posterior, x: np.ndarray, noise: float, shared: np.ndarray) -> Noise:
         """Return the error of another bot's mean rating at each grid point, given these bots' mean ratings.
 
         Ratings by raters who also rated these bots share part of their error. With n the shared covariance the noise
@@ -357,9 +343,7 @@ class BotGaussianProcess:
         covariance = s2 * (covariance - (1 - ones) * crossed / self._information)
         mean = self._crossed(posterior.turned, along)
         mean = (mean - posterior.mu * crossed[:, None]).swapaxes(0, 1)
-        return Noise(
-            mean.reshape(len(mean), -1), variance.reshape(1, -1), covariance.reshape(1, -1)
-        )
+        return Noise(mean.reshape(len(mean), -1), variance.reshape(1, -1), covariance.reshape(1, -1))
 
     def answers(self, posterior: Posterior, mu: np.ndarray | None = None) -> ProcessPredictions:
         """Average predictions over the grid.
@@ -374,16 +358,10 @@ class BotGaussianProcess:
         )  # (A, P, K): Σ_theta w V⁻¹(m − mu 1), along the eigenvectors
         by_block = np.einsum("ab,aki->aibk", self.taus, self._vectors)
         n_grid, n_vectors, n_bots = rest.shape
-        duals = rest.swapaxes(0, 1).reshape(n_vectors, n_grid * n_bots) @ by_block.reshape(
-            n_grid * n_bots, -1
-        )
-        return ProcessPredictions(
-            weighted.sum(axis=(0, 2)), duals.reshape(n_vectors, len(self._factor), n_bots)
-        )
+        duals = rest.swapaxes(0, 1).reshape(n_vectors, n_grid * n_bots) @ by_block.reshape(n_grid * n_bots, -1)
+        return ProcessPredictions(weighted.sum(axis=(0, 2)), duals.reshape(n_vectors, len(self._factor), n_bots))
 
-    def predicted(
-        self, posterior: Posterior, x: np.ndarray, mus: Sequence[np.ndarray]
-    ) -> list[np.ndarray]:
+    def predicted(self, posterior: Posterior, x: np.ndarray, mus: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return a bot's predictions from its (p,) features, (P,) by each mu, (A, P, H), without the duals."""
         turned, ones, _ = self._at(x)
         crossed = self._crossed(posterior.turned, turned)
@@ -398,9 +376,7 @@ class BotGaussianProcess:
             names: of the blocks.
         """
         slopes = np.zeros(len(self.centre))
-        for factor, part, columns, dual in zip(
-            self._factor, self._z, self._columns, answers.duals[0], strict=True
-        ):
+        for factor, part, columns, dual in zip(self._factor, self._z, self._columns, answers.duals[0], strict=True):
             slopes[columns] += factor * (dual @ part) / self._unit[columns]
         intercept = float(answers.level[0] - self.centre @ slopes)
         return LinearPredictor(intercept, slopes, self.used, n, None, None, tuple(names))

@@ -114,9 +114,7 @@ class FoldMeans:
         flat = process.posterior(self.whole.rating[None], flat=True)
         return {
             name: {"share": float(share), "share_flat_prior": float(other)}
-            for name, share, other in zip(
-                self.blocks, process.shares(posterior), process.shares(flat), strict=True
-            )
+            for name, share, other in zip(self.blocks, process.shares(posterior), process.shares(flat), strict=True)
         }
 
     def shifts(self, played: Mapping[str, np.ndarray]) -> dict[str, dict[str, float]]:
@@ -199,10 +197,7 @@ class ProcessFolds:
         self.means = FoldMeans(
             blocks={name: tuple(columns) for name, columns in blocks.items()},
             whole=sums.of(everybody),
-            folds={
-                bot: sums.of(everybody & (np.arange(len(names)) != k))
-                for k, bot in enumerate(names)
-            },
+            folds={bot: sums.of(everybody & (np.arange(len(names)) != k)) for k, bot in enumerate(names)},
         )
         self._names = list(blocks)
         self._whole = self.means.process("")
@@ -224,9 +219,7 @@ class ProcessFolds:
             found[bot] = self._folds[k].line(answers, n, self._names)
         return found
 
-    def _posterior(
-        self, k: int, ratings: np.ndarray, left_out: np.ndarray
-    ) -> tuple[Posterior, np.ndarray]:
+    def _posterior(self, k: int, ratings: np.ndarray, left_out: np.ndarray) -> tuple[Posterior, np.ndarray]:
         """Return the posterior of fold k for (P, K − 1) mean ratings, and mu of all bots, (A, P, H).
 
         Args:
@@ -328,10 +321,7 @@ class _Added:
         stated = float(np.mean([float(one.expected.variance[0]) for one in checked]))
         values = _MULTIPLES * stated
         log = np.array(
-            [
-                sum(one.expected.widened(value).log_density(one.rating) for one in checked)
-                for value in values
-            ]
+            [sum(one.expected.widened(value).log_density(one.rating) for one in checked) for value in values]
         )
         weights = np.exp(log - log.max())
         return cls(values, weights / weights.sum())
@@ -341,9 +331,7 @@ class _Added:
         return float(self.weights @ self.values)
 
 
-def from_selfplay(
-    means: FoldMeans, played: Design, human: BotFeatureMeans | None = None
-) -> FromSelfPlay:
+def from_selfplay(means: FoldMeans, played: Design, human: BotFeatureMeans | None = None) -> FromSelfPlay:
     """Predict the means of bots with self-play, widened or refused as above.
 
     Args:
@@ -370,10 +358,6 @@ def from_selfplay(
                 f"{len(others)} other bots have ratings and self-play to see by how far predictions from self-play "
                 f"err; {FEWEST_CHECKED} are needed"
             )
-            refused[bot] = Reason(
-                "selfplay_unchecked", why, n_bots=len(others), needed=FEWEST_CHECKED
-            )
+            refused[bot] = Reason("selfplay_unchecked", why, n_bots=len(others), needed=FEWEST_CHECKED)
     enough = len(checked) > FEWEST_CHECKED
-    return FromSelfPlay(
-        expected, refused, _Added.by(list(checked.values())).mean if enough else None
-    )
+    return FromSelfPlay(expected, refused, _Added.by(list(checked.values())).mean if enough else None)

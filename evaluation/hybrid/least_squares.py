@@ -150,9 +150,7 @@ class Factors:
             stop = start + len(block)
             # A bot's constant is its column of ones; what remains of its ratings is the last column.
             right[start:stop, j] = block[:, 0]
-            right[start:stop, -1] = block[:, -1] - block[:, 0] * (
-                self.bot_means[j] - self.target_mean
-            )
+            right[start:stop, -1] = block[:, -1] - block[:, 0] * (self.bot_means[j] - self.target_mean)
             start = stop
         solved = np.linalg.lstsq(stack[:, columns], right, rcond=None)[0]  # (1 + used, K + 1)
         origin = self.centre if common else self._shift
@@ -360,11 +358,6 @@ def fitted_whole(
     known = np.flatnonzero(np.isfinite(cooks))
     first = known[np.argsort(-cooks[known], kind="stable")][:N_CONVERSATIONS]
     conversations = tuple(
-        ConversationInfluence(
-            str(rated.ids[i]), str(rated.bots[i]), float(leverage[i]), float(cooks[i])
-        )
-        for i in first
+        ConversationInfluence(str(rated.ids[i]), str(rated.bots[i]), float(leverage[i]), float(cooks[i])) for i in first
     )
-    return line, Influence(
-        len(rated.y), exog.shape[1], condition if full else None, bots, conversations
-    )
+    return line, Influence(len(rated.y), exog.shape[1], condition if full else None, bots, conversations)

@@ -53,9 +53,7 @@ class SignificantPairs:
     units: Units = "raters"
 
 
-def significant_pairs(
-    human: pd.DataFrame, targets: Sequence[str], ratings: Ratings | None
-) -> SignificantPairs:
+def significant_pairs(human: pd.DataFrame, targets: Sequence[str], ratings: Ratings | None) -> SignificantPairs:
     """Find the pairs of bots that differ significantly.
 
     Args:
@@ -117,9 +115,7 @@ def dimensions_of_conversations(
         values = rated.ratings[name]
         found[name] = {
             "spearman": correlate(predicted, values, "spearman", units=units),
-            "within_bots": within_groups(
-                predicted, values, [str(bot) for bot in rated.bots], units=units
-            ),
+            "within_bots": within_groups(predicted, values, [str(bot) for bot in rated.bots], units=units),
         }
     return found
 
@@ -147,10 +143,7 @@ def bot_levels(
     points: Mapping[str, float | None] = dict.fromkeys(methods)
     if undefined_reason(x, y) is None:
         if null is None:
-            points = {
-                m: permutation_null(x, y, m, n_permutations=N_PERMUTATIONS, seed=seed)
-                for m in methods
-            }
+            points = {m: permutation_null(x, y, m, n_permutations=N_PERMUTATIONS, seed=seed) for m in methods}
         else:
             permuted = null()
             if permuted is not None:
@@ -158,9 +151,7 @@ def bot_levels(
     return {m: BotLevel(correlate(x, y, m, interval="fisher"), points[m]) for m in methods}
 
 
-def permuted_lines(
-    factors: Factors, means: Mapping[str, np.ndarray], *, common: bool, seed: int
-) -> Permuted:
+def permuted_lines(factors: Factors, means: Mapping[str, np.ndarray], *, common: bool, seed: int) -> Permuted:
     """Permute the bots' mean ratings and fit all folds of least squares again.
 
     Every conversation keeps its features and its distance from its bot's mean; the means change places.
@@ -181,9 +172,7 @@ def permuted_lines(
     return shuffled @ weights.T + rest, shuffled[:, at]
 
 
-def permuted_ridge(
-    engine: RidgeFolds, means: Mapping[str, np.ndarray], *, common: bool, seed: int
-) -> Permuted:
+def permuted_ridge(engine: RidgeFolds, means: Mapping[str, np.ndarray], *, common: bool, seed: int) -> Permuted:
     """Do the same for a ridge; every permutation chooses penalty and blocks again, too."""
     points = {k: means[bot] for k, bot in enumerate(engine.bots) if bot in means}
     if len(points) < 3:
@@ -246,9 +235,7 @@ def coefficients_of(
             once = Reason("one_fold", "used in one fold only: no interval")
             found[name] = FeatureCoefficient(mean, None, None, mean * step, None, None, once)
             continue
-        half = float(
-            stats.t.ppf(0.95, len(weights) - 1) * weights.std(ddof=1) / np.sqrt(len(weights))
-        )
+        half = float(stats.t.ppf(0.95, len(weights) - 1) * weights.std(ddof=1) / np.sqrt(len(weights)))
         low, high = mean - half, mean + half
         found[name] = FeatureCoefficient(mean, low, high, mean * step, low * step, high * step)
     return found
@@ -345,11 +332,7 @@ def lengths_by_bot(design: Design) -> dict[str, np.ndarray]:
     x = np.column_stack(list(found.values()))
     keep = np.isfinite(x).all(axis=1)
     bots = design.bots.astype(str)
-    return {
-        str(bot): x[mine].mean(axis=0)
-        for bot in dict.fromkeys(bots)
-        if (mine := keep & (bots == bot)).any()
-    }
+    return {str(bot): x[mine].mean(axis=0) for bot in dict.fromkeys(bots) if (mine := keep & (bots == bot)).any()}
 
 
 def predict_conversations(fit: KeptFit, table: pd.DataFrame) -> np.ndarray:
@@ -371,9 +354,7 @@ def predict_conversations(fit: KeptFit, table: pd.DataFrame) -> np.ndarray:
     return found
 
 
-def shifted_interval(
-    expected: Mixture | None, predicted: float | None
-) -> tuple[float, float] | None:
+def shifted_interval(expected: Mixture | None, predicted: float | None) -> tuple[float, float] | None:
     """Return the 90 % interval about a prediction, which the common intercept may have moved as a whole."""
     if expected is None or predicted is None:
         return None
@@ -382,9 +363,7 @@ def shifted_interval(
     return low + moved, high + moved
 
 
-def scored_conversations(
-    fit: KeptFit, design: Design | None, bot: str
-) -> tuple[np.ndarray, np.ndarray]:
+def scored_conversations(fit: KeptFit, design: Design | None, bot: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the (n,) mask of the conversations that make a bot's score, and their predictions."""
     if design is None:
         return np.zeros(0, dtype=bool), np.zeros(0)

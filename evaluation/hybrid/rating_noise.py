@@ -157,9 +157,7 @@ class RatingNoise:
         return np.where(self.rater >= 0, effects[self.rater], 0.0)
 
 
-def _random_effects(
-    value: np.ndarray, bot: np.ndarray, rater: np.ndarray, n_bots: int, n_raters: int
-) -> np.ndarray:
+def _random_effects(value: np.ndarray, bot: np.ndarray, rater: np.ndarray, n_bots: int, n_raters: int) -> np.ndarray:
     """Return (n_raters,) best linear unbiased predictions of the raters' effects together with fixed bot effects."""
     zero = np.zeros(n_raters)
     number = np.bincount(rater, minlength=n_raters).astype(float)
@@ -237,9 +235,7 @@ class _Raters:
     df: tuple[float, float]
 
 
-def adjusted_means(
-    y: np.ndarray, codes: np.ndarray, ratings: RatingNoise, members: np.ndarray
-) -> AdjustedMeans:
+def adjusted_means(y: np.ndarray, codes: np.ndarray, ratings: RatingNoise, members: np.ndarray) -> AdjustedMeans:
     """Return the adjusted means of those bots that take part, learned from their ratings alone.
 
     Args:
@@ -280,9 +276,7 @@ def adjusted_means(
     return AdjustedMeans(less_of_row, mean, covariance, df, error)
 
 
-def _raters(
-    value: np.ndarray, bot: np.ndarray, rater: np.ndarray, n_bots: int, n_raters: int
-) -> _Raters:
+def _raters(value: np.ndarray, bot: np.ndarray, rater: np.ndarray, n_bots: int, n_raters: int) -> _Raters:
     """Return the raters' effects together with those of bots, with their variances by restricted maximum likelihood."""
     table = np.zeros((n_bots, n_raters))
     np.add.at(table, (bot, rater), 1.0)

@@ -272,9 +272,7 @@ class KeptFit:
         """
         if not isinstance(value, Mapping) or value.get("format") != FORMAT:
             found = value.get("format") if isinstance(value, Mapping) else type(value).__name__
-            raise HybridError(
-                f"not a kept hybrid fit: its format is {quote(found)}, it must be {quote(FORMAT)}"
-            )
+            raise HybridError(f"not a kept hybrid fit: its format is {quote(found)}, it must be {quote(FORMAT)}")
         try:
             features = tuple(str(name) for name in value["features"])
             fit = cls(
@@ -289,9 +287,7 @@ class KeptFit:
                 whole=line_from_json(value["whole"]),
                 folds={bot: line_from_json(line) for bot, line in value["folds"].items()},
                 draws=np.array(value["draws"], dtype=float).reshape(-1, len(features) + 1),
-                commons={
-                    bot: line_from_json(line) for bot, line in value.get("commons", {}).items()
-                },
+                commons={bot: line_from_json(line) for bot, line in value.get("commons", {}).items()},
                 means=None if value.get("means") is None else FoldMeans.from_json(value["means"]),
                 scale_range=None
                 if value.get("scale_range") is None
@@ -409,9 +405,7 @@ class HybridResult:
             "baselines": _baselines(self.baselines),
             "baselines_selfplay": None if played is None else _baselines(played.baselines),
             "influence_selfplay": None if played is None else dict(played.influence),
-            "selfplay_shifts": {}
-            if played is None
-            else {name: dict(found) for name, found in played.shifts.items()},
+            "selfplay_shifts": {} if played is None else {name: dict(found) for name, found in played.shifts.items()},
             "values_selfplay": None
             if played is None or played.values is None
             else {**played.values.to_json(), "added_variance": played.added},

@@ -197,9 +197,7 @@ class RidgeFolds:
         a = np.append(share, 0.0)
         a[j] -= 1.0
         about_zero = self._gram[j].sum(axis=0)
-        spread = about_zero - n * (
-            np.outer(centre, at) + np.outer(at, centre) - np.outer(centre, centre)
-        )
+        spread = about_zero - n * (np.outer(centre, at) + np.outer(at, centre) - np.outer(centre, centre))
         crossed = np.outer(n * (at - centre), a)  # (p, K + 1)
         crossed[:, -1] -= self._with_rest[j]
         form = n * np.outer(a, a)
@@ -242,13 +240,9 @@ class RidgeFolds:
         intercept = level - float(fit.centre @ inner) - float(self.centre @ slopes)
         n = int(self.counts.sum() - (0 if k is None else self.counts[k]))
         condition = float(np.sqrt(eigen[-1] / eigen[0])) if len(eigen) else None
-        return LinearPredictor(
-            intercept, slopes, used, n, condition, candidate.penalty, candidate.blocks
-        )
+        return LinearPredictor(intercept, slopes, used, n, condition, candidate.penalty, candidate.blocks)
 
-    def predictions(
-        self, means: np.ndarray, points: Mapping[int, np.ndarray], *, common: bool
-    ) -> np.ndarray:
+    def predictions(self, means: np.ndarray, points: Mapping[int, np.ndarray], *, common: bool) -> np.ndarray:
         """Return the predictions of the whole procedure, choices included, from these mean ratings.
 
         Args:

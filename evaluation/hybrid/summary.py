@@ -324,8 +324,7 @@ def _bots(bots: Mapping[str, Any]) -> list[str]:
         for reason in found.get("reasons", []):
             if reason["code"] == "selfplay_unchecked":
                 beside += (
-                    f"  no interval: {reason['n_bots']} of {reason['needed']} other bots "
-                    "with ratings and self-play"
+                    f"  no interval: {reason['n_bots']} of {reason['needed']} other bots with ratings and self-play"
                 )
         if found.get("combined"):
             beside += _combined(found["combined"])

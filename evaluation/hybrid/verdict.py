@@ -62,9 +62,7 @@ class Evidence:
         """True if r, and Q² where known, exceeds 0 and the value that chance exceeds once in twenty."""
         null95 = self.level.null95
         passed = self.r is not None and self.r > 0 and (null95 is None or self.r > null95)
-        return passed and (
-            self.values is None or self.values.q2 is None or values_count(self.values)
-        )
+        return passed and (self.values is None or self.values.q2 is None or values_count(self.values))
 
     @property
     def rival(self) -> tuple[str, float] | None:
@@ -81,9 +79,7 @@ class Evidence:
     def beats_rivals(self) -> bool:
         """True if r exceeds every trivial predictor's, and is above 0 given the lengths, where that is known."""
         above = self.rival is None or (self.r is not None and self.r > self.rival[1])
-        partial = (
-            None if self.values is None or self.values.partial is None else self.values.partial.r
-        )
+        partial = None if self.values is None or self.values.partial is None else self.values.partial.r
         return above and (partial is None or partial > 0)
 
     def standing(self, n_bots: int) -> Standing:
@@ -162,9 +158,7 @@ def verdict_of(
     return FitVerdict(intercept, standing, tuple(found), played, told)
 
 
-def _told(
-    found: Evidence, n_bots: int, over_conversations: tuple[float, float] | None = None
-) -> tuple[Finding, ...]:
+def _told(found: Evidence, n_bots: int, over_conversations: tuple[float, float] | None = None) -> tuple[Finding, ...]:
     """Return findings about r: its intervals, chance and rivals, the pairs, and the bot on which most hangs."""
     r, correlation, null95 = found.r, found.level.correlation, found.level.null95
     if n_bots < FEW_BOTS or r is None:

@@ -207,17 +207,11 @@ def table_of(columns: Sequence[Column], layout: Layout, measured: Measured) -> M
         (turns if column.level == "turn" else conversations)[column.name] = found
 
     ids = pd.array([conversation.id for conversation in layout.conversations], dtype="str")
-    index = pd.MultiIndex.from_arrays(
-        [ids[layout.conversation_of], layout.turn_of], names=["conversation", "turn"]
-    )
+    index = pd.MultiIndex.from_arrays([ids[layout.conversation_of], layout.turn_of], names=["conversation", "turn"])
     return MetricTable(
         turns=pd.DataFrame(turns, index=index, dtype=float),
-        conversations=pd.DataFrame(
-            conversations, index=pd.Index(ids, name="conversation"), dtype=float
-        ),
-        reasons={
-            name: "; ".join(sorted(set(clauses))) for name, clauses in reasons.items() if clauses
-        },
+        conversations=pd.DataFrame(conversations, index=pd.Index(ids, name="conversation"), dtype=float),
+        reasons={name: "; ".join(sorted(set(clauses))) for name, clauses in reasons.items() if clauses},
     )
 
 

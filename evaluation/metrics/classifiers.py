@@ -34,9 +34,7 @@ class ClassifierOptions(InputModel):
         min_length=1,
         description="a folder with a transformers classifier, or a hub id downloaded before",
     )
-    label: str = Field(
-        "", description="which of its labels is looked for; the usual one of the kind if empty"
-    )
+    label: str = Field("", description="which of its labels is looked for; the usual one of the kind if empty")
     device: str = Field("cpu", description="where it computes")
 
 
@@ -75,9 +73,7 @@ class ClassifierMetric(ConfiguredMetric):
 
     @property
     def params(self) -> dict[str, Any]:
-        return {
-            "classifier": None if self._classifier is None else self._classifier.identity.as_dict()
-        }
+        return {"classifier": None if self._classifier is None else self._classifier.identity.as_dict()}
 
     def unavailable_reason(self) -> str | None:
         if self._classifier is None:
@@ -87,9 +83,7 @@ class ClassifierMetric(ConfiguredMetric):
             )
         return self._classifier.unavailable_reason()
 
-    def probabilities(
-        self, texts: Sequence[str | tuple[str, str]], shared: TextCache
-    ) -> np.ndarray:
+    def probabilities(self, texts: Sequence[str | tuple[str, str]], shared: TextCache) -> np.ndarray:
         """Return the classifier's probabilities of texts or pairs, (N,); each goes through it once."""
         if not texts:
             return np.zeros(0)
@@ -140,9 +134,7 @@ class Toxicity(ClassifierMetric):
                 f"{self.name}_bot": layout.spread(layout.bot, found),
                 f"compat_{self.name}_bot": layout.spread(layout.bot, as_in_2019),
             },
-            reasons=dict.fromkeys(
-                (f"{self.name}_bot", f"compat_{self.name}_bot"), missing(found, BLANK)
-            ),
+            reasons=dict.fromkeys((f"{self.name}_bot", f"compat_{self.name}_bot"), missing(found, BLANK)),
         )
 
 
@@ -179,9 +171,7 @@ class Contradiction(ClassifierMetric):
         missed = np.isnan(values[layout.bot]).any()
         return Measured(
             {f"{self.name}_bot": values},
-            reasons={
-                f"{self.name}_bot": ("the bot has said nothing before", BLANK) if missed else ()
-            },
+            reasons={f"{self.name}_bot": ("the bot has said nothing before", BLANK) if missed else ()},
         )
 
 
@@ -212,12 +202,6 @@ class Coherence(ClassifierMetric):
         ]
         found = self.probabilities([(layout.texts[m], layout.texts[r]) for m, r in pairs], shared)
         return Measured(
-            {
-                f"{self.name}_user_bot": layout.spread(
-                    np.array([r for _, r in pairs], dtype=int), found
-                )
-            },
-            reasons={
-                f"{self.name}_user_bot": (BLANK,) if len(pairs) < len(layout.exchanges) else ()
-            },
+            {f"{self.name}_user_bot": layout.spread(np.array([r for _, r in pairs], dtype=int), found)},
+            reasons={f"{self.name}_user_bot": (BLANK,) if len(pairs) < len(layout.exchanges) else ()},
         )

@@ -224,8 +224,5 @@ class Compat2019(MetricDefaults):
         return Measured(
             turns={},
             conversations={f"compat_{name}": found for name, found in whole.items()},
-            reasons={
-                f"compat_{name}": missing(found, "no message with a reply")
-                for name, found in whole.items()
-            },
+            reasons={f"compat_{name}": missing(found, "no message with a reply") for name, found in whole.items()},
         )

@@ -73,13 +73,9 @@ class QuestionScore(MetricDefaults):
     def measure(self, layout: Layout, shared: TextCache) -> Measured:
         def score(turns: np.ndarray) -> np.ndarray:
             texts = layout.texts_at(turns)
-            return layout.spread(
-                turns, list(map(question_score, texts, lower_tokens(texts, shared)))
-            )
+            return layout.spread(turns, list(map(question_score, texts, lower_tokens(texts, shared))))
 
-        return Measured(
-            turns={"question_bot": score(layout.bot), "question_user": score(layout.user)}
-        )
+        return Measured(turns={"question_bot": score(layout.bot), "question_user": score(layout.user)})
 
 
 _LAUGH = re.compile(r"\b(?:a?(?:ha)+h?)\b")
@@ -137,12 +133,8 @@ class Laughter(MetricDefaults):
         return Measured(
             turns={
                 "laughter_user": layout.spread(layout.user, [laughs(t) for t in texts]),
-                "laughter_bot": layout.spread(
-                    layout.bot, [laughs(t) for t in layout.texts_at(layout.bot)]
-                ),
-                "laughter_substring_user": layout.spread(
-                    layout.user, [laughs_substring(t) for t in texts]
-                ),
+                "laughter_bot": layout.spread(layout.bot, [laughs(t) for t in layout.texts_at(layout.bot)]),
+                "laughter_substring_user": layout.spread(layout.user, [laughs_substring(t) for t in texts]),
             }
         )
 
@@ -288,9 +280,7 @@ class PhraseDetectors(MetricDefaults):
         texts = [straightened(text) for text in layout.texts_at(layout.bot)]
         return Measured(
             {
-                f"{kind}_bot": layout.spread(
-                    layout.bot, [pattern.search(text) is not None for text in texts]
-                )
+                f"{kind}_bot": layout.spread(layout.bot, [pattern.search(text) is not None for text in texts])
                 for kind, pattern in _FOUND.items()
             }
         )

@@ -226,8 +226,7 @@ def sentiment_columns(prefix: str, by: str, title: str, shares: str) -> tuple[Co
             "1",
             (0, 1),
             "neither",
-            "Population variance of the participant's sentiment over the answers to the bot. Needs two "
-            "answers.",
+            "Population variance of the participant's sentiment over the answers to the bot. Needs two answers.",
         ),
         Column(
             f"{prefix}_auc_user",
@@ -286,19 +285,12 @@ class SentimentFamily(MetricDefaults):
         }
         return Measured(
             turns={
-                f"{self.prefix}_{name}": layout.spread(turns, values)
-                for name, (turns, values, _) in by_name.items()
+                f"{self.prefix}_{name}": layout.spread(turns, values) for name, (turns, values, _) in by_name.items()
             },
             conversations={f"{self.prefix}_{name}": values for name, (values, _) in whole.items()},
             reasons={
-                **{
-                    f"{self.prefix}_{name}": missing(values, reason)
-                    for name, (_, values, reason) in by_name.items()
-                },
-                **{
-                    f"{self.prefix}_{name}": missing(values, reason)
-                    for name, (values, reason) in whole.items()
-                },
+                **{f"{self.prefix}_{name}": missing(values, reason) for name, (_, values, reason) in by_name.items()},
+                **{f"{self.prefix}_{name}": missing(values, reason) for name, (values, reason) in whole.items()},
             },
         )
 
@@ -324,8 +316,7 @@ class Sentiment(SentimentFamily):
     feelings = EncoderEmotionSource(default_emotions)
     columns = sentiment_columns(
         prefix,
-        "Σ w_k p_k over the 28 emotions of the shipped emotion head (GoEmotions on MiniLM), w_k how pleasant "
-        "each is,",
+        "Σ w_k p_k over the 28 emotions of the shipped emotion head (GoEmotions on MiniLM), w_k how pleasant each is,",
         "",
         "the head's over 28 emotions",
     )

@@ -41,9 +41,7 @@ class EntailmentMetricOptions(TrainedOptions):
         description="the premise: 0 for what was said before as a whole, -1 for the last utterance alone, -2 for "
         "the one before it",
     )
-    window: int = Field(
-        5, ge=0, description="how many utterances that whole is of, the newest; 0: all"
-    )
+    window: int = Field(5, ge=0, description="how many utterances that whole is of, the newest; 0: all")
     value: Literal["entailment", "difference"] = Field(
         "entailment",
         description="the number that stands for a reply: the probability of entailment, or that less the probability "
@@ -146,9 +144,7 @@ class Entailment(TrainedMetric):
     def _premise(self, reply: ReplyInContext) -> str:
         return reply.context[self.utterance] if self.utterance else " ".join(reply.context)
 
-    def _probabilities(
-        self, premises: Sequence[str], hypotheses: Sequence[str], shared: TextCache
-    ) -> np.ndarray:
+    def _probabilities(self, premises: Sequence[str], hypotheses: Sequence[str], shared: TextCache) -> np.ndarray:
         """Return (N, 3) probabilities in the order of `LABELS`."""
         import torch
 
@@ -176,13 +172,9 @@ class Entailment(TrainedMetric):
         for start in range(0, len(order), ROWS):
             part = order[start : start + ROWS]
             with torch.inference_mode():
-                found = network.probabilities(
-                    [premises[k] for k in part], [hypotheses[k] for k in part]
-                )
+                found = network.probabilities([premises[k] for k in part], [hypotheses[k] for k in part])
             made[part] = found.double().cpu()
         return made
 
 
-metrics.add(
-    Entailment(name="entailment_lite", title="Entailment-lite", checkpoint="entailment-lite")
-)
+metrics.add(Entailment(name="entailment_lite", title="Entailment-lite", checkpoint="entailment-lite"))

@@ -48,9 +48,7 @@ class _Grade(TrainedMetric):
             told = self.checkpoint.manifest.config["data"]["corpora"]
             licences = {corpus.get("licence") or "not stated" for corpus in told}
             edges = graph_licences(self.checkpoint.manifest.config["options"])
-            self.licence = "; ".join(
-                [f"of the training text: {', '.join(sorted(licences))}", *edges]
-            )
+            self.licence = "; ".join([f"of the training text: {', '.join(sorted(licences))}", *edges])
 
     def unavailable_reason(self) -> str | None:
         reason = super().unavailable_reason()
@@ -95,9 +93,7 @@ class _Grade(TrainedMetric):
         }
         return {what: n for what, n in found.items() if n}
 
-    def logits(
-        self, replies: Sequence[ReplyInContext], shared: TextCache
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def logits(self, replies: Sequence[ReplyInContext], shared: TextCache) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return three (N,): scores before the sigmoid, keywords of each reply, and keywords unknown to the graph."""
         import torch
 
@@ -112,17 +108,13 @@ class _Grade(TrainedMetric):
             pairs = [(reply.context[-UTTERANCES:], reply.response) for reply in replies]
             texts = list(dict.fromkeys(t for context, one in pairs for t in (*context, one)))
             name = reader.keywords.analyser
-            tokens = shared.once(
-                f"grade tokens {name}", texts, lambda few: [tokens_of(text, name) for text in few]
-            )
+            tokens = shared.once(f"grade tokens {name}", texts, lambda few: [tokens_of(text, name) for text in few])
             reader.tell(dict(zip(texts, map(reader.keywords.among, tokens), strict=True)))
             vectors = None
             if own.text == "two":
                 from chatbots.encoders.sentence import encoder_get
 
-                encoder = encoder_get(
-                    self.checkpoint.config.backbone.model, self.where(shared.device)
-                )
+                encoder = encoder_get(self.checkpoint.config.backbone.model, self.where(shared.device))
                 vectors = dict(zip(texts, shared.encode(texts, encoder), strict=True))
             order = sorted(range(len(pairs)), key=lambda k: sum(map(len, pairs[k][0])))
             scores, counts, unknown = np.zeros((3, len(pairs)))

@@ -53,12 +53,9 @@ NO_NUMBER = "the judge's answer holds no number of the scale"
 WRITTEN = "the judge's endpoint gave no log-probabilities of the numbers: the score is the number it wrote"
 WEIGHTED = "the score is the mean of the numbers, weighted by the judge's log-probabilities"
 PAIRS_WRITTEN = (
-    "the judge's endpoint gave no log-probabilities of A and B: "
-    "each order counts wholly for the one it wrote"
+    "the judge's endpoint gave no log-probabilities of A and B: each order counts wholly for the one it wrote"
 )
-PAIRS_WEIGHTED = (
-    "each order's preference is the probability of A beside B, by the judge's log-probabilities"
-)
+PAIRS_WEIGHTED = "each order's preference is the probability of A beside B, by the judge's log-probabilities"
 _NOTHING_BEFORE = "(nothing)"
 _NUMBER = re.compile(r"(?<![\d.,−-])\d+(?![\d,]|\.\d)")
 
@@ -132,9 +129,7 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
     options_type = JudgeOptions
     options: JudgeOptions | None
     default = False
-    needs = (
-        "a language model to ask; each question about each reply is a request, which may cost money",
-    )
+    needs = ("a language model to ask; each question about each reply is a request, which may cost money",)
 
     def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
         super().__init__(name, title, **options)
@@ -230,9 +225,7 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
                 }
             )
             why = self.trouble or NO_NUMBER
-            self._unread.update(
-                {reply: why for reply, one in zip(asked, unread, strict=True) if one}
-            )
+            self._unread.update({reply: why for reply, one in zip(asked, unread, strict=True) if one})
         return {f"{self.name}_{key}_bot": found[:, k] for k, key in enumerate(keys)}
 
     def _begin(self, shared: TextCache) -> None:
@@ -259,9 +252,7 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
             high_label=asked.high_label,
         )
 
-    def chances(
-        self, prompts: Sequence[str], answers: Sequence[str], *, whole: bool = False
-    ) -> np.ndarray:
+    def chances(self, prompts: Sequence[str], answers: Sequence[str], *, whole: bool = False) -> np.ndarray:
         """Request the probability of each answer after each prompt: (N, A), rows that sum to 1, or NaN.
 
         A model that does not tell gives the answer it wrote all of the probability.
@@ -272,9 +263,7 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
         self.n_requests += len(prompts)
         self.weighted = np.ones(len(prompts), dtype=bool)
         if self._model is not None:
-            rows: list[tuple[tuple[str, ...], str]] = [
-                ((prompt,), answer) for prompt in prompts for answer in answers
-            ]
+            rows: list[tuple[tuple[str, ...], str]] = [((prompt,), answer) for prompt in prompts for answer in answers]
             total, _n = self._model.log_probabilities(rows, whole=whole)
             logs = total.reshape(len(prompts), len(answers))
             self.trouble = TOO_LONG if whole and np.isnan(logs).any() else ""
@@ -288,9 +277,7 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
 
         assert self.options is not None
         bot: Any = bot_load(self.options.bot, "cpu")
-        asked = [
-            Conversation.from_texts([prompt], id=f"judge-{k}") for k, prompt in enumerate(prompts)
-        ]
+        asked = [Conversation.from_texts([prompt], id=f"judge-{k}") for k, prompt in enumerate(prompts)]
         found = np.full((len(prompts), len(answers)), np.nan)
         self.trouble = ""
         for context in asked:
@@ -311,8 +298,7 @@ def lines(context: Sequence[str]) -> str:
     if not context:
         return _NOTHING_BEFORE
     return "\n".join(
-        f"{'A' if (len(context) - n) % 2 else 'B'}: {' '.join(text.split())}"
-        for n, text in enumerate(context)
+        f"{'A' if (len(context) - n) % 2 else 'B'}: {' '.join(text.split())}" for n, text in enumerate(context)
     )
 
 

@@ -78,9 +78,7 @@ class Layout:
         answers: list[tuple[int, int]] = []
         for number, conversation in enumerate(conversations):
             if conversation.id in seen:
-                raise ValueError(
-                    f"two conversations have the id {quote(conversation.id)}; ids must be unique"
-                )
+                raise ValueError(f"two conversations have the id {quote(conversation.id)}; ids must be unique")
             seen.add(conversation.id)
             start = len(texts)
             n_turns = len(conversation.turns)
@@ -156,8 +154,4 @@ class Layout:
 def run_ends(conversation: Conversation) -> list[int]:
     """Return the index of the last turn of each speaker's run, in order."""
     turns = conversation.turns
-    return [
-        i
-        for i, turn in enumerate(turns)
-        if i + 1 == len(turns) or turns[i + 1].speaker != turn.speaker
-    ]
+    return [i for i, turn in enumerate(turns) if i + 1 == len(turns) or turns[i + 1].speaker != turn.speaker]

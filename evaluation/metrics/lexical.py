@@ -209,10 +209,7 @@ class Distinct(MetricDefaults):
         reasons: dict[str, tuple[str, ...]] = {}
         for speaker, turns in (("bot", layout.bot), ("user", layout.user)):
             found = np.array(
-                [
-                    distinct(lower_tokens(layout.texts_at(own), shared))
-                    for own in layout.by_conversation(turns)
-                ]
+                [distinct(lower_tokens(layout.texts_at(own), shared)) for own in layout.by_conversation(turns)]
             ).reshape(-1, 2)
             for n, what in ((1, "word"), (2, "pair of neighbouring words")):
                 column = f"distinct_{n}_{speaker}"

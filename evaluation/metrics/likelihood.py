@@ -152,9 +152,7 @@ class Continuations(LocalModel):
             cache.batch_select_indices(at)
             texts, said = self._padded([row.text for row in rows], left=False)
             before = there[at]
-            positions = before.sum(-1, keepdim=True) + torch.arange(texts.shape[1] - 1).to(
-                self.device
-            )
+            positions = before.sum(-1, keepdim=True) + torch.arange(texts.shape[1] - 1).to(self.device)
             logits = model(
                 input_ids=texts[:, :-1],
                 attention_mask=torch.cat([before, said[:, :-1]], dim=1),
@@ -186,10 +184,7 @@ def _chat(tokenizer: Any, lines: Sequence[str]) -> list[int]:
     The system message is empty, so that a template puts none of its own there. Templates that refuse one, or a chat
     that the assistant begins, get neither; where nothing was said, the user's message is empty.
     """
-    said = [
-        {"role": "user" if (len(lines) - k) % 2 else "assistant", "content": line}
-        for k, line in enumerate(lines)
-    ]
+    said = [{"role": "user" if (len(lines) - k) % 2 else "assistant", "content": line} for k, line in enumerate(lines)]
     opened = said if not said or said[0]["role"] == "user" else said[1:]
     tries = (
         [{"role": "system", "content": ""}, *said],
@@ -214,9 +209,7 @@ def _chat(tokenizer: Any, lines: Sequence[str]) -> list[int]:
 
 def _steps(rows: Sequence[ContinuationRow], told: Sequence[int]) -> Iterator[list[int]]:
     """Group rows that are computed together: those of one beginning side by side, of like length, not too many."""
-    order = sorted(
-        told, key=lambda k: (len(rows[k].before), rows[k].before, len(rows[k].text), rows[k].text)
-    )
+    order = sorted(told, key=lambda k: (len(rows[k].before), rows[k].before, len(rows[k].text), rows[k].text))
     part: list[int] = []
     longest = 0
     begins: set[tuple[int, ...]] = set()
@@ -314,10 +307,7 @@ class Perplexity(ConfiguredMetric):
 
     def measure(self, layout: Layout, shared: TextCache) -> Measured:
         n = len(layout.conversations)
-        asked = [
-            (tuple(layout.texts[i - layout.turn_of[i] : i]), layout.texts[i])
-            for i in layout.bot.tolist()
-        ]
+        asked = [(tuple(layout.texts[i - layout.turn_of[i] : i]), layout.texts[i]) for i in layout.bot.tolist()]
         total, count = np.zeros(0), np.zeros(0)
         if asked:
             assert self._replies is not None, "asked although it is unavailable"
@@ -336,9 +326,7 @@ class Perplexity(ConfiguredMetric):
             {f"{self.name}_bot": pooled},
             {
                 f"{self.name}_nll_bot": reason,
-                f"{self.name}_bot": ("no turn of the bot with a token",)
-                if np.isnan(pooled).any()
-                else (),
+                f"{self.name}_bot": ("no turn of the bot with a token",) if np.isnan(pooled).any() else (),
             },
         )
 

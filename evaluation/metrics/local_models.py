@@ -74,9 +74,7 @@ class ReplyModel(Protocol):
         """Return the reason why it cannot be used here, or None. Cheap: loads nothing."""
         ...
 
-    def surprise(
-        self, replies: Sequence[tuple[Sequence[str], str]]
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def surprise(self, replies: Sequence[tuple[Sequence[str], str]]) -> tuple[np.ndarray, np.ndarray]:
         """Measure the surprise of each reply after the turns before it.
 
         Args:
@@ -255,17 +253,13 @@ class LocalLanguageModel(LocalModel):
             reason = f"{self.model} is an encoder-decoder; a causal language model (GPT-2, Llama) is needed"
         return reason
 
-    def surprise(
-        self, replies: Sequence[tuple[Sequence[str], str]]
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def surprise(self, replies: Sequence[tuple[Sequence[str], str]]) -> tuple[np.ndarray, np.ndarray]:
         with self._lock:
             loaded = self.load("AutoModelForCausalLM")
             limit, model = most_tokens(loaded), loaded.model
             row_bytes = transformer_row_bytes(loaded.config, limit, has_logits=True)
             n_rows = rows_that_fit(self.device, row_bytes)
-            rows = [
-                self._tokens(loaded.tokenizer, before, reply, limit) for before, reply in replies
-            ]
+            rows = [self._tokens(loaded.tokenizer, before, reply, limit) for before, reply in replies]
             total = np.full(len(rows), np.nan)
             count = np.zeros(len(rows), dtype=int)
             order = sorted(range(len(rows)), key=lambda i: len(rows[i][0]))
@@ -277,9 +271,7 @@ class LocalLanguageModel(LocalModel):
                     count[part] = [len(rows[i][0]) - rows[i][1] for i in part]
         return total, count
 
-    def _tokens(
-        self, tokenizer: Any, before: Sequence[str], reply: str, limit: int
-    ) -> tuple[list[int], int]:
+    def _tokens(self, tokenizer: Any, before: Sequence[str], reply: str, limit: int) -> tuple[list[int], int]:
         """Return the tokens of one row, and where those of the reply begin that have something before them."""
         context = "".join(f"{text}\n" for text in list(before)[max(0, len(before) - self.window) :])
         first = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
@@ -304,12 +296,8 @@ class LocalLanguageModel(LocalModel):
             counted[row, start : len(tokens)] = True
         ids, there, counted = (x.to(self.device) for x in (ids, there, counted))
         with torch.inference_mode():
-            logits = (
-                model(input_ids=ids, attention_mask=there).logits[:, :-1].float()
-            )  # (B, W−1, V)
-            losses = torch.nn.functional.cross_entropy(
-                logits.transpose(1, 2), ids[:, 1:], reduction="none"
-            )  # (B, W−1)
+            logits = model(input_ids=ids, attention_mask=there).logits[:, :-1].float()  # (B, W−1, V)
+            losses = torch.nn.functional.cross_entropy(logits.transpose(1, 2), ids[:, 1:], reduction="none")  # (B, W−1)
             return (losses.double() * counted[:, 1:]).sum(dim=1).cpu().numpy()
 
 

@@ -56,9 +56,7 @@ class PoneScores(TrainedMetric):
         recurrent = own.sentences == "recurrent"
         if recurrent:
             asked = [(" ".join(said),) for said in asked]
-        texts = list(
-            dict.fromkeys(t for r, q in zip(replies, asked, strict=True) for t in (*q, r.response))
-        )
+        texts = list(dict.fromkeys(t for r, q in zip(replies, asked, strict=True) for t in (*q, r.response)))
         if recurrent:
             vectors = _read(network, texts)
         else:

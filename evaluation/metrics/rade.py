@@ -106,9 +106,7 @@ class Rade(TrainedMetric):
         reason = super().unavailable_reason()
         if reason is None and self.options is not None and self.options.references == "generated":
             bot = self._bot()
-            return (
-                f"there is no bot {self.options.bot}" if bot is None else bot.unavailable_reason()
-            )
+            return f"there is no bot {self.options.bot}" if bot is None else bot.unavailable_reason()
         return reason
 
     def _bot(self) -> Any:
@@ -140,9 +138,7 @@ class Rade(TrainedMetric):
             found[rows] = made.double().cpu().numpy()
         return {f"{self.name}_bot": found[:, 1], f"{self.name}_reference": found[:, 0]}
 
-    def _with_references(
-        self, replies: Sequence[ReplyInContext], shared: TextCache
-    ) -> list[ReplyInContext]:
+    def _with_references(self, replies: Sequence[ReplyInContext], shared: TextCache) -> list[ReplyInContext]:
         """Return the replies; those without a person's reference with a made one, where the options say so."""
         lacking = [k for k, reply in enumerate(replies) if reply.reference is None]
         complete = list(replies)

@@ -264,11 +264,7 @@ class Reactions(MetricDefaults):
     def measure(self, layout: Layout, shared: TextCache) -> Measured:
         texts = layout.texts_at(layout.user)
         plain = [straightened(text) for text in texts]
-        turns = {
-            "reaction_log_words_user": layout.spread(
-                layout.user, np.log1p([n_words(text) for text in texts])
-            )
-        }
+        turns = {"reaction_log_words_user": layout.spread(layout.user, np.log1p([n_words(text) for text in texts]))}
         for kind, (_, holds) in _SHARES.items():
             found = (
                 [holds(text) for text in texts]
@@ -288,8 +284,7 @@ class Reactions(MetricDefaults):
 
         before, after = layout.answers.T
         overlap = [
-            taken_up(layout.texts[answer], layout.texts[turn])
-            for turn, answer in zip(before, after, strict=True)
+            taken_up(layout.texts[answer], layout.texts[turn]) for turn, answer in zip(before, after, strict=True)
         ]
         turns["reaction_overlap_user"] = layout.spread(after, overlap)
         whole = {
@@ -311,9 +306,7 @@ class Reactions(MetricDefaults):
             conversations={name: values for name, (values, _) in whole.items()},
             reasons={
                 "reaction_sentiment_user": missing(felt, BLANK),
-                "reaction_overlap_user": missing(
-                    np.array(overlap, dtype=float), "an answer has no content word"
-                ),
+                "reaction_overlap_user": missing(np.array(overlap, dtype=float), "an answer has no content word"),
                 **{name: missing(values, reason) for name, (values, reason) in whole.items()},
             },
         )

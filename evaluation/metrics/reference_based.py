@@ -38,9 +38,7 @@ _COCO = "(COCO-caption's sentence formula: tokens by white space, case kept). Ne
 
 
 def _column(name: str, title: str, description: str) -> tuple[Column, Column]:
-    return per_turn(
-        name, title, unit="1", range=(0, 1), direction="higher", description=description
-    )
+    return per_turn(name, title, unit="1", range=(0, 1), direction="higher", description=description)
 
 
 class _Overlap(ReplyMetric):
@@ -88,9 +86,7 @@ class RougeL(_Overlap):
 
     name = "rouge_l"
     title = "ROUGE-L"
-    columns = _column(
-        "rouge_l", "ROUGE-L", f"F of the longest common subsequence, recall weighted by 1.2 {_COCO}"
-    )
+    columns = _column("rouge_l", "ROUGE-L", f"F of the longest common subsequence, recall weighted by 1.2 {_COCO}")
 
     def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
         found = [rouge_l(r.response.split(" "), _reference(r).split(" ")) for r in replies]
@@ -133,9 +129,7 @@ class Rouge(_Overlap):
 
         scorer = RougeScorer(["rouge1", "rouge2"], use_stemmer=False)
         found = [scorer.score(_reference(reply), reply.response) for reply in replies]
-        return {
-            f"rouge_{n}": np.array([one[f"rouge{n}"].fmeasure for one in found]) for n in (1, 2)
-        }
+        return {f"rouge_{n}": np.array([one[f"rouge{n}"].fmeasure for one in found]) for n in (1, 2)}
 
 
 def sentence_bleu(response: Sequence[str], *references: Sequence[str]) -> list[float]:
@@ -239,10 +233,7 @@ class _Program:
         watch = threading.Timer(_PATIENCE_S, process.kill)
         watch.start()
         try:
-            said = [
-                self._asked(f"SCORE ||| {_line(wanted)} ||| {_line(reply)}")
-                for reply, wanted in pairs
-            ]
+            said = [self._asked(f"SCORE ||| {_line(wanted)} ||| {_line(reply)}") for reply, wanted in pairs]
             found = [float(self._asked(" ||| ".join(["EVAL", *said])))]
             found += [float(self._answer()) for _ in pairs]
             return found[:-1]  # the last is of all together

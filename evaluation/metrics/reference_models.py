@@ -29,9 +29,7 @@ _ROWS = 16
 class LearnedOptions(InputModel):
     """Options of an entry of `metrics.yaml` for either metric."""
 
-    model: str = Field(
-        min_length=1, description="a transformers folder, or a hub id that was downloaded before"
-    )
+    model: str = Field(min_length=1, description="a transformers folder, or a hub id that was downloaded before")
     device: str = Field("cpu", description="where it computes")
 
 
@@ -64,9 +62,7 @@ class _Learned(ReplyMetric, ConfiguredMetric):
         """Return the reason why a model of this configuration is of another kind, or None."""
         raise NotImplementedError
 
-    def _batches(
-        self, kind: str, pairs: Sequence[tuple[str, str]], compute: Any
-    ) -> dict[tuple[str, str], float]:
+    def _batches(self, kind: str, pairs: Sequence[tuple[str, str]], compute: Any) -> dict[tuple[str, str], float]:
         """Return a number for each distinct pair, computed in batches of like length."""
         assert self._model is not None, "asked although it is unavailable"
         loaded = self._model.load(kind)

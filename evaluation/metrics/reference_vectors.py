@@ -77,9 +77,7 @@ class EncoderTokenVectors(LocalModel):
                 self._loaded = load_pretrained(encoder_folder(MINILM), kind, device=self.device)
         return super().load(kind)
 
-    def vectors(
-        self, texts: Sequence[str], *, unit: bool = True
-    ) -> list[tuple[np.ndarray, np.ndarray]]:
+    def vectors(self, texts: Sequence[str], *, unit: bool = True) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return for each text its (n, D) token vectors, and (n,) whether a token is of the text.
 
         Args:
@@ -87,9 +85,7 @@ class EncoderTokenVectors(LocalModel):
         """
         import torch
 
-        found: list[tuple[np.ndarray, np.ndarray]] = [(np.zeros((0, 1)), np.zeros(0, bool))] * len(
-            texts
-        )
+        found: list[tuple[np.ndarray, np.ndarray]] = [(np.zeros((0, 1)), np.zeros(0, bool))] * len(texts)
         with self._lock:
             loaded = self.load("AutoModel")
             order = sorted(range(len(texts)), key=lambda k: len(texts[k]))
@@ -215,10 +211,7 @@ class BertScore(ReplyMetric, ConfiguredMetric):
         vectors = self._vectors if self.options else self._vectors.on(shared.device)
         known = dict(zip(texts, vectors.vectors(texts), strict=True))
         found = np.array([bert_score(known[r.response], known[r.reference or ""]) for r in replies])
-        return {
-            f"{self.name}_{kind}": found[:, k]
-            for k, kind in enumerate(("precision", "recall", "f"))
-        }
+        return {f"{self.name}_{kind}": found[:, k] for k, kind in enumerate(("precision", "recall", "f"))}
 
 
 NO_WORD = "scored 0, as no word of the reply or none of the reference has a vector"
@@ -232,9 +225,7 @@ _FORMULAS = {
 class EmbeddingMatchOptions(InputModel):
     """Options of an entry of `metrics.yaml`."""
 
-    path: str = Field(
-        "", description="a file of word2vec (.bin), GloVe (.txt) or fastText (.vec), unpacked"
-    )
+    path: str = Field("", description="a file of word2vec (.bin), GloVe (.txt) or fastText (.vec), unpacked")
     rows: int = Field(ROWS, ge=1, description="how many of its most frequent words are used")
     encoder: str = Field(
         "",
@@ -268,9 +259,7 @@ class EmbeddingMatch(ReplyMetric, ConfiguredMetric):
         super().__init__(name, title, **options)
         chosen = self.options
         self._file = FileVectors(chosen.path) if chosen and chosen.path else None
-        self._tokens = (
-            EncoderTokenVectors(chosen.encoder, chosen.layer) if chosen and chosen.encoder else None
-        )
+        self._tokens = EncoderTokenVectors(chosen.encoder, chosen.layer) if chosen and chosen.encoder else None
         if chosen is None:
             self.languages = ("en",)
             self.licence = "Apache-2.0 (MiniLM, of which the vectors are made)"
@@ -320,9 +309,7 @@ class EmbeddingMatch(ReplyMetric, ConfiguredMetric):
     def _named(self, values: np.ndarray) -> dict[str, np.ndarray]:
         """Return the columns of (N, 4) values in the order of `KINDS`, 0 where undefined."""
         found = np.nan_to_num(values, nan=0.0)
-        return {
-            f"{self._prefix}_{kind}": found[:, SIMILARITY_KINDS.index(kind)] for kind in _FORMULAS
-        }
+        return {f"{self._prefix}_{kind}": found[:, SIMILARITY_KINDS.index(kind)] for kind in _FORMULAS}
 
 
 def _of_tokens(pairs: Sequence[tuple[str, str]], tokens: EncoderTokenVectors) -> np.ndarray:

@@ -77,11 +77,7 @@ def metric_and_columns(one: Metric | str, level: Level = "turn") -> tuple[Metric
 
 def metric_defaults() -> list[Metric]:
     """Return the metrics that are computed where no metrics are named: those that count as default and work here."""
-    return [
-        metric
-        for metric in metrics
-        if getattr(metric, "default", True) and metric.unavailable_reason() is None
-    ]
+    return [metric for metric in metrics if getattr(metric, "default", True) and metric.unavailable_reason() is None]
 
 
 MetricId = Annotated[

@@ -132,9 +132,7 @@ class Repetition(MetricDefaults):
                 row += 1
         described = np.isin(said, layout.bot)  # in self-play not the first utterance
         again, turns_of = again[described], said[described]
-        similarity = [
-            word_similarity(layout.texts[bot], layout.texts[user]) for bot, user in similar.tolist()
-        ]
+        similarity = [word_similarity(layout.texts[bot], layout.texts[user]) for bot, user in similar.tolist()]
         names = (
             "conversation_repetition_bot",
             "utterance_repetition_bot",

@@ -51,9 +51,7 @@ class ReplyMetric(MetricDefaults):
     reads_tokens: bool = False
     window: int | None = None
 
-    def score(
-        self, replies: Sequence[ReplyInContext], shared: TextCache
-    ) -> Mapping[str, np.ndarray]:
+    def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> Mapping[str, np.ndarray]:
         """Score distinct replies, none of them blank, each with what the metric needs.
 
         Returns:
@@ -125,10 +123,7 @@ class ReplyMetric(MetricDefaults):
         found = self.scored(replies, shared)
         return Measured(
             {name: layout.spread(layout.bot, values) for name, values in found.items()},
-            reasons={
-                name: sorted({why for reply in replies if (why := self.lacking(reply, name))})
-                for name in found
-            },
+            reasons={name: sorted({why for reply in replies if (why := self.lacking(reply, name))}) for name in found},
         )
 
 
@@ -210,9 +205,7 @@ def _place(reply: ReplyInContext) -> tuple[int, tuple[str, ...], int]:
     return sum(map(len, reply.context)), reply.context, len(reply.response)
 
 
-def _as_conversations(
-    metric: Metric, replies: Sequence[ReplyInContext], shared: TextCache
-) -> dict[str, np.ndarray]:
+def _as_conversations(metric: Metric, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
     """Compute a metric on conversations that end with the reply, said by the bot, and read the last turn."""
     conversations = [_conversation_of(reply, str(k)) for k, reply in enumerate(replies)]
     turns = metric.compute(conversations, shared=shared).turns

@@ -58,9 +58,7 @@ class _Ruber(PoneScores):
         super().__init__(name, title, **options)
         how = self.options.blend if self.options else "min"
         told = {"min": "The lower", "max": "The higher"}.get(how, f"The {how} mean")
-        self._blend, self._fit, self._like = (
-            f"{self.name}_{part}bot" for part in ("blend_", "", "referenced_")
-        )
+        self._blend, self._fit, self._like = (f"{self.name}_{part}bot" for part in ("blend_", "", "referenced_"))
         self.reference_columns = (self._blend, self._like)
         self.columns = self._ordered(
             per_turn(
@@ -91,9 +89,7 @@ class _Ruber(PoneScores):
             ),
         )
 
-    def _ordered(
-        self, blend: Sequence[Column], fit: Sequence[Column], like: Sequence[Column]
-    ) -> tuple[Column, ...]:
+    def _ordered(self, blend: Sequence[Column], fit: Sequence[Column], like: Sequence[Column]) -> tuple[Column, ...]:
         """Return the columns, the main one first."""
         return (*blend, *fit, *like)
 
@@ -184,9 +180,7 @@ class BertRuber(_Ruber):
     wanted = {"sentences": "frozen", "negatives": "random", "positives": "none"}
     vectors = "the encoder's vectors"
 
-    def _ordered(
-        self, blend: Sequence[Column], fit: Sequence[Column], like: Sequence[Column]
-    ) -> tuple[Column, ...]:
+    def _ordered(self, blend: Sequence[Column], fit: Sequence[Column], like: Sequence[Column]) -> tuple[Column, ...]:
         return (*fit, *like, *blend)
 
     def likeness(self, pairs: Sequence[tuple[str, str]], shared: TextCache) -> np.ndarray:

@@ -50,10 +50,7 @@ def compute_batches(
     shared = shared or TextCache()
     for start in range(0, len(conversations), batch):
         part = conversations[start : start + batch]
-        yield {
-            metric.name: metric.compute(part, self_play=self_play, shared=shared)
-            for metric in chosen
-        }
+        yield {metric.name: metric.compute(part, self_play=self_play, shared=shared) for metric in chosen}
 
 
 def compute_all(
@@ -75,9 +72,7 @@ def compute_all(
         One table per metric name, the conversations in the order given.
     """
     parts: list[dict[str, MetricTable]] = []
-    for tables in compute_batches(
-        conversations, metrics, self_play=self_play, batch=batch, shared=shared
-    ):
+    for tables in compute_batches(conversations, metrics, self_play=self_play, batch=batch, shared=shared):
         parts.append(tables)
         if progress is not None:
             progress(min(len(parts) * batch, len(conversations)), len(conversations))

@@ -123,9 +123,7 @@ class InferSentOptions(InputModel):
     """Options of an entry of `metrics.yaml`."""
 
     weights: str = Field(min_length=1, description="`infersent1.pkl` or `infersent2.pkl`")
-    vectors: str = Field(
-        min_length=1, description="GloVe's file for version 1, fastText's for version 2"
-    )
+    vectors: str = Field(min_length=1, description="GloVe's file for version 1, fastText's for version 2")
     version: Literal[1, 2] = Field(1, description="1 or 2")
     device: str = Field("cpu", description="where it computes")
 
@@ -163,9 +161,7 @@ class InferSentSimilarity(SimilarityFamily, ConfiguredMetric):
         if chosen := self.options:
             from chatbots.encoders.infersent import InferSentEncoder
 
-            self._encoder = InferSentEncoder(
-                chosen.weights, chosen.vectors, chosen.version, device=chosen.device
-            )
+            self._encoder = InferSentEncoder(chosen.weights, chosen.vectors, chosen.version, device=chosen.device)
 
     @property
     def params(self) -> dict[str, Any]:
@@ -314,10 +310,7 @@ class FileWordCoherence(WordCoherenceFamily, ConfiguredMetric):
 
     def unavailable_reason(self) -> str | None:
         if self._file is None:
-            return (
-                "no file of word vectors is named; name one in metrics.yaml (kind: word2vec, params: {path: "
-                "file})"
-            )
+            return "no file of word vectors is named; name one in metrics.yaml (kind: word2vec, params: {path: file})"
         return self._file.unavailable_reason()
 
     def vectors(self) -> VectorTable:

@@ -140,27 +140,16 @@ class SemanticDistance(ReplyMetric, ConfiguredMetric):
         reason = super().lacking(reply, column)
         if reason is None and column == f"{self.name}_second_bot" and len(reply.context) < 2:
             return ONE_UTTERANCE
-        if (
-            reason is None
-            and column == f"{self.name}_echo_bot"
-            and not any(map(str.isalnum, reply.response))
-        ):
+        if reason is None and column == f"{self.name}_echo_bot" and not any(map(str.isalnum, reply.response)):
             return NO_WORD
         return reason
 
     def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
-        texts = list(
-            dict.fromkeys(
-                text for one in replies for text in (one.response, *_references(one)) if text
-            )
-        )
+        texts = list(dict.fromkeys(text for one in replies for text in (one.response, *_references(one)) if text))
         place = {text: k for k, text in enumerate(texts)}
         vectors = shared.encode(texts, encoder_get(self._encoder, shared.device))
         factor = np.array(
-            [
-                dull_factor(tokens, self._dull)
-                for tokens in lower_tokens([one.response for one in replies], shared)
-            ]
+            [dull_factor(tokens, self._dull) for tokens in lower_tokens([one.response for one in replies], shared)]
         )
         found = {name: np.full(len(replies), np.nan) for name in self.turn_columns}
         for row, one in enumerate(replies):
@@ -169,9 +158,7 @@ class SemanticDistance(ReplyMetric, ConfiguredMetric):
                 if text:
                     alike = float(np.clip(own @ vectors[place[text]].astype(float), -1.0, 1.0))
                     found[f"{self.name}_{key}_bot"][row] = (1 - alike) * factor[row]
-            found[f"{self.name}_echo_bot"][row] = _echo(
-                *lower_tokens([one.response, *one.context], shared)
-            )
+            found[f"{self.name}_echo_bot"][row] = _echo(*lower_tokens([one.response, *one.context], shared))
         return found
 
 
@@ -202,9 +189,7 @@ def words_beside_dull(tokens: Sequence[str], patterns: Sequence[str]) -> list[st
         said.pop()
     text = " ".join(said)
     captured = [
-        " ".join(match.groups()).split()
-        for pattern in patterns
-        if (match := _expression(pattern).fullmatch(text))
+        " ".join(match.groups()).split() for pattern in patterns if (match := _expression(pattern).fullmatch(text))
     ]
     return min(captured, key=lambda words: (_n_words(words), len(words)), default=said)
 

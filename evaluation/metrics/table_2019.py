@@ -129,9 +129,7 @@ def combined_reward(
 EMPTY_TEXT = "_"
 """What stands for an empty text where one must be encoded."""
 
-_EMOJI = regex.compile(
-    r"[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}\u200d\ufe0f\u20e3]"
-)
+_EMOJI = regex.compile(r"[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}\u200d\ufe0f\u20e3]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,9 +239,7 @@ def row_values(
         "semantic_similarity_user_bot": cosine(*embedded),
         **_coherences("user_bot", rows.message, rows.response, vectors, tokens_of(shared)),
         **_coherences("bot_next", rows.response, rows.following, vectors, str.split),
-        "question_bot": list(
-            map(question_score, rows.response, lower_tokens(rows.response, shared))
-        ),
+        "question_bot": list(map(question_score, rows.response, lower_tokens(rows.response, shared))),
         "question_substring_bot": _each(question_substring, rows.response),
         "words_user": words,
         "words_clipped_user": np.clip(words, 0, 30),
@@ -254,10 +250,7 @@ def row_values(
         ),
         "vote_bot": rows.vote,
         "debugging_bot": _each(lambda text: "you" in text, rows.response),
-        **{
-            f"{kind}_bot": _each(partial(_has_letters, phrases), rows.response)
-            for kind, phrases in PHRASES.items()
-        },
+        **{f"{kind}_bot": _each(partial(_has_letters, phrases), rows.response) for kind, phrases in PHRASES.items()},
         "conversation_repetition_bot": _conversation_repetitions(rows),
         "utterance_repetition_bot": _each(utterance_repetition, rows.response),
         "response_length_bot": _each(n_words_spoken, rows.response),
@@ -265,18 +258,14 @@ def row_values(
             [word_similarity(*pair) for pair in zip(rows.response, rows.following, strict=True)]
         ),
     }
-    return {
-        name: np.asarray(found, dtype=float).reshape(len(rows)) for name, found in values.items()
-    }
+    return {name: np.asarray(found, dtype=float).reshape(len(rows)) for name, found in values.items()}
 
 
 def conversation_values(
     rows: TableRows2019, values: dict[str, np.ndarray], n_conversations: int
 ) -> dict[str, np.ndarray]:
     """Compute the quantities of a whole conversation: name to (C,), NaN for one without a row."""
-    own = np.split(
-        np.arange(len(rows)), np.searchsorted(rows.conversation_of, np.arange(1, n_conversations))
-    )
+    own = np.split(np.arange(len(rows)), np.searchsorted(rows.conversation_of, np.arange(1, n_conversations)))
     found = np.full((3, n_conversations), np.nan)
     for number, at in enumerate(own[:n_conversations]):
         if len(at):

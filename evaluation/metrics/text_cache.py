@@ -47,9 +47,7 @@ class TextCache:
         most_texts: how many texts of one key are remembered; more make it begin again.
     """
 
-    def __init__(
-        self, device: str = "cpu", *, store: TextStore | None = None, most_texts: int = MOST_TEXTS
-    ) -> None:
+    def __init__(self, device: str = "cpu", *, store: TextStore | None = None, most_texts: int = MOST_TEXTS) -> None:
         self.device = device
         self._store = store
         self._most_texts = most_texts
@@ -127,9 +125,7 @@ def lower_tokens(texts: Sequence[str], shared: TextCache) -> list[tuple[str, ...
 
     NLTK's rules look at no capital, so the order of the two steps is no matter.
     """
-    return shared.once(
-        "word tokens in lower case", texts, lambda new: _lowered(tokens(new, shared))
-    )
+    return shared.once("word tokens in lower case", texts, lambda new: _lowered(tokens(new, shared)))
 
 
 def tokens_of(shared: TextCache) -> Callable[[str], tuple[str, ...]]:

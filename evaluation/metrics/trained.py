@@ -115,9 +115,7 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
         found = checkpoint_read(SHIPPED / named if named in shipped_names() else named)
         wanted = self.trained or self.kind
         if found.manifest.metric != wanted:
-            raise CheckpointError(
-                f"{found.folder} holds a checkpoint of {found.manifest.metric}, not of {wanted}"
-            )
+            raise CheckpointError(f"{found.folder} holds a checkpoint of {found.manifest.metric}, not of {wanted}")
         return found
 
     @property
@@ -169,9 +167,7 @@ def trained_register(folder: Path, device: str = "") -> list[Metric]:
             if manifest.metric not in metric_kinds:
                 continue
             there = metrics.get(name) if name in metrics else None
-            if there is not None and (
-                not isinstance(there, TrainedMetric) or there.options is not None
-            ):
+            if there is not None and (not isinstance(there, TrainedMetric) or there.options is not None):
                 continue
             metric = metric_kinds.get(_kind(manifest)).make(
                 name=name, title=manifest.title, checkpoint=str(place), device=device

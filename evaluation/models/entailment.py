@@ -55,22 +55,16 @@ class EntailmentClassifier(nn.Module):
     labels: tuple[str, ...] = LABELS
     chosen_by: str = "accuracy"
 
-    def own_logits(
-        self, premise: Sequence[str] | Tensor, hypothesis: Sequence[str] | Tensor
-    ) -> Tensor:
+    def own_logits(self, premise: Sequence[str] | Tensor, hypothesis: Sequence[str] | Tensor) -> Tensor:
         """Return (B, 3) logits in the network's own order."""
         raise NotImplementedError
 
-    def forward(
-        self, premise: Sequence[str] | Tensor, hypothesis: Sequence[str] | Tensor
-    ) -> Tensor:
+    def forward(self, premise: Sequence[str] | Tensor, hypothesis: Sequence[str] | Tensor) -> Tensor:
         """Return (B, 3) logits in the order of `LABELS`."""
         by_name = [self.labels.index(name) for name in LABELS]
         return self.own_logits(premise, hypothesis)[:, by_name]
 
-    def probabilities(
-        self, premise: Sequence[str] | Tensor, hypothesis: Sequence[str] | Tensor
-    ) -> Tensor:
+    def probabilities(self, premise: Sequence[str] | Tensor, hypothesis: Sequence[str] | Tensor) -> Tensor:
         """Return (B, 3) probabilities in the order of `LABELS`."""
         return self(premise, hypothesis).float().softmax(dim=1)
 
@@ -93,9 +87,7 @@ class EntailmentLite(EntailmentClassifier):
         super().__init__()
         self.out = nn.Linear(4 * width, len(LABELS))
 
-    def own_logits(
-        self, premise: Sequence[str] | Tensor, hypothesis: Sequence[str] | Tensor
-    ) -> Tensor:
+    def own_logits(self, premise: Sequence[str] | Tensor, hypothesis: Sequence[str] | Tensor) -> Tensor:
         assert isinstance(premise, Tensor)
         assert isinstance(hypothesis, Tensor)
         u, v = (one.to(self.out.weight.device) for one in (premise, hypothesis))
@@ -124,9 +116,7 @@ class EntailmentBert(EntailmentClassifier):
         nn.init.normal_(self.out.weight, std=INIT_STD)
         nn.init.zeros_(self.out.bias)
 
-    def own_logits(
-        self, premise: Sequence[str] | Tensor, hypothesis: Sequence[str] | Tensor
-    ) -> Tensor:
+    def own_logits(self, premise: Sequence[str] | Tensor, hypothesis: Sequence[str] | Tensor) -> Tensor:
         assert not isinstance(premise, Tensor)
         assert not isinstance(hypothesis, Tensor)
         pooled = self.encoder(premise, hypothesis).pooled  # (B, H)
@@ -207,26 +197,20 @@ class Esim(EntailmentClassifier):
 
     labels = ("entailment", "contradiction", "neutral")
 
-    def __init__(
-        self, vectors: TokenVectorModel, hidden: int = HIDDEN, dropout: float = DROPOUT
-    ) -> None:
+    def __init__(self, vectors: TokenVectorModel, hidden: int = HIDDEN, dropout: float = DROPOUT) -> None:
         super().__init__()
         self.vectors = vectors
         self.encode = nn.LSTM(vectors.width, hidden, batch_first=True, bidirectional=True)
         self.project = nn.Sequential(nn.Linear(8 * hidden, hidden), nn.ReLU())  # 2,400 → 300
         self.compose = nn.LSTM(hidden, hidden, batch_first=True, bidirectional=True)
-        self.decide = nn.Sequential(
-            nn.Linear(8 * hidden, hidden), nn.ReLU(), nn.Dropout(dropout)
-        )  # 2,400 → 300
+        self.decide = nn.Sequential(nn.Linear(8 * hidden, hidden), nn.ReLU(), nn.Dropout(dropout))  # 2,400 → 300
         self.out = nn.Linear(hidden, len(self.labels))
         self.dropout = dropout
         for name, parameter in self.named_parameters():
             if not name.startswith("vectors."):
                 _begin(name, parameter)
 
-    def own_logits(
-        self, premise: Sequence[str] | Tensor, hypothesis: Sequence[str] | Tensor
-    ) -> Tensor:
+    def own_logits(self, premise: Sequence[str] | Tensor, hypothesis: Sequence[str] | Tensor) -> Tensor:
         assert not isinstance(premise, Tensor)
         assert not isinstance(hypothesis, Tensor)
         (a, a_mask), (b, b_mask) = self.vectors(premise), self.vectors(hypothesis)
@@ -242,9 +226,7 @@ class Esim(EntailmentClassifier):
         pooled = []
         for own, seen, mask in ((a, a_sees, a_mask), (b, b_sees, b_mask)):
             enhanced = torch.cat([own, seen, own - seen, own * seen], dim=2)  # m, (14), (15)
-            again = _read(
-                self.compose, self._same_dropped(self.project(enhanced)), mask
-            )  # v, (16), (17)
+            again = _read(self.compose, self._same_dropped(self.project(enhanced)), mask)  # v, (16), (17)
             there = mask[..., None].to(again.dtype)
             mean = (again * there).sum(dim=1) / there.sum(dim=1)  # (18)
             most = again.masked_fill(there == 0, -torch.inf).amax(dim=1)  # (19)
@@ -261,9 +243,7 @@ class Esim(EntailmentClassifier):
 
 def _read(lstm: nn.LSTM, states: Tensor, mask: Tensor) -> Tensor:
     """Return (B, T, 2h) states of a bidirectional LSTM that sees no padding; zeros there."""
-    packed = pack_padded_sequence(
-        states, mask.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False
-    )
+    packed = pack_padded_sequence(states, mask.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False)
     found, _ = pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=states.shape[1])
     return found
 

@@ -135,9 +135,7 @@ class GradeNetwork(nn.Module):
             self.table = nn.Parameter(torch.as_tensor(table)) if table is not None else None
             self.near = nn.ModuleList(nn.Linear(width, width, bias=False) for _ in range(n_rings))
             self.near_bias = nn.Parameter(torch.zeros(width))
-            self.layers = nn.ModuleList(
-                GraphAttention(width, heads, by_hops=by_hops) for _ in range(layers)
-            )
+            self.layers = nn.ModuleList(GraphAttention(width, heads, by_hops=by_hops) for _ in range(layers))
             self.fc_graph = nn.Linear(width, hidden)
         self.fc1 = nn.Linear(hidden * (2 if graph else 1), hidden)
         self.fc2 = nn.Linear(hidden, hidden // 4)

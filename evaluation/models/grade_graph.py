@@ -245,9 +245,7 @@ class Neighbours:
                 found[k] = weights[used] @ there[used] / weights[used].sum()
         return found
 
-    def _next(
-        self, ring: np.ndarray, times: np.ndarray, left_out: int
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _next(self, ring: np.ndarray, times: np.ndarray, left_out: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the nodes that edges of a ring lead to, with counts; they may lie in the ring, except one."""
         edges = self.graph.edges
         out = edges.indptr[ring + 1] - edges.indptr[ring]

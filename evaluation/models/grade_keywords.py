@@ -172,11 +172,7 @@ class _TextBlob:
         # The tagger reads a string of words between blanks and takes a slash for the mark of a tag.
         found = self._tag(" ".join(word.replace("/", "|") for word in words), tokenize=False)
         tags = [tag for _, tag in found]
-        return (
-            list(zip(words, tags, strict=True))
-            if len(tags) == len(words)
-            else [(w, "NN") for w in words]
-        )
+        return list(zip(words, tags, strict=True)) if len(tags) == len(words) else [(w, "NN") for w in words]
 
 
 @lru_cache(maxsize=1)

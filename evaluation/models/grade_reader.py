@@ -124,9 +124,7 @@ class Reader:
         said, answered = self.placed(pair)
         return sum(not self.graph.reaches(word) for word in (*said, *answered))
 
-    def batch(
-        self, pairs: Sequence[Pair], text: np.ndarray | tuple[list[str], list[str]]
-    ) -> PairBatch:
+    def batch(self, pairs: Sequence[Pair], text: np.ndarray | tuple[list[str], list[str]]) -> PairBatch:
         """Return pairs as the network reads them.
 
         Args:

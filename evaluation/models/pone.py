@@ -97,16 +97,12 @@ class RecurrentSentences(nn.Module):
 
     def forward(self, words: Tensor, lengths: Tensor) -> Tensor:
         """Return (B, d) vectors of (B, T, W) padded words; `lengths` (B,), at least 1 each, are those of the texts."""
-        packed = nn.utils.rnn.pack_padded_sequence(
-            words, lengths.cpu(), batch_first=True, enforce_sorted=False
-        )
+        packed = nn.utils.rnn.pack_padded_sequence(words, lengths.cpu(), batch_first=True, enforce_sorted=False)
         _, last = self.gru(packed)  # (2, B, d/2)
         return torch.cat([last[0], last[1]], dim=1)
 
 
-def scorer_loss(
-    positive: Tensor, negative: Tensor, kind: LossKind = "cross_entropy", margin: float = 0.5
-) -> Tensor:
+def scorer_loss(positive: Tensor, negative: Tensor, kind: LossKind = "cross_entropy", margin: float = 0.5) -> Tensor:
     """Return the mean loss of a batch of scores before the sigmoid.
 
     Args:
@@ -150,9 +146,7 @@ def ruber_blend(unreferenced: np.ndarray, referenced: np.ndarray, how: Blend = "
     scaled = []
     for values in (unreferenced, referenced):
         spread = np.ptp(values)
-        scaled.append(
-            (values - values.min()) / spread if spread > 0 else np.full(len(values), np.nan)
-        )
+        scaled.append((values - values.min()) / spread if spread > 0 else np.full(len(values), np.nan))
     a, b = scaled
     if how == "min":
         return np.minimum(a, b)

@@ -48,9 +48,7 @@ STAGE_2 = RadeWeights()
 """The task itself: L = MSE_a + MSE_h + GEN + PR (3)."""
 
 
-def ranking_loss(
-    scores: Tensor, response: Tensor, reference: Tensor, *, symmetric: bool = False
-) -> Tensor:
+def ranking_loss(scores: Tensor, response: Tensor, reference: Tensor, *, symmetric: bool = False) -> Tensor:
     """Return PR, the mean over a batch of −g·log(e^{ŝ_a} / (e^{ŝ_h} + e^{ŝ_a})), g = 1 where s_h < s_a (3).
 
     Args:
@@ -125,20 +123,14 @@ def pair_tokens(
 def context_tokens(tokenizer: Any, context: Sequence[str], most: int = MAX_TOKENS) -> list[int]:
     """Return the generator's input, the context alone: begin, c, end (2)."""
     begin, between = _marks(tokenizer)
-    told = [
-        token
-        for text in context
-        for token in (*tokenizer(text, add_special_tokens=False)["input_ids"], between)
-    ]
+    told = [token for text in context for token in (*tokenizer(text, add_special_tokens=False)["input_ids"], between)]
     return [begin, *told[-(most - 1) :]]
 
 
 def _marks(tokenizer: Any) -> tuple[int, int]:
     """Return the tokens that begin an input and part its texts: <s> and </s> of BART, [CLS] and [SEP] of BERT."""
     begin = tokenizer.cls_token_id if tokenizer.cls_token_id is not None else tokenizer.bos_token_id
-    between = (
-        tokenizer.sep_token_id if tokenizer.sep_token_id is not None else tokenizer.eos_token_id
-    )
+    between = tokenizer.sep_token_id if tokenizer.sep_token_id is not None else tokenizer.eos_token_id
     if begin is None or between is None:
         raise ValueError("the tokenizer has no mark for the beginning or the end of a text")
     return begin, between
@@ -225,9 +217,7 @@ class RadeNetwork(nn.Module):
     def generation(self, context: Tensor, there: Tensor, reference: Tensor) -> Tensor:
         """Return GEN of (B, T) contexts and (B, R) tokens of their references, `IGNORED` after the end (3)."""
         if self.generates:
-            return self.backbone(
-                input_ids=context, attention_mask=there, labels=reference
-            ).loss  # mean per token
+            return self.backbone(input_ids=context, attention_mask=there, labels=reference).loss  # mean per token
         assert self.decoder is not None
         return self.decoder(self.encoded(context, there), reference)
 

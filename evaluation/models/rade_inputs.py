@@ -90,9 +90,7 @@ NAMES: tuple[str, ...] = (
 VECTORS = ("last", "context", "reference", "response")
 
 
-def vectors_and_surface(
-    replies: Sequence[ReplyInContext], shared: TextCache
-) -> tuple[np.ndarray, np.ndarray]:
+def vectors_and_surface(replies: Sequence[ReplyInContext], shared: TextCache) -> tuple[np.ndarray, np.ndarray]:
     """Return (N, 4, d) sentence vectors, in the order of `VECTORS`, and (N, S) features, in that of `NAMES`.
 
     Args:
@@ -100,11 +98,7 @@ def vectors_and_surface(
         shared: encodes every distinct text once.
     """
     texts = list(
-        dict.fromkeys(
-            detokenise_text(text)
-            for r in replies
-            for text in (*r.context, r.reference or "", r.response)
-        )
+        dict.fromkeys(detokenise_text(text) for r in replies for text in (*r.context, r.reference or "", r.response))
     )
     place = {text: k for k, text in enumerate(texts)}
     encoded = shared.encode(texts)

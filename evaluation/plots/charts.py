@@ -104,9 +104,7 @@ def scatter_drawing(
             )
         )
     equal_at = (x(high) - text_width(equal) - 14, y(high) + 8)
-    obstacles.append(
-        Box(equal_at[0], equal_at[1] - 10, equal_at[0] + text_width(equal), equal_at[1] + 4)
-    )
+    obstacles.append(Box(equal_at[0], equal_at[1] - 10, equal_at[0] + text_width(equal), equal_at[1] + 4))
     titles = [shorten(point.title, width * 0.4, size, bold=True) for point in points]
     bounds = Box(left, top, width, height - bottom)
     labels = place_labels(titles, centres, obstacles, bounds, size)
@@ -272,8 +270,7 @@ def differences_drawing(
     high = min(max(cell, 24.0), 34.0)
     top = 28.0
     parts: list[object] = [
-        bot_shape(names + (j + 0.5) * cell, 13, other.slot, hollow=other.is_control)
-        for j, other in enumerate(columns)
+        bot_shape(names + (j + 0.5) * cell, 13, other.slot, hollow=other.is_control) for j, other in enumerate(columns)
     ]
     if len(columns) == 1:
         beside = names + cell

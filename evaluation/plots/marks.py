@@ -27,9 +27,7 @@ def _polygon(x: float, y: float, radii: list[float], start: float) -> str:
     points = []
     for i, radius in enumerate(radii):
         angle = start + i * 2 * math.pi / len(radii)
-        points.append(
-            f"{number(x + radius * math.cos(angle))},{number(y + radius * math.sin(angle))}"
-        )
+        points.append(f"{number(x + radius * math.cos(angle))},{number(y + radius * math.sin(angle))}")
     return " ".join(points)
 
 
@@ -81,9 +79,7 @@ def _tile(x: float, y: float, slot: int, *, hollow: bool) -> Markup:
     )
 
 
-def interval_mark(
-    y: float, mean: float, low: float | None, high: float | None, *, hollow: bool = False
-) -> Markup:
+def interval_mark(y: float, mean: float, low: float | None, high: float | None, *, hollow: bool = False) -> Markup:
     """Draw a 6 px bar for the interval and a 3 × 15 px tick for the mean; arguments in pixels.
 
     Without an interval only the tick is drawn. The bar is never narrower than 8 px, so that it can
@@ -94,9 +90,7 @@ def interval_mark(
         wide = max(high - low, 8)
         left = low - (wide - (high - low)) / 2
         bar = rect(left, y - 3, wide, 6, rx=3, class_="interval" + (" hollow" if hollow else ""))
-    tick = rect(
-        mean - 1.5, y - 7.5, 3, 15, rx=1.5, class_="mean-tick" + (" hollow" if hollow else "")
-    )
+    tick = rect(mean - 1.5, y - 7.5, 3, 15, rx=1.5, class_="mean-tick" + (" hollow" if hollow else ""))
     return group(bar, tick)
 
 

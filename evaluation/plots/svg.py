@@ -39,11 +39,7 @@ def el(tag: str, *children: object, **attributes: Any) -> Markup:
         if value is True:
             parts.append(f" {name}")
             continue
-        text = (
-            number(value)
-            if isinstance(value, int | float)
-            else escape(_CONTROL.sub("", str(value)))
-        )
+        text = number(value) if isinstance(value, int | float) else escape(_CONTROL.sub("", str(value)))
         parts.append(f' {name}="{text}"')
     parts.append(">")
     parts.extend(_child(child) for child in children if child is not None)
@@ -77,9 +73,7 @@ def text(x: float, y: float, content: object, **attributes: Any) -> Markup:
     return el("text", content, x=x, y=y, **attributes)
 
 
-def drawing(
-    width: float, height: float, *children: object, name: str, interactive: bool, **attributes: Any
-) -> Markup:
+def drawing(width: float, height: float, *children: object, name: str, interactive: bool, **attributes: Any) -> Markup:
     """Make the outer `<svg>`.
 
     A drawing whose marks are links is a group of named links, not one image: as an image its marks

@@ -141,9 +141,7 @@ def published_rows() -> tuple[Published, ...]:
 def _row(facts: _Facts, row: dict[str, str]) -> Published:
     known = facts.metrics.get(row["metric"])
     if row["set"] not in facts.sets:
-        raise ValueError(
-            f"correlations.csv names the set {quote(row['set'])}, which sets.yaml lacks"
-        )
+        raise ValueError(f"correlations.csv names the set {quote(row['set'])}, which sets.yaml lacks")
     return Published(
         set=row["set"],
         system=row["system"],
@@ -202,9 +200,7 @@ def published_sets() -> dict[str, PublishedSet]:
 
 def published_of(source: str, dimension: str) -> tuple[Published, ...]:
     """Return the published rows of a set and dimension, by dialogue model and together; none of an unknown set."""
-    return tuple(
-        row for row in published_rows() if row.set == source and row.dimension == dimension
-    )
+    return tuple(row for row in published_rows() if row.set == source and row.dimension == dimension)
 
 
 def matching_row(rows: Sequence[Published], column: str, system: str = "") -> Published | None:

@@ -25,9 +25,7 @@ class ServerError(RuntimeError):
         mistakes: what is wrong with values that were sent: (path, message).
     """
 
-    def __init__(
-        self, status: int, code: str, message: str, mistakes: Sequence[tuple[str, str]] = ()
-    ) -> None:
+    def __init__(self, status: int, code: str, message: str, mistakes: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(message)
         self.status, self.code, self.mistakes = status, code, tuple(mistakes)
 
@@ -70,9 +68,7 @@ def checked(answer: httpx.Response) -> Any:
         mistakes = [(one["path"], one["message"]) for one in error["mistakes"]]
         found = ServerError(answer.status_code, error["code"], error["message"], mistakes)
     except (ValueError, KeyError, TypeError):
-        found = ServerError(
-            answer.status_code, "no_api", f"{answer.url} answered {answer.status_code}: no Confab?"
-        )
+        found = ServerError(answer.status_code, "no_api", f"{answer.url} answered {answer.status_code}: no Confab?")
     raise found
 
 
@@ -90,9 +86,7 @@ class Calls:
         transport: of tests, in place of the network.
     """
 
-    def __init__(
-        self, url: str, token: str, *, transport: httpx.BaseTransport | None = None
-    ) -> None:
+    def __init__(self, url: str, token: str, *, transport: httpx.BaseTransport | None = None) -> None:
         if not url.startswith(("http://", "https://")):
             raise ValueError(f"the address is {quote(url)}; it must begin with http:// or https://")
         self.url = url.rstrip("/").removesuffix("/dashboard")
@@ -118,14 +112,10 @@ class Calls:
     def _get(self, path: str, **asked: Any) -> Any:
         return checked(self._patiently(lambda: self._http.get(path, params=asked)))
 
-    def _again(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, **asked: Any
-    ) -> Any:
+    def _again(self, method: str, path: str, body: Mapping[str, Any] | None = None, **asked: Any) -> Any:
         """Make a call that can be sent twice without doing more than once."""
         json = None if body is None else dict(body)
-        return checked(
-            self._patiently(lambda: self._http.request(method, path, json=json, params=asked))
-        )
+        return checked(self._patiently(lambda: self._http.request(method, path, json=json, params=asked)))
 
     def _post(self, path: str, body: Mapping[str, Any]) -> Any:
         return checked(self._http.post(path, json=dict(body)))
@@ -308,9 +298,7 @@ class ConversationCalls(Calls):
         where = _searched(key, run, "search_keep")
         return list(self._again("POST", f"{where}/searches", asked))
 
-    def search_forget(
-        self, key: str = "", name: str = "", *, run: int | None = None
-    ) -> list[dict[str, Any]]:
+    def search_forget(self, key: str = "", name: str = "", *, run: int | None = None) -> list[dict[str, Any]]:
         """Forget a search of a study or run by its name; returns those that are kept."""
         where = _searched(key, run, "search_forget")
         return list(self._again("DELETE", f"{where}/searches", name=name))

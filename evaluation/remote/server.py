@@ -21,9 +21,7 @@ class Studies(Jobs):
         """Return all studies, the newest first."""
         return self._all("/studies")
 
-    def study(
-        self, key: str, *, without: Sequence[str] = (), device: str = "cpu", **included: bool
-    ) -> Study:
+    def study(self, key: str, *, without: Sequence[str] = (), device: str = "cpu", **included: bool) -> Study:
         """Return a study with its conversations and ratings, the same as `read` returns of its data package.
 
         Tables that ask for a right that the token lacks are not in it; `left_out` of the study names them.
@@ -53,9 +51,7 @@ class Studies(Jobs):
         """
         return self._download(f"/studies/{key}/package", Path(path), asked)
 
-    def table(
-        self, key: str, name: str, path: str | Path, *, format: str = "csv", **included: Any
-    ) -> Path:
+    def table(self, key: str, name: str, path: str | Path, *, format: str = "csv", **included: Any) -> Path:
         """Write an exported table of a study to a file: the same bytes as the command `export` writes.
 
         Args:
@@ -64,9 +60,7 @@ class Studies(Jobs):
             included: `q`, a search line that narrows tables of conversations; `include_synthetic`, `include_failed`,
                 `include_private`, `without`.
         """
-        return self._download(
-            f"/studies/{key}/tables/{name}", Path(path), {"format": format, **included}
-        )
+        return self._download(f"/studies/{key}/tables/{name}", Path(path), {"format": format, **included})
 
     def tables(self) -> list[dict[str, Any]]:
         """Return the tables that every study has."""
@@ -159,9 +153,7 @@ class Studies(Jobs):
         language: str = "",
     ) -> RemoteJob:
         """Import a file of conversations into a study, which is made if there is none; returns the job."""
-        asked = {"language": language} | (
-            {} if scale is None else {"low": str(scale[0]), "high": str(scale[1])}
-        )
+        asked = {"language": language} | ({} if scale is None else {"low": str(scale[0]), "high": str(scale[1])})
         return self._upload(f"/studies/{key}/conversations", Path(file), asked)
 
     def analyse(self, study: str, *, selfplay: bool = False) -> RemoteJob:
@@ -170,9 +162,7 @@ class Studies(Jobs):
 
     def rehearse(self, study: str, people: int = 12, *, seed: int = 0) -> RemoteJob:
         """Send scripted participants through a study; returns the job."""
-        return RemoteJob.of(
-            self._post(f"/studies/{study}/rehearsals", {"people": people, "seed": seed})
-        )
+        return RemoteJob.of(self._post(f"/studies/{study}/rehearsals", {"people": people, "seed": seed}))
 
     def items_draw(self, study: str, **asked: Any) -> RemoteJob:
         """Draw items for a study from `of_study` or `run`; returns the job.
@@ -293,17 +283,13 @@ class Server(Studies, ConversationCalls):
         """Return the tables that every self-play run has."""
         return list(self._get("/run-tables"))
 
-    def run_table(
-        self, run: int, name: str, path: str | Path, *, format: str = "csv", **included: Any
-    ) -> Path:
+    def run_table(self, run: int, name: str, path: str | Path, *, format: str = "csv", **included: Any) -> Path:
         """Write a table of a self-play run to a file: the same bytes as `export --run` writes.
 
         Args:
             included: `q`, a search line that narrows tables of conversations; `include_failed`.
         """
-        return self._download(
-            f"/runs/{run}/tables/{name}", Path(path), {"format": format, **included}
-        )
+        return self._download(f"/runs/{run}/tables/{name}", Path(path), {"format": format, **included})
 
     def selfplay(self, bots: Sequence[str], **asked: Any) -> RemoteJob:
         """Let bots converse with themselves; returns the job.
@@ -313,9 +299,7 @@ class Server(Studies, ConversationCalls):
         """
         return RemoteJob.of(self._post("/runs", {"bots": list(bots), **asked}))
 
-    def measure(
-        self, *, study: str = "", run: int | None = None, metrics: Sequence[str] = ()
-    ) -> RemoteJob:
+    def measure(self, *, study: str = "", run: int | None = None, metrics: Sequence[str] = ()) -> RemoteJob:
         """Compute metrics of a study's or a run's conversations; none named: the usual ones. Returns the job."""
         if bool(study) == (run is not None):
             raise ValueError("measure needs a study or a run, and not both")

@@ -230,9 +230,7 @@ def pairwise_kappa(
     return PairwiseKappa(float(np.median(values)), low, high, tuple(found), reason)
 
 
-def _pairs_sharing(
-    rated: np.ndarray, min_items: int, most: int, seed: int
-) -> list[tuple[int, int]]:
+def _pairs_sharing(rated: np.ndarray, min_items: int, most: int, seed: int) -> list[tuple[int, int]]:
     """Return pairs of raters who share enough items, in order; of too many a sample.
 
     Args:

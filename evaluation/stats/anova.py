@@ -28,9 +28,7 @@ from evaluation.stats.means import ALL_ALIKE, ONE_GROUP, MeanSpread, interval_en
 from evaluation.stats.mixed import CONSTANT, WaldTest, wald_test
 from evaluation.stats.zscores import rater_codes
 
-NOT_INDEPENDENT = Reason(
-    "not_independent", "no interval: raters gave several ratings each, which are not independent"
-)
+NOT_INDEPENDENT = Reason("not_independent", "no interval: raters gave several ratings each, which are not independent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +158,9 @@ def anova(
         raise ValueError("no factor; give at least one")
     keep = np.isfinite(array)
     used = array[keep]
-    names = [
-        [str(label) for label, kept in zip(levels, keep, strict=True) if kept]
-        for levels in factors.values()
-    ]
+    names = [[str(label) for label, kept in zip(levels, keep, strict=True) if kept] for levels in factors.values()]
     cells: dict[tuple[str, ...], int] = {}
-    codes = np.array(
-        [cells.setdefault(row, len(cells)) for row in zip(*names, strict=True)], dtype=int
-    )
+    codes = np.array([cells.setdefault(row, len(cells)) for row in zip(*names, strict=True)], dtype=int)
     n = np.bincount(codes, minlength=len(cells))
     means = np.bincount(codes, weights=used, minlength=len(cells)) / n
     within = float(((used - means[codes]) ** 2).sum()) if len(used) else 0.0
@@ -288,14 +281,10 @@ def _analyse(
     else:
         judge = partial(_clustered, toward, fit)
     marginals, contrasts = _means(factors, x, n, judge, level, fit, scale)
-    return Anova(
-        terms, marginals, contrasts, residual, df, total, dropped, level, reason, eta_reason
-    )
+    return Anova(terms, marginals, contrasts, residual, df, total, dropped, level, reason, eta_reason)
 
 
-def _design(
-    factors: Mapping[str, Sequence[str]], max_order: int | None
-) -> tuple[dict[str, slice], np.ndarray]:
+def _design(factors: Mapping[str, Sequence[str]], max_order: int | None) -> tuple[dict[str, slice], np.ndarray]:
     """Return sum-to-zero columns per cell, and which belong to which term; the first is the intercept."""
     n_cells = len(next(iter(factors.values())))
     mains: dict[str, np.ndarray] = {}
@@ -339,9 +328,7 @@ def _term(
     eta2 = ss / (ss + variance * df)
     if clustered is not None:
         found = clustered
-        return AnovaTerm(
-            name, ss, size, found.f, found.p, eta2, None, None, found.df2, found.reason
-        )
+        return AnovaTerm(name, ss, size, found.f, found.p, eta2, None, None, found.df2, found.reason)
     f = ss / size / variance
     low, high = _eta_interval(f, size, df, level)
     return AnovaTerm(name, ss, size, f, float(stats.f.sf(f, size, df)), eta2, low, high, df)
@@ -434,9 +421,7 @@ def _means(
             number = int(n[at == label].sum())
             if fit is not None and scale is not None and reason in (None, ALL_ALIKE):
                 n_raters = int((fit.counts[:, at == label].sum(axis=1) > 0).sum())
-                spread = MeanSpread(
-                    found.error**2, found.df if found.error else n_raters - 1, n_raters
-                )
+                spread = MeanSpread(found.error**2, found.df if found.error else n_raters - 1, n_raters)
                 ends = interval_ends(found.difference, spread, level, scale)
                 (low, high), reason = ends or (None, None), None if ends else ALL_ALIKE
             marginals.append(Marginal(name, label, found.difference, low, high, number, reason))

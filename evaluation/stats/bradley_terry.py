@@ -188,9 +188,7 @@ def bradley_terry(
     )
 
 
-def _extra(
-    controls: Mapping[str, Sequence[float] | np.ndarray], n: int, *, place: bool
-) -> np.ndarray:
+def _extra(controls: Mapping[str, Sequence[float] | np.ndarray], n: int, *, place: bool) -> np.ndarray:
     """Return the (k, m) covariates of the first one's log odds besides its bot: its position, then the controls."""
     columns = [np.ones(n)] if place else []
     for name, values in controls.items():
@@ -377,7 +375,5 @@ def _result(
         first_high=side[2],
         n=len(choice),
         n_raters=n_raters,
-        controls=tuple(
-            Effect(name, *estimate(n_before + place + i)) for i, name in enumerate(controls)
-        ),
+        controls=tuple(Effect(name, *estimate(n_before + place + i)) for i, name in enumerate(controls)),
     )

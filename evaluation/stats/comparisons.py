@@ -138,9 +138,7 @@ def pairwise(
     def by_bot(column: np.ndarray) -> dict[str, Any]:
         return dict(zip(rated, column.tolist(), strict=True))
 
-    return TestedPairs(
-        pairs, by_bot(fit.means), by_bot(fit.n_raters), fit.share, between, by_bot(own)
-    )
+    return TestedPairs(pairs, by_bot(fit.means), by_bot(fit.n_raters), fit.share, between, by_bot(own))
 
 
 def _tested(pair: Comparison, gap: Gap, level: float, t: Any) -> Comparison:
@@ -328,9 +326,7 @@ def rank_ranges(bots: Collection[str], pairs: Iterable[Comparison]) -> dict[str,
     return {bot: (1 + above[bot], len(above) - below[bot]) for bot in above}
 
 
-def difference_or_reason(
-    array: np.ndarray, names: np.ndarray, a: str, b: str
-) -> tuple[float | None, Reason | None]:
+def difference_or_reason(array: np.ndarray, names: np.ndarray, a: str, b: str) -> tuple[float | None, Reason | None]:
     """Return the difference of two bots' plain means, and why it cannot be tested; None where it can.
 
     Args:

@@ -114,9 +114,7 @@ def correlate(
 
     codes = _numbered(units, keep)
     ranks = method != "pearson"
-    carried = min(
-        effective_units(stats.rankdata(side) if ranks else side, codes) for side in (xs, ys)
-    )
+    carried = min(effective_units(stats.rankdata(side) if ranks else side, codes) for side in (xs, ys))
     n_units = int(codes.max()) + 1
     many = method == "kendall" and n > MOST_PAIRS_OF_KENDALL
     if interval == "fisher" or (many and n_units == n):
@@ -155,9 +153,7 @@ def _numbered(units: Sequence[Any] | np.ndarray | None, keep: np.ndarray) -> np.
     return np.unique(names, return_inverse=True)[1].reshape(-1)
 
 
-def _by_jackknife(
-    r: float, without: np.ndarray, n: int, level: float, carried: float
-) -> Correlation:
+def _by_jackknife(r: float, without: np.ndarray, n: int, level: float, carried: float) -> Correlation:
     """Return the coefficient with the interval and the p-value that its values without each unit give.
 
     Args:
@@ -248,9 +244,7 @@ def rowwise(x: np.ndarray, y: np.ndarray, method: Method) -> np.ndarray:
     xs = xs - xs.mean(axis=1, keepdims=True)
     ys = ys - ys.mean(axis=1, keepdims=True)
     size = np.sqrt((xs**2).sum(axis=1) * (ys**2).sum(axis=1))
-    r = np.divide(
-        (xs * ys).sum(axis=1), size, out=np.full(len(xs), np.nan), where=varies & (size > 0)
-    )
+    r = np.divide((xs * ys).sum(axis=1), size, out=np.full(len(xs), np.nan), where=varies & (size > 0))
     return np.clip(r, -1.0, 1.0)
 
 
@@ -264,9 +258,7 @@ def _rowwise_kendall(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         dx = np.sign(x[part][:, i] - x[part][:, j])
         dy = np.sign(y[part][:, i] - y[part][:, j])
         size = np.sqrt((dx != 0).sum(axis=1) * (dy != 0).sum(axis=1).astype(float))
-        out[part] = np.divide(
-            (dx * dy).sum(axis=1), size, out=np.full(len(dx), np.nan), where=size > 0
-        )
+        out[part] = np.divide((dx * dy).sum(axis=1), size, out=np.full(len(dx), np.nan), where=size > 0)
     return out
 
 
@@ -292,9 +284,7 @@ def within_groups(
     xs, ys = np.asarray(x, dtype=float).copy(), np.asarray(y, dtype=float).copy()
     keep = np.isfinite(xs) & np.isfinite(ys)
     xs, ys = xs[keep], ys[keep]
-    labels, codes = np.unique(
-        np.asarray(groups, dtype=object)[keep].astype(str), return_inverse=True
-    )
+    labels, codes = np.unique(np.asarray(groups, dtype=object)[keep].astype(str), return_inverse=True)
     for code in range(len(labels)):
         xs[codes == code] -= xs[codes == code].mean()
         ys[codes == code] -= ys[codes == code].mean()
@@ -315,9 +305,7 @@ def within_groups(
         carried = min(effective_units(side, unit) for side in (xs, ys))
         return _by_jackknife(r, without, len(xs), level, carried)
     low, high = fisher_interval(r, n_free, "pearson", level)
-    return Correlation(
-        r, float(2 * stats.t.sf(abs(t), n_free - 2)), low, high, len(xs), interval="Fisher's z"
-    )
+    return Correlation(r, float(2 * stats.t.sf(abs(t), n_free - 2)), low, high, len(xs), interval="Fisher's z")
 
 
 def permutation_null(
@@ -368,9 +356,7 @@ def ranks(values: np.ndarray) -> np.ndarray:
     return np.asarray(rankdata(values), dtype=float)
 
 
-def weighted_correlations(
-    x: np.ndarray, y: np.ndarray, weights: np.ndarray, method: str
-) -> np.ndarray:
+def weighted_correlations(x: np.ndarray, y: np.ndarray, weights: np.ndarray, method: str) -> np.ndarray:
     """Return (B,) Pearson coefficients of x and y, or of their ranks among all replies, under B rows of weights."""
     if len(x) < 3 or is_constant(x):
         return np.zeros(len(weights))

@@ -43,9 +43,7 @@ class Likelihood:
     With θ = rater variance / error variance, a rater with m ratings has V⁻¹ = I − θ/(1 + mθ) · 11ᵀ.
     """
 
-    def __init__(
-        self, y: np.ndarray, bot: np.ndarray, rater: np.ndarray, n_bots: int, n_raters: int
-    ) -> None:
+    def __init__(self, y: np.ndarray, bot: np.ndarray, rater: np.ndarray, n_bots: int, n_raters: int) -> None:
         self.n, self.n_bots = len(y), n_bots
         self.centre = float(y.mean())
         y = y - self.centre

@@ -126,9 +126,7 @@ def _f_interval(
 ) -> tuple[float, float]:
     from scipy import stats
 
-    b, w, j, e = (
-        float(s[0]) for s in (squares.between, squares.within, squares.raters, squares.error)
-    )
+    b, w, j, e = (float(s[0]) for s in (squares.between, squares.within, squares.raters, squares.error))
     upper = 0.5 + level / 2
     average = form.endswith("_k")
     if form.startswith("icc2"):
@@ -151,9 +149,7 @@ def _f_interval(
     return low, high
 
 
-def _two_way_interval(
-    b: float, j: float, e: float, n: int, k: float, upper: float
-) -> tuple[float, float]:
+def _two_way_interval(b: float, j: float, e: float, n: int, k: float, upper: float) -> tuple[float, float]:
     """Compute the interval of form 2 by Satterthwaite's degrees of freedom, Shrout and Fleiss (1979), p. 424."""
     from scipy import stats
 

@@ -49,9 +49,7 @@ from evaluation.stats.resampling import FEWEST_UNITS, freedom_of
 NO_VALUE = Reason("no_value", "no value")
 ONE_VALUE = Reason("one_value", "one value: no interval")
 ONE_GROUP = Reason("one_group", "all values of one group: no interval")
-ALL_ALIKE = Reason(
-    "all_alike", "all values are the same: nothing tells how far the mean can be off"
-)
+ALL_ALIKE = Reason("all_alike", "all values are the same: nothing tells how far the mean can be off")
 SHARE = (0.0, 1.0)
 """The scale of zeros and ones."""
 _ROUNDING = 1e-6
@@ -135,9 +133,7 @@ def mean_interval(
     return Interval(mean, low, high, len(array), None if ends else ALL_ALIKE)
 
 
-def mean_spread(
-    values: np.ndarray, units: np.ndarray, things: np.ndarray | None = None
-) -> MeanSpread | None:
+def mean_spread(values: np.ndarray, units: np.ndarray, things: np.ndarray | None = None) -> MeanSpread | None:
     """Return the uncertainty of the mean of values, or None where all are of one unit.
 
     Args:
@@ -205,9 +201,7 @@ def _ends_above(above: float, spread: MeanSpread, t: float) -> tuple[float, floa
     return max(low, 0.0), high
 
 
-def mean_p_value(
-    mean: float, spread: MeanSpread, at: float, scale: tuple[float, float] | None = None
-) -> float | None:
+def mean_p_value(mean: float, spread: MeanSpread, at: float, scale: tuple[float, float] | None = None) -> float | None:
     """Return the two-sided p-value of the true mean being `at`, below 1 − level where the interval of that level
     leaves it out.
 
@@ -238,9 +232,7 @@ def _on_scale(values: np.ndarray, scale: tuple[float, float]) -> np.ndarray:
     least, most = float(values.min()), float(values.max())
     margin = _ROUNDING * (high - low if np.isfinite(high - low) else max(abs(least), abs(most)))
     if least < low - margin or most > high + margin:
-        raise ValueError(
-            f"values from {least:g} to {most:g} on a scale of {low:g} to {high:g}; they must lie on it"
-        )
+        raise ValueError(f"values from {least:g} to {most:g} on a scale of {low:g} to {high:g}; they must lie on it")
     return np.clip(values, low, high)
 
 

@@ -120,9 +120,7 @@ def mixed_model(
     """
     array = np.asarray(values, dtype=float)
     if not len(array) == len(bots) == len(raters):
-        raise ValueError(
-            f"{len(array)} values, {len(bots)} bots and {len(raters)} raters; there must be one each"
-        )
+        raise ValueError(f"{len(array)} values, {len(bots)} bots and {len(raters)} raters; there must be one each")
     keep = np.isfinite(array)
     y = array[keep]
     labels, bot = np.unique(np.asarray(bots, dtype=object)[keep].astype(str), return_inverse=True)
@@ -139,8 +137,7 @@ def mixed_model(
         return nothing(Reason("one_rater_only", "one rater only: nothing can be said about others"))
     if n_raters == n:
         why = (
-            "every rater gave one rating: rater effects and chance cannot be separated; compare the bots without "
-            "raters"
+            "every rater gave one rating: rater effects and chance cannot be separated; compare the bots without raters"
         )
         return nothing(Reason("one_rating_each", why))
     likelihood = Likelihood(y, bot, rater, n_bots, n_raters)
@@ -148,8 +145,7 @@ def mixed_model(
     df = n - n_raters - n_bots + 1 if within else n_raters - n_bots
     if df < 1:
         why = (
-            f"{counted(n, 'rating')} by {counted(n_raters, 'rater')}: nothing left to judge "
-            f"{counted(n_bots, 'bot')} by"
+            f"{counted(n, 'rating')} by {counted(n_raters, 'rater')}: nothing left to judge {counted(n_bots, 'bot')} by"
         )
         return nothing(Reason("nothing_left", why, n_ratings=n, n_raters=n_raters, n_bots=n_bots))
     if likelihood.no_error():
@@ -209,9 +205,7 @@ def _bot_means(
             reason = ALL_ALIKE
         low, high = ends or (None, None)
         told = None if ends else reason
-        found.append(
-            ModelBotMean(label, mean, low, high, float(own.mean()), len(own), n_raters, told)
-        )
+        found.append(ModelBotMean(label, mean, low, high, float(own.mean()), len(own), n_raters, told))
     return tuple(found)
 
 

@@ -84,9 +84,7 @@ def clustered_scores(
         power = np.where(kept, np.where(kept, values, 1.0) ** -0.5, 0.0)
         middle = (vectors * power[:, None, :]) @ np.swapaxes(vectors, 1, 2)
         mine = np.flatnonzero((which >= start) & (which < start + step))
-        adjusted[mine] = np.einsum(
-            "gij,gj->gi", middle[which[mine] - start], scores[mine] @ root, optimize=True
-        )
+        adjusted[mine] = np.einsum("gij,gj->gi", middle[which[mine] - start], scores[mine] @ root, optimize=True)
         turned = middle @ aimed  # a_g is root times it
         pulls = added @ turned  # of which Q_gh is less the product, and on its diagonal `own` more
         own, n = (turned * pulls).sum(axis=1), times[part].astype(float)
@@ -207,9 +205,7 @@ def ordinal_model(
 
     def nothing(reason: Reason) -> OrdinalModel:
         empty = ((), (), (), None, 0, None, None, None, None, 0, None)
-        return OrdinalModel(
-            tuple(points.tolist()), *empty, n, n_raters, converged=False, reason=reason
-        )
+        return OrdinalModel(tuple(points.tolist()), *empty, n, n_raters, converged=False, reason=reason)
 
     if n_bots < 2:
         return nothing(few_bots(n_bots))
@@ -224,9 +220,7 @@ def ordinal_model(
     by_rater = None if rater is None else _counted(rater, bot, n_bots)
     if by_rater is not None:
         for i in np.flatnonzero((by_rater > 0).sum(axis=0) < 2).tolist():
-            why = (
-                f"{labels[i]} was rated by one rater only: how far its odds can be off is not known"
-            )
+            why = f"{labels[i]} was rated by one rater only: how far its odds can be off is not known"
             return nothing(Reason("one_rater_of_bot", why, bot=str(labels[i])))
     for i, label in enumerate(labels):
         for end, name in ((0, "lowest"), (-1, "highest")):
@@ -237,10 +231,7 @@ def ordinal_model(
     if apart is not None:
         upper, lower = (", ".join(labels[side].tolist()) for side in apart[:2])
         at = points[apart[2]]
-        why = (
-            f"no rating of {upper} is below {at:g} and none of {lower} above: "
-            "their difference is infinite"
-        )
+        why = f"no rating of {upper} is below {at:g} and none of {lower} above: their difference is infinite"
         return nothing(Reason("separated", why, upper=str(upper), lower=str(lower), at=float(at)))
     fit = _fisher_scoring(counts)
     if fit is None:

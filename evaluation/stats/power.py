@@ -151,8 +151,7 @@ def raters_needed(
         raise ValueError(f"power is {power}; it must lie between alpha ({alpha}) and 1")
     if ratings_per_rater < 1 or not 0 <= rater_share <= 1:
         raise ValueError(
-            f"{ratings_per_rater} ratings per rater and a rater share of {rater_share}; "
-            "at least 1, and from 0 to 1"
+            f"{ratings_per_rater} ratings per rater and a rater share of {rater_share}; at least 1, and from 0 to 1"
         )
     level = corrected_alpha(alpha, n_comparisons)
     m = ratings_per_rater
@@ -224,9 +223,7 @@ def plan_from_ratings(
     return [_pair(pair, tested.n_raters, n_bots, power, alpha) for pair in tested.pairs]
 
 
-def _pair(
-    pair: Comparison, n_raters: Mapping[str, int], n_bots: int, power: float, alpha: float
-) -> PairPlan:
+def _pair(pair: Comparison, n_raters: Mapping[str, int], n_bots: int, power: float, alpha: float) -> PairPlan:
     n_a, n_b = n_raters.get(pair.a, 0), n_raters.get(pair.b, 0)
     if min(n_a, n_b) < 2:
         why = Reason("too_few_raters", "a bot has fewer than two raters: its spread is unknown")
@@ -237,9 +234,7 @@ def _pair(
     sd = pair.error * float(np.sqrt(1 / (1 / n_a + 1 / n_b)))
 
     def needed(difference: float) -> int | None:
-        found = raters_needed(
-            difference, sd, power=power, alpha=alpha, n_comparisons=n_pairs(n_bots)
-        )
+        found = raters_needed(difference, sd, power=power, alpha=alpha, n_comparisons=n_pairs(n_bots))
         return found.n
 
     open_ended = low <= 0 <= high
@@ -273,9 +268,7 @@ def _check(difference: float, sd: float, alpha: float, correlation: float) -> No
         raise ValueError(f"correlation is {correlation}; it must lie in [−1, 1)")
 
 
-def _power(
-    n: int, difference: float, sd: float, alpha: float, design: Design, correlation: float
-) -> float:
+def _power(n: int, difference: float, sd: float, alpha: float, design: Design, correlation: float) -> float:
     """Return the power as statsmodels has it, or by own integration where its noncentral t has no value."""
     from statsmodels.stats.power import ttest_power
 

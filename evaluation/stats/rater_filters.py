@@ -241,9 +241,7 @@ def _disagrees(study: _Study, own: np.ndarray) -> RuleResult:
         rest = total - np.nansum(values, axis=0)
         theirs.append(np.divide(rest, others, out=np.full(len(rest), np.nan), where=others > 0))
         size = np.isfinite(values).sum(axis=0)
-        mean = np.divide(
-            np.nansum(values, axis=0), size, out=np.full(len(rest), np.nan), where=size > 0
-        )
+        mean = np.divide(np.nansum(values, axis=0), size, out=np.full(len(rest), np.nan), where=size > 0)
         mine.append(mean)
     both = np.isfinite(mine) & np.isfinite(theirs)
     n_shared = int(both.any(axis=1).sum())

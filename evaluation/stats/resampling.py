@@ -77,9 +77,7 @@ FEWEST_OTHER = 5
 """Items' worth of answers other than the most frequent one: with fewer, chance agreement is hardly known."""
 MOST_SKEWED = 0.05
 """Squared skewness of a binomial number of such answers: 77 items where they are 15 %, 15 where they are 30 %."""
-NO_DISAGREEMENT = Reason(
-    "no_disagreement", "no interval: without a disagreement nothing tells how far it can be off"
-)
+NO_DISAGREEMENT = Reason("no_disagreement", "no interval: without a disagreement nothing tells how far it can be off")
 MOST_GROUPS = 2000
 """Of more items, groups of neighbours are left out, which takes no longer than so many items."""
 
@@ -109,9 +107,7 @@ def few_other(n_other: float, n_answers: float) -> Reason:
     return Reason("few_other_answers", text, percent=share)
 
 
-def leave_one_out_values(
-    statistic: Callable[[np.ndarray], np.ndarray], n_items: int, block: int
-) -> np.ndarray:
+def leave_one_out_values(statistic: Callable[[np.ndarray], np.ndarray], n_items: int, block: int) -> np.ndarray:
     """Return a statistic's values without each item, or of more than `MOST_GROUPS` without each group: (groups,).
 
     Args:

@@ -287,9 +287,7 @@ def preferences_always(
             float(np.sqrt(variance) * _times(np.array([n]), 1 - level)),
         )
         p = _p_value(gap, variance, np.array([n]))
-        pair = Comparison(
-            a, b, gap, max(-1.0, gap - half), min(1.0, gap + half), p, None, ordered=False
-        )
+        pair = Comparison(a, b, gap, max(-1.0, gap - half), min(1.0, gap + half), p, None, ordered=False)
         pairs.append(pair)
     n_tested = sum(pair.p is not None for pair in pairs)
     return [

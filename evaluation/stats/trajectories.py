@@ -102,9 +102,7 @@ def difference_of_means(
 class _Side:
     """One group's mean and its uncertainty."""
 
-    def __init__(
-        self, values: np.ndarray, people: np.ndarray, scale: tuple[float, float] | None
-    ) -> None:
+    def __init__(self, values: np.ndarray, people: np.ndarray, scale: tuple[float, float] | None) -> None:
         self.mean = float(values.mean())
         self.spread: MeanSpread | None = mean_spread(values, label_codes(people))
         self._scale = scale
@@ -121,9 +119,7 @@ class _Side:
         return (0.0, 0.0) if found is None else (self.mean - found[0], found[1] - self.mean)
 
 
-def _fitted(
-    values: tuple[np.ndarray, np.ndarray], people: tuple[np.ndarray, np.ndarray]
-) -> RaterGls:
+def _fitted(values: tuple[np.ndarray, np.ndarray], people: tuple[np.ndarray, np.ndarray]) -> RaterGls:
     group = np.repeat([0, 1], [len(one) for one in values])
     person = label_codes(np.concatenate(people))
     counts = np.zeros((int(person.max()) + 1, 2))
@@ -200,9 +196,7 @@ class Course:
     n: Array
 
 
-def extremes(
-    scores: Sequence[float] | np.ndarray, k: int = N_EXTREME, *, seed: int = 0
-) -> Extremes:
+def extremes(scores: Sequence[float] | np.ndarray, k: int = N_EXTREME, *, seed: int = 0) -> Extremes:
     """Choose the k conversations of highest and the k of lowest score, ties at the border drawn by the seed.
 
     Args:

@@ -43,9 +43,7 @@ class Backbone(nn.Module):
         width: numbers of a state, H.
     """
 
-    def __init__(
-        self, model: nn.Module, tokenizer: Any, config: BackboneConfig, width: int
-    ) -> None:
+    def __init__(self, model: nn.Module, tokenizer: Any, config: BackboneConfig, width: int) -> None:
         super().__init__()
         self.model, self.config, self.width = model, config, width
         self.tokenizer = tokenizer

@@ -109,8 +109,7 @@ class Checkpoint:
         found = hashlib.sha256(content).hexdigest()
         if found != self.manifest.files[name]:
             raise CheckpointError(
-                f"{path} was changed: its SHA-256 is {found[:12]}…, the manifest's "
-                f"{self.manifest.files[name][:12]}…"
+                f"{path} was changed: its SHA-256 is {found[:12]}…, the manifest's {self.manifest.files[name][:12]}…"
             )
         return content
 

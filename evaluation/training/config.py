@@ -212,9 +212,7 @@ class MetricTrainingConfig(InputModel):
 
     @field_validator("options")
     @classmethod
-    def _options_are_the_metrics(
-        cls, options: dict[str, Any], info: ValidationInfo
-    ) -> dict[str, Any]:
+    def _options_are_the_metrics(cls, options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         if "metric" in info.data:
             values_read(learned_get(info.data["metric"]).options_type, options)
         return options

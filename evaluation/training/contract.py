@@ -84,9 +84,7 @@ def dialogues_read(config: MetricTrainingConfig) -> Splits:
     for name in ("train", "validation"):
         if not found[name]:
             raise CorpusError(f"the {name} part holds no dialogue; give more, or another split")
-    return Splits(
-        **{name: tuple(part) for name, part in found.items()}, digest=digest.hexdigest()[:16]
-    )
+    return Splits(**{name: tuple(part) for name, part in found.items()}, digest=digest.hexdigest()[:16])
 
 
 def _as_written(dialogue: Dialogue) -> Dialogue:

@@ -157,9 +157,7 @@ def poor_drawn(elsewhere: Sequence[str], options: PairOptions, draw: random.Rand
     return draw.sample(distinct, min(k, len(distinct)))
 
 
-def broken_drawn(
-    reply: str, premise: str, rest: str, options: PairOptions, draw: random.Random
-) -> list[str]:
+def broken_drawn(reply: str, premise: str, rest: str, options: PairOptions, draw: random.Random) -> list[str]:
     """Return, with probability `p_broken`, k heaps of words, k uniform in 1 … `max_broken`; none without words."""
     if not options.max_broken or draw.random() >= options.p_broken:
         return []
@@ -265,8 +263,7 @@ def mnli_contradictions(path: Path, n: int, seed: int) -> list[InferencePair]:
     drawn = random.Random(derive_seed(seed, "multinli")).sample(pairs, min(n, len(pairs)))
     sides = [[pair.premise for pair in drawn], [pair.hypothesis for pair in drawn]]
     premises, hypotheses = (
-        [detokenise_text(" ".join(words)) for words in lower_tokens(texts, TextCache())]
-        for texts in sides
+        [detokenise_text(" ".join(words)) for words in lower_tokens(texts, TextCache())] for texts in sides
     )
     return [
         InferencePair(premise, hypothesis, "contradiction", MULTINLI)
@@ -277,9 +274,7 @@ def mnli_contradictions(path: Path, n: int, seed: int) -> list[InferencePair]:
 def _is_table(path: Path) -> bool:
     suffix = Path(path.name.removesuffix(".gz")).suffix
     if suffix not in (*_TABLES, *_JSON):
-        raise ValueError(
-            f"{path.name}: files of pairs end in {', '.join((*_TABLES, *_JSON))}, with or without .gz"
-        )
+        raise ValueError(f"{path.name}: files of pairs end in {', '.join((*_TABLES, *_JSON))}, with or without .gz")
     return suffix in _TABLES
 
 
@@ -294,9 +289,7 @@ def _table(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
                     f"{where}: the first line names no column {lacking[0]}; it must name {', '.join(_NEEDED)}"
                 )
         elif len(cells) != len(header):
-            raise CorpusError(
-                f"{where}: {len(cells)} columns, where the first line has {len(header)}"
-            )
+            raise CorpusError(f"{where}: {len(cells)} columns, where the first line has {len(header)}")
         else:
             yield where, dict(zip(header, cells, strict=True))
 
@@ -316,9 +309,7 @@ def _pair(row: Mapping[str, object], where: str) -> InferencePair | None:
     """Return a row as a pair, None if its annotators did not agree."""
     for name in _NEEDED:
         if not isinstance(row.get(name), str) or not str(row[name]).strip():
-            raise CorpusError(
-                f"{where}: {name} is {quote(row.get(name))}; it must be a text that is not blank"
-            )
+            raise CorpusError(f"{where}: {name} is {quote(row.get(name))}; it must be a text that is not blank")
     label = str(row["gold_label"]).strip()
     if label == UNDECIDED:
         return None

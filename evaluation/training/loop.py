@@ -152,9 +152,7 @@ class _MetricTraining(TrainingLoop[Any, ExampleLoss]):
         per_epoch = self.prepared.train.n_batches(optimiser.batch_size)
         if optimiser.warmup_share:
             planned = min(optimiser.epochs * per_epoch, optimiser.max_batches or math.inf)
-            optimiser = optimiser.model_copy(
-                update={"warmup": round(optimiser.warmup_share * planned)}
-            )
+            optimiser = optimiser.model_copy(update={"warmup": round(optimiser.warmup_share * planned)})
         super().__init__(
             name=config.name,
             seed=config.seed,
@@ -216,14 +214,10 @@ class _MetricTraining(TrainingLoop[Any, ExampleLoss]):
     def validate(self) -> dict[str, float] | None:
         if self.prepared.validation is None:
             return None
-        return self.learned.measure(
-            self.model, self.prepared.validation, self.config.optimiser.batch_size
-        )
+        return self.learned.measure(self.model, self.prepared.validation, self.config.optimiser.batch_size)
 
     def keep_best(self) -> None:
-        checkpoint_write(
-            self.output / BEST_FOLDER, self.model, self._manifest({}), self.prepared.files
-        )
+        checkpoint_write(self.output / BEST_FOLDER, self.model, self._manifest({}), self.prepared.files)
 
     def _manifest(self, best: dict[str, float]) -> MetricManifest:
         config, progress = self.config, self.progress
@@ -260,9 +254,7 @@ class _MetricTraining(TrainingLoop[Any, ExampleLoss]):
             if self.prepared.validation is not None:
                 best = {"validation_loss": progress.best_loss, **best}
             if self.prepared.test is not None:
-                measured = self.learned.measure(
-                    self.model, self.prepared.test, self.config.optimiser.batch_size
-                )
+                measured = self.learned.measure(self.model, self.prepared.test, self.config.optimiser.batch_size)
                 best |= {f"test_{name}": value for name, value in measured.items()}
             written = replace(found.manifest, metrics=best)
             files = {name: found.file(name) for name in self.prepared.files}

@@ -178,9 +178,7 @@ def text_numbers(texts: Sequence[str]) -> np.ndarray:
     return np.array([known.setdefault(" ".join(t.casefold().split()), len(known)) for t in texts])
 
 
-def random_responses(
-    texts: np.ndarray, rng: np.random.Generator, owners: np.ndarray | None = None
-) -> np.ndarray:
+def random_responses(texts: np.ndarray, rng: np.random.Generator, owners: np.ndarray | None = None) -> np.ndarray:
     """Return (N,) numbers of responses drawn uniformly among those with another text and another owner.
 
     Args:

@@ -44,9 +44,7 @@ Operation = Callable[[list[str], int, np.random.Generator, Synonyms | None], lis
 ALPHA = 0.1
 
 
-def replace_words(
-    words: list[str], n: int, rng: np.random.Generator, synonyms: Synonyms | None
-) -> list[str]:
+def replace_words(words: list[str], n: int, rng: np.random.Generator, synonyms: Synonyms | None) -> list[str]:
     """Replace up to n different words that have synonyms by one of them, wherever they stand."""
     assert synonyms is not None, "words can only be replaced by synonyms"
     changed = list(words)
@@ -60,9 +58,7 @@ def replace_words(
     return changed
 
 
-def insert_words(
-    words: list[str], n: int, rng: np.random.Generator, synonyms: Synonyms | None
-) -> list[str]:
+def insert_words(words: list[str], n: int, rng: np.random.Generator, synonyms: Synonyms | None) -> list[str]:
     """Insert n synonyms of random words at random places; of a word without any, the word itself."""
     changed = list(words)
     for _ in range(n):
@@ -72,9 +68,7 @@ def insert_words(
     return changed
 
 
-def swap_words(
-    words: list[str], n: int, rng: np.random.Generator, synonyms: Synonyms | None
-) -> list[str]:
+def swap_words(words: list[str], n: int, rng: np.random.Generator, synonyms: Synonyms | None) -> list[str]:
     """Swap two random words, n times."""
     changed = list(words)
     if len(changed) > 1:
@@ -84,13 +78,9 @@ def swap_words(
     return changed
 
 
-def delete_words(
-    words: list[str], n: int, rng: np.random.Generator, synonyms: Synonyms | None
-) -> list[str]:
+def delete_words(words: list[str], n: int, rng: np.random.Generator, synonyms: Synonyms | None) -> list[str]:
     """Delete each word with the probability n / words; one is left at least."""
-    kept = [
-        word for word, u in zip(words, rng.random(len(words)), strict=True) if u >= n / len(words)
-    ]
+    kept = [word for word, u in zip(words, rng.random(len(words)), strict=True) if u >= n / len(words)]
     return kept or [words[rng.integers(len(words))]]
 
 
@@ -125,9 +115,7 @@ def augmented(
     return list(found)
 
 
-def generated(
-    bot: Bot, contexts: Sequence[Sequence[str]], k: int, *, seed: int = 0
-) -> list[list[str]]:
+def generated(bot: Bot, contexts: Sequence[Sequence[str]], k: int, *, seed: int = 0) -> list[list[str]]:
     """Return up to k different replies of a bot to each context, all contexts at once.
 
     Args:
@@ -274,7 +262,5 @@ def _vectors(texts: Sequence[str], model: str, device: str) -> np.ndarray:
     """Return (T, d) sentence vectors of length 1, which the cache folder keeps."""
     encoder = encoder_get(model, device)
     digest = hashlib.sha256(canonical_json(list(texts)).encode()).hexdigest()
-    identity = Identity(
-        "metric_training_vectors", "1", {"encoder": encoder.identity.as_dict(), "texts": digest}
-    )
+    identity = Identity("metric_training_vectors", "1", {"encoder": encoder.identity.as_dict(), "texts": digest})
     return arrays_cached(identity, lambda: {"vectors": encoder.encode(texts)})["vectors"]

@@ -55,9 +55,7 @@ class RatedPair:
         """The same pair with the roles swapped; None without a score of the reference."""
         if self.reference_score is None:
             return None
-        return RatedPair(
-            self.context, self.reference, self.response, self.reference_score, self.score
-        )
+        return RatedPair(self.context, self.reference, self.response, self.reference_score, self.score)
 
     @property
     def reply(self) -> ReplyInContext:
@@ -138,9 +136,7 @@ def rated_pairs_read(path: Path | str, *, reference_scores: bool = True) -> Rate
     made = rated_pairs_of(scored)
     if n_without := len(rows) - len(scored):
         made = replace(made, skipped={NO_REFERENCE_SCORE: n_without, **made.skipped})
-    return replace(
-        made, skipped={UNREADABLE: len(wrong), **made.skipped} if wrong else made.skipped
-    )
+    return replace(made, skipped={UNREADABLE: len(wrong), **made.skipped} if wrong else made.skipped)
 
 
 def _rows(path: Path) -> Iterator[RatedPair | Skipped]:
@@ -174,14 +170,10 @@ def _row(told: Any) -> RatedPair:
             "response": judged.response,
             "reference": judged.reference,
             "score": _score(judged),
-            "reference_score": None
-            if reference_score is None
-            else _stretched(reference_score, judged.scale),
+            "reference_score": None if reference_score is None else _stretched(reference_score, judged.scale),
         }
     if isinstance(told["context"], list):
-        told["context"] = [
-            text for text in told["context"] if not isinstance(text, str) or text.strip()
-        ]
+        told["context"] = [text for text in told["context"] if not isinstance(text, str) or text.strip()]
     row = values_read(_Row, told, what="the line")
     said = tuple(detokenise_text(text) for text in row.context)
     return RatedPair(
@@ -236,9 +228,7 @@ def rated_pairs_of(rows: Iterable[RatedPair]) -> RatedPairs:
     system = firsts or alone
     same: dict[tuple[str, ...], list[RatedPair]] = {}
     for pair in system:
-        same.setdefault((context_key(pair), _key(pair.response), _key(pair.reference)), []).append(
-            pair
-        )
+        same.setdefault((context_key(pair), _key(pair.response), _key(pair.reference)), []).append(pair)
     return RatedPairs(
         pairs=tuple(_merged(several) for several in same.values()),
         rows=tuple(usable),
@@ -297,9 +287,7 @@ def grouped_folds(pairs: Sequence[RatedPair], n_folds: int, seed: int) -> np.nda
     groups = [context_key(pair) for pair in pairs]
     if len(set(groups)) < n_folds:
         raise ValueError(f"{len(set(groups))} contexts cannot be dealt into {n_folds} folds")
-    return _numbered(
-        GroupKFold(n_folds, shuffle=True, random_state=seed).split(pairs, groups=groups), len(pairs)
-    )
+    return _numbered(GroupKFold(n_folds, shuffle=True, random_state=seed).split(pairs, groups=groups), len(pairs))
 
 
 def leaking_folds(rows: Sequence[RatedPair], n_folds: int, seed: int) -> np.ndarray:

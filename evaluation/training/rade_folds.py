@@ -64,9 +64,7 @@ class FoldsMeasured:
         return float(np.std(self.r[method], ddof=1)) if len(self.seeds) > 1 else float("nan")
 
 
-def folds_measured(
-    config: Mapping[str, Any], data: Path, seeds: Sequence[int] = SEEDS
-) -> FoldsMeasured:
+def folds_measured(config: Mapping[str, Any], data: Path, seeds: Sequence[int] = SEEDS) -> FoldsMeasured:
     """Train on all folds but one, score that one, for each fold and seed.
 
     Args:
@@ -101,9 +99,7 @@ def folds_measured(
             pairs = [
                 pair
                 for name in checked.own.rated
-                for found_there in [
-                    rated_pairs_read(checked.path(name), reference_scores=checked.own.stage == 2)
-                ]
+                for found_there in [rated_pairs_read(checked.path(name), reference_scores=checked.own.stage == 2)]
                 for pair in (found_there.rows if rows else found_there.pairs)
             ]
             test = parted(pairs, checked.own)["test"]
@@ -116,9 +112,7 @@ def folds_measured(
         found.append(np.array([scores[key] for key in order]))
     y = np.array([people[key] for key in order])
     r = {
-        str(method): tuple(
-            float(correlate(x, y, method, interval="fisher").r or np.nan) for x in found
-        )
+        str(method): tuple(float(correlate(x, y, method, interval="fisher").r or np.nan) for x in found)
         for method in METHODS
     }
     contexts = [units[key] for key in order]

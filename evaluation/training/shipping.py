@@ -39,8 +39,7 @@ AGREEMENT = {
 APART = ("graph.tsv.gz",)
 """Files of ConceptNet, whose licence asks that what is made of them is shared alike."""
 OF_CONCEPTNET = (
-    "- ConceptNet 5 (conceptnet.io), a part of its triples, in the folder `conceptnet` "
-    "beside this one: CC BY-SA 4.0"
+    "- ConceptNet 5 (conceptnet.io), a part of its triples, in the folder `conceptnet` beside this one: CC BY-SA 4.0"
 )
 OF_WORDNET = (
     "- WordNet 3.1 (wordnet.princeton.edu), relations between its words, in the same graph: WordNet's licence, in "
@@ -97,9 +96,7 @@ def card(checkpoint: Checkpoint, command: str) -> str:
     corpora = [f"- {Path(one.path).name}: {one.licence}" for one in config.data.corpora]
     n = manifest.facts.get("n_examples") or manifest.facts.get("pairs", {})
     agreement = AGREEMENT.get(config.name, "")
-    figures: dict[str, Any] = {
-        name: value for name, value in manifest.metrics.items() if value is not None
-    }
+    figures: dict[str, Any] = {name: value for name, value in manifest.metrics.items() if value is not None}
     return "\n".join(
         [
             f"# {manifest.title}",

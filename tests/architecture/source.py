@@ -59,13 +59,9 @@ def _imports(node: ast.AST, package: str, *, only_for_types: bool) -> Iterator[I
                 yield Import(f"{base}.{alias.name}", child.lineno, only_for_types)
         elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
             for part in child.body:
-                yield from _imports(
-                    ast.Module([part], type_ignores=[]), package, only_for_types=True
-                )
+                yield from _imports(ast.Module([part], type_ignores=[]), package, only_for_types=True)
             for part in child.orelse:
-                yield from _imports(
-                    ast.Module([part], type_ignores=[]), package, only_for_types=only_for_types
-                )
+                yield from _imports(ast.Module([part], type_ignores=[]), package, only_for_types=only_for_types)
         else:
             yield from _imports(child, package, only_for_types=only_for_types)
 

@@ -24,9 +24,7 @@ def test_every_module_of_webapp_belongs_to_an_app_or_is_wiring() -> None:
     stray = [
         module.name
         for module in modules("webapp")
-        if module.name != "webapp"
-        and not is_wiring(module.name)
-        and module.name.split(".")[1] not in APPS
+        if module.name != "webapp" and not is_wiring(module.name) and module.name.split(".")[1] not in APPS
     ]
     assert stray == []
 

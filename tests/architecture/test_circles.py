@@ -31,9 +31,7 @@ def test_no_modules_import_one_another() -> None:
     assert list(circles(modules())) == []
 
 
-@pytest.mark.parametrize(
-    "second", ["import a.x", "from a.x import f", "def f():\n    from a import x"]
-)
+@pytest.mark.parametrize("second", ["import a.x", "from a.x import f", "def f():\n    from a import x"])
 def test_a_circle_is_found(second: str, tmp_path: Path) -> None:
     first = "if TYPE_CHECKING:\n    from a.y import g"
     found = [parse("a.x", first, tmp_path / "x.py"), parse("a.y", second, tmp_path / "y.py")]

@@ -33,12 +33,8 @@ def started(services: dict[str, Any]) -> list[list[str]]:
     """Return the commands of Confab's own services, their health checks and the image's."""
     ours = [s for s in services.values() if str(s.get("image", "")).startswith("confab")]
     found = [words(s["command"]) for s in ours if "command" in s]
-    found += [
-        words(s["healthcheck"]["test"])[1:] for s in ours if "test" in s.get("healthcheck", {})
-    ]
-    found += [
-        json.loads(line) for line in re.findall(r"CMD (\[.*?\])", DOCKERFILE.replace("\\\n", ""))
-    ]
+    found += [words(s["healthcheck"]["test"])[1:] for s in ours if "test" in s.get("healthcheck", {})]
+    found += [json.loads(line) for line in re.findall(r"CMD (\[.*?\])", DOCKERFILE.replace("\\\n", ""))]
     return [words(" ".join(command)) for command in found]
 
 
@@ -59,9 +55,7 @@ def test_every_command_exists_and_every_file_is_there(services: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_every_queue_has_a_worker_and_every_worker_a_queue(
-    services: dict[str, Any], profile: str
-) -> None:
+def test_every_queue_has_a_worker_and_every_worker_a_queue(services: dict[str, Any], profile: str) -> None:
     served = set()
     for service in services.values():
         command = words(service.get("command", ""))
@@ -73,9 +67,9 @@ def test_every_queue_has_a_worker_and_every_worker_a_queue(
 def test_a_service_waits_only_for_services_of_its_profile(services: dict[str, Any]) -> None:
     for name, service in services.items():
         for other in service.get("depends_on", {}):
-            assert set(services[other].get("profiles", PROFILES)) >= set(
-                service.get("profiles", PROFILES)
-            ), f"{name} waits for {other}"
+            assert set(services[other].get("profiles", PROFILES)) >= set(service.get("profiles", PROFILES)), (
+                f"{name} waits for {other}"
+            )
 
 
 SET_BY_THE_IMAGE = {
@@ -85,12 +79,8 @@ SET_BY_THE_IMAGE = {
 """Variables that image and commands decide, or that production ignores."""
 
 
-@pytest.mark.parametrize(
-    "service", ["web", "bot-host", "bot-host-gpu", "worker-default", "migrate"]
-)
-def test_every_setting_of_an_env_file_reaches_the_containers(
-    services: dict[str, Any], service: str
-) -> None:
+@pytest.mark.parametrize("service", ["web", "bot-host", "bot-host-gpu", "worker-default", "migrate"])
+def test_every_setting_of_an_env_file_reaches_the_containers(services: dict[str, Any], service: str) -> None:
     example = (ROOT / ".env.example").read_text(encoding="utf-8")
     known = set(re.findall(r"^#?([A-Z_]+)=", example, re.MULTILINE))
     read_by_compose = set(re.findall(r"\$\{([A-Z_]+)", COMPOSE))
@@ -99,9 +89,7 @@ def test_every_setting_of_an_env_file_reaches_the_containers(
 
 
 def test_what_the_dockerfile_copies_and_reads_is_there() -> None:
-    ignored = {
-        line.strip() for line in (ROOT / ".dockerignore").read_text().splitlines() if line.strip()
-    }
+    ignored = {line.strip() for line in (ROOT / ".dockerignore").read_text().splitlines() if line.strip()}
     copied = [
         name
         for line in re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, flags=re.MULTILINE)

@@ -10,9 +10,7 @@ RECORDS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
 
 
 def test_records_are_numbered_without_gaps() -> None:
-    assert [int(record.name.split("-")[0]) for record in RECORDS] == list(
-        range(1, len(RECORDS) + 1)
-    )
+    assert [int(record.name.split("-")[0]) for record in RECORDS] == list(range(1, len(RECORDS) + 1))
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.stem)

@@ -36,18 +36,12 @@ from webapp.studies import settings as settings_module
 
 def test_no_catalogue_is_stale() -> None:
     # A process of its own: this one may know the bots of tests.
-    done = subprocess.run(
-        [sys.executable, "manage.py", "docs", "--check"], cwd=ROOT, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "manage.py", "docs", "--check"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
 def test_every_catalogue_stands_somewhere() -> None:
-    placed = {
-        name
-        for document in DOCUMENTS
-        for name in catalogue_names((ROOT / document).read_text(encoding="utf-8"))
-    }
+    placed = {name for document in DOCUMENTS for name in catalogue_names((ROOT / document).read_text(encoding="utf-8"))}
     assert placed == set(CATALOGUES)
 
 
@@ -62,8 +56,7 @@ def test_a_stale_catalogue_is_made_anew_and_the_rest_left_alone() -> None:
 
 def test_every_shipped_bot_and_metric_has_a_line() -> None:
     bots, metrics = (
-        catalogue_fill(f"<!-- docs:{name} -->\n<!-- /docs:{name} -->", root=ROOT)
-        for name in ("bots", "metrics")
+        catalogue_fill(f"<!-- docs:{name} -->\n<!-- /docs:{name} -->", root=ROOT) for name in ("bots", "metrics")
     )
     for bot in bot_list():
         if type(bot).__module__.startswith("chatbots."):
@@ -127,9 +120,7 @@ def test_the_bot_of_the_documentation_works() -> None:
     from chatbots import Conversation, Turn
     from chatbots.registry import bots
 
-    [block] = blocks_tested(
-        "tests/architecture/test_docs.py::test_the_bot_of_the_documentation_works"
-    )
+    [block] = blocks_tested("tests/architecture/test_docs.py::test_the_bot_of_the_documentation_works")
     try:
         exec(compile(block.text, "docs/extend.md", "exec"), {"__name__": "documented_bot"})
         bot = bots.get("shouter")
@@ -140,9 +131,7 @@ def test_the_bot_of_the_documentation_works() -> None:
 
 
 def test_the_files_shown_are_those_that_tests_use() -> None:
-    blocks = blocks_tested(
-        "tests/architecture/test_docs.py::test_the_files_shown_are_those_that_tests_use"
-    )
+    blocks = blocks_tested("tests/architecture/test_docs.py::test_the_files_shown_are_those_that_tests_use")
     page = (ROOT / "docs/extend.md").read_text(encoding="utf-8").splitlines()
     shown = set()
     for block in blocks:
@@ -172,9 +161,7 @@ def test_the_page_lists_the_extension_points_of_the_code() -> None:
 def test_the_first_change_of_the_documentation_works() -> None:
     field, line, test = (
         block.text
-        for block in blocks_tested(
-            "tests/architecture/test_docs.py::test_the_first_change_of_the_documentation_works"
-        )
+        for block in blocks_tested("tests/architecture/test_docs.py::test_the_first_change_of_the_documentation_works")
     )
     changed: dict[str, Any] = dict(vars(settings_module))
     exec(compile(f"class Changed(Texts):\n{field}", "first_change.md", "exec"), changed)

@@ -53,9 +53,7 @@ def test_every_block_is_tested_or_says_why_not(block: Block) -> None:
         assert reads(block.how), f"{block.how} does not ask for blocks_tested of itself"
     else:
         ways = ("commands", "notebook", *READ)
-        assert block.how in ways, (
-            "above it goes a comment <!-- tested: WAY -->; tests/documents.py has the ways"
-        )
+        assert block.how in ways, "above it goes a comment <!-- tested: WAY -->; tests/documents.py has the ways"
     if block.language == "text":
         assert not re.search(r"^(confab|python|make|manage\.py) ", block.text, re.MULTILINE)
 
@@ -98,9 +96,7 @@ def test_commands_within_sentences_take_the_arguments_shown() -> None:
                 pytest.fail(f"{inline.place}: {inline.text}: {refusal}")
 
 
-@pytest.mark.parametrize(
-    ("how", "reader"), [("bots.yaml", configured_bots), ("metrics.yaml", configured_metrics)]
-)
+@pytest.mark.parametrize(("how", "reader"), [("bots.yaml", configured_bots), ("metrics.yaml", configured_metrics)])
 def test_entries_shown_are_entries(how: str, reader: Any, tmp_path: Path) -> None:
     for block in blocks_tested(how):
         file = tmp_path / how
@@ -112,9 +108,7 @@ def test_entries_shown_are_entries(how: str, reader: Any, tmp_path: Path) -> Non
 
 def test_a_study_s_questions_shown_are_a_study_s() -> None:
     for block in blocks_tested("study"):
-        study_file_made(
-            {**yaml.safe_load(study_file_text(study_example("chat"))), **yaml.safe_load(block.text)}
-        )
+        study_file_made({**yaml.safe_load(study_file_text(study_example("chat"))), **yaml.safe_load(block.text)})
 
 
 def test_a_part_of_a_training_shown_is_one() -> None:
@@ -152,14 +146,9 @@ def test_the_site_is_built_without_network_and_takes_nothing_from_elsewhere(
         "https_proxy": "http://127.0.0.1:9",
     }
     build = [sys.executable, "-m", "sphinx", "--quiet", "--nitpicky", "--fail-on-warning"]
-    done = subprocess.run(
-        [*build, "docs", str(tmp_path)], cwd=ROOT, env=env, capture_output=True, text=True
-    )
+    done = subprocess.run([*build, "docs", str(tmp_path)], cwd=ROOT, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    pages = {
-        str(page.relative_to(tmp_path)): page.read_text(encoding="utf-8")
-        for page in tmp_path.rglob("*.html")
-    }
+    pages = {str(page.relative_to(tmp_path)): page.read_text(encoding="utf-8") for page in tmp_path.rglob("*.html")}
     docs = ROOT / "docs"
     written = {str(path.relative_to(docs).with_suffix(".html")) for path in docs.rglob("*.md")}
     assert written <= set(pages)

@@ -30,11 +30,7 @@ def reads(module: Module) -> Iterator[str]:
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Attribute) and node.attr in {"objects", "_default_manager"}:
             yield f"{module.where}:{node.lineno}: {ast.unparse(node)}"
-        elif (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr in READS
-        ):
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in READS:
             yield f"{module.where}:{node.lineno}: {ast.unparse(node.func)}"
 
 
@@ -50,16 +46,12 @@ def test_views_read_by_selectors() -> None:
     assert [line for module in views for line in reads(module)] == []
 
 
-@pytest.mark.parametrize(
-    "text", ["from webapp.jobs.tasks import wake", "def f():\n    from webapp.jobs import tasks"]
-)
+@pytest.mark.parametrize("text", ["from webapp.jobs.tasks import wake", "def f():\n    from webapp.jobs import tasks"])
 def test_a_door_is_found(text: str, tmp_path: Path) -> None:
     module = parse("webapp.jobs.services.jobs", text, tmp_path / "x.py")
     assert len(list(doors_known(module))) == 1
 
 
-@pytest.mark.parametrize(
-    "text", ["Study.objects.get(key=key)", "study.conversations.filter(is_synthetic=True)"]
-)
+@pytest.mark.parametrize("text", ["Study.objects.get(key=key)", "study.conversations.filter(is_synthetic=True)"])
 def test_a_read_is_found(text: str, tmp_path: Path) -> None:
     assert len(list(reads(parse("webapp.x.views", text, tmp_path / "x.py")))) == 1

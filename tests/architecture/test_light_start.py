@@ -83,9 +83,7 @@ def test_the_measure_sees_a_heavy_module() -> None:
 
 
 def test_importing_the_two_lower_packages_loads_nothing_heavy() -> None:
-    names = [
-        m.name for m in modules("chatbots", "evaluation") if not m.name.startswith(NEURAL_ENGINES)
-    ]
+    names = [m.name for m in modules("chatbots", "evaluation") if not m.name.startswith(NEURAL_ENGINES)]
     assert len(names) > 40
     assert heavy_modules(f"import importlib\nfor n in {names!r}: importlib.import_module(n)") == []
 

@@ -147,6 +147,4 @@ def test_quick_tests_start_no_server() -> None:
         source = path.read_text(encoding="utf-8")
         if "mark.slow" in source or any(path.is_relative_to(one) for one in without):
             continue
-        assert "_server: ConfabServer" not in source, (
-            f"{path} is slow: add it to NOT_QUICK or mark it"
-        )
+        assert "_server: ConfabServer" not in source, f"{path} is slow: add it to NOT_QUICK or mark it"

@@ -46,8 +46,7 @@ def test_documented_defaults_are_the_real_ones() -> None:
     differing = {
         read.name: (shown[read.name], read.default)
         for read in settings_reads()
-        if read.default not in (REQUIRED, COMPUTED, [], {})
-        and shown[read.name] != str(read.default)
+        if read.default not in (REQUIRED, COMPUTED, [], {}) and shown[read.name] != str(read.default)
     }
     assert differing == {}
     for read in settings_reads():
@@ -57,9 +56,7 @@ def test_documented_defaults_are_the_real_ones() -> None:
 
 def test_compose_hands_over_only_what_somebody_reads(compose: dict[str, Any]) -> None:
     known = set(example_entries()) | FOREIGN
-    handed = {
-        name for service in compose["services"].values() for name in service.get("environment", {})
-    }
+    handed = {name for service in compose["services"].values() for name in service.get("environment", {})}
     assert handed - known == set()
     assert compose_variables() - known == set()
 
@@ -90,9 +87,7 @@ def test_compose_migrates_once_before_anything_serves(compose: dict[str, Any]) -
 
 
 def test_compose_reserves_the_gpu_for_bots_and_their_queue_only(compose: dict[str, Any]) -> None:
-    reserving = {
-        name: service for name, service in compose["services"].items() if "deploy" in service
-    }
+    reserving = {name: service for name, service in compose["services"].items() if "deploy" in service}
     assert set(reserving) == {"bot-host-gpu", "worker-gpu-cuda"}
     for service in reserving.values():
         assert service["profiles"] == ["gpu"]
@@ -104,7 +99,6 @@ def test_compose_serves_every_queue_once_in_either_profile(compose: dict[str, An
         queues = [
             service["command"][service["command"].index("--queues") + 1]
             for service in compose["services"].values()
-            if profile in service.get("profiles", [profile])
-            and "worker" in service.get("command", [])
+            if profile in service.get("profiles", [profile]) and "worker" in service.get("command", [])
         ]
         assert sorted(queues) == ["default", "gpu"]

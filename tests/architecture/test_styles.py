@@ -44,7 +44,6 @@ def test_rules_of_one_declaration_stand_on_one_line() -> None:
         f"{sheet.name}: {' '.join(selectors.split())}"
         for sheet in sorted(ROOT.glob("webapp/*/static/**/*.css"))
         for indent, selectors, declaration in ALONE.findall(sheet.read_text(encoding="utf-8"))
-        if not selectors.startswith("@")
-        and len(f"{indent}{' '.join(selectors.split())} {{ {declaration} }}") <= LINE
+        if not selectors.startswith("@") and len(f"{indent}{' '.join(selectors.split())} {{ {declaration} }}") <= LINE
     ]
     assert not long, long

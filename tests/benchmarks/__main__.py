@@ -15,9 +15,7 @@ HERE = Path(__file__).parent
 
 def main() -> int:
     """Run them; 1 if one could not be done, 2 for an unknown name."""
-    names = {
-        path.stem.removeprefix("bench_"): path.stem for path in sorted(HERE.glob("bench_*.py"))
-    }
+    names = {path.stem.removeprefix("bench_"): path.stem for path in sorted(HERE.glob("bench_*.py"))}
     chosen = sys.argv[1:] or list(names)
     unknown = [name for name in chosen if name not in names]
     if unknown:

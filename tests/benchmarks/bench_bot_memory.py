@@ -40,9 +40,7 @@ def make(folder: Path, n: int, *, common_tables: bool) -> None:
 
     random_checkpoint(folder / "0", "hred", DEMO_HRED, seed=1, dtype="float16")
     for i in range(1, n + 1):
-        random_checkpoint(
-            folder / f"{i}", "hred", DEMO_HRED, seed=i + 1, dtype="float16", change=with_tables
-        )
+        random_checkpoint(folder / f"{i}", "hred", DEMO_HRED, seed=i + 1, dtype="float16", change=with_tables)
 
 
 def measure(folder: Path, n: int, way: str) -> int:

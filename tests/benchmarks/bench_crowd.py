@@ -82,9 +82,7 @@ class Crowd:
         return [seconds for of_kind in self.page_s.values() for seconds in of_kind]
 
 
-async def one_person(
-    crowd: Crowd, url: str, number: int, think_s: float, n_messages: int, study: str = STUDY
-) -> None:
+async def one_person(crowd: Crowd, url: str, number: int, think_s: float, n_messages: int, study: str = STUDY) -> None:
     """Go the whole way, pausing before every message."""
     import httpx
 
@@ -97,9 +95,7 @@ async def one_person(
     async def timed(method: str, address: str, **request: Any) -> httpx.Response:
         started = time.perf_counter()
         answer = await ask(method, address, **request)
-        kind = (
-            f"{method} {kind_of(answer.history[0].url.path if answer.history else answer.url.path)}"
-        )
+        kind = f"{method} {kind_of(answer.history[0].url.path if answer.history else answer.url.path)}"
         crowd.page_s.setdefault(kind, []).append(time.perf_counter() - started)
         if answer.status_code >= 400:
             crowd.problems[f"{kind} answered {answer.status_code}"] += 1
@@ -322,9 +318,7 @@ def main() -> int:
                 )
             )
             took = time.monotonic() - started
-            used = {
-                name: processor_s(process) - before[name] for name, process in processes.items()
-            }
+            used = {name: processor_s(process) - before[name] for name, process in processes.items()}
             used |= {word: servers_s(word) - before for word, before in servers.items()}
             used["load generator"] = time.process_time() - own
         wrong = rows_wrong(crowd, chosen.people)
@@ -334,9 +328,7 @@ def main() -> int:
     print(told("all pages", crowd.pages))
     print(told("replies", crowd.reply_s))
     each = ", ".join(f"{name} {s:.1f} ({s / chosen.people:.3f})" for name, s in used.items())
-    print(
-        f"{chosen.people} people in {took:.0f} s, {os.cpu_count()} cores; processor seconds (each person): {each}"
-    )
+    print(f"{chosen.people} people in {took:.0f} s, {os.cpu_count()} cores; processor seconds (each person): {each}")
     problems = [f"{n} x {what}" for what, n in crowd.problems.items() if n] + wrong
     late = percentile(crowd.pages, 0.95)
     if late > PAGE_S_AT_MOST:

@@ -109,9 +109,7 @@ def assignments(study: Any, n_times: int) -> Taken:
     from webapp.studies.services import consent_record, participant_enter, task_open
 
     def newcomer(number: int) -> Any:
-        made = participant_enter(
-            study=study, platform="prolific", external_id=f"{study.rule}{number}"
-        )
+        made = participant_enter(study=study, platform="prolific", external_id=f"{study.rule}{number}")
         return consent_record(participant=made)
 
     people = iter([newcomer(number) for number in range(2 * n_times + 2)])

@@ -35,10 +35,7 @@ async def _handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
             head = (await reader.readuntil(b"\r\n\r\n")).decode().lower().splitlines()
             length = next(line for line in head if line.startswith("content-length:"))
             await reader.readexactly(int(length.split(":")[1]))
-            writer.write(
-                b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
-                b"transfer-encoding: chunked\r\n\r\n"
-            )
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
             ends = [chunk(finish="stop") + b"data: [DONE]\n\n"]
             for data in [chunk(f" word{i}") for i in range(N_CHUNKS)] + ends:
                 writer.write(b"%x\r\n%s\r\n" % (len(data), data))

@@ -195,9 +195,7 @@ class Api:
         from webapp.core.thread_pool import PagesInOneThread, ThreadPooledApp
 
         settings.ALLOWED_HOSTS = ["*"]
-        user, _made = get_user_model().objects.get_or_create(
-            username="bench", is_superuser=True, is_staff=True
-        )
+        user, _made = get_user_model().objects.get_or_create(username="bench", is_superuser=True, is_staff=True)
         _row, text = token_make(user=user, name=file_format, rights=[Right.READ])
         self._header = (b"authorization", f"Bearer {text}".encode())
         self._query = f"format={file_format}".encode()

@@ -29,10 +29,7 @@ STORY = "We walked along the shore, it rained a little, and then we found a smal
 
 def contexts(n: int) -> list[Conversation]:
     """Make n different conversations of one turn each."""
-    return [
-        Conversation.from_texts([f"Tell me a long story about the number {i}. {STORY}"], seed=i)
-        for i in range(n)
-    ]
+    return [Conversation.from_texts([f"Tell me a long story about the number {i}. {STORY}"], seed=i) for i in range(n)]
 
 
 def timings(bot: GgufBot, texts: list[str], **settings: Any) -> dict[str, float]:
@@ -70,9 +67,7 @@ def measure(model: str) -> dict[str, float]:
     together = reply(bot, asked)
     found["together_s"] = time.perf_counter() - began
     began = time.perf_counter()
-    singly = [
-        reply(bot, [context])[0] for context in contexts(2 * N_CONVERSATIONS)[N_CONVERSATIONS:]
-    ]
+    singly = [reply(bot, [context])[0] for context in contexts(2 * N_CONVERSATIONS)[N_CONVERSATIONS:]]
     found["one_by_one_s"] = time.perf_counter() - began
     assert all(r.error is None for r in [*together, *singly])
     found["batched_ratio"] = found["one_by_one_s"] / found["together_s"]

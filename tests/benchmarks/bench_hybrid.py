@@ -57,9 +57,7 @@ def bench_leave_bot_out(n: int = 100_000, n_bots: int = 30, p: int = 20) -> None
         others = bots != bot
         params = sm.OLS(y[others], sm.add_constant(x[others])).fit().params
         refit_s += time.perf_counter() - start
-        difference = max(
-            difference, float(np.abs([lines[k].intercept, *lines[k].slopes] - params).max())
-        )
+        difference = max(difference, float(np.abs([lines[k].intercept, *lines[k].slopes] - params).max()))
     print(
         f"leave-bot-out: {n_bots} bots, {n} conversations, {p} features: {own_s:.3f} s, statsmodels "
         f"{refit_s:.2f} s, ratio {refit_s / own_s:.0f} (aim: at least 30), coefficients within "
@@ -104,10 +102,7 @@ def bench_ridge(n_bots: int = 9, n_each: int = 150, p: int = 384) -> None:
         [Candidate(choice, penalty) for choice in preset.choices for penalty in preset.penalties],
         RatingNoise.of(None, ["quality"], np.arange(len(y)).astype(str), codes, y),
     )
-    print(
-        f"nested ridge: {n_bots} bots, {len(y)} conversations, {11 + p} columns: "
-        f"{time.perf_counter() - start:.1f} s"
-    )
+    print(f"nested ridge: {n_bots} bots, {len(y)} conversations, {11 + p} columns: {time.perf_counter() - start:.1f} s")
 
 
 def bench_process(n_bots: int = 9, n: int = 2_000) -> None:

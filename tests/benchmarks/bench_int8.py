@@ -107,9 +107,7 @@ def agreement(name: str) -> dict[str, float]:
     both: Any = Both(model.decoder.project)  # type: ignore[union-attr, arg-type]
     model.decoder.project = both  # type: ignore[union-attr]
     tokenise = tokeniser_get(manifest.tokeniser).tokenise
-    batch = DialogueBatch.from_ids(
-        [[vocabulary.ids(tokenise(text)) for text in texts] for texts in talks]
-    )
+    batch = DialogueBatch.from_ids([[vocabulary.ids(tokenise(text)) for text in texts] for texts in talks])
     found: dict[str, float] = {}
     with torch.inference_mode():
         for is_rough, key in ((False, "perplexity float32"), (True, "perplexity int8")):
@@ -117,10 +115,7 @@ def agreement(name: str) -> dict[str, float]:
             terms = model.loss(batch, generator=torch.Generator().manual_seed(1))
             found[key] = math.exp(float(terms.tokens_nll) / terms.n_tokens)
     found["same next token"], found["tokens"] = both.n_same / both.n, both.n / 2
-    contexts = [
-        Conversation.from_texts(texts[: 1 + 2 * (i % 2)], id=str(i), seed=i)
-        for i, texts in enumerate(talks)
-    ]
+    contexts = [Conversation.from_texts(texts[: 1 + 2 * (i % 2)], id=str(i), seed=i) for i, texts in enumerate(talks)]
     for how in ("greedy", "beam"):
         texts = []
         for projection in ("float32", "int8"):

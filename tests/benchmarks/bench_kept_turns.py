@@ -126,9 +126,7 @@ def measure(n_talks: int) -> dict[str, float]:
 
     found: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as temporary:
-        folder = save_model(
-            Path(temporary), "llama", width=512, n_layers=12, n_positions=2048, n_words=8000
-        )
+        folder = save_model(Path(temporary), "llama", width=512, n_layers=12, n_positions=2048, n_words=8000)
         for window in (0, 10):
             bot = bench_bot(folder, window)
             first_token(bot, _any())  # warm

@@ -64,9 +64,7 @@ def together(metric: ReplyMetric, some: Sequence[ReplyInContext], device: str) -
     item_scores(metric, some, TextCache(device))
 
 
-def best_rates(
-    rounds: int, ways: Sequence[tuple[int, Callable[[], None]]], clock: Callable[[], float]
-) -> list[float]:
+def best_rates(rounds: int, ways: Sequence[tuple[int, Callable[[], None]]], clock: Callable[[], float]) -> list[float]:
     """Return how many replies in a second of the clock each way does at its best."""
     found = [0.0] * len(ways)
     for _ in range(rounds):
@@ -82,9 +80,7 @@ def where_told(device: str, n_threads: int) -> str:
     return f"{n_threads} cores" if device == "cpu" else torch.cuda.get_device_name(device)
 
 
-def compared(
-    metric: ReplyMetric, n: int, n_single: int, rounds: int, n_threads: int, device: str
-) -> None:
+def compared(metric: ReplyMetric, n: int, n_single: int, rounds: int, n_threads: int, device: str) -> None:
     """Print the rates of a metric for each number of replies to a context, with so many threads of PyTorch."""
     torch.set_num_threads(n_threads)
     # Threads that wait for each other count as processor time: with several only the clock tells.
@@ -112,9 +108,7 @@ def compared(
         print(told, flush=True)
 
 
-def beside_each_other(
-    metrics: Sequence[ReplyMetric], n: int, n_single: int, rounds: int, device: str
-) -> None:
+def beside_each_other(metrics: Sequence[ReplyMetric], n: int, n_single: int, rounds: int, device: str) -> None:
     """Print the rates of all these metrics of the same replies, as `evaluate_metrics` computes them: texts encoded
     once.
     """
@@ -148,9 +142,7 @@ def many(metric: ReplyMetric, n: int, device: str) -> None:
     """Print how long so many different pairs take, and how much memory they do."""
     process = psutil.Process()
     rng = np.random.default_rng(1)
-    some = [
-        one._replace(response=f"{one.response} {rng.integers(10**6)}") for one in replies(n, seed=2)
-    ]
+    some = [one._replace(response=f"{one.response} {rng.integers(10**6)}") for one in replies(n, seed=2)]
     begun, held = time.perf_counter(), []
     for part in (some[: n // 2], some[n // 2 :]):
         item_scores(metric, part, TextCache(device))

@@ -41,19 +41,14 @@ def make(key: str, n_tasks: int) -> Any:
     from webapp.studies.models import LinkCount, Participant, Slot, Task, Whereabouts
     from webapp.studies.services import study_create
 
-    study = study_create(
-        key=key, name=key, bots=BOTS, state="collecting", max_per_bot=n_tasks, pay_each=2.0
-    )
+    study = study_create(key=key, name=key, bots=BOTS, state="collecting", max_per_bot=n_tasks, pay_each=2.0)
     bots = [bot_version_record_imported(bot_id=bot, source="bench") for bot in BOTS]
     dimensions = [d.key for d in study.rubric.dimensions.all()]
     draw, now = random.Random(0), timezone.now()
     for start in range(0, n_tasks, 5000):
         numbers = range(start, min(start + 5000, n_tasks))
         left = [n_tasks - n for n in numbers]  # how many come after
-        at = [
-            now - (timedelta(seconds=8 * n) if n < N_LATELY else timedelta(hours=2, seconds=9 * n))
-            for n in left
-        ]
+        at = [now - (timedelta(seconds=8 * n) if n < N_LATELY else timedelta(hours=2, seconds=9 * n)) for n in left]
         inside = [n <= N_INSIDE for n in left]
         done = [not inside[i] and draw.random() < 0.8 for i in range(len(left))]
         failed = [not inside[i] and not done[i] and draw.random() < 0.2 for i in range(len(left))]
@@ -70,9 +65,7 @@ def make(key: str, n_tasks: int) -> Any:
             )
             for i, person in enumerate(people)
         )
-        slots = Slot.objects.bulk_create(
-            Slot(task=t, bot_id=BOTS[i % 4]) for i, t in enumerate(tasks)
-        )
+        slots = Slot.objects.bulk_create(Slot(task=t, bot_id=BOTS[i % 4]) for i, t in enumerate(tasks))
         chats = [
             Conversation(
                 source="chat",

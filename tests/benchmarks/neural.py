@@ -64,16 +64,10 @@ def random_bot(folder: Path, **params: Any) -> CheckpointBot:
 def random_texts(n: int, *, seed: int = 0, most_words: int = 12) -> list[str]:
     """Make n different sentences of 3 and more words."""
     draw = random.Random(seed)
-    return [
-        " ".join(f"w{draw.randrange(6000)}" for _ in range(draw.randint(3, most_words)))
-        for _ in range(n)
-    ]
+    return [" ".join(f"w{draw.randrange(6000)}" for _ in range(draw.randint(3, most_words))) for _ in range(n)]
 
 
 def random_contexts(n: int, *, seed: int = 0) -> list[Conversation]:
     """Make n conversations of 1, 3 or 5 turns."""
     texts = random_texts(5 * n, seed=seed)
-    return [
-        Conversation.from_texts(texts[5 * i : 5 * i + 1 + 2 * (i % 3)], id=str(i), seed=i + 1)
-        for i in range(n)
-    ]
+    return [Conversation.from_texts(texts[5 * i : 5 * i + 1 + 2 * (i % 3)], id=str(i), seed=i + 1) for i in range(n)]

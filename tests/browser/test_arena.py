@@ -124,9 +124,7 @@ def test_a_chatbot_that_fails_is_not_named_and_another_pair_goes_on(
     expect(page.get_by_text("Choose, or keep writing.")).to_be_visible()
 
 
-def test_what_was_written_offline_reaches_both(
-    test_bots_server: ConfabServer, new_page: Callable[..., Page]
-) -> None:
+def test_what_was_written_offline_reaches_both(test_bots_server: ConfabServer, new_page: Callable[..., Page]) -> None:
     bots = ["test-quick", "test-slow"]
     key = study(test_bots_server, "arena-offline", bots, **ARENA, counts_typing=True)
     page = new_page()

@@ -69,9 +69,7 @@ def saved(page: Page) -> None:
     expect(page.locator("[data-saved]")).not_to_have_class(re.compile("is-bad"))
 
 
-def test_a_newcomer_builds_tries_and_opens_a_chat_study(
-    lab: ConfabServer, new_page: Callable[..., Any]
-) -> None:
+def test_a_newcomer_builds_tries_and_opens_a_chat_study(lab: ConfabServer, new_page: Callable[..., Any]) -> None:
     page = new_page()
     sign_in(page, lab)
     person = Newcomer(page)
@@ -80,9 +78,7 @@ def test_a_newcomer_builds_tries_and_opens_a_chat_study(
     person.click("link", "New study")
     name = f"Everyday talk, {uuid4().hex[:6]}"
     page.get_by_label("Name").fill(name)
-    expect(page.get_by_label("Key")).to_have_value(
-        name.lower().replace(", ", "-").replace(" ", "-")
-    )
+    expect(page.get_by_label("Key")).to_have_value(name.lower().replace(", ", "-").replace(" ", "-"))
     person.click("button", "Make the draft")
 
     # Bots: ticked ones are stored at once, and one line is asked of all.
@@ -348,9 +344,7 @@ def test_two_people_edit_one_study(lab: ConfabServer, new_page: Callable[..., An
 
 
 @pytest.mark.parametrize("width", [360, 768, 1280])
-def test_every_step_fits_its_window(
-    lab: ConfabServer, new_page: Callable[..., Any], width: int
-) -> None:
+def test_every_step_fits_its_window(lab: ConfabServer, new_page: Callable[..., Any], width: int) -> None:
     page = new_page(width, 740)
     sign_in(page, lab)
     key = f"fit-{uuid4().hex[:6]}"
@@ -362,9 +356,7 @@ def test_every_step_fits_its_window(
         no_sideways_scroll(page)
 
 
-def test_without_script_a_step_is_saved_by_its_button(
-    lab: ConfabServer, new_page: Callable[..., Any]
-) -> None:
+def test_without_script_a_step_is_saved_by_its_button(lab: ConfabServer, new_page: Callable[..., Any]) -> None:
     key = f"plain-{uuid4().hex[:6]}"
     lab.add_study(key, ["eliza"], state="draft")
     page = new_page(java_script_enabled=False)

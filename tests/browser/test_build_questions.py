@@ -14,9 +14,7 @@ from tests.conftest import ConfabServer
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
-def builder(
-    server: ConfabServer, new_page: Callable[..., Page], key: str, step: str, **options: Any
-) -> Page:
+def builder(server: ConfabServer, new_page: Callable[..., Page], key: str, step: str, **options: Any) -> Page:
     """Return a page of the builder, signed in."""
     server.shell(
         "from django.contrib.auth import get_user_model;U = get_user_model();"
@@ -153,9 +151,7 @@ def test_nothing_that_is_done_in_the_phone_is_stored(
     # The tabs go along with whoever goes on in the phone.
     tabs = page.get_by_role("navigation", name="Step that is shown")
     expect(tabs.locator("[aria-current]")).to_have_text("Chat")
-    expect(shown.locator(".msg-bot .votes")).to_have_count(
-        3
-    )  # the last reply of the sample came by itself
+    expect(shown.locator(".msg-bot .votes")).to_have_count(3)  # the last reply of the sample came by itself
     shown.get_by_role("textbox").fill("Hello from the builder")
     shown.get_by_role("textbox").press("Enter")
     expect(shown.locator(".msg-you").last).to_contain_text("Hello from the builder")
@@ -193,9 +189,7 @@ def test_on_a_phone_the_preview_takes_the_whole_screen(
     expect(page.get_by_role("link", name="See as participant")).to_be_focused()
 
 
-def test_questions_are_edited_without_script(
-    test_bots_server: ConfabServer, new_page: Callable[..., Page]
-) -> None:
+def test_questions_are_edited_without_script(test_bots_server: ConfabServer, new_page: Callable[..., Page]) -> None:
     key = study(test_bots_server, "plain", ["test-quick"], state="draft")
     page = builder(test_bots_server, new_page, key, "questions", java_script_enabled=False)
     page.get_by_role("button", name="Free text").first.click()

@@ -45,9 +45,7 @@ def prepare(server: ConfabServer, folder: Path) -> None:
     file = folder / "ratings.jsonl"
     file.write_text("".join(json.dumps(record) + "\n" for record in records))
     server.manage("import_conversations", str(file), "--study", "imported", "--scale", "1:7")
-    server.manage(
-        "compute_metrics", "--study", "imported", "--metrics", "sentiment,words", "--inline"
-    )
+    server.manage("compute_metrics", "--study", "imported", "--metrics", "sentiment,words", "--inline")
     server.shell(
         "from webapp.results.benchmark import benchmark_ask;"
         "from webapp.jobs.engine import run_job;"
@@ -183,9 +181,7 @@ def test_a_researcher_looks_around(lab: ConfabServer, new_page: Callable[..., An
         assert page.goto(f"{lab.url}/admin/{path}").status == 200
 
 
-def test_arrow_keys_go_from_cell_to_cell_of_the_benchmark(
-    lab: ConfabServer, new_page: Callable[..., Any]
-) -> None:
+def test_arrow_keys_go_from_cell_to_cell_of_the_benchmark(lab: ConfabServer, new_page: Callable[..., Any]) -> None:
     page = new_page(390, 844)
     sign_in(page, lab)
     page.goto(f"{lab.url}/dashboard/benchmark/")
@@ -288,9 +284,7 @@ def test_no_page_has_blank_space_below(
     seen = 0
     for path in pages:
         answer = page.request.get(f"{lab.url}/dashboard/{path}", max_redirects=0)
-        if (
-            answer.status == 200 and answer.text()[:15].lower() == "<!doctype html>"
-        ):  # neither a file nor a fragment
+        if answer.status == 200 and answer.text()[:15].lower() == "<!doctype html>":  # neither a file nor a fragment
             page.goto(f"{lab.url}/dashboard/{path}")
             no_blank_below(page)
             seen += 1
@@ -370,9 +364,7 @@ def test_the_workbench_is_worked_by_keys(lab: ConfabServer, new_page: Callable[.
     page.get_by_role("button", name="odd one").click()
 
 
-def test_the_list_is_narrowed_by_choosing_with_keys_on_a_phone(
-    lab: ConfabServer, new_page: Callable[..., Any]
-) -> None:
+def test_the_list_is_narrowed_by_choosing_with_keys_on_a_phone(lab: ConfabServer, new_page: Callable[..., Any]) -> None:
     page = new_page(390, 844)
     sign_in(page, lab)
     page.goto(f"{lab.url}/dashboard/studies/imported/conversations/?q=is:rated")
@@ -453,9 +445,7 @@ def test_tags_and_notes_have_a_column_on_wide_screens_and_a_list(
     page.get_by_role("button", name="Remove").click()
 
 
-def test_the_live_room_follows_people_and_pauses_by_keyboard(
-    lab: ConfabServer, new_page: Callable[..., Page]
-) -> None:
+def test_the_live_room_follows_people_and_pauses_by_keyboard(lab: ConfabServer, new_page: Callable[..., Page]) -> None:
     key = f"live-{uuid4().hex[:6]}"  # new at every try
     lab.add_study(key, ["eliza"])
     page = new_page()
@@ -486,9 +476,7 @@ def test_the_live_room_follows_people_and_pauses_by_keyboard(
     expect(page.locator(".page-title .pill")).to_have_text("Collecting")
 
 
-def test_two_ticks_set_bots_against_each_other_by_keys(
-    lab: ConfabServer, new_page: Callable[..., Any]
-) -> None:
+def test_two_ticks_set_bots_against_each_other_by_keys(lab: ConfabServer, new_page: Callable[..., Any]) -> None:
     page = new_page(1366, 900)
     sign_in(page, lab)
     page.goto(f"{lab.url}/dashboard/studies/imported/compare/")

@@ -77,9 +77,7 @@ def no_sideways_scroll(page: Page) -> None:
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
-def test_the_whole_way(
-    test_bots_server: ConfabServer, new_page: Callable[..., Page], width: int, height: int
-) -> None:
+def test_the_whole_way(test_bots_server: ConfabServer, new_page: Callable[..., Page], width: int, height: int) -> None:
     server = test_bots_server
     counts = width > 700  # how messages are typed
     key = study(server, "way", ["test-slow"], counts_typing=counts)
@@ -190,9 +188,7 @@ def test_the_whole_way(
     assert typed.strip() == ("[(1, 0, 0, True), (10, 0, 1, True)]" if counts else "[]")
 
 
-def test_votes_stay_open_beside_the_rating(
-    test_bots_server: ConfabServer, new_page: Callable[..., Page]
-) -> None:
+def test_votes_stay_open_beside_the_rating(test_bots_server: ConfabServer, new_page: Callable[..., Page]) -> None:
     key = study(test_bots_server, "votes", ["test-quick"], min_exchanges=1)
     page = new_page()
     begin(page, test_bots_server, key)
@@ -229,9 +225,7 @@ def test_a_message_written_without_connection_is_sent_once(
     expect(replies(page)).to_have_count(1)
 
 
-def test_enter_keys_limits_and_the_end_of_a_chat(
-    test_bots_server: ConfabServer, new_page: Callable[..., Page]
-) -> None:
+def test_enter_keys_limits_and_the_end_of_a_chat(test_bots_server: ConfabServer, new_page: Callable[..., Page]) -> None:
     key = study(test_bots_server, "keys", ["test-quick"], max_message_chars=20)
     page = new_page()
     begin(page, test_bots_server, key)
@@ -246,9 +240,7 @@ def test_enter_keys_limits_and_the_end_of_a_chat(
     expect(page.locator("#alert")).to_have_text("Write something first.")
     box.fill("x" * 21)
     box.press("Enter")
-    expect(page.locator("#alert")).to_have_text(
-        "That is 1 character too long. Your text is still in the box."
-    )
+    expect(page.locator("#alert")).to_have_text("That is 1 character too long. Your text is still in the box.")
     expect(you).to_have_count(0)
     # An Enter that ends a composition (Japanese, Korean) sends nothing.
     box.fill("こんにちは")
@@ -274,9 +266,7 @@ def test_enter_keys_limits_and_the_end_of_a_chat(
     expect(box).to_be_hidden()
 
 
-def test_a_bot_that_fails_leaves_three_ways(
-    test_bots_server: ConfabServer, new_page: Callable[..., Page]
-) -> None:
+def test_a_bot_that_fails_leaves_three_ways(test_bots_server: ConfabServer, new_page: Callable[..., Page]) -> None:
     bots = ["test-failing", "test-quick"]
     key = study(test_bots_server, "fails", bots, rule="balanced", pay_each=2)
     page = new_page(360, 740)
@@ -394,9 +384,7 @@ def test_a_reply_that_takes_too_long_offers_ways_on_until_it_comes(
     expect(rate).to_have_attribute("href", re.compile("/rate/"))
 
 
-def test_two_tabs_show_the_same_chat(
-    test_bots_server: ConfabServer, new_page: Callable[..., Page]
-) -> None:
+def test_two_tabs_show_the_same_chat(test_bots_server: ConfabServer, new_page: Callable[..., Page]) -> None:
     key = study(test_bots_server, "tabs", ["test-quick"])
     page = new_page()
     begin(page, test_bots_server, key)
@@ -429,9 +417,7 @@ def page_at_localhost(body: Callable[[], str]) -> Iterator[str]:
         site.shutdown()
 
 
-def test_inside_a_frame_of_another_site(
-    test_bots_server: ConfabServer, new_page: Callable[..., Page]
-) -> None:
+def test_inside_a_frame_of_another_site(test_bots_server: ConfabServer, new_page: Callable[..., Page]) -> None:
     """A recruitment frame: no cookies arrive there, the signed token takes their place."""
     server = test_bots_server
 
@@ -493,9 +479,7 @@ def test_mechanical_turk_shows_a_study_in_its_frame_and_takes_the_task_back(
     expect(frame.locator("#code")).to_have_text(code)
     frame.get_by_role("button", name="Send to Mechanical Turk").click()
     expect(frame.get_by_text("Taken.")).to_be_visible()
-    assert taken == [
-        (f"{turk}/mturk/externalSubmit", f"assignmentId=a1&completionCode={code}&outcome=rated")
-    ]
+    assert taken == [(f"{turk}/mturk/externalSubmit", f"assignmentId=a1&completionCode={code}&outcome=rated")]
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
@@ -596,9 +580,7 @@ def test_without_script_consent_rating_and_code_work(
     expect(page.locator("#code")).to_be_visible()
 
 
-def test_participant_pages_are_light(
-    test_bots_server: ConfabServer, new_page: Callable[..., Page]
-) -> None:
+def test_participant_pages_are_light(test_bots_server: ConfabServer, new_page: Callable[..., Page]) -> None:
     """Under 60 kB compressed in all: what one person loads on the whole way, counted once."""
     import gzip
 
@@ -655,9 +637,7 @@ def test_replies_are_marked_while_people_chat_and_what_is_left_afterwards(
     expect(page.locator("#code")).to_be_visible()
 
 
-def test_an_arabic_study_goes_from_right_to_left(
-    test_bots_server: ConfabServer, new_page: Callable[..., Page]
-) -> None:
+def test_an_arabic_study_goes_from_right_to_left(test_bots_server: ConfabServer, new_page: Callable[..., Page]) -> None:
     key = study(test_bots_server, "arabic", ["test-quick"], language="ar")
     page = new_page(360, 740)
     page.goto(f"{test_bots_server.url}/s/{key}/")

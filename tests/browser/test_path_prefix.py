@@ -28,9 +28,7 @@ class Below:
 
 @pytest.fixture
 def below(tmp_path: Path, vector_cache: Path) -> Iterator[Below]:
-    for server in start_confab(
-        tmp_path, vector_cache, {"CONFAB_PATH_PREFIX": PREFIX}, with_demo=False
-    ):
+    for server in start_confab(tmp_path, vector_cache, {"CONFAB_PATH_PREFIX": PREFIX}, with_demo=False):
         key = study(server, "way", ["parrot"], max_exchanges=3)
         server.shell(
             "from django.contrib.auth import get_user_model;"

@@ -61,9 +61,7 @@ def quiz_missed_once(page: Page) -> None:
 def test_questions_are_answered_by_keyboard_on_a_phone(
     test_bots_server: ConfabServer, new_page: Callable[..., Page], script: bool
 ) -> None:
-    key = study(
-        test_bots_server, "asking", ["test-quick"], questions=QUESTIONS, quiz_questions=QUIZ
-    )
+    key = study(test_bots_server, "asking", ["test-quick"], questions=QUESTIONS, quiz_questions=QUIZ)
     page = new_page(360, 740, java_script_enabled=script)
     page.goto(f"{test_bots_server.url}/s/{key}/")
     page.get_by_role("checkbox").check()

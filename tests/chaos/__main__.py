@@ -51,9 +51,7 @@ def main() -> int:
     with server() as confab:
         print(f"on {'PostgreSQL and Redis' if confab.is_distributed else 'the embedded defaults'}")
         for study in (CROWD, CHATS, FLOODS, DOUBLE):
-            confab.add_study(
-                study, ["test-quick", "test-slow"] if study == CHATS else ["test-quick"]
-            )
+            confab.add_study(study, ["test-quick", "test-slow"] if study == CHATS else ["test-quick"])
         for bot in BAD_BOTS:
             confab.add_study(bot, [bot])
         confab.start_worker()
@@ -180,9 +178,7 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def report(
-    ledger: Ledger, found: Comparison, n_selfplay: int, tracebacks: int, took_s: float
-) -> None:
+def report(ledger: Ledger, found: Comparison, n_selfplay: int, tracebacks: int, took_s: float) -> None:
     """Print the table, and each thing that went wrong."""
     waiting = [*ledger.gave_up, *(f"{c}: its reply is due still" for c in found.waiting)]
     n_wanted = 2 * SELFPLAY_CONVERSATIONS

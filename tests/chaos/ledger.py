@@ -59,9 +59,7 @@ class Ledger:
     @property
     def n_acknowledged(self) -> int:
         """Everything that clients were told is stored."""
-        return sum(map(len, (self.messages, self.replies, self.votes, self.ratings))) + sum(
-            self.people.values()
-        )
+        return sum(map(len, (self.messages, self.replies, self.votes, self.ratings))) + sum(self.people.values())
 
     async def note_status(self, answer: Any) -> None:
         """Count the status of an answer, as an event hook of httpx."""

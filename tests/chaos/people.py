@@ -48,9 +48,7 @@ class Person:
         """Press the button of one form several times at once; one of them counts."""
         page = await self.doors.http.get(f"/s/{self.doors.study_key}/")
         form = self.doors._form(page, "/start/")
-        answers = await asyncio.gather(
-            *(self.doors._post(form, {"consent": "on"}, page) for _ in range(n_times))
-        )
+        answers = await asyncio.gather(*(self.doors._post(form, {"consent": "on"}, page) for _ in range(n_times)))
         assert any("/chat/" in answer.url.path for answer in answers)
         self.ledger.people[self.doors.study_key] += 1
 
@@ -103,9 +101,7 @@ class Person:
         while True:
             try:
                 async with self.doors.socket() as socket:
-                    await socket.send(
-                        json.dumps({"type": "message", "client_id": client_id, "text": text})
-                    )
+                    await socket.send(json.dumps({"type": "message", "client_id": client_id, "text": text}))
                     if await self._answered(socket, client_id, text, may_fail):
                         return
             except AWAY:

@@ -210,18 +210,13 @@ def test_a_beam_is_the_search_of_the_models(folders):
     asked = [c for c in contexts() if c.turns]
     ids = [[vocabulary.ids(words.tokenise(t)) for t in c.texts[-5:]] for c in asked]
     state = model.encode_context(DialogueBatch.from_ids(ids), [ReplySeeds.of(c) for c in asked])
-    settings = BeamSettings(
-        beam=5, max_tokens=30, end=EOS, length_penalty=0.5, min_tokens=1, forbidden=(PAD, SOS, UNK)
-    )
+    settings = BeamSettings(beam=5, max_tokens=30, end=EOS, length_penalty=0.5, min_tokens=1, forbidden=(PAD, SOS, UNK))
     chosen = [
         pick_hypothesis(found, uniform_numbers(c.reply_seed, 1)[0], rule="length", unknown=UNK)
         for found, c in zip(beam_search(model, state, settings, start=SOS), asked, strict=True)
     ]
     whole = [words.detokenise(vocabulary.tokens(h.tokens)) for h in chosen]
-    wanted = [
-        text if h.ended else text[: sentences_end(text) or None]
-        for text, h in zip(whole, chosen, strict=True)
-    ]
+    wanted = [text if h.ended else text[: sentences_end(text) or None] for text, h in zip(whole, chosen, strict=True)]
     assert texts(bot, asked) == wanted
 
 
@@ -423,9 +418,7 @@ async def test_many_bots_live_in_one_process_and_share_the_table_of_words(tmp_pa
     for i in range(32):
         folder = tmp_path / str(i)
         tiny_checkpoint(folder, ("hred", "vhred", "vhcr")[i % 3], seed=i, tables_seed=0)
-        made[str(i)] = CheckpointBot(
-            name=str(i), folder=str(folder), decoding="greedy", max_tokens=5
-        )
+        made[str(i)] = CheckpointBot(name=str(i), folder=str(folder), decoding="greedy", max_tokens=5)
     host = BotHost(get_bot=made.__getitem__, reply_timeout_s=120)
 
     async def ask(name: str) -> str:

@@ -23,9 +23,7 @@ from chatbots.models.batch import DialogueBatch, ReplySeeds
 from tests.chatbots.models.builders import CONVERSATIONS, EI, MODELS, TINY, tiny
 
 VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *"abcdefg"))
-GIVEN = Manifest(
-    tokeniser="words-1", corpus="c0ffee", metrics={"ppl": 3.5, "kl": None}, training={"epochs": 2}
-)
+GIVEN = Manifest(tokeniser="words-1", corpus="c0ffee", metrics={"ppl": 3.5, "kl": None}, training={"epochs": 2})
 
 
 def first_logits(model) -> torch.Tensor:
@@ -185,9 +183,7 @@ def test_a_manifest_is_read_without_torch(written: Path) -> None:
         "from chatbots.checkpoints import checkpoint_manifest\n"
         "print(checkpoint_manifest(sys.argv[1]).digest, 'torch' in sys.modules)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(written)], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code, str(written)], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [checkpoint_manifest(written).digest, "False"]
 
 

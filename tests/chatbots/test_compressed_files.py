@@ -41,9 +41,7 @@ def damaged(whole: bytes) -> Iterator[bytes]:
     ],
     ids=["corpus", "reddit", "vocabulary", "goemotions", "graph"],
 )
-def test_damage_of_a_gzip_is_the_readers_own_error(
-    read: Callable[[Path], Any], name: str, tmp_path: Path
-) -> None:
+def test_damage_of_a_gzip_is_the_readers_own_error(read: Callable[[Path], Any], name: str, tmp_path: Path) -> None:
     path, n_refused = tmp_path / name, 0
     for data in damaged(gzip.compress(TEXT.encode())):
         path.write_bytes(data)

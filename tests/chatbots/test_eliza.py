@@ -143,9 +143,7 @@ def test_a_long_story_is_asked_about() -> None:
 
 
 def test_a_repetition_is_noticed() -> None:
-    assert special(
-        reply_to("The bus was late", "Go on, I'm listening.", "the bus was late!"), "repeated"
-    )
+    assert special(reply_to("The bus was late", "Go on, I'm listening.", "the bus was late!"), "repeated")
 
 
 def test_something_said_before_is_taken_up_later() -> None:
@@ -163,9 +161,7 @@ def test_something_said_before_is_taken_up_later() -> None:
     assert all("sister" in reply for reply in recalled)
 
 
-@pytest.mark.parametrize(
-    "line", ["ok", "I am sad", "why?", "no", "😂", "", "My mother called", "hola"]
-)
+@pytest.mark.parametrize("line", ["ok", "I am sad", "why?", "no", "😂", "", "My mother called", "hola"])
 def test_thirty_times_the_same_input_never_gives_the_same_reply_twice_running(line: str) -> None:
     conversation = Conversation("c", (), seed=3)
     bot, replies = ElizaBot(), []

@@ -74,9 +74,7 @@ async def test_the_request_holds_prompt_window_settings_and_seed() -> None:
 
 async def test_a_speakers_run_is_one_message_and_an_empty_conversation_is_opened() -> None:
     async with serving(says("ok")) as server:
-        bot = server.bot(
-            opening_prompt="Begin.", send_seed=False, max_tokens_field="max_completion_tokens"
-        )
+        bot = server.bot(opening_prompt="Begin.", send_seed=False, max_tokens_field="max_completion_tokens")
         run = Conversation("c").with_turn("human", "a").with_turn("human", "b")
         for context in (run, Conversation("d")):
             assert [piece async for piece in bot.stream(context)] == ["ok"]
@@ -112,9 +110,7 @@ async def test_a_bad_key_is_not_tried_again_and_never_shown(
     assert server.headers[0]["authorization"] == f"bearer {KEY}"
     assert KEY not in str(caught.value)
     assert caught.value.__cause__ is None
-    assert caught.value.__suppress_context__, (
-        "the library's message would show the key in a traceback"
-    )
+    assert caught.value.__suppress_context__, "the library's message would show the key in a traceback"
 
 
 async def test_a_server_that_never_answers_times_out() -> None:
@@ -138,9 +134,7 @@ async def test_a_server_that_stops_in_the_middle_times_out_and_is_not_asked_agai
 async def test_a_broken_stream_is_an_error_and_not_a_short_reply() -> None:
     async def breaks(server: Server, send: Send) -> None:
         data = chunk("Hello")
-        await send(
-            SSE + b"transfer-encoding: chunked\r\n\r\n" + b"%x\r\n%s\r\n" % (len(data), data)
-        )
+        await send(SSE + b"transfer-encoding: chunked\r\n\r\n" + b"%x\r\n%s\r\n" % (len(data), data))
 
     for answer in (breaks, says("Hello", finish=None)):
         async with serving(answer, says("another")) as server:
@@ -247,9 +241,7 @@ async def test_the_host_streams_it_to_many_conversations_at_once() -> None:
 
     async with serving(all_at_once) as server:
         bot = server.bot()
-        replies = await asyncio.to_thread(
-            reply, bot, [Conversation.from_texts([str(i)]) for i in range(5)]
-        )
+        replies = await asyncio.to_thread(reply, bot, [Conversation.from_texts([str(i)]) for i in range(5)])
     assert [r.text for r in replies] == ["together"] * 5
 
 

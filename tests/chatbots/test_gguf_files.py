@@ -45,9 +45,7 @@ def written(folder, path, **changed):
     writer.add_tokenizer_pre(changed.get("pre", "gpt-2"))
     vocabulary = sorted(tokens["vocab"], key=tokens["vocab"].get)
     writer.add_token_list(vocabulary)
-    writer.add_token_types(
-        [3 if token.startswith("<") and len(token) > 1 else 1 for token in vocabulary]
-    )
+    writer.add_token_types([3 if token.startswith("<") and len(token) > 1 else 1 for token in vocabulary])
     writer.add_token_merges([" ".join(pair) for pair in tokens["merges"]])
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
@@ -80,8 +78,7 @@ def test_weights_and_tokenizer_come_back_and_are_written_once(folder, cache, tmp
     assert tf.AutoTokenizer.from_pretrained(made)(text)["input_ids"] == ids
     with torch.no_grad():
         wanted, found = (
-            tf.AutoModelForCausalLM.from_pretrained(place)(torch.tensor([ids])).logits
-            for place in (folder, made)
+            tf.AutoModelForCausalLM.from_pretrained(place)(torch.tensor([ids])).logits for place in (folder, made)
         )
     torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
     before = (made / "config.json").stat().st_mtime_ns
@@ -95,9 +92,7 @@ def test_what_cannot_be_converted_is_told(folder, cache, tmp_path):
     assert "architecture falcon" in gguf_files.gguf_transformers_reason(str(other))
     with pytest.raises(GgufError, match="falcon"):
         gguf_files.gguf_folder(other)
-    assert "(tekken)" in gguf_files.gguf_transformers_reason(
-        str(written(folder, tmp_path / "pre.gguf", pre="tekken"))
-    )
+    assert "(tekken)" in gguf_files.gguf_transformers_reason(str(written(folder, tmp_path / "pre.gguf", pre="tekken")))
     (tmp_path / "broken.gguf").write_bytes(b"no")
     assert "no GGUF file" in gguf_files.gguf_transformers_reason(str(tmp_path / "broken.gguf"))
 

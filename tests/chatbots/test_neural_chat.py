@@ -70,9 +70,7 @@ def test_one_conversations_exception_fails_that_one_alone(old_package: str) -> N
 
 
 def test_what_cannot_be_loaded_says_why(old_package: str) -> None:
-    assert "no Python package" in str(
-        NeuralChatBot(name="x", path="no_such_pkg.y:Z").unavailable_reason()
-    )
+    assert "no Python package" in str(NeuralChatBot(name="x", path="no_such_pkg.y:Z").unavailable_reason())
     assert NeuralChatBot(name="x", path=f"{old_package}:OldBot").unavailable_reason() is None
     assert "old_bots_2019" not in sys.modules, "looking does not import"
     for path, reason in (

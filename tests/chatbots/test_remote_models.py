@@ -34,9 +34,7 @@ def test_every_entry_makes_a_bot_that_downloads_only_because_it_was_asked_for(
         )
         for name, value in model.params.items():
             assert getattr(bot.options, name) == value
-    assert {"dialogpt-small", "dialogpt-medium", "blenderbot-400m", "persona-gpt"} < {
-        bot.name for bot in made
-    }
+    assert {"dialogpt-small", "dialogpt-medium", "blenderbot-400m", "persona-gpt"} < {bot.name for bot in made}
 
 
 def test_adding_keeps_what_is_there(tmp_path: Path) -> None:
@@ -82,13 +80,9 @@ def test_an_unknown_id_gets_the_nearest() -> None:
         remote_get("dialogpt-smal")
 
 
-def test_mistakes_of_the_catalogue_are_told_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mistakes_of_the_catalogue_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "remote_models.yaml"
-    path.write_text(
-        "- {id: A b, name: A, model: a/b, license: MIT, download_mb: 0, params: {tmp: 1}}"
-    )
+    path.write_text("- {id: A b, name: A, model: a/b, license: MIT, download_mb: 0, params: {tmp: 1}}")
     monkeypatch.setattr(remote_models, "REMOTE_MODELS_FILE", path)
     remote_models.remote_list.cache_clear()
     try:

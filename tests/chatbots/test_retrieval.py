@@ -56,10 +56,7 @@ def answer(bot: RetrievalBot, *texts: str, seed: int = 0) -> str:
 def test_a_situation_of_the_corpus_gets_its_reply(bot: RetrievalBot) -> None:
     assert answer(bot, "Do you like fish?") == "Yes, above all fried trout."
     assert answer(bot, "my bicycle has a flat tyre") == "Do you have a pump and a patch?"
-    assert (
-        answer(bot, "I baked a cake with cherries today")
-        == "Cherries, how tasty! Is there a slice left?"
-    )
+    assert answer(bot, "I baked a cake with cherries today") == "Cherries, how tasty! Is there a slice left?"
 
 
 def test_more_than_the_last_turn_decides(bot: RetrievalBot) -> None:
@@ -78,9 +75,7 @@ def test_it_repeats_neither_itself_nor_the_participant(bot: RetrievalBot) -> Non
         said.append(bot.answer([conversation])[0])
         conversation = conversation.with_turn("bot", said[-1])
     assert len(set(said)) == 8
-    parroted = answer(
-        bot, "do you like fish", "I do.", "yes above all fried trout!", "Oh.", "Do you like fish?"
-    )
+    parroted = answer(bot, "do you like fish", "I do.", "yes above all fried trout!", "Oh.", "Do you like fish?")
     assert parroted != "Yes, above all fried trout."
 
 
@@ -100,9 +95,7 @@ def test_a_batch_gives_what_each_alone_gives(bot: RetrievalBot, everyday: Retrie
         assert each.answer(contexts) == [each.answer([context])[0] for context in contexts]
 
 
-def test_every_text_of_a_batch_is_encoded_once(
-    everyday: RetrievalBot, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_text_of_a_batch_is_encoded_once(everyday: RetrievalBot, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[list[str]] = []
     space = everyday._loaded.space  # type: ignore[union-attr]
     real = space.similarity
@@ -134,9 +127,7 @@ def test_where_nothing_fits_it_says_a_word_and_asks(everyday: RetrievalBot) -> N
 
 def test_no_congratulations_on_bad_news(everyday: RetrievalBot) -> None:
     replies = {answer(everyday, "I failed my exam and feel awful", seed=seed) for seed in range(5)}
-    assert not any(
-        "congratulations" in reply.lower() or "wonderful" in reply.lower() for reply in replies
-    )
+    assert not any("congratulations" in reply.lower() or "wonderful" in reply.lower() for reply in replies)
 
 
 def test_ten_turns_over_the_everyday_corpus_do_not_repeat(everyday: RetrievalBot) -> None:
@@ -180,9 +171,7 @@ def test_without_an_encoder_it_ranks_by_words_and_says_so(
     assert lexical.answer([Conversation.from_texts(["Do you have any pets?"])])[0]
 
 
-def test_the_corpus_is_encoded_once_per_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_corpus_is_encoded_once_per_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache_folder_set(tmp_path)
     file = tmp_path / "corpus.jsonl"
     file.write_text(json.dumps({"turns": ["Hello?", "Hi."]}) + "\n")
@@ -233,15 +222,11 @@ def test_a_bot_that_is_loading_can_still_be_listed() -> None:
         assert answered.wait(10)
 
 
-def test_it_says_goodbye_and_that_it_is_a_program(
-    bot: RetrievalBot, everyday: RetrievalBot
-) -> None:
+def test_it_says_goodbye_and_that_it_is_a_program(bot: RetrievalBot, everyday: RetrievalBot) -> None:
     for each in (bot, everyday):
         leaving = ["Do you like fish?", "Yes.", "Well, I have to go now. Bye!"]
         assert answer(each, *leaving) in FAREWELL_REPLIES
-        assert (
-            answer(each, "hello", "Hi!", "Wait, are you a bot or a real person?") in BOT_ADMISSIONS
-        )
+        assert answer(each, "hello", "Hi!", "Wait, are you a bot or a real person?") in BOT_ADMISSIONS
         both = {answer(each, "bye", seed=seed) for seed in range(9)}
         assert len(both) > 1
         again = answer(each, *leaving, FAREWELL_REPLIES[0], "bye")

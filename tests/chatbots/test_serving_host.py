@@ -246,20 +246,14 @@ async def test_a_second_try_repeats_nothing_that_was_already_sent(host_of):
 
 async def test_a_second_try_that_says_something_else_is_an_error(host_of):
     said = iter(["one two three four", "one three four five"])
-    bot = FakeStepBot(
-        name="b", reply=lambda _: next(said), raises=says("hi"), raises_times=1, fails_after=2
-    )
+    bot = FakeStepBot(name="b", reply=lambda _: next(said), raises=says("hi"), raises_times=1, fails_after=2)
     host = host_of(bot)
-    assert await outcome(host, "b", "hi") == (
-        "<b: failed in mid-reply, and its second try began differently>"
-    )
+    assert await outcome(host, "b", "hi") == ("<b: failed in mid-reply, and its second try began differently>")
 
 
 async def test_a_second_try_that_ends_earlier_is_an_error(host_of):
     said = iter(["one two three four", "one"])
-    bot = FakeStepBot(
-        name="b", reply=lambda _: next(said), raises=says("hi"), raises_times=1, fails_after=2
-    )
+    bot = FakeStepBot(name="b", reply=lambda _: next(said), raises=says("hi"), raises_times=1, fails_after=2)
     host = host_of(bot)
     assert "ended earlier" in await outcome(host, "b", "hi")
 
@@ -438,9 +432,7 @@ async def test_other_bots_of_the_device_go_on_in_the_new_thread(host_of):
     host.reply_timeout_s = PATIENT_S
     blocked = asyncio.create_task(ask(host, "good", "hi"))
     assert "took longer" in await hanging
-    assert await blocked == "echo: hi", (
-        "asked while the device's thread hung, answered by its successor"
-    )
+    assert await blocked == "echo: hi", "asked while the device's thread hung, answered by its successor"
     assert len(good.threads) == 1
     assert good.threads.isdisjoint(stuck.threads)
 
@@ -451,9 +443,7 @@ async def test_no_step_bot_starves_another(host_of):
     host = host_of(busy, quick)
     await host.load("busy")
     await host.load("quick")
-    crowd = [
-        asyncio.create_task(ask(host, "busy", " ".join(["word"] * 3000) + str(i))) for i in range(8)
-    ]
+    crowd = [asyncio.create_task(ask(host, "busy", " ".join(["word"] * 3000) + str(i))) for i in range(8)]
     await until(lambda: busy.n_steps > 0)
     assert await ask(host, "quick", "a b c") == "echo: a b c"
     assert busy.n_steps < 1000, "the quick bot was served between the busy one's steps"
@@ -540,9 +530,7 @@ async def main():
 
 asyncio.run(main())
 """
-    ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=600
-    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("took longer than 0.1 s") == 2
 

@@ -39,12 +39,7 @@ TESTED_BY = (
     "tests/chatbots/test_serving_recipes.py::test_tgi_by_its_protocol",
     "tests/chatbots/test_serving_recipes.py::test_ollama_by_its_protocol",
 )
-ENTRIES = [
-    entry
-    for test in TESTED_BY
-    for block in blocks_tested(test)
-    for entry in yaml.safe_load(block.text)
-]
+ENTRIES = [entry for test in TESTED_BY for block in blocks_tested(test) for entry in yaml.safe_load(block.text)]
 LONG_ADVICE = "A lower `window` in bots.yaml sends fewer turns"
 
 

@@ -50,9 +50,7 @@ def test_a_batch_that_raises_is_tried_one_by_one(make):
 
 @pytest.mark.parametrize("make", KINDS)
 def test_blank_replies_are_errors(make):
-    assert reply(make(name="b", reply=lambda _: " "), saying("a")) == [
-        Reply(None, "gave an empty reply")
-    ]
+    assert reply(make(name="b", reply=lambda _: " "), saying("a")) == [Reply(None, "gave an empty reply")]
 
 
 @pytest.mark.parametrize("make", KINDS)

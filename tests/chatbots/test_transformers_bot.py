@@ -52,10 +52,7 @@ def loaded(folder: Path, **params) -> TransformersBot:
 def contexts(n: int) -> list[Conversation]:
     """Make conversations of 0 to 3 turns and of very different lengths."""
     texts = ["hello", "how are you today my friend " * 3, "what do you like to eat", "ok"]
-    return [
-        Conversation.from_texts([texts[(i + t) % 4] for t in range(i % 4)], id=str(i), seed=i)
-        for i in range(n)
-    ]
+    return [Conversation.from_texts([texts[(i + t) % 4] for t in range(i % 4)], id=str(i), seed=i) for i in range(n)]
 
 
 def model_of(bot: TransformersBot):
@@ -124,9 +121,7 @@ def test_a_sampled_reply_does_not_depend_on_who_shares_the_batch(folder_of, arch
         *((name, "float64", 1e-5) for name in ARCHITECTURES if name != "bloom"),
     ],
 )
-def test_rows_that_join_and_leave_have_the_logits_of_a_full_pass(
-    folder_of, architecture, dtype, tolerance
-):
+def test_rows_that_join_and_leave_have_the_logits_of_a_full_pass(folder_of, architecture, dtype, tolerance):
     bot = loaded(folder_of(architecture))
     model_of(bot).to(getattr(torch, dtype))
     lm: LanguageModel = bot._loaded.language_model
@@ -172,9 +167,7 @@ def test_rows_that_join_and_leave_have_the_logits_of_a_full_pass(
 
 
 @pytest.mark.parametrize("architecture", ["gpt2", "bart"])
-def test_a_model_whose_rows_may_not_be_mixed_is_found_out_and_run_row_by_row(
-    folder_of, architecture
-):
+def test_a_model_whose_rows_may_not_be_mixed_is_found_out_and_run_row_by_row(folder_of, architecture):
     bot = loaded(folder_of(architecture), capacity=4, **OPEN)
     asked = contexts(6)
     expected = reply(bot, asked)
@@ -215,9 +208,7 @@ def test_half_precision_answers(folder_of, monkeypatch):
         ("auto", r"dtype is auto \(as its weights are stored\)"),
     ],
 )
-def test_bfloat16_is_refused_where_the_processor_does_not_compute_it(
-    tmp_path, monkeypatch, asked, says
-):
+def test_bfloat16_is_refused_where_the_processor_does_not_compute_it(tmp_path, monkeypatch, asked, says):
     folder = save_model(tmp_path, "llama")
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "dtype": "bfloat16"}))
@@ -267,9 +258,7 @@ def test_pieces_are_whole_and_joined_are_the_reply(folder_of):
     assert [sanitise(text) for text in joined] == [r.text for r in reply(bot, contexts(6))]
     assert all(text == text.strip() and "\ufffd" not in text for text in joined)
     assert all(
-        piece[:1].isspace() or piece == "" or not piece.isascii()
-        for slot in slots
-        for piece in pieces[slot][1:-1]
+        piece[:1].isspace() or piece == "" or not piece.isascii() for slot in slots for piece in pieces[slot][1:-1]
     )
     assert max(map(len, pieces.values())) > 2, "it streams"
     assert generation.step() == []
@@ -457,18 +446,11 @@ def test_what_people_type_cannot_end_or_begin_a_turn(chat_folder):
     assert text.count("<|im_end|>") == 1
 
 
-def test_a_template_that_refuses_a_system_prompt_has_it_before_the_first_message(
-    tmp_path, chat_folder
-):
-    refusing = (
-        "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system') }}{% endif %}"
-        + CHATML
-    )
+def test_a_template_that_refuses_a_system_prompt_has_it_before_the_first_message(tmp_path, chat_folder):
+    refusing = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system') }}{% endif %}" + CHATML
     folder = save_model(tmp_path, "llama", chat_template=refusing)
     bot = loaded(folder, system_prompt="be kind")
-    assert decoded(bot, said("hello")) == (
-        "<|im_start|>user\nbe kind\n\nhello<|im_end|>\n<|im_start|>assistant\n"
-    )
+    assert decoded(bot, said("hello")) == ("<|im_start|>user\nbe kind\n\nhello<|im_end|>\n<|im_start|>assistant\n")
 
 
 # Availability and identity.

@@ -144,9 +144,7 @@ def test_values_become_the_models_types() -> None:
         ({"name": "bad"}, "name", "name is 'bad'; it must be good"),
     ],
 )
-def test_a_mistake_names_its_place_the_value_and_what_is_right(
-    values: Any, path: str, message: str
-) -> None:
+def test_a_mistake_names_its_place_the_value_and_what_is_right(values: Any, path: str, message: str) -> None:
     values = GOOD | values if isinstance(values, dict) and values else values
     if values == {}:
         values = {"corpora": []}

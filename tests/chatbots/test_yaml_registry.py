@@ -210,9 +210,7 @@ def test_a_bug_in_a_kind_disables_its_entry_only(
 
 
 @pytest.mark.parametrize("text", ["- [", "a: b"])
-def test_a_file_without_entries_leaves_the_registry_as_it_was(
-    file: Path, clean_registry: None, text: str
-) -> None:
+def test_a_file_without_entries_leaves_the_registry_as_it_was(file: Path, clean_registry: None, text: str) -> None:
     file.write_text("- {id: one, kind: retrieval}")
     configured_bots.register(file)
     file.write_text(text)
@@ -226,9 +224,7 @@ def test_every_kind_declares_its_parameters() -> None:
         parameters = {parameter.name: parameter for parameter in kind_parameters(kind)}
         assert parameters, kind
         assert not {"name", "title", "self"} & set(parameters)
-        assert all(p.type and p.description for p in parameters.values()), (
-            f"{kind}: each has a description"
-        )
+        assert all(p.type and p.description for p in parameters.values()), f"{kind}: each has a description"
     endpoint = {p.name: p for p in kind_parameters("endpoint")}
     assert endpoint["model"].required
     assert endpoint["temperature"].default == 0.7
@@ -247,16 +243,12 @@ def test_reading_the_file_loads_no_torch(file: Path) -> None:
         "from chatbots.registry import bot_list; [b.unavailable_reason() for b in bot_list()];"
         "print([m for m in ('torch', 'transformers', 'httpx2', 'sentence_transformers') if m in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
 def test_all_mistakes_of_an_entry_are_told_at_once(file: Path, clean_registry: None) -> None:
-    file.write_text(
-        "- {id: A b, kind: endpoint, colour: red, params: {temperature: hot, retris: 1, stop: [3]}}"
-    )
+    file.write_text("- {id: A b, kind: endpoint, colour: red, params: {temperature: hot, retris: 1, stop: [3]}}")
     assert configured_bots.register(file) == []
     assert configured_bots.broken[0].reason == (
         "6 mistakes: (1) id is 'A b'; it must be up to 64 lower-case letters, digits and hyphens, such as "

@@ -51,9 +51,7 @@ def main() -> int:
     """Print what is wrong; 1 if anything is."""
     found = vulnerable((one.name, one.version) for one in metadata.distributions() if one.name)
     print("\n".join(found) or "no installed package is in the stored list of advisories")
-    checked = subprocess.run(
-        [sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False
-    )
+    checked = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False)
     lacking = [
         line
         for line in (checked.stdout + checked.stderr).splitlines()

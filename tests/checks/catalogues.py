@@ -83,9 +83,7 @@ def sources() -> Iterator[Path]:
     for folder in SOURCES:
         for path in sorted((webapp / folder).rglob("*")):
             name = path.relative_to(webapp).as_posix()
-            if path.suffix in (".py", ".html") and not any(
-                fnmatch(name, pattern) for pattern in OF_RESEARCHERS
-            ):
+            if path.suffix in (".py", ".html") and not any(fnmatch(name, pattern) for pattern in OF_RESEARCHERS):
                 yield path
 
 
@@ -98,9 +96,7 @@ def extracted() -> Catalog:
         if path.suffix == ".html":
             text = _python_of(text)
         name = path.relative_to(ROOT).as_posix()
-        for line, message, comments, _context in extract(
-            "python", BytesIO(text.encode()), KEYWORDS, ["Translators:"]
-        ):
+        for line, message, comments, _context in extract("python", BytesIO(text.encode()), KEYWORDS, ["Translators:"]):
             found.add(message, locations=[(name, line)], auto_comments=comments)
     for text in first_texts():
         found.add(text, locations=[("webapp/studies/default_texts.py", 1)])

@@ -117,9 +117,7 @@ def _licence_file_opening(package: str) -> str:
 def installed() -> list[tuple[str, str]]:
     """Name and licence of every installed package, by pip-licenses."""
     command = [sys.executable, "-m", "piplicenses", "--with-system", "--from=mixed"]
-    output = subprocess.run(
-        [*command, "--format=json"], capture_output=True, text=True, check=True
-    ).stdout
+    output = subprocess.run([*command, "--format=json"], capture_output=True, text=True, check=True).stdout
     return [(entry["Name"].lower(), entry["License"]) for entry in json.loads(output)]
 
 

@@ -36,9 +36,7 @@ from tests.evaluation.training.checkpoints import (
 from tests.evaluation.training.grade_builders import checkpoint_made as grade_made
 from tests.tiny_models import save_classifier, save_model
 
-TALK = [
-    Conversation.from_texts(["Hello.", "Hi, how are you?", "I am sad.", "Why is that?"], id="1")
-]
+TALK = [Conversation.from_texts(["Hello.", "Hi, how are you?", "I am sad.", "Why is that?"], id="1")]
 WITHOUT_TORCH = {"word2vec", "meteor"}
 """Metrics that need files and compute in NumPy, or in a program of their own."""
 REPLY = ReplyInContext(("hello how are you",), "and what do you like", "tell me more")
@@ -62,14 +60,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]
             "pmi_level": 0.0,
             "pmi_spread": 1.0,
         },
-        "bert_ruber": {
-            "checkpoint": str(pone_checkpoint(folder / "bert_ruber", negatives="random"))
-        },
+        "bert_ruber": {"checkpoint": str(pone_checkpoint(folder / "bert_ruber", negatives="random"))},
         "ruber": {
             "checkpoint": str(
-                pone_checkpoint(
-                    folder / "ruber", negatives="random", sentences="recurrent", sentence_width=4
-                )
+                pone_checkpoint(folder / "ruber", negatives="random", sentences="recurrent", sentence_width=4)
             )
         },
         "rade": {"checkpoint": str(rade_checkpoint(folder / "rade"))},
@@ -94,9 +88,7 @@ def check(found: FakeDevice) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(metrics.names()))
-def test_a_metric_computes_there(
-    name: str, elsewhere: FakeDevice, files: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_metric_computes_there(name: str, elsewhere: FakeDevice, files: dict[str, Any], tmp_path: Path) -> None:
     metric = next(one for one in metric_list() if one.name == name)
     if name in files or (metric.unavailable_reason() is not None and name not in WITHOUT_TORCH):
         assert name in files, f"give {name} a tiny model here, or say that it computes without one"

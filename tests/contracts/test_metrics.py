@@ -74,9 +74,7 @@ def check_table(metric, table, conversations):
     assert list(table.turns.columns) == turn_columns
     assert list(table.conversations.columns) == whole_columns
     assert table.conversations.index.tolist() == [c.id for c in conversations]
-    assert table.turns.index.tolist() == [
-        (c.id, i) for c in conversations for i in range(len(c.turns))
-    ]
+    assert table.turns.index.tolist() == [(c.id, i) for c in conversations for i in range(len(c.turns))]
     for level, frame in (("turn", table.turns), ("conversation", table.conversations)):
         values = frame.to_numpy(dtype=float)
         assert not np.isinf(values).any()
@@ -126,9 +124,7 @@ def test_a_batch_equals_its_conversations_one_by_one(metric, self_play, shared):
     whole = metric.compute(some, self_play=self_play, shared=shared)
     for conversation in some:
         alone = metric.compute([conversation], self_play=self_play, shared=shared)
-        pd.testing.assert_frame_equal(
-            alone.conversations, whole.conversations.loc[[conversation.id]], atol=1e-5
-        )
+        pd.testing.assert_frame_equal(alone.conversations, whole.conversations.loc[[conversation.id]], atol=1e-5)
         mine = whole.turns.index.get_level_values(0) == conversation.id
         np.testing.assert_allclose(alone.turns.to_numpy(), whole.turns[mine].to_numpy(), atol=1e-5)
 

@@ -51,9 +51,7 @@ def rows() -> dict[str, int]:
 def main_of(page: bytes) -> str:
     """Return what the page shows, without what differs from visit to visit."""
     html = page.decode().split("<main", 1)[1].split("</main>", 1)[0]
-    html = re.sub(
-        r'(value|href|action|data-rate|data-report-url|data-token|datetime)="[^"]*"', "", html
-    )
+    html = re.sub(r'(value|href|action|data-rate|data-report-url|data-token|datetime)="[^"]*"', "", html)
     html = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}|AB\d{6}|\d\d:\d\d UTC", "·", html)
     return " ".join(html.split())
 
@@ -126,13 +124,9 @@ class OwnTexts(HTMLParser):
             pass
 
     def handle_data(self, data: str) -> None:
-        data = re.sub(
-            "\u2068[^\u2069]*\u2069", "", data
-        )  # a blank of a sentence is isolated by its marks
+        data = re.sub("\u2068[^\u2069]*\u2069", "", data)  # a blank of a sentence is isolated by its marks
         if MARK in data and self.around[-1][0] not in self.NO_MARKUP:
-            (self.right if any(is_auto for _, is_auto in self.around) else self.wrong).append(
-                data.strip()
-            )
+            (self.right if any(is_auto for _, is_auto in self.around) else self.wrong).append(data.strip())
 
 
 def own_question(key: str, **fields: object) -> dict[str, object]:
@@ -144,9 +138,7 @@ OWN_QUESTIONS = [
     own_question("tongue", kind="choice", options=[f"{MARK} one", f"{MARK} two"]),
     own_question("read", kind="choices", options=[f"{MARK} one", f"{MARK} two"]),
     *(
-        own_question(
-            key, kind="scale", low=1, high=5, labels={"1": f"{MARK} low", "5": f"{MARK} high"}
-        )
+        own_question(key, kind="scale", low=1, high=5, labels={"1": f"{MARK} low", "5": f"{MARK} high"})
         for key in ("ease", "joy")
     ),
 ]
@@ -175,9 +167,7 @@ def test_texts_of_a_researcher_find_their_own_direction(protocol: str, staff: Cl
     ]
     scale = protocols.get(protocol).scale
     asked = [
-        {**one, "low": int(scale[0]), "high": int(scale[1]), "labels": {}}
-        if scale and one["kind"] == "scale"
-        else one
+        {**one, "low": int(scale[0]), "high": int(scale[1]), "labels": {}} if scale and one["kind"] == "scale" else one
         for one in OWN_QUESTIONS
     ]
     study = make_study(

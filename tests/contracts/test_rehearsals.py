@@ -156,9 +156,7 @@ class InsideDoors(StudyClient):
 
     async def _ask(self, method: str, address: str, **request: Any) -> httpx.Response:
         page = await super()._ask(method, address, **request)
-        named = set(
-            re.findall(r'(?:href|src)="(?:http://testserver)?(/(?!static/)[^"#]*)"', page.text)
-        )
+        named = set(re.findall(r'(?:href|src)="(?:http://testserver)?(/(?!static/)[^"#]*)"', page.text))
         for one in sorted(named):
             path = one.partition("?")[0]  # one report of a page's replies is enough
             if path not in self.seen:
@@ -278,9 +276,7 @@ def results_shown(study: Study) -> None:
     n_chats = Rating.objects.filter(conversation__slot__task=task).count()
     assert n_rated or n_chats, study.protocol
     chats = Conversation.objects.filter(slot__task=task)
-    asked = {
-        (one.kind, one.name) for one in checks_by_task(Task.objects.filter(pk=task.pk))[task.pk]
-    }
+    asked = {(one.kind, one.name) for one in checks_by_task(Task.objects.filter(pk=task.pk))[task.pk]}
     assert ("after", "colour") in asked, study.protocol
     assert (("chat", IN_CHAT["question"]) in asked) == chats.exists(), study.protocol
     settings = study.values.attention
@@ -332,9 +328,7 @@ def tables_read_back(study: Study, folder: Path) -> None:
                 continue
             found = confab.read(files[told], files["ratings"])
             assert found.skipped == (), (study.protocol, ending, found.skipped)
-            several = {
-                item.key for item in Item.objects.filter(study=study) if len(item.responses) > 1
-            }
+            several = {item.key for item in Item.objects.filter(study=study) if len(item.responses) > 1}
             wanted = given.filter(**{f"{target}__isnull": False}).exclude(item__key__in=several)
             wanted = wanted.exclude(item__purpose__in=Item.UNCOUNTED)
             assert len(found.ratings) == wanted.count(), (study.protocol, ending, told)

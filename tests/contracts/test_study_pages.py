@@ -86,9 +86,7 @@ def pages_agree(study: Study, n_people: int, **query: str) -> None:
     if name in PER_TASK:
         assert cards.n_ratings == n_people * PER_TASK[name]
     if compares_pairs(study):
-        assert f"{cards.n_ratings} comparisons of pairs" in read(
-            client, study, "study_compare", **query
-        )
+        assert f"{cards.n_ratings} comparisons of pairs" in read(client, study, "study_compare", **query)
     if judges_items(study):
         assert "do not chat" in read(client, study, "study_conversations", **query)
     assert "cannot give participants a chatbot" not in " ".join(one.rest for one in action_items())
@@ -104,9 +102,7 @@ def people_made_real(study: Study) -> None:
 def opens_on_its_own_results(study: Study) -> None:
     user = make_staff(*Right, username=f"{study.key}-opens")
     first = pages_open_to(user, RESULTS, study)[0].name
-    assert first == {"choose": "statistics"}.get(
-        study.protocol, "pairs" if compares_pairs(study) else "compare"
-    )
+    assert first == {"choose": "statistics"}.get(study.protocol, "pairs" if compares_pairs(study) else "compare")
     client = Client()
     client.force_login(user)
     if study.protocol == "choose":
@@ -116,9 +112,7 @@ def opens_on_its_own_results(study: Study) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("name", protocols.names())
-async def test_pages_agree_whether_there_are_data(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+async def test_pages_agree_whether_there_are_data(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(consumers, "LOOK_UP_AFTER_S", 0.02)  # no host tells of its replies here
     monkeypatch.setattr(steps, "_ATTENTIVE", 1.0)  # else one in twenty misses a check
     study = await in_database(opened)(name)

@@ -82,9 +82,7 @@ def _gain_of(replies: int, ours: float, theirs: float, points: bool) -> dict[str
     many = Judged(MANY // replies, replies, 1, False, ours, theirs, points)
     x, other, y, _contexts, _cells = _replies(np.random.default_rng(0), many)
     few = np.arange(len(x)) % 50  # the interval of these is not asked for
-    found: PairedComparison = compare_paired(
-        x, other, y, few.astype(str).astype(object), [("s", "m")] * len(x), ""
-    )
+    found: PairedComparison = compare_paired(x, other, y, few.astype(str).astype(object), [("s", "m")] * len(x), "")
     return {name: one.gain for name, one in found.gains.items()}
 
 

@@ -47,10 +47,7 @@ def test_who_judged_fewer_than_half_of_the_replies_is_not_the_best_rater():
     rng = np.random.default_rng(4)
     values = rng.normal(size=12)
     usual = [[("a", float(rng.integers(1, 6))), ("b", float(rng.integers(1, 6)))] for _ in values]
-    rare = [
-        [*one, ("c", value)] if k < 5 else one
-        for k, (one, value) in enumerate(zip(usual, values, strict=True))
-    ]
+    rare = [[*one, ("c", value)] if k < 5 else one for k, (one, value) in enumerate(zip(usual, values, strict=True))]
     found = max_over_raters(values, rare)
     assert found["replies"] == {"a": 12, "b": 12, "c": 5}
     assert (found["n_raters"], found["n_named"]) == (2, 3)

@@ -41,9 +41,7 @@ def test_weights_are_those_of_ridge_on_the_other_sets():
         np.testing.assert_allclose(list(found.weights.values()), ridge(others, found.penalty))
         x = np.stack([normal(values) for values in sets[k].scores.values()], axis=1)
         predicted = x @ ridge(others, found.penalty)
-        assert found.combined["pearson"] == pytest.approx(
-            stats.pearsonr(predicted, sets[k].human)[0]
-        )
+        assert found.combined["pearson"] == pytest.approx(stats.pearsonr(predicted, sets[k].human)[0])
         spearman = stats.spearmanr(sets[k].scores["topic"], sets[k].human)[0]
         assert found.single["spearman"]["topic"] == pytest.approx(spearman)
 
@@ -97,8 +95,7 @@ def test_the_interval_is_that_of_another_data_set_and_of_other_contexts():
     best = sets[0].scores[one.best]
     without = np.array(
         [
-            stats.pearsonr(x[rest], sets[0].human[rest])[0]
-            - stats.pearsonr(best[rest], sets[0].human[rest])[0]
+            stats.pearsonr(x[rest], sets[0].human[rest])[0] - stats.pearsonr(best[rest], sets[0].human[rest])[0]
             for name in dict.fromkeys(sets[0].contexts)
             for rest in [sets[0].contexts != name]
         ]

@@ -12,9 +12,7 @@ from evaluation.metrics.text_cache import TextCache
 from evaluation.metrics.trained import TrainedMetric
 
 ELSEWHERE = "cuda:1"
-TALK = [
-    Conversation.from_texts(["Hello.", "Hi, how are you?", "I am sad.", "Why is that?"], id="1")
-]
+TALK = [Conversation.from_texts(["Hello.", "Hi, how are you?", "I am sad.", "Why is that?"], id="1")]
 OWN_MODEL = {"reply_pmi", "bert_score"}
 """Metrics that read no shared vectors, as trained ones do not; `tests/contracts/test_devices.py` looks at where they
 compute.

@@ -29,9 +29,7 @@ HERE = "tests/evaluation/test_documented_notebook.py::test_the_notebook_of_the_d
 PLAYS = "tests/evaluation/test_documented_notebook.py::test_the_notebook_plays_the_bots_of_a_file"
 
 
-def test_the_notebook_of_the_documentation_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_notebook_of_the_documentation_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [block] = blocks_tested(HERE)
     lines = [line for line in block.text.splitlines() if line]
     assert 5 < len(lines) <= 10
@@ -41,8 +39,7 @@ def test_the_notebook_of_the_documentation_runs(
             "dialogue_id": str(number),
             "bot": BOTS[number % 3],
             "turns": [
-                {"speaker": "bot" if turn % 2 else "human", "text": text}
-                for turn, text in enumerate(dialogue.turns)
+                {"speaker": "bot" if turn % 2 else "human", "text": text} for turn, text in enumerate(dialogue.turns)
             ],
             "ratings": [{"rater": f"r{number}", "quality": 1 + number % 3 + number % 4}],
         }
@@ -62,9 +59,7 @@ def test_the_notebook_of_the_documentation_runs(
     said, values = io.StringIO(), {}
     with contextlib.redirect_stdout(said):
         for line in lines:
-            line = line.replace("conversations=20", "conversations=2").replace(
-                "turns=10", "turns=4"
-            )
+            line = line.replace("conversations=20", "conversations=2").replace("turns=10", "turns=4")
             try:
                 values[line] = eval(line, values)  # what a notebook shows of a cell
             except SyntaxError:
@@ -101,9 +96,7 @@ def endpoint() -> Iterator[str]:
         server.shutdown()
 
 
-def test_the_notebook_plays_the_bots_of_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: str
-) -> None:
+def test_the_notebook_plays_the_bots_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
     [block] = blocks_tested(PLAYS)
     (tmp_path / "bots.yaml").write_text(
         f"- {{id: far, kind: endpoint, params: {{model: m, base_url: '{endpoint}'}}}}\n"

@@ -71,9 +71,7 @@ def line(number, response, score, **more):
 def file(tmp_path):
     def write(*lines):
         path = tmp_path / "judged.jsonl"
-        path.write_text(
-            "".join((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in lines)
-        )
+        path.write_text("".join((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in lines))
         return path
 
     return write
@@ -116,9 +114,7 @@ def test_agreement_is_scipys_and_everything_left_out_is_counted(file):
     rng = np.random.default_rng(1)
     rows = [
         line(k, "x" * int(n), int(score), model=f"m{k % 2}", context=["hi", f"context {k // 3}"])
-        for k, (n, score) in enumerate(
-            zip(rng.integers(1, 30, 24), rng.integers(1, 5, 24), strict=True)
-        )
+        for k, (n, score) in enumerate(zip(rng.integers(1, 30, 24), rng.integers(1, 5, 24), strict=True))
     ]
     odd = [
         line(0, "again", 1, model="m0"),
@@ -178,15 +174,10 @@ def test_a_metric_sees_its_window_without_absent_utterances_as_people_wrote_them
 
 def test_grade_counts_replies_without_any_keyword(file):
     words = ("How is it?", "When is it?", "the dog eats food", "I love music")
-    rows = [
-        line(k, text, 1 + k, context=["do you like dogs?", "yes, a lot"])
-        for k, text in enumerate(words)
-    ]
+    rows = [line(k, text, 1 + k, context=["do you like dogs?", "yes, a lot"]) for k, text in enumerate(words)]
     found = {
         name: one.to_json()
-        for name, one in judge(
-            judgements_read(file(*rows, line(9, " ", 1))), ["grade_lite"]
-        ).items()
+        for name, one in judge(judgements_read(file(*rows, line(9, " ", 1))), ["grade_lite"]).items()
     }
     told = found["grade_lite"]
     assert told["n"] == 4, "they are scored by their text"
@@ -230,9 +221,7 @@ def test_a_turn_level_metric_measures_conversations_too():
 
 
 def test_columns_can_be_asked_for_and_unknown_names_are_told(file):
-    judgements = judgements_read(
-        file(*(line(k, "a b " * k, k, reference="a b c d") for k in (1, 2, 3, 4)))
-    )
+    judgements = judgements_read(file(*(line(k, "a b " * k, k, reference="a b c d") for k in (1, 2, 3, 4))))
     assert list(judge(judgements, ["bleu_1"])["bleu_1"].columns) == ["bleu_1"]
     with pytest.raises(UnknownName, match="bleu"):
         judge(judgements, ["bluw"])

@@ -28,17 +28,14 @@ def test_the_gain_is_the_mean_over_cells_and_its_interval_the_jackknife_over_con
     def gain_of(rows):
         return np.mean(
             [
-                stats.pearsonr(good[p & rows], human[p & rows])[0]
-                - stats.pearsonr(poor[p & rows], human[p & rows])[0]
+                stats.pearsonr(good[p & rows], human[p & rows])[0] - stats.pearsonr(poor[p & rows], human[p & rows])[0]
                 for p in parts
             ]
         )
 
     gain = found.gains["pearson"]
     assert gain.gain == pytest.approx(gain_of(np.ones(40, dtype=bool)))
-    assert found.gains["mean"].gain == pytest.approx(
-        (found.gains["pearson"].gain + found.gains["spearman"].gain) / 2
-    )
+    assert found.gains["mean"].gain == pytest.approx((found.gains["pearson"].gain + found.gains["spearman"].gain) / 2)
     # Both models answer the same contexts, each of which is left out of both.
     shared = np.array([f"c{k // 4}" for k in range(40)], dtype=object)
     both = compare_paired(good, poor, human, shared, cells, "poor").gains["pearson"]
@@ -76,8 +73,7 @@ def test_judge_compares_each_metric_with_the_column_that_is_named(tmp_path):
             "source": "s",
             "model": "ab"[k % 2],
             "context": [f"context {k // 2}"],
-            "response": " ".join(["word"] * int(rng.integers(1, 9)))
-            + "?" * int(rng.integers(0, 2)),
+            "response": " ".join(["word"] * int(rng.integers(1, 9))) + "?" * int(rng.integers(0, 2)),
             "reference": "word one",
             "ratings": [{"good": int(rng.integers(1, 6))}],
         }
@@ -90,9 +86,7 @@ def test_judge_compares_each_metric_with_the_column_that_is_named(tmp_path):
     words, rouge = found["words_bot"].scores["words_bot"], found["rouge_l"].scores["rouge_l"]
     people = np.array([row["ratings"][0]["good"] for row in rows])
     wanted = [
-        stats.spearmanr(rouge[m::2], people[m::2])[0]
-        - stats.spearmanr(words[m::2], people[m::2])[0]
-        for m in range(2)
+        stats.spearmanr(rouge[m::2], people[m::2])[0] - stats.spearmanr(words[m::2], people[m::2])[0] for m in range(2)
     ]
     assert told["spearman"]["gain"] == pytest.approx(np.mean(wanted))
     with pytest.raises(ValueError, match="nothing can be compared with bleurt"):
@@ -118,13 +112,9 @@ def test_several_trainings_count_by_the_mean_of_their_coefficients():
         assert gain.theirs == pytest.approx(each[0].gains[name].theirs)
     widest = max(one.gains["mean"].high - one.gains["mean"].low for one in each)
     assert 0 < both.gains["mean"].high - both.gains["mean"].low < widest
-    twice = compare_paired(
-        np.stack([good, good]), np.stack([poor, poor]), human, contexts, cells, "poor"
-    )
+    twice = compare_paired(np.stack([good, good]), np.stack([poor, poor]), human, contexts, cells, "poor")
     for end in ("gain", "low", "high"):
-        assert getattr(twice.gains["mean"], end) == pytest.approx(
-            getattr(each[0].gains["mean"], end)
-        )
+        assert getattr(twice.gains["mean"], end) == pytest.approx(getattr(each[0].gains["mean"], end))
     lacks = np.where(np.arange(len(human)) == 0, np.nan, other)
     assert compare_paired(np.stack([good, lacks]), poor, human, contexts, cells, "poor").cells == {
         ("s", "x"): 19,

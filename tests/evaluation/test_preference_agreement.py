@@ -96,9 +96,7 @@ def test_kappa_has_the_error_of_statsmodels_where_everybody_answers_once() -> No
     own = rng.choice([1.0, 0.0, -1.0], 400, p=[0.5, 0.2, 0.3])
     said = np.where(rng.random(400) < 0.5, own, rng.choice([1.0, 0.0, -1.0], 400))
     rows = [(f"p{k}", f"r{k}", answer) for k, answer in enumerate(said.tolist())]
-    found = compare_choices(
-        people(*rows), {f"p{k}": PairChoice(own[k], "a") for k in range(400)}
-    ).kappa
+    found = compare_choices(people(*rows), {f"p{k}": PairChoice(own[k], "a") for k in range(400)}).kappa
     counts = [[int(((said == a) & (own == b)).sum()) for b in (1, 0, -1)] for a in (1, 0, -1)]
     expected = cohens_kappa(np.array(counts))
     assert found.mean == pytest.approx(expected.kappa)
@@ -135,10 +133,7 @@ def test_metrics_and_a_judge_choose_and_are_told() -> None:
     assert [one.answer for one in chosen.values()] == [1, 1, 0]
     told = choices_printed({"judge": {"column": "", **compare_choices(SEVEN, chosen).to_json()}})
     # Of p2 it prefers what was shown first to it, which is b: y alone says that, too.
-    assert (
-        "3 the same reply, 1 the other one, 0 people said “the same”, 1 judge did, 1 both did"
-        in told
-    )
+    assert "3 the same reply, 1 the other one, 0 people said “the same”, 1 judge did, 1 both did" in told
     # Longer by 1, 2 and 0 words; people's means, turned to the judge's sides, 1, 0 and −½: both orders by rank but one.
     assert people_length_bias(SEVEN, pairs, "quality").r == pytest.approx(0.5)
 
@@ -146,8 +141,7 @@ def test_metrics_and_a_judge_choose_and_are_told() -> None:
 def test_metrics_and_a_judge_choose_between_whole_chats() -> None:
     def pair(key: str, first: list[str], second: list[str], **more: bool) -> ChatPair:
         one, other = (
-            Conversation.from_texts(texts, id=f"{key}{side}")
-            for side, texts in (("a", first), ("b", second))
+            Conversation.from_texts(texts, id=f"{key}{side}") for side, texts in (("a", first), ("b", second))
         )
         return ChatPair(key, one, other, "a", "b", **more)
 

@@ -60,11 +60,7 @@ def test_figures_add_up_to_the_papers_headlines() -> None:
     }  # fmt: skip
     gain = fmean(of_pone["PONE"]) - fmean(of_pone["BERT-RUBER"])
     assert gain == pytest.approx(0.1318, abs=5e-5), "the 13.18 % of its abstract"
-    [ts] = [
-        row
-        for row in published_of("rade/emotion", "overall")
-        if row.metric == "RADE TS" and row.table == "9"
-    ]
+    [ts] = [row for row in published_of("rade/emotion", "overall") if row.metric == "RADE TS" and row.table == "9"]
     assert ts.values == {"pearson": 0.863, "spearman": 0.849, "kendall": 0.685}
     assert ts.interval("pearson") == fisher_interval(0.863, 500)
 
@@ -80,11 +76,7 @@ def test_every_row_names_a_set_and_columns_that_there_are() -> None:
 
 
 def test_the_ablations_and_other_tables_are_there_and_say_what_they_are_of() -> None:
-    of_table = [
-        row
-        for row in published_rows()
-        if (row.source.title, row.table) == ("Huang et al. (2020), GRADE", "3")
-    ]
+    of_table = [row for row in published_rows() if (row.source.title, row.table) == ("Huang et al. (2020), GRADE", "3")]
     means = {
         title: fmean(v for row in of_table if row.title == title for v in row.values.values())
         for title in {row.title for row in of_table}
@@ -96,9 +88,7 @@ def test_the_ablations_and_other_tables_are_there_and_say_what_they_are_of() -> 
     fluency = published_of("pone/dailydialog", "fluency")
     assert {row.table for row in fluency} == {"3"}
     assert "3" not in {row.table for row in published_of("pone/dailydialog", "overall")}
-    [seq2seq] = [
-        row for row in published_rows() if row.title == "PONE, Seq2Seq" and row.system == "copynet"
-    ]
+    [seq2seq] = [row for row in published_rows() if row.title == "PONE, Seq2Seq" and row.system == "copynet"]
     assert seq2seq.values == {"pearson": 0.4707, "spearman": 0.4630}
     assert {(one.set, one.metric): one.value for one in published_accuracies()} == {
         ("entailment/reddit", "ESIM + ELMo"): 0.526,
@@ -142,10 +132,7 @@ def test_a_row_stands_beside_its_own_set_dimension_and_model_only() -> None:
     assert matching_row(convai, "words_bot") is None
     assert published_of("grade/convai2", "fluency") == ()
     assert published_of("my own", "overall") == ()
-    assert any(
-        "best of three raters" in told
-        for told in caveats_of(published_of("pone/cornell", "overall"))
-    )
+    assert any("best of three raters" in told for told in caveats_of(published_of("pone/cornell", "overall")))
     assert any("share no context" in told for told in caveats_of(published_of("rade/persona", "overall")))  # fmt: skip
 
 
@@ -230,9 +217,7 @@ def test_a_complete_cell_must_come_out_as_printed_and_a_part_is_only_told(
     [row] = [
         one
         for one in published_rows()
-        if one.set == "grade/convai2"
-        and one.metric == "BLEU-4"
-        and one.source.title.startswith("Yeh")
+        if one.set == "grade/convai2" and one.metric == "BLEU-4" and one.source.title.startswith("Yeh")
     ]
     printed = replace(row, n=30, values={how: round(float(r), 3) for how, r in values.items()})
     found = exactness(one, printed)

@@ -99,9 +99,7 @@ def test_a_failed_reply_ends_its_conversation_alone():
 
 def test_progress_counts_turns_and_may_stop_the_run():
     seen = []
-    play(
-        FakeWholeBot(), seeds=[1, 2], n_turns=3, openers=["Hi."], progress=lambda *p: seen.append(p)
-    )
+    play(FakeWholeBot(), seeds=[1, 2], n_turns=3, openers=["Hi."], progress=lambda *p: seen.append(p))
     assert seen == [(4, 6), (6, 6)]
 
     class Cancelled(Exception):

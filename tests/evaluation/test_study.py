@@ -75,9 +75,7 @@ def test_a_file_becomes_tables_with_the_columns_of_exports(file: Path) -> None:
     assert study.conversations["n_exchanges"].tolist() == [2] * 24
     assert list(study.ratings.columns) == ["conversation", "bot", "rater", "quality", "fun"]
     first = study.messages.iloc[1]
-    assert (first["conversation"], first["turn"], first["speaker"], first["vote"]) == (
-        *("0-0", 1, "bot", 1.0),
-    )
+    assert (first["conversation"], first["turn"], first["speaker"], first["vote"]) == (*("0-0", 1, "bot", 1.0),)
     given = [line["ratings"][0]["quality"] for line in lines() if line["bot"] == "bot-2"]
     assert f"{np.mean(given):.2f}" in study.summary().splitlines()[4]
     part = study.where(bots=["bot-1"])
@@ -134,9 +132,7 @@ def test_tables_keep_conversations_of_two_bots_apart_too(tmp_path: Path) -> None
     said += "".join(f"0,{bot},0,human,hi\n0,{bot},1,bot,{bot} here\n" for bot in "ab")
     (tmp_path / "messages.csv").write_text(said + said.partition("\n")[2])
     ratings = tmp_path / "ratings.csv"
-    ratings.write_text(
-        "conversation,bot,rater,quality\n0,a,x,5\n0,b,x,1\n0,,y,3\n0,c,x,2\n9,a,x,4\n"
-    )
+    ratings.write_text("conversation,bot,rater,quality\n0,a,x,5\n0,b,x,1\n0,,y,3\n0,c,x,2\n9,a,x,4\n")
     study = confab.read(tmp_path / "messages.csv", ratings)
     assert study.conversations["n_turns"].tolist() == [2, 2]
     assert study.ratings[["bot", "quality"]].values.tolist() == [["a", 5], ["b", 1]]
@@ -148,10 +144,7 @@ def test_tables_keep_conversations_of_two_bots_apart_too(tmp_path: Path) -> None
     (tmp_path / "clash.csv").write_text(said + "0,a,1,bot,something else\n")
     clash = confab.read(tmp_path / "clash.csv")
     assert clash.bots == ("b",)
-    assert (
-        clash.skipped[0].reason
-        == "conversation '0' of bot 'a' has another turn 1 in row 2 than in row 5"
-    )
+    assert clash.skipped[0].reason == "conversation '0' of bot 'a' has another turn 1 in row 2 than in row 5"
 
 
 def test_answers_in_words_are_no_dimension() -> None:
@@ -168,9 +161,7 @@ def test_a_table_saved_again_by_another_program_reads_the_same(name: str) -> Non
 
 
 def test_a_wrong_cell_is_named_with_file_row_column_and_value(tmp_path: Path) -> None:
-    told = (
-        r"ratings_decimal_comma.csv, row 1, column quality is '3,5'; a number such as 3.5 is needed"
-    )
+    told = r"ratings_decimal_comma.csv, row 1, column quality is '3,5'; a number such as 3.5 is needed"
     with pytest.raises(ValueError, match=told):
         confab.read(CASES / "messages.csv", CASES / "ratings_decimal_comma.csv")
     ratings = (CASES / "ratings_text_answer.csv").read_text()
@@ -193,9 +184,7 @@ def test_a_wrong_cell_is_named_with_file_row_column_and_value(tmp_path: Path) ->
         with pytest.raises(ValueError, match=f"messages.csv, {told}"):
             confab.read(tmp_path / "messages.csv")
     (tmp_path / "messages.csv").write_bytes(messages.replace("hello", "grüß").encode("cp1252"))
-    with pytest.raises(
-        ValueError, match=r"messages.csv is not in UTF-8: byte 0xfc .*save the file"
-    ):
+    with pytest.raises(ValueError, match=r"messages.csv is not in UTF-8: byte 0xfc .*save the file"):
         confab.read(tmp_path / "messages.csv")
 
 
@@ -219,9 +208,7 @@ def test_names_of_bots_and_texts_stay_as_they_are_written(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("kind", ["conversations", "messages", "items", "ratings"])
-@pytest.mark.parametrize(
-    "case", ["foreign_chats.jsonl", "rank_arena_words.csv", "array_of_conversations.json"]
-)
+@pytest.mark.parametrize("case", ["foreign_chats.jsonl", "rank_arena_words.csv", "array_of_conversations.json"])
 def test_a_folder_of_foreign_files_is_no_key_error(tmp_path: Path, kind: str, case: str) -> None:
     path = tmp_path / f"{kind}{'.csv' if case.endswith('.csv') else '.jsonl'}"
     path.write_bytes((CASES / case).read_bytes())
@@ -256,9 +243,7 @@ def test_what_holds_no_conversation_says_why(tmp_path: Path) -> None:
         confab.read(tmp_path / "missing.jsonl")
 
 
-def test_a_package_is_read_whole_and_one_that_leads_outside_is_refused(
-    file: Path, tmp_path: Path
-) -> None:
+def test_a_package_is_read_whole_and_one_that_leads_outside_is_refused(file: Path, tmp_path: Path) -> None:
     packed = tmp_path / "deep" / "package.zip"
     packed.parent.mkdir()
     with zipfile.ZipFile(packed, "w") as archive:
@@ -296,9 +281,7 @@ def test_what_this_machine_encoded_before_is_not_encoded_again(
     asked = ["semantic_similarity", "sentiment"]
     first = confab.read(file).metrics(asked)
     assert len(encoded_texts) == len(set(encoded_texts)) > 10
-    assert [path.name for path in (tmp_path / "data" / "cache").glob("*.sqlite3")] == [
-        "texts.sqlite3"
-    ]
+    assert [path.name for path in (tmp_path / "data" / "cache").glob("*.sqlite3")] == ["texts.sqlite3"]
     encoded_texts.clear()
     study = confab.read(file)
     pd.testing.assert_frame_equal(study.metrics(asked), first)

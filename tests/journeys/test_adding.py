@@ -18,9 +18,7 @@ pytestmark = pytest.mark.slow
 def extended(tmp_path_factory, vector_cache):
     """Start a server with the plug-in `tests/plugin`."""
     folder = tmp_path_factory.mktemp("extended")
-    yield from start_confab(
-        folder, vector_cache, {"CONFAB_PLUGINS": "tests.plugin"}, with_demo=False
-    )
+    yield from start_confab(folder, vector_cache, {"CONFAB_PLUGINS": "tests.plugin"}, with_demo=False)
 
 
 async def test_a_new_bot_given_by_a_new_rule_chats_in_a_new_protocol_and_plays_itself(
@@ -72,9 +70,7 @@ def test_a_new_metric_is_computed_exported_and_in_the_dictionary(extended: Confa
     )
     assert done["metrics"] == ["capitals", "words"]
     file = extended.data_dir / "metrics.jsonl"
-    extended.manage(
-        "export", "--study", "loud", "--what", "metrics", "--format", "jsonl", "--output", str(file)
-    )
+    extended.manage("export", "--study", "loud", "--what", "metrics", "--format", "jsonl", "--output", str(file))
     rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     assert rows[0]["capitals_bot"] == pytest.approx(11 / 12)
     extended.manage(
@@ -97,9 +93,7 @@ def test_a_new_table_is_exported_and_a_new_format_imported(extended: ConfabServe
     imported = extended.manage("import_conversations", str(file), "--study", "talks", "--json")
     assert json.loads(imported.stdout)["conversations"] == 2
     out = extended.data_dir / "lengths.csv"
-    extended.manage(
-        "export", "--study", "talks", "--what", "lengths", "--format", "csv", "--output", str(out)
-    )
+    extended.manage("export", "--study", "talks", "--what", "lengths", "--format", "csv", "--output", str(out))
     assert sorted(out.read_text().split()) == ["bot,n_exchanges", "shout,1", "shout,2"]
 
 

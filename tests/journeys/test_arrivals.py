@@ -75,8 +75,6 @@ async def test_two_hundred_arrive_at_once_and_all_are_let_in(small_server: Confa
     # Of the web process the pages' threads, the sockets, /healthz and its signs of life; of the bot host its own
     # and its signs of life.
     assert await watching <= N_THREADS + 3 + 2
-    count = (
-        "from webapp.conversations.models import Conversation; print(Conversation.objects.count())"
-    )
+    count = "from webapp.conversations.models import Conversation; print(Conversation.objects.count())"
     assert server.shell(count).strip() == str(N_PEOPLE)
     assert "too many clients" not in (server.data_dir / "web.log").read_text()

@@ -102,9 +102,7 @@ def page(block: Block) -> str:
 def test_the_metric_of_single_replies_scores(folder: Path) -> None:
     [code] = [
         block.text
-        for block in blocks_tested(
-            "tests/journeys/test_documents.py::test_the_metric_of_single_replies_scores"
-        )
+        for block in blocks_tested("tests/journeys/test_documents.py::test_the_metric_of_single_replies_scores")
     ]
     try:
         exec(compile(code, "docs/reference/metrics.md", "exec"), {"__name__": "documented_metric"})

@@ -22,9 +22,7 @@ from tests.documents import blocks_tested
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(
-        bool(os.environ.get("DATABASE_URL")), reason="make run is embedded; tested in that run"
-    ),
+    pytest.mark.skipif(bool(os.environ.get("DATABASE_URL")), reason="make run is embedded; tested in that run"),
 ]
 
 HERE = "tests/journeys/test_make_run.py::test_make_run_serves_and_ctrl_c_stops_everything"
@@ -57,9 +55,7 @@ def used_before(data_dir: Path, env: dict[str, str]) -> None:
     subprocess.run(command, cwd=ROOT, env=env, check=True, timeout=600)
 
 
-@pytest.mark.parametrize(
-    ("stop_signal", "is_first"), [(signal.SIGINT, True), (signal.SIGTERM, False)]
-)
+@pytest.mark.parametrize(("stop_signal", "is_first"), [(signal.SIGINT, True), (signal.SIGTERM, False)])
 def test_make_run_serves_and_ctrl_c_stops_everything(
     tmp_path: Path, vector_cache: Path, stop_signal: signal.Signals, is_first: bool
 ) -> None:
@@ -88,9 +84,7 @@ def test_make_run_serves_and_ctrl_c_stops_everything(
     # README and the documentation have the same two commands; what runs here is the suite.
     [(run, suite)] = {tuple(block.commands) for block in blocks_tested(HERE)}
     assert suite == "make test"
-    make = subprocess.Popen(
-        run.split(), cwd=ROOT, env=env, stdout=output, stderr=output, start_new_session=True
-    )
+    make = subprocess.Popen(run.split(), cwd=ROOT, env=env, stdout=output, stderr=output, start_new_session=True)
 
     def healthy() -> bool:
         assert make.poll() is None, (tmp_path / "make.log").read_text()[-3000:]

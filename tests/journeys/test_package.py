@@ -75,8 +75,7 @@ def test_whatever_the_code_imports_is_a_dependency_of_the_package() -> None:
         imported.name.split(".")[0]
         for module in modules()
         for imported in module.imports
-        if not declared
-        & {canonical(name) for name in from_where.get(imported.name.split(".")[0], ())}
+        if not declared & {canonical(name) for name in from_where.get(imported.name.split(".")[0], ())}
     }
     assert undeclared - sys.stdlib_module_names - set(PACKAGES) == set()
 
@@ -118,9 +117,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("installed")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True)
     pip = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "install"]
-    subprocess.run(
-        [*pip, "--quiet", "--no-deps", "--no-index", "--no-compile", str(wheel)], check=True
-    )
+    subprocess.run([*pip, "--quiet", "--no-deps", "--no-index", "--no-compile", str(wheel)], check=True)
     (site,) = home.glob("lib/python*/site-packages")
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return home / "bin"
@@ -131,8 +128,7 @@ def environment(**extra: str) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("CONFAB_", "DJANGO_", "PYTHON"))
-        and name not in ("DATABASE_URL", "REDIS_URL")
+        if not name.startswith(("CONFAB_", "DJANGO_", "PYTHON")) and name not in ("DATABASE_URL", "REDIS_URL")
     }
     return {**kept, "OMP_NUM_THREADS": "1", **extra}
 
@@ -169,9 +165,7 @@ def test_the_notebook_needs_no_django_settings(installed: Path, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_the_installed_command_migrates_and_serves(
-    installed: Path, tmp_path: Path, vector_cache: Path
-) -> None:
+def test_the_installed_command_migrates_and_serves(installed: Path, tmp_path: Path, vector_cache: Path) -> None:
     confab = installed / "confab"
     said = subprocess.run(
         [confab, "--version"],
@@ -191,9 +185,7 @@ def test_the_installed_command_migrates_and_serves(
     # Known by what its processes were started with; nothing names the data folder, which is the usual one.
     serving = environment(PORT=str(port), CONFAB_CHANNEL_PREFIX=str(tmp_path))
     log = (tmp_path / "run.log").open("w")
-    [block] = blocks_tested(
-        "tests/journeys/test_package.py::test_the_installed_command_migrates_and_serves"
-    )
+    [block] = blocks_tested("tests/journeys/test_package.py::test_the_installed_command_migrates_and_serves")
     [words] = map(words_of, block.commands)
     assert words
     command = subprocess.Popen(
@@ -209,9 +201,7 @@ def test_the_installed_command_migrates_and_serves(
 
     try:
         wait_for(healthy, "a healthy answer", 600)
-        page = (
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/s/demo/", timeout=600).read().decode()
-        )
+        page = urllib.request.urlopen(f"http://127.0.0.1:{port}/s/demo/", timeout=600).read().decode()
         (style,) = re.findall(r'href="([^"]+confab[^"]*\.css)"', page)
         assert urllib.request.urlopen(f"http://127.0.0.1:{port}{style}", timeout=600).status == 200
         command.send_signal(signal.SIGINT)

@@ -18,9 +18,7 @@ PREFIX = "/lab/confab"
 
 @pytest.fixture
 def server(tmp_path: Path, vector_cache: Path) -> Iterator[ConfabServer]:
-    yield from start_confab(
-        tmp_path, vector_cache, {"CONFAB_PATH_PREFIX": "lab/confab/"}, with_demo=False
-    )
+    yield from start_confab(tmp_path, vector_cache, {"CONFAB_PATH_PREFIX": "lab/confab/"}, with_demo=False)
 
 
 def addresses(page: str) -> list[str]:

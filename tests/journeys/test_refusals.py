@@ -85,9 +85,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     assert "CONFAB_DATA_DIR" in said
 
 
-def test_a_folder_that_cannot_be_written_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The tests may run as root, who can write anywhere.
     from django.core.exceptions import ImproperlyConfigured
 

@@ -33,18 +33,13 @@ def rated_conversations(path: Path, *, n_bots: int = 4, n_each: int = 8) -> None
         for number in range(n_bots * n_each):
             bot = number % n_bots
             turns = rng.choice(dialogues)[:8]
-            turns = [
-                t if i % 2 else " ".join(t.split()[: 3 + 4 * bot]) for i, t in enumerate(turns)
-            ]
+            turns = [t if i % 2 else " ".join(t.split()[: 3 + 4 * bot]) for i, t in enumerate(turns)]
             quality = min(7, max(1, 2 + bot + rng.choice([-1, 0, 1])))
             record = {
                 "dialogue_id": f"d{number}",
                 "bot": f"bot{bot}",
                 "source": "made for this test",
-                "turns": [
-                    {"speaker": "bot" if i % 2 else "human", "text": text}
-                    for i, text in enumerate(turns)
-                ],
+                "turns": [{"speaker": "bot" if i % 2 else "human", "text": text} for i, text in enumerate(turns)],
                 "ratings": [{"rater": f"r{number % 5}", "quality": quality, "fluency": 4}],
             }
             file.write(json.dumps(record) + "\n")
@@ -160,9 +155,7 @@ def evaluated_by_the_documented_job(
     named = {"URL": server.url, "TOKEN": answer(server, *asked)["token"], "STUDY": "lab"}
     for name, value in {**named, "BOT": "eliza"}.items():
         monkeypatch.setenv(f"CONFAB_{name}", value)
-    shown = blocks_tested(
-        "tests/journeys/test_research.py::test_from_ratings_to_an_export_and_a_job_of_ci"
-    )
+    shown = blocks_tested("tests/journeys/test_research.py::test_from_ratings_to_an_export_and_a_job_of_ci")
     reading, job = (block.text for block in shown)
     monkeypatch.chdir(server.data_dir)
     rated_conversations(Path("more.jsonl.gz"), n_bots=1)
@@ -174,9 +167,7 @@ def evaluated_by_the_documented_job(
     assert Path("ratings.csv").stat().st_size
     with pytest.raises(SystemExit) as ended:
         exec(
-            compile(
-                job.replace("conversations=30", "conversations=4"), "docs/reference/api.md", "exec"
-            ),
+            compile(job.replace("conversations=30", "conversations=4"), "docs/reference/api.md", "exec"),
             {},
         )
     said = capsys.readouterr().out
@@ -263,9 +254,7 @@ def test_rehearsal_fills_a_study_and_is_marked(test_bots_server: ConfabServer) -
         {"key": "job", "title": "Job?", "kind": "text"},
     ]
     server.add_study("rehearsed", ["test-quick", "eliza"], min_exchanges=2, questions=asked)
-    shown = blocks_tested(
-        "tests/journeys/test_research.py::test_rehearsal_fills_a_study_and_is_marked"
-    )
+    shown = blocks_tested("tests/journeys/test_research.py::test_rehearsal_fills_a_study_and_is_marked")
     [command] = {command for block in shown for command in block.commands}
     smaller = {"demo": "rehearsed", "30": "6"}
     words = [smaller.get(word, word) for word in words_of(command) or ()]
@@ -286,10 +275,7 @@ def test_rehearsal_fills_a_study_and_is_marked(test_bots_server: ConfabServer) -
 
 def test_items_are_imported_and_judged_in_a_rehearsal(test_bots_server: ConfabServer) -> None:
     server = test_bots_server
-    items = [
-        {"id": n, "context": ["hello"], "response": "hi" * (n + 1), "model": f"m{n % 2}"}
-        for n in range(8)
-    ]
+    items = [{"id": n, "context": ["hello"], "response": "hi" * (n + 1), "model": f"m{n % 2}"} for n in range(8)]
     path = server.data_dir / "items.jsonl"
     path.write_text("\n".join(map(json.dumps, items)), encoding="utf-8")
     server.add_study("items", [], protocol="annotate", n_items=3, state="draft")
@@ -332,9 +318,7 @@ def test_replies_to_contexts_of_self_play_are_compared_in_a_rehearsal(
         "answers": {"quality": "first"},
         "why": "It asks.",
     }
-    server.add_study(
-        "pairs", [], protocol="pairwise", n_items=4, state="draft", training_pairs=[practice]
-    )
+    server.add_study("pairs", [], protocol="pairwise", n_items=4, state="draft", training_pairs=[practice])
     made = answer(
         server,
         *("make_items", "--study", "pairs", "--run", str(run), "--bots", "eliza,parrot"),
@@ -380,9 +364,7 @@ def test_replies_to_contexts_of_self_play_are_compared_in_a_rehearsal(
         (["rehearse", "--study", "demo", "--url", "http://127.0.0.1:9"], 1, "make run"),
     ],
 )
-def test_commands_say_what_is_wrong(
-    command_env: ConfabServer, args: list[str], code: int, says: str
-) -> None:
+def test_commands_say_what_is_wrong(command_env: ConfabServer, args: list[str], code: int, says: str) -> None:
     result = command_env.manage(*args, check=False)
     assert result.returncode == code, result.stderr
     assert says in result.stderr

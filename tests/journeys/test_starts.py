@@ -50,11 +50,7 @@ async def test_ten_starts_of_one_new_browser_are_one_chat(
             answers = await asyncio.gather(
                 *(
                     # Cookies by hand: no click may know of the session that another one was given.
-                    clicks.send(
-                        clicks.build_request(
-                            "POST", f"/s/{key}/start/", data=fields, headers=cookie
-                        )
-                    )
+                    clicks.send(clicks.build_request("POST", f"/s/{key}/start/", data=fields, headers=cookie))
                     for _ in range(10)
                 )
             )
@@ -78,8 +74,7 @@ async def test_two_hundred_starts_fill_a_quota_of_fifty_exactly(bare_server: Con
 
     certificates = httpx.create_ssl_context()  # read once, not two hundred times
     browsers = [
-        httpx.AsyncClient(base_url=bare_server.url, timeout=60, limits=limits, verify=certificates)
-        for _ in range(200)
+        httpx.AsyncClient(base_url=bare_server.url, timeout=60, limits=limits, verify=certificates) for _ in range(200)
     ]
     try:
         forms = await asyncio.gather(*map(form, browsers))
@@ -87,6 +82,4 @@ async def test_two_hundred_starts_fill_a_quota_of_fifty_exactly(bare_server: Con
     finally:
         await asyncio.gather(*(browser.aclose() for browser in browsers))
     assert statuses == {302: 50, 409: 150}
-    assert await asyncio.to_thread(counts, bare_server, "quota") == [50, 50, 50], (
-        "nobody else is kept"
-    )
+    assert await asyncio.to_thread(counts, bare_server, "quota") == [50, 50, 50], "nobody else is kept"

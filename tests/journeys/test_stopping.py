@@ -81,18 +81,14 @@ def abort(connection: socket.socket) -> None:
 @pytest.fixture
 def server(tmp_path: Path, vector_cache: Path) -> Iterator[ConfabServer]:
     """Have a Confab whose web process is yet to be started."""
-    for server in start_confab(
-        tmp_path, vector_cache, TEST_BOTS, with_demo=False, with_processes=False
-    ):
+    for server in start_confab(tmp_path, vector_cache, TEST_BOTS, with_demo=False, with_processes=False):
         server.add_study("slow", ["test-slow"])
         server.start_bot_host()
         yield server
 
 
 @pytest.mark.parametrize("kind", ["one process", "two workers", "serve"])
-async def test_a_stopped_web_process_is_gone_and_its_port_free(
-    server: ConfabServer, kind: str
-) -> None:
+async def test_a_stopped_web_process_is_gone_and_its_port_free(server: ConfabServer, kind: str) -> None:
     # Whether the next one gets the port is asked of them all below; one of them is started again.
     for _try in range(2 if kind == "one process" else 1):
         process = start(server, kind)
@@ -105,21 +101,13 @@ async def test_a_stopped_web_process_is_gone_and_its_port_free(
                 await person.start()
                 live.append(await person.socket().__aenter__())
                 await frames_until(live[-1], "history")
-            await live[0].send(
-                json.dumps(
-                    {"type": "message", "client_id": doors[0].conversation_id, "text": "hello"}
-                )
-            )
+            await live[0].send(json.dumps({"type": "message", "client_id": doors[0].conversation_id, "text": "hello"}))
             await frames_until(live[0], "turn")
             # Those that will never say another word, and those that go in the middle of one.
             silent = [raw_socket(server, person) for person in doors]
             silent.append(raw(server, ""))
             silent.append(raw(server, "GET /s/slow/ HT"))
-            silent.append(
-                raw(
-                    server, "POST /s/slow/start/ HTTP/1.1\nHost: localhost\nContent-Length: 9\n\nab"
-                )
-            )
+            silent.append(raw(server, "POST /s/slow/start/ HTTP/1.1\nHost: localhost\nContent-Length: 9\n\nab"))
             aborted = [raw_socket(server, person) for person in doors]
             request = "GET /s/slow/ HTTP/1.1\nHost: localhost\n\n"
             aborted += [raw(server, request) for _ in range(8)]

@@ -55,9 +55,7 @@ def command(capsys_or_none: pytest.CaptureFixture[str] | None, *words: str) -> s
 
 
 @pytest.fixture(scope="module")
-def studies(
-    ids_by_seed: None, rows_of_file: None, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[str, ...]:
+def studies(ids_by_seed: None, rows_of_file: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     """Store the three studies for the tests of a file; their keys come back."""
     example = tmp_path_factory.mktemp("studies") / "empty.yaml"
     call_command("study_example", "chat", "--output", str(example))
@@ -81,8 +79,6 @@ def document(text: str) -> object:
 
 
 @pytest.fixture(scope="module")
-def installation(
-    tmp_path_factory: pytest.TempPathFactory, vector_cache: Path
-) -> Iterator[Installation]:
+def installation(tmp_path_factory: pytest.TempPathFactory, vector_cache: Path) -> Iterator[Installation]:
     """Run a Confab with the bots of `told_bots.py` for the tests of a file."""
     yield from installation_start(tmp_path_factory.mktemp("outside"), vector_cache)

@@ -68,10 +68,7 @@ class Installation:
                     "dialogue_id": f"talk-{number}",
                     "bot": NAMES[number % 2],
                     "source": "made",
-                    "turns": [
-                        {"speaker": who, "text": text}
-                        for who, text in zip(speakers, texts, strict=True)
-                    ],
+                    "turns": [{"speaker": who, "text": text} for who, text in zip(speakers, texts, strict=True)],
                     "ratings": [{"rater": f"r{number}", "quality": 1 + number % 5}],
                 }
                 lines.write(json.dumps(record) + "\n")
@@ -92,9 +89,7 @@ class Installation:
 
     def table(self, key: str, name: str) -> list[dict[str, Any]]:
         """Return the rows of a study's table, with private columns."""
-        response = self.api.get(
-            f"/studies/{key}/tables/{name}", params={"include_private": "true", "format": "jsonl"}
-        )
+        response = self.api.get(f"/studies/{key}/tables/{name}", params={"include_private": "true", "format": "jsonl"})
         assert response.status_code == 200, response.text
         return [json.loads(line) for line in response.text.splitlines()]
 

@@ -83,9 +83,7 @@ def test_exported_tables(studies: tuple[str, ...], tmp_path: Path, key: str) -> 
 
 
 @pytest.mark.parametrize("key", ["chats", "pairs"])
-def test_results_of_a_report(
-    studies: tuple[str, ...], capsys: pytest.CaptureFixture[str], key: str
-) -> None:
+def test_results_of_a_report(studies: tuple[str, ...], capsys: pytest.CaptureFixture[str], key: str) -> None:
     found = document(command(capsys, "report", "--study", key, "--json"))
     compare(f"results/report-{key}.json", as_text(found))
 
@@ -109,9 +107,7 @@ def test_fits_of_the_hybrid_metric(
     compare(f"results/fit-{preset.replace('@', '-')}-{intercept}.json", as_text(found))
 
 
-def test_metrics_of_three_conversations(
-    db: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_metrics_of_three_conversations(db: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     texts = (
         [
             "hi there, how are you today?",

@@ -16,7 +16,5 @@ class FirstOfTheList(AssignmentRule):
     description = "Everybody gets the first bot."
     identity = Identity("first", "1")
 
-    def choose(
-        self, loads: Sequence[int], rng: random.Random, needs: Sequence[float] | None = None
-    ) -> int:
+    def choose(self, loads: Sequence[int], rng: random.Random, needs: Sequence[float] | None = None) -> int:
         return 0

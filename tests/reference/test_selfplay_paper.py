@@ -28,9 +28,7 @@ HUMAN = {  # Table 2
     "empathy": row("2.673 2.490 2.739 2.564 2.340 2.714 3.018 3.107 3.000 3.341 2.974 3.288"),
 }
 AUTOMATIC = {  # Table 3
-    "ppl": row(
-        "52.311 47.636 49.414 50.526 61.000 49.243 41.730 41.245 36.240 35.510 36.736 37.198"
-    ),
+    "ppl": row("52.311 47.636 49.414 50.526 61.000 49.243 41.730 41.245 36.240 35.510 36.736 37.198"),
     "avg": row("0.471 0.560 0.539 0.545 0.532 0.588 0.649 0.651 0.635 0.636 0.619 0.639"),
     "ext": row("0.329 0.383 0.352 0.355 0.345 0.369 0.394 0.398 0.383 0.392 0.371 0.394"),
     "grd": row("0.331 0.400 0.395 0.394 0.382 0.444 0.474 0.482 0.464 0.465 0.448 0.469"),
@@ -59,9 +57,7 @@ def test_knowing_the_corpus_does_as_well():
     assert correlate(reddit, HUMAN["empathy"]).r == pytest.approx(0.884, abs=0.0006)
 
 
-@pytest.mark.parametrize(
-    ("metric", "expected"), [("ppl", -0.452), ("avg", 0.502), ("ext", 0.506), ("grd", 0.516)]
-)
+@pytest.mark.parametrize(("metric", "expected"), [("ppl", -0.452), ("avg", 0.502), ("ext", 0.506), ("grd", 0.516)])
 def test_within_the_corpora_little_is_left(metric, expected):
     found = within_groups(AUTOMATIC[metric], HUMAN["quality"], CORPUS, interval="fisher")
     assert found.r == pytest.approx(expected, abs=0.0006)

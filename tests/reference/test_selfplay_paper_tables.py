@@ -112,10 +112,7 @@ def test_over_all_thirty_models_the_corpus_makes_most_of_the_correlation():
     groups = ["cornell"] * 15 + ["reddit"] * 15
     pooled, within = correlate(ppl, average), within_groups(ppl, average, groups)
     assert pooled.r == pytest.approx(np.corrcoef(ppl, average)[0, 1])
-    demeaned = [
-        column.reshape(2, 15) - column.reshape(2, 15).mean(axis=1, keepdims=True)
-        for column in (ppl, average)
-    ]
+    demeaned = [column.reshape(2, 15) - column.reshape(2, 15).mean(axis=1, keepdims=True) for column in (ppl, average)]
     expected = np.corrcoef(demeaned[0].ravel(), demeaned[1].ravel())[0, 1]
     assert within.r == pytest.approx(expected)
     assert pooled.r < within.r < 0
@@ -141,9 +138,7 @@ def test_bradley_terry_with_ties_gives_back_the_one_turn_quality(model, corpus):
     counts = np.round(shares * 10).astype(int)  # thousandths
     outcomes = np.repeat([1.0, 0.0, 0.5], counts)
     found = bradley_terry(["EI"] * counts.sum(), ["plain"] * counts.sum(), outcomes)
-    assert found.probabilities("EI", "plain") == pytest.approx(
-        tuple(counts / counts.sum()), abs=1e-7
-    )
+    assert found.probabilities("EI", "plain") == pytest.approx(tuple(counts / counts.sum()), abs=1e-7)
     (pair,) = found.comparisons
     assert pair.difference == pytest.approx(np.log(counts[0] / counts[1]))
     assert pair.difference > 0  # EI wins more often than it loses, in all six

@@ -27,9 +27,7 @@ def make(archive: Path) -> None:
     _researchers()
     archive.unlink(missing_ok=True)
     call_command("backup", output=archive)
-    archive.with_suffix(".json").write_text(
-        json.dumps(facts() | {"links": links()}, indent=1) + "\n"
-    )
+    archive.with_suffix(".json").write_text(json.dumps(facts() | {"links": links()}, indent=1) + "\n")
 
 
 def facts() -> dict[str, Any]:
@@ -52,10 +50,7 @@ def facts() -> dict[str, Any]:
             ]
             for one in visits
         ),
-        "codes": [
-            [str(one.public_id), one.state, one.completion_code]
-            for one in Task.objects.order_by("public_id")
-        ],
+        "codes": [[str(one.public_id), one.state, one.completion_code] for one in Task.objects.order_by("public_id")],
         "turns": [[str(one.conversation_id), one.index, one.speaker, one.text] for one in turns],
     }
 
@@ -65,12 +60,8 @@ def links() -> dict[str, str]:
     from webapp.conversations.models import Conversation
     from webapp.studies.selectors import participant_token
 
-    chats = Conversation.objects.filter(state=Conversation.State.OPEN, is_synthetic=False).order_by(
-        "pk"
-    )
-    return {
-        str(chat.pk): f"/chat/{chat.pk}/?t={participant_token(chat.participant)}" for chat in chats
-    }
+    chats = Conversation.objects.filter(state=Conversation.State.OPEN, is_synthetic=False).order_by("pk")
+    return {str(chat.pk): f"/chat/{chat.pk}/?t={participant_token(chat.participant)}" for chat in chats}
 
 
 def read(written: Path) -> dict[str, Any]:
@@ -79,9 +70,7 @@ def read(written: Path) -> dict[str, Any]:
 
     before = json.loads(written.read_text())
     found = facts()
-    opened = {
-        pk: Client().get(link, follow=True).status_code for pk, link in before["links"].items()
-    }
+    opened = {pk: Client().get(link, follow=True).status_code for pk, link in before["links"].items()}
     return {"facts": found, "opened": opened, "goes_on": _goes_on()}
 
 

@@ -36,10 +36,7 @@ def keep(folder: Path) -> None:
     for model in _models(apps):
         fields = model._meta.concrete_fields
         rows = [
-            {
-                f.attname: None if f.value_from_object(row) is None else f.value_to_string(row)
-                for f in fields
-            }
+            {f.attname: None if f.value_from_object(row) is None else f.value_to_string(row) for f in fields}
             for row in model._default_manager.order_by("pk")
         ]
         if rows:

@@ -39,10 +39,7 @@ def facts() -> dict[str, Any]:
     chats = Conversation.objects.filter(source=Conversation.Source.CHAT).order_by("pk")
     users = get_user_model().objects.order_by("username")
     return {
-        "chats": {
-            str(chat.pk): [chat.state, chat.due_turn, chat.due_error, chat.rating_draft]
-            for chat in chats
-        },
+        "chats": {str(chat.pk): [chat.state, chat.due_turn, chat.due_error, chat.rating_draft] for chat in chats},
         "refusals": {pk: refusal and refusal.code for pk, refusal in refusals.items()},
         "pages": {str(chat.pk): _pages(chat.pk, chat.participant) for chat in chats},
         "rights": {user.get_username(): sorted(user.get_all_permissions()) for user in users},

@@ -43,13 +43,11 @@ def main(kept: Path) -> dict[str, Any]:
     }
     whole, half = (
         sorted(
-            run.conversations.values_list(
-                "bot_id", "ordinal", "conversation__turns__text"
-            ).order_by("bot_id", "ordinal", "conversation__turns__index")
+            run.conversations.values_list("bot_id", "ordinal", "conversation__turns__text").order_by(
+                "bot_id", "ordinal", "conversation__turns__index"
+            )
         )
-        for run in SelfPlayRun.objects.filter(pk__in=[names["whole"], names["selfplay"]]).order_by(
-            "pk"
-        )
+        for run in SelfPlayRun.objects.filter(pk__in=[names["whole"], names["selfplay"]]).order_by("pk")
     )
     results = MetricResult.objects.filter(conversation__study__key="imported")
     return {
@@ -98,11 +96,7 @@ def interrupted(apps: Apps) -> dict[str, Any]:
     computed = metric_run_model.objects.filter(state="done", study__key="imported").get()
     results = runs.get_model("MetricResult").objects.filter(conversation__study__key="imported")
     n_before = results.count()
-    some = (
-        results.order_by("conversation_id")
-        .values_list("conversation_id", flat=True)
-        .distinct()[:12]
-    )
+    some = results.order_by("conversation_id").values_list("conversation_id", flat=True).distinct()[:12]
     results.filter(conversation_id__in=list(some)).delete()
     measuring = again(computed, **under_way, n_done=12)
     fit_model = runs.get_model("HybridFit")

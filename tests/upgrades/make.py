@@ -96,9 +96,7 @@ def _people() -> None:
         return {"platform": "mturk", "external_id": name, "recruitment": sent}
 
     # Rated, by three ways of coming; one of them twice.
-    for number, who in enumerate(
-        [prolific("p1"), prolific("p2"), mturk("w1"), {"entry_nonce": "n1"}]
-    ):
+    for number, who in enumerate([prolific("p1"), prolific("p2"), mturk("w1"), {"entry_nonce": "n1"}]):
         chat = make_conversation(study, n_exchanges=3 + number % 2, **who)
         services.vote_set(conversation_id=chat.pk, turn_index=1, value=[1, -1, 0, 1][number])
         make_rating(chat, quality=2 + number, empathy=7 - number)
@@ -121,9 +119,7 @@ def _people() -> None:
     fail_reply(ended)
     services.conversation_finish_failed(conversation=ended)
     # Withdrawn, left for another visit, and left and then withdrawn.
-    services.conversation_withdraw(
-        conversation=make_conversation(study, n_exchanges=2, **prolific("gone"))
-    )
+    services.conversation_withdraw(conversation=make_conversation(study, n_exchanges=2, **prolific("gone")))
     for name in ("left", "left-gone"):
         left = make_conversation(study, n_exchanges=1, **prolific(name))
         idle_since = timezone.now() - timedelta(days=1)

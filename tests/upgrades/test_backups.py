@@ -17,9 +17,7 @@ ARCHIVES = sorted((Path(__file__).parent / "backups").glob("*.zip"))
 
 
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.stem)
-def test_a_backup_of_an_earlier_version_is_restored_and_goes_on(
-    archive: Path, tmp_path: Path
-) -> None:
+def test_a_backup_of_an_earlier_version_is_restored_and_goes_on(archive: Path, tmp_path: Path) -> None:
     env = {
         **{name: value for name, value in os.environ.items() if name != "CONFAB_SECRET_KEY"},
         # The archive is of SQLite, whatever the other tests use.

@@ -18,10 +18,7 @@ SAYS_MORE = {"collects.chat_ratings.csv": ("MTurk Code",)}
 def rows_of(path: Path) -> list[list[Any]]:
     """Return the table's cells; nested ones as values, for databases keep their keys in different orders."""
     with path.open(newline="") as file:
-        return [
-            [json.loads(cell) if cell[:1] in ("{", "[") else cell for cell in row]
-            for row in csv.reader(file)
-        ]
+        return [[json.loads(cell) if cell[:1] in ("{", "[") else cell for cell in row] for row in csv.reader(file)]
 
 
 def columns_of(rows: list[list[Any]], names: list[Any]) -> list[list[Any]]:
@@ -31,17 +28,13 @@ def columns_of(rows: list[list[Any]], names: list[Any]) -> list[list[Any]]:
 
 
 @pytest.mark.parametrize("kept", RELEASES, ids=lambda path: path.name)
-def test_an_upgrade_loses_nothing(
-    kept: Path, tmp_path: Path, empty_database: dict[str, str]
-) -> None:
+def test_an_upgrade_loses_nothing(kept: Path, tmp_path: Path, empty_database: dict[str, str]) -> None:
     tables = tmp_path / "tables"
     tables.mkdir()
     found = told_by("tests.upgrades.upgrade", kept, tables, env=empty_database)
 
     before = {path.name: rows_of(path) for path in kept.glob("*.csv")}
-    assert {"collects.participants.csv", "collects.ratings.csv", "imported.ratings.csv"} <= set(
-        before
-    )
+    assert {"collects.participants.csv", "collects.ratings.csv", "imported.ratings.csv"} <= set(before)
     for name, rows in before.items():
         same = [column for column in rows[0] if column not in SAYS_MORE.get(name, ())]
         assert columns_of(rows_of(tables / name), same) == columns_of(rows, same), name

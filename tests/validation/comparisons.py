@@ -56,9 +56,7 @@ class Saved:
     rater_share: float
 
 
-def read(
-    path: Path, keys: tuple[str, ...], scale: tuple[float, float], without: frozenset[str]
-) -> Ratings:
+def read(path: Path, keys: tuple[str, ...], scale: tuple[float, float], without: frozenset[str]) -> Ratings:
     """Return the ratings of a file of conversations, without some bots."""
     rows = []
     with gzip.open(path, "rt", encoding="utf-8") as lines:
@@ -80,9 +78,7 @@ def read(
     return Ratings.from_frame(pd.DataFrame(rows), dimensions)
 
 
-def plain_errors(
-    ratings: Ratings, bots: list[str], seed: int = 0
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def plain_errors(ratings: Ratings, bots: list[str], seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return plain means, the bootstrap's errors of their differences, and how many raters each bot has."""
     values, units = ratings.values(), np.unique(ratings.unit.astype(str), return_inverse=True)[1]
     column = np.array([bots.index(bot) for bot in ratings.bot])
@@ -91,9 +87,7 @@ def plain_errors(
     np.add.at(sums, (units[known], column[known]), values[known])
     np.add.at(counts, (units[known], column[known]), 1.0)
     rng = np.random.default_rng(seed)
-    times = rng.multinomial(len(sums), np.full(len(sums), 1 / len(sums)), size=N_RESAMPLES).astype(
-        float
-    )
+    times = rng.multinomial(len(sums), np.full(len(sums), 1 / len(sums)), size=N_RESAMPLES).astype(float)
     draws = (times @ sums) / (times @ counts)
     gaps = draws[:, :, None] - draws[:, None]
     return sums.sum(axis=0) / counts.sum(axis=0), gaps.std(axis=0, ddof=1), (counts > 0).sum(axis=0)

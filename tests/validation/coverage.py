@@ -96,9 +96,7 @@ def means(n: int) -> list[str]:
     for sizes in ((3, 3), (8, 6), (20, 5), (5, 20), (20, 20)):
         for spreads in ((0.5, 0.5), (0.7, 0.1), (0.1, 0.7)):
             share, width = simulated_means.held_crossed(*sizes, spreads, LEVEL, n)
-            what = (
-                f"mean of {sizes[0]} raters of the same {sizes[1]} things, which vary by {spreads}"
-            )
+            what = f"mean of {sizes[0]} raters of the same {sizes[1]} things, which vary by {spreads}"
             lines.append(told(what, round(share * n), n, width))
     return lines
 
@@ -121,18 +119,13 @@ def correlations(n: int) -> list[str]:
             for _ in range(n):
                 x, noise = rng.normal(size=(2, n_bots))
                 y = true * x + np.sqrt(1 - true**2) * noise
-                for method, found in bot_levels(
-                    x, y, seed=0, null=lambda: None, methods=methods
-                ).items():
+                for method, found in bot_levels(x, y, seed=0, null=lambda: None, methods=methods).items():
                     low, high = found.correlation.low, found.correlation.high
                     assert low is not None
                     assert high is not None
                     held[method] += low <= truth[method] <= high
                     width[method] += (high - low) / n
-            lines += [
-                told(f"{m} of r = {true} over {n_bots} bots", held[m], n, width[m], 0.95)
-                for m in methods
-            ]
+            lines += [told(f"{m} of r = {true} over {n_bots} bots", held[m], n, width[m], 0.95) for m in methods]
     return lines
 
 
@@ -154,9 +147,7 @@ def over_people(n: int) -> list[str]:
                 people = np.repeat(np.arange(n_people), n_each)
                 held, width = 0, 0.0
                 for _ in range(n):
-                    own, rest = (
-                        root @ rng.normal(size=(2, size)) for size in (n_people, len(people))
-                    )
+                    own, rest = (root @ rng.normal(size=(2, size)) for size in (n_people, len(people)))
                     x, y = np.sqrt(share) * own[:, people] + np.sqrt(1 - share) * rest
                     if method in METHODS:
                         found = correlate(x, y, method, units=people)
@@ -214,9 +205,7 @@ def agreements(n: int) -> list[str]:
     return lines
 
 
-def _agreement(
-    n: int, design: str, drawn: Drawn, kinds: Collection[str], n_raters: int, level: float
-) -> list[str]:
+def _agreement(n: int, design: str, drawn: Drawn, kinds: Collection[str], n_raters: int, level: float) -> list[str]:
     """Return lines of one design: for each coefficient and number of items, how often its interval held."""
     kinds = [kind for kind in kinds if n_raters == 2 or not kind.startswith("Cohen")]
     many = drawn(np.random.default_rng(1), 20_000, n_raters, level)
@@ -294,9 +283,7 @@ def medians(n: int) -> list[str]:
     lines = []
     for n_raters in (3, 4, 6):
         for level in (0.3, 0.7):
-            true = pairwise_kappa(
-                _answers(np.random.default_rng(1), 20_000, n_raters, level), n_bootstrap=2
-            ).median
+            true = pairwise_kappa(_answers(np.random.default_rng(1), 20_000, n_raters, level), n_bootstrap=2).median
             assert true is not None
             for n_items in (20, 40):
                 rng = np.random.default_rng(13)
@@ -304,11 +291,7 @@ def medians(n: int) -> list[str]:
                     [
                         (found.low, found.high)
                         for _ in range(n)
-                        for found in [
-                            pairwise_kappa(
-                                _answers(rng, n_items, n_raters, level), n_bootstrap=N_RESAMPLES
-                            )
-                        ]
+                        for found in [pairwise_kappa(_answers(rng, n_items, n_raters, level), n_bootstrap=N_RESAMPLES)]
                     ],
                     dtype=float,
                 )
@@ -382,9 +365,7 @@ def beside_fits(n: int) -> list[str]:
             for what, (truth, low, high) in _beside_a_fit(rng, names).items():
                 held[what] += low <= truth <= high
                 width[what] += (min(high, 1e3) - max(low, -1e3)) / n
-        lines += [
-            told(f"{what}, {n_bots} bots", held[what], n, width[what], 0.95) for what in _BESIDE
-        ]
+        lines += [told(f"{what}, {n_bots} bots", held[what], n, width[what], 0.95) for what in _BESIDE]
     return lines
 
 
@@ -398,9 +379,7 @@ _BESIDE = (
 )
 
 
-def _beside_a_fit(
-    rng: np.random.Generator, names: list[str]
-) -> dict[str, tuple[float, float, float]]:
+def _beside_a_fit(rng: np.random.Generator, names: list[str]) -> dict[str, tuple[float, float, float]]:
     """Draw a study and return for each of `_BESIDE` the truth and the ends of its interval."""
     k, n_each = len(names), 40
 
@@ -414,12 +393,8 @@ def _beside_a_fit(
     others = (human.sum() - human) / (k - 1)
     apart = true + rng.normal(size=k) * 0.2
     of_others = 0.25 + (0.25 + 1 / n_each) / (k - 1)
-    for what, predicted, variance in zip(
-        _BESIDE[:2], (apart, others), (0.04, of_others), strict=True
-    ):
-        worth = effective_ratings(
-            by_bot(predicted), by_bot(human), noise, dict.fromkeys(names, 1.0)
-        )
+    for what, predicted, variance in zip(_BESIDE[:2], (apart, others), (0.04, of_others), strict=True):
+        worth = effective_ratings(by_bot(predicted), by_bot(human), noise, dict.fromkeys(names, 1.0))
         assert worth is not None
         low, high = worth.interval
         found[what] = (1 / variance, low or np.inf, high or np.inf)
@@ -428,8 +403,7 @@ def _beside_a_fit(
 
     score = 0.8 * true + 0.15 * rng.normal(size=k)
     predicted, given = (
-        values[:, None] + spread * rng.normal(size=(k, n_each))
-        for values, spread in ((score, 0.3), (true, 1.0))
+        values[:, None] + spread * rng.normal(size=(k, n_each)) for values, spread in ((score, 0.3), (true, 1.0))
     )
     over = interval_over_conversations(list(zip(predicted, given, strict=True)), 0)
     assert over is not None
@@ -531,9 +505,7 @@ def preferences(n: int) -> list[str]:
     return lines
 
 
-def _equal(
-    rng: np.random.Generator, n_raters: int, n_each: int
-) -> tuple[np.ndarray, list[str], list[str], list[int]]:
+def _equal(rng: np.random.Generator, n_raters: int, n_each: int) -> tuple[np.ndarray, list[str], list[str], list[int]]:
     """Return judgements of six bots that raters prefer each in their own way, none all of them."""
     bots = np.array(list("abcdef"))
     first = rng.integers(6, size=(n_raters, n_each))
@@ -564,9 +536,7 @@ def strengths(n: int) -> list[str]:
     return lines
 
 
-def _judged(
-    rng: np.random.Generator, n_raters: int, n_each: int
-) -> tuple[list[str], list[str], np.ndarray, list[str]]:
+def _judged(rng: np.random.Generator, n_raters: int, n_each: int) -> tuple[list[str], list[str], np.ndarray, list[str]]:
     """Return the first and the second bot of each pair, whether the first won, and who judged."""
     bots = np.array(["a", "b", "c"])
     first = rng.integers(3, size=(n_raters, n_each))
@@ -595,9 +565,7 @@ def _one(what: str, n: int, n_raters: int, interval: Interval) -> str:
 
 def _powered(rng: np.random.Generator, n_raters: int) -> tuple[float | None, float | None]:
     predicted = rng.normal(size=n_raters)
-    found = powered_mean(
-        predicted + rng.normal(size=n_raters), predicted, rng.normal(size=5 * n_raters), level=LEVEL
-    )
+    found = powered_mean(predicted + rng.normal(size=n_raters), predicted, rng.normal(size=5 * n_raters), level=LEVEL)
     return found.low, found.high
 
 
@@ -608,10 +576,7 @@ def looked_at_often(n: int) -> list[str]:
     for rule in (test_sequential.balanced, test_sequential.greedy):
         for repeats in (1, 6):
             rng, widths = np.random.default_rng(8), list[float]()
-            wrong = sum(
-                test_sequential.ever_wrong(rng, rule, shares, repeats=repeats, widths=widths)
-                for _ in range(n)
-            )
+            wrong = sum(test_sequential.ever_wrong(rng, rule, shares, repeats=repeats, widths=widths) for _ in range(n))
             what = f"at every look, {rule.__name__}, up to {repeats} ratings a rater"
             lines.append(told(what, n - wrong, n, float(np.mean(widths))))
     return lines

@@ -70,9 +70,7 @@ class Studied:
             codes=codes,
             exchanges=np.maximum(rated.extra["n_exchanges"], 1.0),
             blocks=[np.array(columns) for columns in parts.values()],
-            emotions=np.array(
-                [k for k, name in enumerate(rated.features) if name in EMOTION_FEATURES], dtype=int
-            ),
+            emotions=np.array([k for k, name in enumerate(rated.features) if name in EMOTION_FEATURES], dtype=int),
             sums=sums,
             whole=sums.of(np.ones(len(names), dtype=bool)),
         )
@@ -263,16 +261,12 @@ def figures(data: Studied, design: Callable[[Fold], Replaced]) -> list[float]:
             mu = process.mu_with(posterior, at, whole.rating[k, None], *noise)
             lines = [process.line(process.answers(posterior, level), 0, ()) for level in (mu, None)]
             again = float(lines[1].predict(replaced.rows).var()) / len(replaced.rows)
-            values.append(
-                (float(lines[0].predict(at[None])[0]), float(lines[1].predict(at[None])[0]))
-            )
+            values.append((float(lines[0].predict(at[None])[0]), float(lines[1].predict(at[None])[0])))
             mixtures.append(process.expected(posterior, at).widened(again))
             logs.append(evidence(process, posterior))
         weight = np.exp(np.array(logs) - logsumexp(logs))
         joined = Mixture(
-            np.concatenate(
-                [w * one.weights for w, one in zip(weight, mixtures, strict=True)], axis=1
-            ),
+            np.concatenate([w * one.weights for w, one in zip(weight, mixtures, strict=True)], axis=1),
             np.concatenate([one.means for one in mixtures], axis=1),
             np.concatenate([one.variances for one in mixtures], axis=1),
         )

@@ -33,9 +33,7 @@ class Detection:
     kept: int
 
 
-def detection(
-    verdicts: Sequence[RaterVerdict], bad: Sequence[Any], *, level: float = 0.95
-) -> Detection:
+def detection(verdicts: Sequence[RaterVerdict], bad: Sequence[Any], *, level: float = 0.95) -> Detection:
     """Measure precision and recall of a filter, given who is known to be bad.
 
     Args:

@@ -68,9 +68,7 @@ def as_written(reply: ReplyInContext) -> ReplyInContext:
     return reply._replace(context=context, response=detokenise_text(reply.response))
 
 
-def told_correlations(
-    scores: dict[str, np.ndarray], items: Sequence[JudgedItem], people: np.ndarray
-) -> list[str]:
+def told_correlations(scores: dict[str, np.ndarray], items: Sequence[JudgedItem], people: np.ndarray) -> list[str]:
     """Return Pearson's r of each column with people's means, pooled and by data set; intervals resample contexts."""
     sources = np.array([item.source for item in items])
     contexts = ["\n".join(item.context) for item in items]

@@ -54,9 +54,7 @@ def release_lines(pairs: Sequence[RatedPair]) -> str:
     )
 
 
-def rade_folds(
-    config: str, source: Path, work: Path, seeds: Sequence[int], *, quick: bool
-) -> FoldsMeasured:
+def rade_folds(config: str, source: Path, work: Path, seeds: Sequence[int], *, quick: bool) -> FoldsMeasured:
     """Train by a config on all folds but one, for each of them."""
     values: dict[str, Any] = config_values(CONFIGS / f"{config}.yaml")
     pairs = rated_pairs_read(source).pairs
@@ -108,9 +106,7 @@ def combined_told(confab: Confab, file: Path, metrics: Sequence[str]) -> str:
             lines.append(f"{name} is skipped: {reason}")
     if len(wanted) < 2:
         return "\n".join([*lines, "the combination is skipped: it has two metrics or more"])
-    made = confab.command(
-        "combine_metrics", "--data", str(file), "--metrics", ",".join(wanted), "--json"
-    )
+    made = confab.command("combine_metrics", "--data", str(file), "--metrics", ",".join(wanted), "--json")
     for name, one in made["sets"].items():
         lines.append(
             f"combined, {name} left out of learning ({one['n']} replies): Pearson "
@@ -121,13 +117,7 @@ def combined_told(confab: Confab, file: Path, metrics: Sequence[str]) -> str:
         gain = made[method]
         lines.append(
             f"combined gains {share(gain['gain'], 3)} {span(*gain['ci95'], shares=True)} in {method}: "
-            + (
-                "better"
-                if gain["claimed"]
-                else "worse"
-                if gain["ci95"][1] < 0
-                else "not to be told apart"
-            )
+            + ("better" if gain["claimed"] else "worse" if gain["ci95"][1] < 0 else "not to be told apart")
         )
     return "\n".join(lines)
 
@@ -139,9 +129,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=SHARED / "data" / "turn_level")
     parser.add_argument("--config", default="rade-lite", help="one of evaluation/training/configs")
     parser.add_argument("--against", default="", help="another one, on the same folds")
-    parser.add_argument(
-        "--sets", default=",".join(name.removeprefix("rade_") for name in RADE_SETS)
-    )
+    parser.add_argument("--sets", default=",".join(name.removeprefix("rade_") for name in RADE_SETS))
     parser.add_argument("--seeds", default=",".join(map(str, SEEDS)))
     options = parser.parse_args()
     quick = options.size == "quick"

@@ -74,9 +74,7 @@ def _predicted(predicted: FoldMeans, features: FoldMeans, ratings: FoldMeans) ->
         process = BotGaussianProcess(_mixed(features.folds[bot], ratings.folds[bot]), blocks)
         posterior = process.posterior(process.means.rating[None])
         at, own = predicted.whole.x[k], ratings.whole
-        mu = process.mu_with(
-            posterior, at, own.rating[k, None], *own.noise_beside(k, process.means)
-        )
+        mu = process.mu_with(posterior, at, own.rating[k, None], *own.noise_beside(k, process.means))
         line = process.line(process.answers(posterior, mu), 0, ())
         found.append(float(line.predict(at[None])[0]))
     return np.array(found)

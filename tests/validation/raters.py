@@ -36,24 +36,17 @@ def records(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
-def screened(
-    rows: list[dict[str, Any]], bad: set[str], rules: list[str] | None, min_failed: int = 1
-) -> Detection:
+def screened(rows: list[dict[str, Any]], bad: set[str], rules: list[str] | None, min_failed: int = 1) -> Detection:
     """Judge every session by the rules, against what the study decided."""
     sessions = [row["meta"]["session"] for row in rows]
     n_of = {name: sessions.count(name) for name in set(sessions)}
     verdicts = screen_raters(
-        np.array(
-            [[row["ratings"][0].get(d, np.nan) for d in DIMENSIONS] for row in rows], dtype=float
-        ),
+        np.array([[row["ratings"][0].get(d, np.nan) for d in DIMENSIONS] for row in rows], dtype=float),
         sessions,
         scale=(0, 100),
         bots=[row["bot"] for row in rows],
         control=[bool(row["meta"]["degraded_control"]) for row in rows],
-        seconds=[
-            (row["meta"].get("session_seconds") or np.nan) / n_of[row["meta"]["session"]]
-            for row in rows
-        ],
+        seconds=[(row["meta"].get("session_seconds") or np.nan) / n_of[row["meta"]["session"]] for row in rows],
         turned=[dimension in TURNED for dimension in DIMENSIONS],
         rules=rules,
         min_failed=min_failed,

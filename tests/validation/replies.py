@@ -110,10 +110,7 @@ def exactness(one: Mapping[str, Any], row: Published | None) -> Exactness | None
         return None
     if one["n"] != row.n:
         return Exactness(None, f"{one['n']} of {row.n}")
-    apart = max(
-        math.inf if one[how]["r"] is None else abs(one[how]["r"] - value)
-        for how, value in row.values.items()
-    )
+    apart = max(math.inf if one[how]["r"] is None else abs(one[how]["r"] - value) for how, value in row.values.items())
     return Exactness(apart, "yes" if apart <= TOLERANCE else f"no, {apart:.4f} off")
 
 
@@ -130,11 +127,7 @@ def main() -> int:
     parser.add_argument("--size", choices=["quick", "full"], default="quick")
     parser.add_argument("--data", type=Path, default=SHARED / "data" / "turn_level")
     options = parser.parse_args()
-    names = [
-        name
-        for name in ("grade", *OTHER_SETS, *RADE_SETS)
-        if (options.data / f"{name}.jsonl.gz").exists()
-    ]
+    names = [name for name in ("grade", *OTHER_SETS, *RADE_SETS) if (options.data / f"{name}.jsonl.gz").exists()]
     if not names:
         print(f"There are no judged replies in {options.data}.", file=sys.stderr)
         return 1
@@ -154,18 +147,14 @@ def main() -> int:
             if name in RADE_SETS:
                 file = Path(work) / f"{name}.jsonl"
                 n_pairs = QUICK_PER_CELL if options.size == "quick" else None
-                told_of[name] = pairs_of_release(
-                    options.data / f"{name}.jsonl.gz", file, name, n_pairs
-                )
+                told_of[name] = pairs_of_release(options.data / f"{name}.jsonl.gz", file, name, n_pairs)
             elif options.size == "quick":
                 file = Path(work) / f"{name}.jsonl"
                 first_of_each_cell(options.data / f"{name}.jsonl.gz", file, QUICK_PER_CELL)
             metrics = asked_of_grade() if name == "grade" else METRICS
             if options.size == "quick":
                 metrics = tuple(one for one in metrics if one not in SLOW_METRICS)
-            result = confab.command(
-                "evaluate_metrics", "--data", str(file), "--metrics", ",".join(metrics), "--json"
-            )
+            result = confab.command("evaluate_metrics", "--data", str(file), "--metrics", ",".join(metrics), "--json")
             for metric, found in result.items():
                 if "unavailable" in found:
                     skipped[metric] = found["unavailable"]
@@ -193,11 +182,7 @@ def main() -> int:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     print()
     for row in [rows[0], ["-" * width for width in widths], *rows[1:]]:
-        print(
-            "| "
-            + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-            + " |"
-        )
+        print("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |")
     print()
     for metric, reason in skipped.items():
         print(f"{metric} is skipped: {reason}")

@@ -49,9 +49,7 @@ def presets() -> dict[str, Preset]:
     replies = ("replies", REPLIES)
     return {
         "version 3": strong,
-        "replies as well": replace(
-            strong, features=(*strong.features, *REPLIES), parts=(*strong.parts, replies)
-        ),
+        "replies as well": replace(strong, features=(*strong.features, *REPLIES), parts=(*strong.parts, replies)),
         "replies and reactions": replace(
             strong,
             features=(*REACTION_FEATURES, *REPLIES),

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 BOTS_FILE = "bots.yaml"
 N_CONVERSATIONS, N_TURNS = 20, 14
-NOT_COUNTED = (
-    "the six shipped bots do not count, for nobody but scripted participants has rated them"
-)
+NOT_COUNTED = "the six shipped bots do not count, for nobody but scripted participants has rated them"
 
 
 def configured(folder: Path) -> list[str]:
@@ -35,9 +33,7 @@ def configured(folder: Path) -> list[str]:
     return [str(entry["id"]) for entry in entries if entry.get("id")]
 
 
-def selfplay_told(
-    confab: Confab, rated: RatedSet, bots: Sequence[str], here: Sequence[str], metrics: str
-) -> str:
+def selfplay_told(confab: Confab, rated: RatedSet, bots: Sequence[str], here: Sequence[str], metrics: str) -> str:
     """Let the rated bots that can be run converse with themselves, and say how that predicts people.
 
     Args:

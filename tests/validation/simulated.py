@@ -103,9 +103,7 @@ def simulated(n_studies: int, n_ratings: int = 20, seed: int = 0, batch: int = 1
     return Simulated(coverages, gain, apart)
 
 
-def _batches(
-    n_studies: int, n_ratings: int, seed: int, batch: int
-) -> Iterator[dict[str, np.ndarray]]:
+def _batches(n_studies: int, n_ratings: int, seed: int, batch: int) -> Iterator[dict[str, np.ndarray]]:
     """Yield by interval (P, 2), whether it held and how wide it is; and under `errors` (P, 2, new)."""
     rng = np.random.default_rng(seed)
     for start in range(0, n_studies, batch):
@@ -169,9 +167,7 @@ def _raters(n_each: int, n_rated: int, n_times: int) -> tuple[np.ndarray, np.nda
     return np.repeat(bot.ravel(), n_times), rater
 
 
-def simulated_raters(
-    name: str, n_studies: int, seed: int = 0, share: float = 0.5
-) -> dict[str, Coverage]:
+def simulated_raters(name: str, n_studies: int, seed: int = 0, share: float = 0.5) -> dict[str, Coverage]:
     """Simulate studies in which raters with habits rate as `RATERS` says, and the first bot is left out.
 
     Args:
@@ -190,20 +186,14 @@ def simulated_raters(
         # Twice, by other raters: further ratings are the second time.
         sums, again = (_rated(rng, x, true, bot, rater, share) for _ in range(2))
         means, fold = sums.of(everybody), replace(sums.of(others), scale=np.ones(5))
-        told = FoldMeans(
-            {str(k): tuple(block.tolist()) for k, block in enumerate(BLOCKS)}, means, {"b0": fold}
-        )
+        told = FoldMeans({str(k): tuple(block.tolist()) for k, block in enumerate(BLOCKS)}, means, {"b0": fold})
         expected = told.expected("b0", x[:1])
         _, variance = told.whole.new_ratings("b0")
         noise = told.noise("b0", x[:1])
-        combined = combine(
-            expected, float(means.rating[0]), noise, 1, variance=variance, df=told.whole.df_of("b0")
-        )
+        combined = combine(expected, float(means.rating[0]), noise, 1, variance=variance, df=told.whole.df_of("b0"))
         further = float(again.of(everybody).rating[0])
         gap = float(means.rating[0] - means.rating[1])
-        half = 1.96 * np.sqrt(
-            means.variance * (means.noise[0, 0] + means.noise[1, 1] - 2 * means.noise[0, 1])
-        )
+        half = 1.96 * np.sqrt(means.variance * (means.noise[0, 0] + means.noise[1, 1] - 2 * means.noise[0, 1]))
         for what, ends, value in (
             ("ratings alone", combined.ratings_interval, true[0]),
             ("true mean", expected.first_interval(0.95), true[0]),
@@ -215,9 +205,7 @@ def simulated_raters(
             found.setdefault(what, []).append(_held(low, high, np.array([value])))
     return {
         what: Coverage(what, int(held.sum()), len(held), float(width.mean()))
-        for what, (held, width) in (
-            (what, np.concatenate(parts).T) for what, parts in found.items()
-        )
+        for what, (held, width) in ((what, np.concatenate(parts).T) for what, parts in found.items())
     }
 
 
@@ -267,9 +255,7 @@ def left_out(
         yield from zip(predicted, rated, strict=True)
 
 
-def means_of(
-    x: np.ndarray, variance: float, n_each: int, ratings: np.ndarray | None = None
-) -> BotFeatureMeans:
+def means_of(x: np.ndarray, variance: float, n_each: int, ratings: np.ndarray | None = None) -> BotFeatureMeans:
     """Return bots with these mean features and so many independent ratings each, whose means are these, or 0."""
     n = len(x)
     return BotFeatureMeans(
@@ -295,10 +281,7 @@ def drawn_means(
     Args:
         at: theta and each tau, in place of a draw.
     """
-    grid = [
-        (theta, *taus)
-        for theta, *taus in product(RESIDUAL_VARIANCE_GRID, *[BLOCK_VARIANCE_GRID] * len(kernels))
-    ]
+    grid = [(theta, *taus) for theta, *taus in product(RESIDUAL_VARIANCE_GRID, *[BLOCK_VARIANCE_GRID] * len(kernels))]
     grid = grid if at is None else [at]
     total = np.array([sum(point) for point in grid])
     density = np.exp(-0.5 * (np.log(total / PRIOR_MEDIAN) / PRIOR_SIGMA) ** 2) / total

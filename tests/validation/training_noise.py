@@ -64,14 +64,10 @@ def training_noise(tables: Tables, n_draws: int = N_DRAWS, seed: int = 0) -> Tra
         for variance, into in ((noise, inside), (noise + found[-1], inside_with)):
             low, high = expected.widened(variance).first_interval(0.95)
             into.append(low <= kept.means.whole.rating[k] <= high)
-    return TrainingNoise(
-        float(np.mean(found) / np.mean(stated)), float(np.mean(inside)), float(np.mean(inside_with))
-    )
+    return TrainingNoise(float(np.mean(found) / np.mean(stated)), float(np.mean(inside)), float(np.mean(inside_with)))
 
 
-def _drawn_means(
-    rated: Design, bots: tuple[str, ...], n_draws: int, rng: np.random.Generator
-) -> np.ndarray:
+def _drawn_means(rated: Design, bots: tuple[str, ...], n_draws: int, rng: np.random.Generator) -> np.ndarray:
     """Return mean features of conversations drawn again within each bot, (D, K, p)."""
     drawn = []
     for bot in bots:
@@ -85,8 +81,7 @@ def training_noise_told(name: str, per_bot: int, samples: list[Tables]) -> str:
     """Say what the bootstrap finds, as a mean over these subsamples."""
     found = [training_noise(sample) for sample in samples]
     added, inside, inside_with = (
-        float(np.mean([getattr(one, part) for one in found]))
-        for part in ("added", "inside", "inside_with")
+        float(np.mean([getattr(one, part) for one in found])) for part in ("added", "inside", "inside_with")
     )
     return (
         f"{name}, {per_bot} conversations a bot: training conversations drawn again move predictions by "

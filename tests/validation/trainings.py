@@ -54,9 +54,7 @@ def with_pmi(name: str) -> Metric | None:
     return None if found.unavailable_reason() else found
 
 
-def cell_figures(
-    scores: np.ndarray, people: np.ndarray, cells: Sequence[tuple[str, str]]
-) -> dict[str, list[float]]:
+def cell_figures(scores: np.ndarray, people: np.ndarray, cells: Sequence[tuple[str, str]]) -> dict[str, list[float]]:
     """Return both coefficients of every cell, by data set.
 
     Args:
@@ -71,9 +69,7 @@ def cell_figures(
     return found
 
 
-def figures_told(
-    title: str, scores: np.ndarray, people: np.ndarray, cells: Sequence[tuple[str, str]]
-) -> str:
+def figures_told(title: str, scores: np.ndarray, people: np.ndarray, cells: Sequence[tuple[str, str]]) -> str:
     """Return a line with the means of every data set and of all cells, over trainings.
 
     Args:
@@ -98,9 +94,7 @@ def main() -> int:
     parser.add_argument("things", nargs="+", metavar="TRAINING[,TRAINING…]")
     parser.add_argument("--against", action="append", default=[], metavar="TRAINING[,TRAINING…]")
     parser.add_argument("--pmi", action="store_true")
-    parser.add_argument(
-        "--trainings", type=Path, default=Path(os.environ.get("CONFAB_DATA_DIR", "var")) / FOLDER
-    )
+    parser.add_argument("--trainings", type=Path, default=Path(os.environ.get("CONFAB_DATA_DIR", "var")) / FOLDER)
     parser.add_argument("--data", type=Path, default=SHARED / "data" / "turn_level")
     options = parser.parse_args()
     file = options.data / "grade.jsonl.gz"

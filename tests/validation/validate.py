@@ -78,9 +78,7 @@ SETS = (
     RatedSet("dstc9", ("overall",)),
     RatedSet("reliable", ALL_SEVEN, scale="0:100", note="with qc"),
 )
-METRICS = (
-    "sentiment,laughter,words,semantic_similarity,word_coherence,question,length,reactions,emotions"
-)
+METRICS = "sentiment,laughter,words,semantic_similarity,word_coherence,question,length,reactions,emotions"
 """The metrics that the fits read."""
 
 
@@ -137,9 +135,7 @@ def first_of_each_bot(source: Path, target: Path, per_bot: int) -> None:
                 out.write(line)
 
 
-def measured(
-    confab: Confab, rated: RatedSet, folder: Path, size: str, work: Path, metrics: str = METRICS
-) -> None:
+def measured(confab: Confab, rated: RatedSet, folder: Path, size: str, work: Path, metrics: str = METRICS) -> None:
     """Import one set and compute its metrics."""
     file = folder / f"{rated.name}.jsonl.gz"
     if size == "quick":
@@ -159,10 +155,7 @@ def fits_of(confab: Confab, rated: RatedSet) -> dict[str, dict[str, Any]]:
     """Fit one set by every preset; by its name the JSON of `fit_hybrid`, which tells of both intercepts."""
     excluded = ["--exclude-bots", ",".join(rated.exclude_bots)] if rated.exclude_bots else []
     fit = ["fit_hybrid", "--study", rated.name, "--target", ",".join(rated.targets), *excluded]
-    return {
-        preset: confab.command(*fit, "--preset", preset, "--intercept", "common", "--json")
-        for preset in PRESETS
-    }
+    return {preset: confab.command(*fit, "--preset", preset, "--intercept", "common", "--json") for preset in PRESETS}
 
 
 def told(correlation: dict[str, Any] | None, kind: str) -> str:
@@ -237,10 +230,7 @@ def table(rows: list[list[str]], headings: list[str] = HEADINGS) -> str:
     widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
     lines = [headings, ["-" * width for width in widths], *rows]
     return "\n".join(
-        "| "
-        + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        + " |"
-        for line in lines
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in lines
     )
 
 
@@ -292,9 +282,7 @@ def main() -> int:
     print()
     print(simulations_told(N_SIMULATED[options.size]))
     print()
-    print(
-        "Intervals: 95 % over bots. null95: the r that bots' ratings permuted pass once in twenty."
-    )
+    print("Intervals: 95 % over bots. null95: the r that bots' ratings permuted pass once in twenty.")
     print("pairs: of bots put in the order of their human means; resolvable: those that differ.")
     print(
         "Q², MAE, slope and intervals by the intercept of each fold. Inside: bots whose human mean lies in the "

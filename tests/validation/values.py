@@ -53,9 +53,7 @@ class Tables:
     targets: tuple[str, ...]
 
 
-def tables_of(
-    study_key: str, targets: Sequence[str], exclude_bots: Sequence[str], more: Sequence[str] = ()
-) -> Tables:
+def tables_of(study_key: str, targets: Sequence[str], exclude_bots: Sequence[str], more: Sequence[str] = ()) -> Tables:
     """Read one table with the columns of all presets and more of them, from the database that the commands filled."""
     from django.conf import settings
 
@@ -67,9 +65,7 @@ def tables_of(
     from webapp.studies.models import Study
 
     study = Study.objects.get(key=study_key)
-    fit = fit_create(
-        study=study, targets=targets, exclude_bots=exclude_bots, preset="strong", enqueue=False
-    )
+    fit = fit_create(study=study, targets=targets, exclude_bots=exclude_bots, preset="strong", enqueue=False)
     shared = TextCache(settings.CONFAB_DEVICE, store=text_store())
     features = (*preset_get("strong").features, *more)
     tables = FitTables(fit, features, [USER_BLOCK], shared, lambda done, total: None)
@@ -108,9 +104,7 @@ def fitted(tables: Tables, preset: str) -> dict[str, Any]:
     human = tables.human
     if not preset_get(preset).blocks:
         human = human[[name for name in human if not name.startswith("embedding_")]]
-    return fit_hybrid(
-        human, targets=tables.targets, preset=preset, ratings=tables.ratings
-    ).to_json()
+    return fit_hybrid(human, targets=tables.targets, preset=preset, ratings=tables.ratings).to_json()
 
 
 def figures_of(document: dict[str, Any]) -> list[float]:
@@ -182,10 +176,7 @@ def figures_against(document: dict[str, Any], human: Mapping[str, float]) -> lis
     """Return the numbers of `VALUE_HEADINGS` by other human means, NaN for those that have no meaning then."""
     bots = [bot for bot in document["bots"] if bot in human]
     y = np.array([human[bot] for bot in bots])
-    common, fold = (
-        np.array([document["bots"][bot][name] for bot in bots])
-        for name in ("predicted", "predicted_fold")
-    )
+    common, fold = (np.array([document["bots"][bot][name] for bot in bots]) for name in ("predicted", "predicted_fold"))
     q2 = float(q_squared(fold[None], y[None])[0])
     errors = [float(np.abs(y - x).mean()) for x in (fold, others_mean(y[None])[0])]
     slope = calibration(fold, y)[0]
@@ -204,9 +195,7 @@ def permuted_standings(name: str, tables: Tables, n: int) -> str:
     """Say how many of n fits to ratings that were dealt out to other bots would be believed, and what chance of one
     in twenty allows.
     """
-    found = Counter(
-        fitted(permuted(tables, seed), "strong")["verdict"]["standing"] for seed in range(n)
-    )
+    found = Counter(fitted(permuted(tables, seed), "strong")["verdict"]["standing"] for seed in range(n))
     told = ", ".join(
         f"{found[standing]} {supports}"
         for standing, supports in STANDINGS.items()
@@ -233,7 +222,5 @@ def permuted(tables: Tables, seed: int) -> Tables:
         frame[target] += frame["bot"].map(moved)
     ratings = Ratings.from_frame(frame, targets)
     answers = ratings.per_conversation()[targets]
-    human = tables.human.drop(columns=targets).merge(
-        answers, left_on="conversation", right_index=True
-    )
+    human = tables.human.drop(columns=targets).merge(answers, left_on="conversation", right_index=True)
     return Tables(human, ratings, tables.targets)

@@ -80,9 +80,7 @@ def visit(paid: Study) -> Callable[..., SubmissionKey]:
             long_ago = timezone.now() - timedelta(days=2)
             Task.objects.filter(pk=task.pk).update(created_at=long_ago)
         ended = Task.objects.filter(pk=task.pk, ended_at__isnull=False)
-        ended.update(
-            created_at=timezone.now() - timedelta(seconds=seconds), ended_at=timezone.now()
-        )
+        ended.update(created_at=timezone.now() - timedelta(seconds=seconds), ended_at=timezone.now())
         return SubmissionKey(chat.participant_id, f"ses-{name}")
 
     return make

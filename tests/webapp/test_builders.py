@@ -29,10 +29,7 @@ def test_exchanges_in_one_statement_are_those_of_the_services(n: int) -> None:
     BotHealth.objects.all().delete()
     at_once = make_conversation(study, n_exchanges=n)
 
-    expected, found = (
-        rows(Turn.objects.filter(conversation=chat).order_by("index"))
-        for chat in (one_by_one, at_once)
-    )
+    expected, found = (rows(Turn.objects.filter(conversation=chat).order_by("index")) for chat in (one_by_one, at_once))
     for turn, like in zip(found, expected, strict=True):
         for name in ("client_id", "latency_ms"):  # whatever they are
             assert (turn.pop(name) is None) == (like.pop(name) is None)

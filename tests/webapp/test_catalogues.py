@@ -96,9 +96,7 @@ def in_language(values: StudyValues, language: str) -> StudyValues:
 
 
 def test_own_words_stay_when_the_language_changes() -> None:
-    values = StudyValues.model_validate(
-        {"texts": {"language": "de", "title": "Chat", "thanks_text": "Danke!"}}
-    )
+    values = StudyValues.model_validate({"texts": {"language": "de", "title": "Chat", "thanks_text": "Danke!"}})
     assert values.texts.instructions_text.startswith("Schreiben Sie wie einem Menschen")
     told = translate_values(in_language(values, "ar"), "de")
     assert (told.texts.title, told.texts.thanks_text) == ("Chat", "Danke!")

@@ -27,9 +27,7 @@ def run(*args: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "is_exact"), [("metrics", True), ("serve", False), ("run", False)]
-)
+@pytest.mark.parametrize(("name", "is_exact"), [("metrics", True), ("serve", False), ("run", False)])
 def test_what_measures_has_exact_batches_and_what_answers_people_has_fast_ones(
     name: str, is_exact: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -50,9 +48,7 @@ def test_every_short_name_is_a_command_and_no_other_command_s_name() -> None:
 
 def test_the_list_has_a_line_for_every_command_of_confab_s_own() -> None:
     described = commands_described()
-    promised = (
-        "run study selfplay metrics fit export import report backup restore upgrade move erase"
-    )
+    promised = "run study selfplay metrics fit export import report backup restore upgrade move erase"
     assert set(promised.split()) <= set(described)
     own = {name for name, app in get_commands().items() if app.startswith("webapp.")}
     full = {SHORT[name][0] if name in SHORT else name for name in described}

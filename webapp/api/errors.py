@@ -138,9 +138,7 @@ def handlers_add(api: NinjaAPI) -> None:
     @api.exception_handler(Lacks)
     def lacks(request: HttpRequest, error: Lacks) -> HttpResponse:
         told = "; ".join(f"{right.value} ({Right(right).label})" for right in error.rights)
-        return answer(
-            request, 403, "no_right", f"This call needs a token with a further right: {told}"
-        )
+        return answer(request, 403, "no_right", f"This call needs a token with a further right: {told}")
 
     @api.exception_handler(Refused)
     def refused(request: HttpRequest, error: Refused) -> HttpResponse:
@@ -213,9 +211,7 @@ def handlers_add(api: NinjaAPI) -> None:
 class Api(NinjaAPI):
     """The library's API, whose refusals of values are worded as everywhere in Confab."""
 
-    def validation_error_from_error_contexts(
-        self, error_contexts: list[ValidationErrorContext[Any]]
-    ) -> Any:
+    def validation_error_from_error_contexts(self, error_contexts: list[ValidationErrorContext[Any]]) -> Any:
         """Return the error to raise for values that a call's models refuse: all mistakes of all of them."""
         found: list[Mistake] = []
         for context in error_contexts:

@@ -205,9 +205,7 @@ class AskImport(Schema):
     # A form has no null: what is not sent is None.
     low: float = Field(None, description="Lowest possible rating.")  # type: ignore[assignment]
     high: float = Field(None, description="Highest possible rating.")  # type: ignore[assignment]
-    scales: list[str] = Field(
-        default_factory=list, description="Scales of single questions, such as fun=0:1."
-    )
+    scales: list[str] = Field(default_factory=list, description="Scales of single questions, such as fun=0:1.")
     language: str = Field("", max_length=20, description="Code of the language of all of them.")
 
 

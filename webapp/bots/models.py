@@ -48,12 +48,8 @@ class Spending(models.Model):
         help_text=_("Billionths of the currency of the prices: whole, so that sums hold."),
     )
     n_calls = models.PositiveBigIntegerField(default=0)
-    n_unpriced = models.PositiveBigIntegerField(
-        default=0, help_text=_("Calls whose price is unknown.")
-    )
-    n_estimated = models.PositiveBigIntegerField(
-        default=0, help_text=_("Calls whose tokens were estimated.")
-    )
+    n_unpriced = models.PositiveBigIntegerField(default=0, help_text=_("Calls whose price is unknown."))
+    n_estimated = models.PositiveBigIntegerField(default=0, help_text=_("Calls whose tokens were estimated."))
     tokens_in = models.PositiveBigIntegerField(default=0)
     tokens_out = models.PositiveBigIntegerField(default=0)
 
@@ -76,20 +72,12 @@ class BotHealth(models.Model):
     """
 
     bot_id = models.CharField(max_length=100, primary_key=True)
-    answered_at = models.DateTimeField(
-        null=True, blank=True, help_text=_("The latest reply, to the minute.")
-    )
+    answered_at = models.DateTimeField(null=True, blank=True, help_text=_("The latest reply, to the minute."))
     failed_at = models.DateTimeField(null=True, blank=True, help_text=_("The latest failure."))
     reason = models.CharField(max_length=500, blank=True, help_text=_("Of the latest failure."))
-    n_failed = models.PositiveIntegerField(
-        default=0, help_text=_("Failures in a row, up to the latest.")
-    )
-    failed_since = models.DateTimeField(
-        null=True, blank=True, help_text=_("The first failure of those in a row.")
-    )
-    failed_in = models.JSONField(
-        default=list, help_text=_("The first chats of those failures, each once.")
-    )
+    n_failed = models.PositiveIntegerField(default=0, help_text=_("Failures in a row, up to the latest."))
+    failed_since = models.DateTimeField(null=True, blank=True, help_text=_("The first failure of those in a row."))
+    failed_in = models.JSONField(default=list, help_text=_("The first chats of those failures, each once."))
     latest = models.JSONField(
         default=list,
         help_text=_(
@@ -97,9 +85,7 @@ class BotHealth(models.Model):
         ),
     )
     set_aside_at = models.DateTimeField(null=True, blank=True)
-    try_at = models.DateTimeField(
-        null=True, blank=True, help_text=_("When a bot host tries the bot again by itself.")
-    )
+    try_at = models.DateTimeField(null=True, blank=True, help_text=_("When a bot host tries the bot again by itself."))
     n_tries = models.PositiveIntegerField(default=0, help_text=_("Such trials so far."))
 
     class Meta:
@@ -120,9 +106,7 @@ class BotAside(models.Model):
     began_at = models.DateTimeField()
     reason = models.CharField(max_length=500, blank=True, help_text=_("Of the latest failure."))
     n_failed = models.PositiveIntegerField(help_text=_("Replies that had failed."))
-    of_n = models.PositiveIntegerField(
-        default=0, help_text=_("Among how many of its latest; 0: they failed in a row.")
-    )
+    of_n = models.PositiveIntegerField(default=0, help_text=_("Among how many of its latest; 0: they failed in a row."))
     needs_person = models.BooleanField(
         default=False, help_text=_("It comes back when a person puts it back, not by itself.")
     )
@@ -137,9 +121,7 @@ class BotAside(models.Model):
         verbose_name_plural = _("bots set aside")
         ordering = ["-began_at"]
         constraints = [
-            models.UniqueConstraint(
-                fields=["bot_id"], condition=Q(ended_at=None), name="bot_aside_once_at_a_time"
-            ),
+            models.UniqueConstraint(fields=["bot_id"], condition=Q(ended_at=None), name="bot_aside_once_at_a_time"),
             models.CheckConstraint(
                 condition=Q(ended_at=None, ended_by="") | (~Q(ended_at=None) & ~Q(ended_by="")),
                 name="bot_aside_end_has_cause",
@@ -178,21 +160,13 @@ class Alert(models.Model):
         editable=False,
         help_text=_("Told with it, so that a receiver knows what it has heard before."),
     )
-    aside = models.ForeignKey(
-        BotAside, null=True, blank=True, on_delete=models.CASCADE, related_name="alerts"
-    )
-    incident = models.ForeignKey(
-        Incident, null=True, blank=True, on_delete=models.CASCADE, related_name="alerts"
-    )
-    said = models.JSONField(
-        default=dict, blank=True, help_text=_("What is told, of everything but a bot.")
-    )
+    aside = models.ForeignKey(BotAside, null=True, blank=True, on_delete=models.CASCADE, related_name="alerts")
+    incident = models.ForeignKey(Incident, null=True, blank=True, on_delete=models.CASCADE, related_name="alerts")
+    said = models.JSONField(default=dict, blank=True, help_text=_("What is told, of everything but a bot."))
     event = models.CharField(max_length=20, choices=Event)
     channel = models.CharField(max_length=10, choices=Channel)
     created_at = models.DateTimeField(auto_now_add=True)
-    tried_at = models.DateTimeField(
-        null=True, blank=True, help_text=_("When sending it was begun last.")
-    )
+    tried_at = models.DateTimeField(null=True, blank=True, help_text=_("When sending it was begun last."))
     n_tries = models.PositiveIntegerField(default=0)
     sent_at = models.DateTimeField(null=True, blank=True)
     error = models.CharField(max_length=500, blank=True, help_text=_("Why it could not be sent."))
@@ -200,15 +174,9 @@ class Alert(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["aside", "event", "channel"], name="alert_once_each"),
-            models.UniqueConstraint(
-                fields=["incident", "event", "channel"], name="alert_of_incident_once_each"
-            ),
+            models.UniqueConstraint(fields=["incident", "event", "channel"], name="alert_of_incident_once_each"),
         ]
-        indexes = [
-            models.Index(
-                fields=["created_at"], condition=Q(sent_at=None), name="alert_not_sent_yet"
-            )
-        ]
+        indexes = [models.Index(fields=["created_at"], condition=Q(sent_at=None), name="alert_not_sent_yet")]
 
     def __str__(self) -> str:
         of = f" of {self.aside.bot_id}" if self.aside is not None else ""

@@ -137,9 +137,7 @@ def bot_entry_list() -> list[BotEntry]:
         # A broken entry without an id, or with that of another bot, is named by its number.
         name = broken.id if broken.id and broken.id not in there else f"entry-{broken.number}"
         there.add(name)
-        found.append(
-            BotEntry(name, name, broken.kind, False, available=False, reason=str(broken), params={})
-        )
+        found.append(BotEntry(name, name, broken.kind, False, available=False, reason=str(broken), params={}))
     return sorted(found, key=lambda entry: entry.id)
 
 
@@ -228,9 +226,9 @@ def _cap_reason(bot: Bot) -> str | None:
     spent = spending_spent(Spending.Of.BOT, bot.name)
     if spent + (bot.least_bound.cost or 0.0) <= bot.max_cost:
         return None
-    return _(
-        "its cap of {cap} is reached: {spent} is spent; max_cost in bots.yaml is the cap"
-    ).format(cap=f"{bot.max_cost:g}", spent=f"{spent:.6g}")
+    return _("its cap of {cap} is reached: {spent} is spent; max_cost in bots.yaml is the cap").format(
+        cap=f"{bot.max_cost:g}", spent=f"{spent:.6g}"
+    )
 
 
 def _paid(bot_ids: Collection[str]) -> list[PaidBot]:

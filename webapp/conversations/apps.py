@@ -55,9 +55,7 @@ class ConversationsConfig(AppConfig):
         erasure_kind(
             "votes",
             _("votes on replies"),
-            lambda people: Turn.objects.filter(conversation__participant__in=people).exclude(
-                vote=0
-            ),
+            lambda people: Turn.objects.filter(conversation__participant__in=people).exclude(vote=0),
         )
         erasure_kind(
             "reports",
@@ -76,15 +74,11 @@ class ConversationsConfig(AppConfig):
         )
         texts_kind(
             "marks",
-            texts_in(
-                lambda study: ReplyMark.objects.filter(turn__conversation__study=study), "found", []
-            ),
+            texts_in(lambda study: ReplyMark.objects.filter(turn__conversation__study=study), "found", []),
         )
         texts_kind(
             "chat_check_answers",
-            texts_in(
-                lambda study: ChatCheckAnswer.objects.filter(conversation__study=study), "answer"
-            ),
+            texts_in(lambda study: ChatCheckAnswer.objects.filter(conversation__study=study), "answer"),
         )
         texts_kind(
             "rating_drafts",

@@ -93,13 +93,8 @@ class BotHostRuntime:
 
     async def run(self) -> None:
         """Load the bots of running studies, hear the channel layer, sweep; until cancelled."""
-        channels = [
-            events.bot_host_channel(pool)
-            for pool in (bot_pools() if self.pool is None else [self.pool])
-        ]
-        worker = Worker(
-            get_default_application(), channels=channels, channel_layer=get_channel_layer()
-        )
+        channels = [events.bot_host_channel(pool) for pool in (bot_pools() if self.pool is None else [self.pool])]
+        worker = Worker(get_default_application(), channels=channels, channel_layer=get_channel_layer())
         signs.begin(BOT_HOST, pool=self.pool or "all")
         try:
             await asyncio.gather(
@@ -298,9 +293,7 @@ def values_to_load(pool: str | None) -> list[StudyValues]:
 
 def _values_of_rehearsed_studies() -> list[StudyValues]:
     """Return the values of drafts and paused studies in which a rehearsal has begun a task lately."""
-    begun = Task.objects.filter(
-        participant__is_synthetic=True, created_at__gte=timezone.now() - BEGUN_WITHIN
-    )
+    begun = Task.objects.filter(participant__is_synthetic=True, created_at__gte=timezone.now() - BEGUN_WITHIN)
     studies = Study.objects.filter(
         state__in=(Study.State.DRAFT, Study.State.PAUSED),
         pk__in=begun.values("participant__study"),
@@ -348,20 +341,14 @@ def bots_health() -> Health:
     if runtime is None:
         return Health(False, {**details, "error": "the bot host has not started"})
     numbers = runtime.host.load_numbers()
-    states = {
-        bot_id: numbers.get(bot_id, {}).get("state", "not loaded")
-        for bot_id in bots_of_running_studies(None)
-    }
+    states = {bot_id: numbers.get(bot_id, {}).get("state", "not loaded") for bot_id in bots_of_running_studies(None)}
     # An unregistered bot is a study's mistake, not this process's; no participant gets it.
     known = {entry.id for entry in bot_entry_list()}
     states = {bot: state if bot in known else "unknown" for bot, state in states.items()}
     # One that could not be loaded is tried again now and then; it keeps its reason until it is ready.
-    retried = {
-        bot for bot in states if states[bot] == "loading" and numbers.get(bot, {}).get("reason")
-    }
+    retried = {bot for bot in states if states[bot] == "loading" and numbers.get(bot, {}).get("reason")}
     ok = all(
-        state in ("ready", "unloaded", "unavailable", "unknown") or bot in retried
-        for bot, state in states.items()
+        state in ("ready", "unloaded", "unavailable", "unknown") or bot in retried for bot, state in states.items()
     )
     load = runtime.host.totals()
     return Health(

@@ -36,9 +36,7 @@ def bot_host_channel(pool: str) -> str:
     return f"bot-host.{pool}"
 
 
-async def frame_publish(
-    conversation_id: UUID | str, frame: dict[str, Any], *, sender: str = ""
-) -> None:
+async def frame_publish(conversation_id: UUID | str, frame: dict[str, Any], *, sender: str = "") -> None:
     """Send a frame to every open page of the conversation but the sender's, whose channel is named."""
     await _try(
         get_channel_layer(FRAMES).group_send(
@@ -51,9 +49,7 @@ async def frame_publish(
 async def move_publish(conversation_id: UUID | str, n_moves: int) -> None:
     """Tell every open page of the conversation that its person has moved so often by now."""
     await _try(
-        get_channel_layer(FRAMES).group_send(
-            conversation_group(conversation_id), {"type": "moved", "n_moves": n_moves}
-        )
+        get_channel_layer(FRAMES).group_send(conversation_group(conversation_id), {"type": "moved", "n_moves": n_moves})
     )
 
 
@@ -69,16 +65,12 @@ async def reply_request(*, conversation_id: UUID | str, bot_id: str) -> None:
 
 async def page_join(conversation_id: UUID | str, channel: str) -> bool:
     """Have an open page, by its channel, hear the frames of the conversation; False where the layer is away."""
-    return await _try(
-        get_channel_layer(FRAMES).group_add(conversation_group(conversation_id), channel)
-    )
+    return await _try(get_channel_layer(FRAMES).group_add(conversation_group(conversation_id), channel))
 
 
 async def page_leave(conversation_id: UUID | str, channel: str) -> None:
     """End what `page_join` began."""
-    await _try(
-        get_channel_layer(FRAMES).group_discard(conversation_group(conversation_id), channel)
-    )
+    await _try(get_channel_layer(FRAMES).group_discard(conversation_group(conversation_id), channel))
 
 
 async def _try(sending: Awaitable[None]) -> bool:
@@ -91,9 +83,7 @@ async def _try(sending: Awaitable[None]) -> bool:
     return True
 
 
-async def tryout_reply(
-    bot_id: str, turns: list[dict[str, str]], seed: int = 0, timeout_s: float = 70.0
-) -> str:
+async def tryout_reply(bot_id: str, turns: list[dict[str, str]], seed: int = 0, timeout_s: float = 70.0) -> str:
     """Return a reply for the dashboard's try-it chat, which is stored nowhere.
 
     Args:
@@ -125,6 +115,4 @@ async def tryout_reply(
 
 async def tryout_answer(answer_to: str, *, text: str = "", error: str = "") -> None:
     """Send the bot host's answer to `tryout_reply`."""
-    await get_channel_layer().send(
-        answer_to, {"type": "tryout.answer", "text": text, "error": error}
-    )
+    await get_channel_layer().send(answer_to, {"type": "tryout.answer", "text": text, "error": error})

@@ -61,9 +61,7 @@ def names_of(bot: BotVersion) -> tuple[str, ...]:
     return tuple(filter(None, (bot.bot_id, bot.title, model if isinstance(model, str) else "")))
 
 
-async def reply_check(
-    text: str, asked: FilterInput, *, only_marks: bool = False
-) -> list[FilterLabel]:
+async def reply_check(text: str, asked: FilterInput, *, only_marks: bool = False) -> list[FilterLabel]:
     """Return the results of the study's filters in a reply, without blocking the event loop.
 
     Raises:

@@ -28,11 +28,7 @@ class ChatCheckAnswer(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(
-                fields=["conversation", "check_digest"], name="chat_check_answer_once"
-            )
-        ]
+        constraints = [models.UniqueConstraint(fields=["conversation", "check_digest"], name="chat_check_answer_once")]
 
     def __str__(self) -> str:
         return f"{self.conversation_id}/{self.check_digest}"
@@ -53,9 +49,7 @@ class ReplyReport(models.Model):
 
     MOST_CHARS = 1000
 
-    participant = models.ForeignKey(
-        Participant, on_delete=models.CASCADE, related_name="reply_reports"
-    )
+    participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="reply_reports")
     # By name: turns are declared in the module that imports this one.
     turn = models.ForeignKey(
         "conversations.Turn",
@@ -64,9 +58,7 @@ class ReplyReport(models.Model):
         on_delete=models.CASCADE,
         related_name="reports",
     )
-    item = models.ForeignKey(
-        Item, null=True, blank=True, on_delete=models.CASCADE, related_name="reports"
-    )
+    item = models.ForeignKey(Item, null=True, blank=True, on_delete=models.CASCADE, related_name="reports")
     response = models.PositiveSmallIntegerField(
         null=True, blank=True, help_text=_("Which of the item's replies, from 0.")
     )
@@ -98,9 +90,7 @@ class ReplyReport(models.Model):
                 name="report_item_once",
             ),
         ]
-        indexes = [
-            models.Index(fields=["participant"], condition=Q(seen_at=None), name="report_not_seen")
-        ]
+        indexes = [models.Index(fields=["participant"], condition=Q(seen_at=None), name="report_not_seen")]
 
     def __str__(self) -> str:
         return f"{self.reason} by {self.participant_id}"
@@ -112,17 +102,13 @@ class ReplyMark(models.Model):
     turn = models.ForeignKey("conversations.Turn", on_delete=models.CASCADE, related_name="marks")
     filter = models.CharField(max_length=50)
     identity = models.JSONField(help_text=_("The filter's name, version and settings."))
-    found = models.JSONField(
-        default=list, help_text=_("The words that were found, if it names any.")
-    )
+    found = models.JSONField(default=list, help_text=_("The words that were found, if it names any."))
     reason = models.CharField(max_length=500, help_text=_("For staff, in words."))
     is_withheld = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["turn", "filter"], name="mark_once_each_filter")
-        ]
+        constraints = [models.UniqueConstraint(fields=["turn", "filter"], name="mark_once_each_filter")]
         indexes = [models.Index(fields=["filter"], name="mark_by_filter")]
 
     def __str__(self) -> str:
@@ -160,9 +146,7 @@ class Conversation(TimeStamped):
     source = models.CharField(max_length=10, choices=Source)
     state = models.CharField(max_length=20, choices=State, default=State.OPEN)
     bot = models.ForeignKey(BotVersion, on_delete=models.PROTECT, related_name="conversations")
-    study = models.ForeignKey(
-        Study, null=True, blank=True, on_delete=models.CASCADE, related_name="conversations"
-    )
+    study = models.ForeignKey(Study, null=True, blank=True, on_delete=models.CASCADE, related_name="conversations")
     participant = models.ForeignKey(
         Participant, null=True, blank=True, on_delete=models.CASCADE, related_name="conversations"
     )
@@ -188,9 +172,7 @@ class Conversation(TimeStamped):
         default=dict,
         blank=True,
         editable=False,
-        help_text=_(
-            "What was sent of a rating that could not be taken yet; gone once the chat is over."
-        ),
+        help_text=_("What was sent of a rating that could not be taken yet; gone once the chat is over."),
     )
 
     due_turn = models.PositiveIntegerField(null=True, blank=True)
@@ -212,12 +194,8 @@ class Conversation(TimeStamped):
             models.Index(fields=["study", "bot"]),
             models.Index(fields=["study", "-created_at", "-id"], name="conversation_list"),
             # Most studies have none, and most pages ask.
-            models.Index(
-                fields=["study"], condition=Q(is_synthetic=True), name="conversation_scripted"
-            ),
-            models.Index(
-                fields=["due_lease_until"], condition=Q(due_turn__isnull=False), name="reply_due"
-            ),
+            models.Index(fields=["study"], condition=Q(is_synthetic=True), name="conversation_scripted"),
+            models.Index(fields=["due_lease_until"], condition=Q(due_turn__isnull=False), name="reply_due"),
             # Who chats now: few, among all chats that were left open.
             models.Index(
                 fields=["updated_at"],
@@ -273,9 +251,7 @@ class Turn(models.Model):
     shown_first_ms = models.PositiveIntegerField(
         null=True,
         blank=True,
-        help_text=_(
-            "From the message stored until the first words were shown, where it was paced."
-        ),
+        help_text=_("From the message stored until the first words were shown, where it was paced."),
     )
     shown_ms = models.PositiveIntegerField(
         null=True,
@@ -285,9 +261,7 @@ class Turn(models.Model):
     late_ms = models.PositiveIntegerField(
         null=True,
         blank=True,
-        help_text=_(
-            "By how much the last of it was shown later than the pace wanted, since the bot was too slow."
-        ),
+        help_text=_("By how much the last of it was shown later than the pace wanted, since the bot was too slow."),
     )
     withheld_text = models.TextField(
         blank=True,
@@ -297,9 +271,7 @@ class Turn(models.Model):
         null=True, blank=True, help_text=_("Of the prompt, for bots that cost money.")
     )
     tokens_out = models.PositiveIntegerField(null=True, blank=True)
-    tokens_estimated = models.BooleanField(
-        default=False, help_text=_("The endpoint did not count them.")
-    )
+    tokens_estimated = models.BooleanField(default=False, help_text=_("The endpoint did not count them."))
     cost = models.FloatField(
         null=True,
         blank=True,
@@ -308,9 +280,7 @@ class Turn(models.Model):
     answered_by = models.CharField(
         max_length=200,
         blank=True,
-        help_text=_(
-            "Who gave the reply in the bot's place: the id of another bot, or the bot's second address."
-        ),
+        help_text=_("Who gave the reply in the bot's place: the id of another bot, or the bot's second address."),
     )
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -338,12 +308,8 @@ class Turn(models.Model):
                 name="turn_client_id_unique",
             ),
             models.CheckConstraint(condition=Q(vote__in=[-1, 0, 1]), name="turn_vote_range"),
-            models.CheckConstraint(
-                condition=Q(vote=0) | Q(speaker="bot"), name="turn_vote_on_bot_only"
-            ),
-            models.CheckConstraint(
-                condition=Q(withheld_text="") | Q(speaker="bot"), name="turn_withheld_of_bot_only"
-            ),
+            models.CheckConstraint(condition=Q(vote=0) | Q(speaker="bot"), name="turn_vote_on_bot_only"),
+            models.CheckConstraint(condition=Q(withheld_text="") | Q(speaker="bot"), name="turn_withheld_of_bot_only"),
         ]
 
     def __str__(self) -> str:
@@ -353,9 +319,7 @@ class Turn(models.Model):
         """Store the reply's tokens and cost, and who gave it; None: a bot that costs nothing."""
         if cost is not None:
             # Endpoints count as they like; a number that no column holds must not cost the reply.
-            self.tokens_in, self.tokens_out = (
-                max(0, min(n, _MOST_TOKENS)) for n in (cost.tokens_in, cost.tokens_out)
-            )
+            self.tokens_in, self.tokens_out = (max(0, min(n, _MOST_TOKENS)) for n in (cost.tokens_in, cost.tokens_out))
             self.tokens_estimated, self.cost = cost.is_estimated, cost.cost
             self.answered_by = cost.answered_by[:200]
 
@@ -376,9 +340,7 @@ class Typing(models.Model):
 class ReplyFailure(models.Model):
     """A reply to a person that failed. The conversation forgets it once the person has decided how to go on."""
 
-    conversation = models.ForeignKey(
-        Conversation, on_delete=models.CASCADE, related_name="reply_failures"
-    )
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="reply_failures")
     bot_id = models.CharField(max_length=100)
     reason = models.CharField(max_length=500)
     at = models.DateTimeField(auto_now_add=True)

@@ -47,10 +47,7 @@ class ReplyTimes:
             "shown_ms": self.shown_s,
             "late_ms": self.late_s,
         }
-        return {
-            name: None if seconds is None else max(0, round(1000 * seconds))
-            for name, seconds in named.items()
-        }
+        return {name: None if seconds is None else max(0, round(1000 * seconds)) for name, seconds in named.items()}
 
 
 class PacedReply:
@@ -64,9 +61,7 @@ class PacedReply:
         longest_s: after so many seconds all that is there is shown at once.
     """
 
-    def __init__(
-        self, pace: ReplyPace, *, tell: Tell, clock: Clock, sleep: Sleep, longest_s: float
-    ) -> None:
+    def __init__(self, pace: ReplyPace, *, tell: Tell, clock: Clock, sleep: Sleep, longest_s: float) -> None:
         self.pace, self.longest_s = pace, longest_s
         self._tell, self._clock, self._sleep = tell, clock, sleep
         self._text = ""

@@ -248,17 +248,13 @@ class _Replying:
         if self._stored is None:
             return
         await self._tell(self._sent, made.text)
-        frame = frames.reply_frame(
-            turn=self.due.turn, text=self._stored.turn.text, can_rate=self._stored.can_rate
-        )
+        frame = frames.reply_frame(turn=self.due.turn, text=self._stored.turn.text, can_rate=self._stored.can_rate)
         await events.frame_publish(self.due.conversation_id, frame)
 
     async def _tell(self, sent: str, gathered: str) -> None:
         """Send what is new of the reply to its pages."""
         if len(gathered) > len(sent):
-            frame = frames.token_frame(
-                turn=self.due.turn, offset=len(sent), text=gathered[len(sent) :]
-            )
+            frame = frames.token_frame(turn=self.due.turn, offset=len(sent), text=gathered[len(sent) :])
             await events.frame_publish(self.due.conversation_id, frame)
             self._sent = gathered
 

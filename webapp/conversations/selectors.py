@@ -53,9 +53,7 @@ class DueReply:
     bot_id: str
 
 
-def conversation_for(
-    participant_ids: Collection[UUID], conversation_id: UUID
-) -> Conversation | None:
+def conversation_for(participant_ids: Collection[UUID], conversation_id: UUID) -> Conversation | None:
     """Return the chat, if it was given to one of these participants."""
     found = (
         Conversation.objects.filter(
@@ -197,9 +195,7 @@ def turns_of(conversation_id: UUID) -> list[dict[str, Any]]:
 
 def history(conversation_id: UUID) -> History:
     """Return the turns in order, the pending reply, and whether rating is open."""
-    conversation = Conversation.objects.select_related("slot__task__version").get(
-        pk=conversation_id
-    )
+    conversation = Conversation.objects.select_related("slot__task__version").get(pk=conversation_id)
     is_open = conversation.state == Conversation.State.OPEN
     due = conversation.due_turn if is_open else None
     return History(
@@ -212,9 +208,7 @@ def history(conversation_id: UUID) -> History:
 
 def reply_state(conversation_id: UUID, turn_index: int) -> DueReply:
     """Return the state of the reply with this number."""
-    conversation = Conversation.objects.select_related("slot__task__version", "bot").get(
-        pk=conversation_id
-    )
+    conversation = Conversation.objects.select_related("slot__task__version", "bot").get(pk=conversation_id)
     text = (
         Turn.objects.filter(conversation_id=conversation_id, index=turn_index, speaker="bot")
         .values_list("text", flat=True)
@@ -252,9 +246,7 @@ def vote_of(conversation_id: UUID, turn_index: int) -> int | None:
 
 def replies_due() -> QuerySet[Conversation]:
     """Return the open conversations whose participants wait for a reply that has not failed."""
-    return Conversation.objects.filter(
-        due_turn__isnull=False, due_error="", state=Conversation.State.OPEN
-    )
+    return Conversation.objects.filter(due_turn__isnull=False, due_error="", state=Conversation.State.OPEN)
 
 
 def replies_waiting(*, pool: str | None, limit: int = 200) -> list[UUID]:
@@ -273,9 +265,7 @@ def replies_waiting(*, pool: str | None, limit: int = 200) -> list[UUID]:
     if pool == "default":
         waiting = waiting.exclude(bot__bot_id__in=list(pools))
     elif pool is not None:
-        waiting = waiting.filter(
-            bot__bot_id__in=[bot for bot, name in pools.items() if name == pool]
-        )
+        waiting = waiting.filter(bot__bot_id__in=[bot for bot, name in pools.items() if name == pool])
     return list(waiting.order_by("due_since").values_list("pk", flat=True)[:limit])
 
 

@@ -43,9 +43,7 @@ LONGEST_TOKEN_DAYS = 3650
 _USE_NOTED_EVERY = timedelta(minutes=1)
 
 
-def token_make(
-    *, user: User, name: str, rights: Sequence[str], days: int | None = None
-) -> tuple[ApiToken, str]:
+def token_make(*, user: User, name: str, rights: Sequence[str], days: int | None = None) -> tuple[ApiToken, str]:
     """Make a token. Returns its row and its text, which is kept nowhere.
 
     Args:
@@ -63,9 +61,7 @@ def token_make(
         if right not in known:
             raise Refused(
                 "bad_token",
-                _("There is no right “{right}”; there are {known}.").format(
-                    right=right, known=", ".join(known)
-                ),
+                _("There is no right “{right}”; there are {known}.").format(right=right, known=", ".join(known)),
             )
     wanted = [right for right in Right if right.value in {*rights, Right.READ.value}]
     if lacking := [right.value for right in wanted if not may(user, right)]:
@@ -78,9 +74,7 @@ def token_make(
     if days is not None and not 1 <= days <= LONGEST_TOKEN_DAYS:
         raise Refused(
             "bad_token",
-            _("A token lasts 1 to {most} days, not {days}.").format(
-                most=LONGEST_TOKEN_DAYS, days=days
-            ),
+            _("A token lasts 1 to {most} days, not {days}.").format(most=LONGEST_TOKEN_DAYS, days=days),
         )
     text = CREDENTIAL_PREFIX + secrets.token_urlsafe(32)
     row = ApiToken.objects.create(
@@ -111,16 +105,12 @@ def token_find(text: str) -> ApiToken:
     if token.revoked_at is not None:
         raise Refused(
             "no_token",
-            _("The token “{name}” was revoked on {day}.").format(
-                name=token.name, day=f"{token.revoked_at:%Y-%m-%d}"
-            ),
+            _("The token “{name}” was revoked on {day}.").format(name=token.name, day=f"{token.revoked_at:%Y-%m-%d}"),
         )
     if token.expires_at is not None and token.expires_at <= now:
         raise Refused(
             "no_token",
-            _("The token “{name}” expired on {day}.").format(
-                name=token.name, day=f"{token.expires_at:%Y-%m-%d}"
-            ),
+            _("The token “{name}” expired on {day}.").format(name=token.name, day=f"{token.expires_at:%Y-%m-%d}"),
         )
     if not may(token.user):
         raise Refused("no_token", _("The user who made this token is no longer on the staff."))
@@ -132,9 +122,7 @@ def token_find(text: str) -> ApiToken:
 def token_lacks(token: ApiToken, rights: Collection[Right]) -> list[Right]:
     """Return those of the rights that the token was not given, or that its person has not (any more)."""
     return [
-        right
-        for right in Right
-        if right in rights and (right.value not in token.rights or not may(token.user, right))
+        right for right in Right if right in rights and (right.value not in token.rights or not may(token.user, right))
     ]
 
 
@@ -163,9 +151,7 @@ class LoginHandler(AxesDatabaseHandler):
         if super().is_locked(request, credentials):
             return True
         username = get_client_username(request, credentials)
-        return (
-            not is_known_browser(request, username) and n_wrong_passwords(username) >= ACCOUNT_LIMIT
-        )
+        return not is_known_browser(request, username) and n_wrong_passwords(username) >= ACCOUNT_LIMIT
 
 
 def n_wrong_passwords(username: str | None) -> int:

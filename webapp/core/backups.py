@@ -148,9 +148,7 @@ def backup_read(file: Path) -> Backup:
         Refused: if it is no backup of Confab's, or a part of it is not what was written.
     """
     if not is_zip(file):
-        raise Refused(
-            "no_backup", f"{file} is no backup of Confab's: it is no zip, or a damaged one"
-        )
+        raise Refused("no_backup", f"{file} is no backup of Confab's: it is no zip, or a damaged one")
     try:
         with damage_as_error(str(file), _Damaged), zipfile.ZipFile(file) as archive:
             backup = _manifest_read(file, archive)
@@ -171,9 +169,7 @@ def _manifest_read(file: Path, archive: zipfile.ZipFile) -> Backup:
         stored = json.loads(data)
         return Backup(**{**stored, "migrations": tuple(stored["migrations"])})
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise Refused(
-            "no_backup", f"{file} is no backup of Confab's: its {_MANIFEST} is another's"
-        ) from error
+        raise Refused("no_backup", f"{file} is no backup of Confab's: its {_MANIFEST} is another's") from error
 
 
 class _Damaged(ValueError):
@@ -274,9 +270,7 @@ def database_has_rows() -> bool:
 
 def migrations_applied() -> list[str]:
     """Return the migrations that the database has, as `app.name`."""
-    return sorted(
-        f"{app}.{name}" for app, name in MigrationRecorder(connection).applied_migrations()
-    )
+    return sorted(f"{app}.{name}" for app, name in MigrationRecorder(connection).applied_migrations())
 
 
 def _migrations_known() -> set[str]:

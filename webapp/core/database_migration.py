@@ -70,9 +70,7 @@ def database_upgrade() -> UpgradeResult:
     backup = backup_before_migrating() if pending else None
     call_command("migrate", verbosity=0, interactive=False, no_backup=True)
     database_write_check()
-    problems = [
-        str(message.msg) for message in checks.run_checks() if message.level >= checks.WARNING
-    ]
+    problems = [str(message.msg) for message in checks.run_checks() if message.level >= checks.WARNING]
     return UpgradeResult(backup, tuple(pending), table_counts(), tuple(problems))
 
 
@@ -108,9 +106,7 @@ def database_copy(url: str, told: Callable[[str, int], None] | None = None) -> C
         )
     with new_database_opened(url) as target:
         if database_has_rows():
-            raise Refused(
-                "not_empty", f"the database {target} holds something already; name an empty one"
-            )
+            raise Refused("not_empty", f"the database {target} holds something already; name an empty one")
         call_command("migrate", verbosity=0, interactive=False, no_backup=True)
         with transaction.atomic(using=_OLD), transaction.atomic():
             return CopiedDatabase(target, _copied(told))

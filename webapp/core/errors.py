@@ -35,9 +35,7 @@ def is_api_path(path: str) -> bool:
     return path == API_ROOT or path.startswith(f"{API_ROOT}/")
 
 
-def api_error_body(
-    code: str, message: str, mistakes: Sequence[dict[str, str]] = ()
-) -> dict[str, Any]:
+def api_error_body(code: str, message: str, mistakes: Sequence[dict[str, str]] = ()) -> dict[str, Any]:
     """Return the answer of a call that failed.
 
     Args:

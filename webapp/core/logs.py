@@ -152,9 +152,7 @@ class SharedRotatingFile(RotatingFileHandler):
     """
 
     def __init__(self, filename: str, maxBytes: int, backupCount: int) -> None:
-        super().__init__(
-            filename, maxBytes=maxBytes, backupCount=backupCount, encoding="utf-8", delay=True
-        )
+        super().__init__(filename, maxBytes=maxBytes, backupCount=backupCount, encoding="utf-8", delay=True)
         self._lock_made()
 
     def _lock_made(self) -> None:
@@ -178,6 +176,4 @@ class SharedRotatingFile(RotatingFileHandler):
 
     def _open(self) -> TextIOWrapper:
         opener = partial(os.open, mode=0o600)
-        return cast(
-            TextIOWrapper, open(self.baseFilename, self.mode, encoding="utf-8", opener=opener)
-        )
+        return cast(TextIOWrapper, open(self.baseFilename, self.mode, encoding="utf-8", opener=opener))

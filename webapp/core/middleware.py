@@ -221,15 +221,12 @@ def _may(scope: dict[str, Any], *rights: Right) -> bool:
         return False
     morsel = cookies.get(settings.SESSION_COOKIE_NAME)
     request = HttpRequest()
-    request.session = import_module(settings.SESSION_ENGINE).SessionStore(
-        morsel.value if morsel else None
-    )
+    request.session = import_module(settings.SESSION_ENGINE).SessionStore(morsel.value if morsel else None)
     return may(get_user(request), *rights)
 
 
 UNSTORABLE_MESSAGE = (
-    "This holds the character U+0000 or half a surrogate pair, which cannot be stored. "
-    "Send it without them."
+    "This holds the character U+0000 or half a surrogate pair, which cannot be stored. Send it without them."
 )
 NOT_FOUND_RESPONSE = 4404
 """Close code of a socket to an unknown conversation."""
@@ -253,9 +250,7 @@ class StorableTextMiddleware:
             return _refuse(request)
         return self.get_response(request)
 
-    def process_view(
-        self, request: HttpRequest, view: Any, _args: Any, _named: Any
-    ) -> HttpResponse | None:
+    def process_view(self, request: HttpRequest, view: Any, _args: Any, _named: Any) -> HttpResponse | None:
         """Check the body, after the check of CSRF; calls check forms where they parse them."""
         if request.method in ("GET", "HEAD"):
             return None
@@ -264,9 +259,7 @@ class StorableTextMiddleware:
         if is_api_path(request.path_info):
             return None
         if getattr(view, "csrf_exempt", False):
-            _ = (
-                request.body
-            )  # Keeps the body for a view that checks its signature: parsing a form uses it up.
+            _ = request.body  # Keeps the body for a view that checks its signature: parsing a form uses it up.
         return None if are_sanitised(_pairs(request.POST)) else _refuse(request)
 
 
@@ -278,9 +271,7 @@ class StorableTextSockets:
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> Any:
         given = [scope["query_string"], *(value for _name, value in scope["headers"])]
-        if "\x00" not in scope["path"] and not any(
-            b"\x00" in unquote_to_bytes(one) for one in given
-        ):
+        if "\x00" not in scope["path"] and not any(b"\x00" in unquote_to_bytes(one) for one in given):
             return await self.application(scope, receive, send)
         await receive()  # websocket.connect
         # A socket that was never accepted has no close code of its own.
@@ -304,11 +295,7 @@ def _pairs(data: Any) -> list[Any]:
 def _refuse(request: HttpRequest, *, is_address: bool = False) -> HttpResponse:
     if is_api_path(request.path_info):
         return JsonResponse(api_error_body("bad_text", UNSTORABLE_MESSAGE), status=400)
-    return (
-        not_found(request)
-        if is_address
-        else HttpResponseBadRequest(UNSTORABLE_MESSAGE, "text/plain")
-    )
+    return not_found(request) if is_address else HttpResponseBadRequest(UNSTORABLE_MESSAGE, "text/plain")
 
 
 REQUEST_ID_HEADER = "X-Request-ID"
@@ -335,9 +322,7 @@ class RequestLogMiddleware:
         self._tell(request, response, time.perf_counter() - began)
         return response
 
-    def process_view(
-        self, request: HttpRequest, _view: Any, _args: Any, named: dict[str, Any]
-    ) -> None:
+    def process_view(self, request: HttpRequest, _view: Any, _args: Any, named: dict[str, Any]) -> None:
         """Bind the conversation that the page is about."""
         if "conversation_id" in named:
             bind_contextvars(conversation_id=str(named["conversation_id"]))

@@ -36,14 +36,10 @@ class StaffRights(models.Model):
 class ApiToken(TimeStamped):
     """Token of an API client that acts for a member of staff, with some of their rights; only its digest is kept."""
 
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens"
-    )
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=100, help_text=_("What it is for."))
     digest = models.CharField(max_length=64, unique=True)
-    rights = models.JSONField(
-        help_text=_("Names of rights; those that the person lacks do nothing.")
-    )
+    rights = models.JSONField(help_text=_("Names of rights; those that the person lacks do nothing."))
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)

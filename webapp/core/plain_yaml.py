@@ -34,9 +34,7 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent) or getattr(self.peek_event(), "anchor", None):
             mark = self.peek_event().start_mark
-            raise ComposerError(
-                None, None, "anchors (&) and aliases (*) are not read; write it out", mark
-            )
+            raise ComposerError(None, None, "anchors (&) and aliases (*) are not read; write it out", mark)
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -46,13 +44,9 @@ class _Loader(yaml.SafeLoader):
             try:
                 is_twice = key in seen
             except TypeError:
-                raise ConstructorError(
-                    None, None, "a key must be a text or a number", key_node.start_mark
-                ) from None
+                raise ConstructorError(None, None, "a key must be a text or a number", key_node.start_mark) from None
             if is_twice:
-                raise ConstructorError(
-                    None, None, f"the key {quote(key)} stands there twice", key_node.start_mark
-                )
+                raise ConstructorError(None, None, f"the key {quote(key)} stands there twice", key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep)
 
@@ -89,9 +83,7 @@ for _tag, _pattern, _first in (
         _Loader,
         _Dumper,
     ):  # whatever the one would take for no text, the other puts in quotes
-        _side.add_implicit_resolver(
-            f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), list(_first)
-        )
+        _side.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), list(_first))
 
 
 def _whole(text: str, base: int = 10) -> int:
@@ -160,6 +152,4 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def plain_text(values: Any) -> str:
     """Return plain values as YAML that `plain_read` reads back the same."""
-    return yaml.dump(
-        values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100, indent=2
-    )
+    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100, indent=2)

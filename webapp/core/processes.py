@@ -86,9 +86,7 @@ WORKER_GRACE_S = 15
 SHUTDOWN_LIMIT_S = CONNECTIONS_GRACE_S + WORKER_GRACE_S + 5
 
 
-def end_process_within(
-    limit_s: float = SHUTDOWN_LIMIT_S, *, first: Callable[[], None] = lambda: None
-) -> None:
+def end_process_within(limit_s: float = SHUTDOWN_LIMIT_S, *, first: Callable[[], None] = lambda: None) -> None:
     """End this process when `limit_s` is over, unless it has ended by itself before.
 
     Args:
@@ -251,9 +249,7 @@ class Signs:
         self.roles = {}
         self._over.set()
         if self._thread is not None:
-            self._thread.join(
-                timeout=2
-            )  # or the sign that it is just giving would come after the end
+            self._thread.join(timeout=2)  # or the sign that it is just giving would come after the end
         try:
             Process.objects.filter(id=self.id).delete()
         except DatabaseError as error:
@@ -317,11 +313,7 @@ def processes_known() -> list[Process]:
     """Return processes that neither ended in order nor have a successor, by task; those silent for a day too."""
     everyone = sorted(Process.objects.all(), key=lambda one: (one.roles, one.host, one.began_at))
     living = [one for one in everyone if not is_silent(one)]
-    return [
-        one
-        for one in everyone
-        if not (is_silent(one) and any(_replaces(other, one) for other in living))
-    ]
+    return [one for one in everyone if not (is_silent(one) and any(_replaces(other, one) for other in living))]
 
 
 def _replaces(other: Process, gone: Process) -> bool:

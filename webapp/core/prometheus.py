@@ -26,9 +26,7 @@ SENT_AWAY = Counter(
     "Requests that found no free thread in time and were asked to come back.",
     registry=registry,
 )
-REPLIES = Counter(
-    "confab_replies", "Replies of bots to people that were stored.", ["bot"], registry=registry
-)
+REPLIES = Counter("confab_replies", "Replies of bots to people that were stored.", ["bot"], registry=registry)
 REPLY_WHOLE = Histogram(
     "confab_reply_duration_seconds",
     "From a message to the whole reply.",

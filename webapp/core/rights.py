@@ -36,9 +36,7 @@ READY_GROUPS = {
 
 def may(user: Any, *rights: Right) -> bool:
     """Return True if this user is staff and has all of the rights."""
-    return bool(user.is_active and user.is_staff) and all(
-        user.has_perm(f"core.{right.value}") for right in rights
-    )
+    return bool(user.is_active and user.is_staff) and all(user.has_perm(f"core.{right.value}") for right in rights)
 
 
 def may_see_codes(user: Any) -> bool:

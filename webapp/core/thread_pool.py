@@ -184,9 +184,7 @@ class ThreadPooledApp:
             if borrowed.thread is not None:
                 crew.give_back(borrowed.thread)
 
-    async def _wait(
-        self, crew: PageThreadPool, borrowed: _Borrowed, receive: Receive
-    ) -> Message | None:
+    async def _wait(self, crew: PageThreadPool, borrowed: _Borrowed, receive: Receive) -> Message | None:
         """Borrow a thread. What comes back is the message that the client has gone meanwhile, if so.
 
         Raises:
@@ -198,9 +196,7 @@ class ThreadPooledApp:
         waiting = asyncio.ensure_future(crew.borrow())
         leaving = asyncio.ensure_future(receive())
         try:
-            await asyncio.wait(
-                {waiting, leaving}, timeout=self.wait_s, return_when=asyncio.FIRST_COMPLETED
-            )
+            await asyncio.wait({waiting, leaving}, timeout=self.wait_s, return_when=asyncio.FIRST_COMPLETED)
             if waiting.done():
                 borrowed.thread = waiting.result()
                 return None
@@ -220,9 +216,7 @@ async def _send_away(scope: dict[str, Any], send: Send) -> None:
     kind = "text/html"
     if is_api_path(scope["path"].removeprefix(settings.CONFAB_PATH_PREFIX)):
         kind = "application/json"
-        body = json.dumps(
-            api_error_body("busy", f"Too many ask at once; try again in {seconds} s")
-        ).encode()
+        body = json.dumps(api_error_body("busy", f"Too many ask at once; try again in {seconds} s")).encode()
     else:
         with translation.override(requested_locale(scope["path"], accepted)):
             body = busy_page(seconds, reloads=scope["method"] in ("GET", "HEAD")).encode()

@@ -98,8 +98,7 @@ def action_items(*, may_pay: bool = True) -> list[ActionItem]:
         for job in model._default_manager.filter(state=State.INTERRUPTED, ended_at__gte=since)
     ]
     n_failed = sum(
-        model._default_manager.filter(state=State.FAILED, ended_at__gte=since).count()
-        for model in job_models()
+        model._default_manager.filter(state=State.FAILED, ended_at__gte=since).count() for model in job_models()
     )
     if n_failed:
         found.append(
@@ -178,15 +177,11 @@ def pay_waits(study: Study | None = None) -> list[ActionItem]:
     among = Q(participant__study__archived_at=None)
     if study is not None:
         among = Q(participant__study=study)
-    unsent = Decision.objects.filter(
-        among, state__in=(Decision.State.FAILED, Decision.State.UNSURE)
-    )
+    unsent = Decision.objects.filter(among, state__in=(Decision.State.FAILED, Decision.State.UNSURE))
     waiting = tasks_waiting(among).filter(ended_at__lt=timezone.now() - timedelta(days=_WAITS_DAYS))
     n_unsent = dict(unsent.order_by().values_list("participant__study").annotate(n=Count("pk")))
     n_waiting = dict(
-        waiting.order_by()
-        .values_list("participant__study")
-        .annotate(n=Count("participant", distinct=True))
+        waiting.order_by().values_list("participant__study").annotate(n=Count("participant", distinct=True))
     )
     studies = Study.objects.in_bulk([*n_unsent, *n_waiting])
     found = [
@@ -251,9 +246,7 @@ def alert_action_items() -> list[ActionItem]:
             alert.aside.bot_id if alert.aside else str(alert.get_event_display()),
             f"was to be told, and the {str(alert.get_channel_display()).lower()} could not be sent: {alert.error}.",
             "See the bot" if alert.aside else "See the system",
-            ("dashboard:bot", {"bot_id": alert.aside.bot_id}, "")
-            if alert.aside
-            else ("dashboard:system", {}, ""),
+            ("dashboard:bot", {"bot_id": alert.aside.bot_id}, "") if alert.aside else ("dashboard:system", {}, ""),
         )
         for alert in failed.select_related("aside").order_by("-created_at")[:3]
     ]
@@ -286,10 +279,7 @@ def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list
     asides = bots_aside()
     missing: dict[str, None] = {}
     for study in studies:
-        is_offered = [
-            bot_id in entries and bot_state(entries[bot_id], reports).is_offered
-            for bot_id in study.bots
-        ]
+        is_offered = [bot_id in entries and bot_state(entries[bot_id], reports).is_offered for bot_id in study.bots]
         if not any(is_offered):
             found.append(
                 ActionItem(
@@ -375,9 +365,9 @@ def bot_behind(counts: Mapping[str, int]) -> tuple[str, int] | None:
 
 def _undecided() -> QuerySet[Task]:
     """Return tasks whose visit nobody has decided about, here or on the platform; a bonus decides nothing."""
-    verdicts = Decision.objects.filter(
-        participant=OuterRef("participant"), submission=OuterRef("submission")
-    ).exclude(Q(state=Decision.State.UNDONE) | Q(action=Decision.Action.BONUS))
+    verdicts = Decision.objects.filter(participant=OuterRef("participant"), submission=OuterRef("submission")).exclude(
+        Q(state=Decision.State.UNDONE) | Q(action=Decision.Action.BONUS)
+    )
     settled = PlatformVisit.objects.filter(
         study=OuterRef("participant__study"), submission=OuterRef("submission"), status__in=SETTLED
     )

@@ -249,9 +249,7 @@ class Grid:
         return PageTable(headers, rows)
 
 
-def _parts(
-    row: GridRow, one: DataSet, whole: GridCell
-) -> Iterator[tuple[str, GridCell, Mapping[str, Any]]]:
+def _parts(row: GridRow, one: DataSet, whole: GridCell) -> Iterator[tuple[str, GridCell, Mapping[str, Any]]]:
     """Yield a cell as it is shown and what is known of it, then the same of each dialogue model."""
     part = one.part(row.name) or {}
     yield "", whole, part
@@ -281,9 +279,7 @@ def _interval(low: float | None, high: float | None) -> str:
     return f"{share(low)} to {share(high)}"
 
 
-def grid_of(
-    jobs: Sequence[Job], *, method: Method, target: str, language: str = "", sort: str = MEAN
-) -> Grid:
+def grid_of(jobs: Sequence[Job], *, method: Method, target: str, language: str = "", sort: str = MEAN) -> Grid:
     """Arrange what these jobs found.
 
     Args:
@@ -293,11 +289,7 @@ def grid_of(
         sort: `MEAN`, `RANK`, `NAME` or the name of a data set; unknown ones are taken as `MEAN`. The baseline stays
             last.
     """
-    done = [
-        job
-        for job in jobs
-        if job.state == State.DONE and job.result and "questions" not in job.result
-    ]
+    done = [job for job in jobs if job.state == State.DONE and job.result and "questions" not in job.result]
     all_sets = [one for job in done for one in _sets(job, target)]
     languages = tuple(sorted({one.language for one in all_sets if one.language}))
     sets = tuple(one for one in all_sets if not language or one.language == language)

@@ -68,9 +68,7 @@ def choice_sets(jobs: Iterable[Job], target: str) -> list[ChoiceSet]:
         questions: dict[str, str] = dict(result["questions"])
         question = target if target in questions else next(iter(questions))
         judge = result["judge"]
-        choosers = (
-            [] if judge is None else [("{judge} (judge)".format(judge=judge["title"]), judge)]
-        )
+        choosers = [] if judge is None else [("{judge} (judge)".format(judge=judge["title"]), judge)]
         metrics = [(one["title"], one) for one in result["metrics"]]
         metrics.sort(key=lambda one: (one[1]["metric"] == BASELINE, -_agreed(one[1], question)))
         choosers += metrics
@@ -112,9 +110,7 @@ def _biases(judge: Mapping[str, Any]) -> Iterator[str]:
         yield (
             "Length bias: Spearman {value} {ends} of its preference with how much longer the first reply is; a bias "
             "as far as people’s does not go with it."
-        ).format(
-            value=share(length["r"]), ends=span(*(length["ci95"] or (None, None)), shares=True)
-        )
+        ).format(value=share(length["r"]), ends=span(*(length["ci95"] or (None, None)), shares=True))
 
 
 def _agreed(chooser: Mapping[str, Any], question: str) -> float:
@@ -207,9 +203,7 @@ def sets_published() -> list[SetPublished]:
     found = []
     for name, one in published_sets().items():
         rows = [row for row in published_rows() if row.set == name]
-        found.append(
-            SetPublished(name, one, published_table(rows), _ceilings(one), caveats_of(rows))
-        )
+        found.append(SetPublished(name, one, published_table(rows), _ceilings(one), caveats_of(rows)))
     return found
 
 
@@ -223,9 +217,7 @@ def published_table(rows: Sequence[Published]) -> PageTable:
     A column in which all rows say the same, or none says anything, is left out.
     """
     has_dimensions = len({row.dimension for row in rows}) > 1
-    methods = [
-        method for method in METHODS if any(row.values.get(method) is not None for row in rows)
-    ]
+    methods = [method for method in METHODS if any(row.values.get(method) is not None for row in rows)]
     has_notes = any(row.note for row in rows)
     headers = [Header("Metric"), Header("Dialogue model")]
     headers += [Header("Dimension")] * has_dimensions
@@ -302,14 +294,8 @@ def beside_ours(grid: Grid, method: Method) -> BesideOurs | None:
             Cell(span(cell.low, cell.high, shares=True), raw=(cell.low, cell.high)),
             Cell(str(cell.n), raw=(cell.n,)), Cell("yes" if row.is_same else "no"),
         ])  # fmt: skip
-    parts = [
-        f"{one.title}: {one.n_items} of {one.whole} replies are here."
-        for one in grid.sets
-        if one.whole
-    ]
-    return BesideOurs(
-        PageTable(headers, rows), caveats_of([row for _t, row, _o, _k in found]), parts
-    )
+    parts = [f"{one.title}: {one.n_items} of {one.whole} replies are here." for one in grid.sets if one.whole]
+    return BesideOurs(PageTable(headers, rows), caveats_of([row for _t, row, _o, _k in found]), parts)
 
 
 def _pairs(grid: Grid, method: Method) -> Iterator[tuple[str, Published, GridRow, int]]:

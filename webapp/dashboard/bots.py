@@ -117,11 +117,7 @@ class Spent:
 def bots_spent(bot_ids: Collection[str] | None = None) -> dict[str, Spent]:
     """Return the accounts of the bots that may cost money, by id; None stands for all bots."""
     bots_discover()
-    paid = [
-        bot
-        for bot in bot_list()
-        if isinstance(bot, PaidBot) and (bot_ids is None or bot.name in bot_ids)
-    ]
+    paid = [bot for bot in bot_list() if isinstance(bot, PaidBot) and (bot_ids is None or bot.name in bot_ids)]
     accounts = spending_by_key(Spending.Of.BOT, [bot.name for bot in paid]) if paid else {}
     found = {}
     for bot in paid:
@@ -129,9 +125,7 @@ def bots_spent(bot_ids: Collection[str] | None = None) -> dict[str, Spent]:
         spent = account.spent if account is not None else 0.0
         least = bot.least_bound.cost
         reached = bot.max_cost is not None and spent + (least or 0.0) > bot.max_cost
-        found[bot.name] = Spent(
-            None if least is None and not spent else spent, bot.max_cost, reached, _about(account)
-        )
+        found[bot.name] = Spent(None if least is None and not spent else spent, bot.max_cost, reached, _about(account))
     return found
 
 
@@ -155,9 +149,7 @@ def _about(account: Spending | None) -> str:
         return "no call yet"
     parts = [
         plural(account.n_calls, "{n} call", "{n} calls").format(n=f"{account.n_calls:,}"),
-        "{n_in} tokens in, {n_out} out".format(
-            n_in=f"{account.tokens_in:,}", n_out=f"{account.tokens_out:,}"
-        ),
+        "{n_in} tokens in, {n_out} out".format(n_in=f"{account.tokens_in:,}", n_out=f"{account.tokens_out:,}"),
     ]
     if account.n_estimated:
         parts.append("tokens of {n} estimated".format(n=f"{account.n_estimated:,}"))

@@ -45,8 +45,7 @@ def line_asked(query: QueryDict, leading: str = "") -> str:
     terms: list[QueryTerm] = [
         QueryTerm(value, name, ":")
         for name in ("bot", "state", "first")
-        if (value := query.get(name, ""))
-        and (name != "state" or value in Conversation.State.values)
+        if (value := query.get(name, "")) and (name != "state" or value in Conversation.State.values)
     ]
     if query.get("rated") in ("yes", "no"):
         terms.append(QueryTerm("rated" if query["rated"] == "yes" else "unrated", "is", ":"))
@@ -137,10 +136,7 @@ class Workbench:
         if self.wrong is not None:
             return []
         terms = terms_of(self.line)
-        return [
-            Chip(str(term), self.address(q=line_of(terms[:i] + terms[i + 1 :])))
-            for i, term in enumerate(terms)
-        ]
+        return [Chip(str(term), self.address(q=line_of(terms[:i] + terms[i + 1 :]))) for i, term in enumerate(terms)]
 
     def listing(self, rows: QuerySet[Conversation]) -> Listing:
         """Return the conversations that the page lists; none where the line cannot be read."""
@@ -205,9 +201,7 @@ def workbench_of(
     )
 
 
-def _columns(
-    chosen: str, numbers: Numbers, leading: str, asked: SearchQuery | None
-) -> tuple[Number, ...]:
+def _columns(chosen: str, numbers: Numbers, leading: str, asked: SearchQuery | None) -> tuple[Number, ...]:
     """Return the chosen numbers; by default the number sorted by or the leading rating, and those in the query."""
     named = [numbers.get(name) for name in chosen.split(",") if name]
     found = list(dict.fromkeys(one for one in named if one is not None))
@@ -238,19 +232,13 @@ def wider(bench: Workbench, rows: QuerySet[Conversation], numbers: Numbers) -> W
         if term.field in ("sort", "limit", "seed"):
             continue
         line = line_of(terms[:i] + terms[i + 1 :])
-        total = (
-            replace(bench, line=line, asked=parse_query(line, numbers, study=bench.study))
-            .listing(rows)
-            .count()
-        )
+        total = replace(bench, line=line, asked=parse_query(line, numbers, study=bench.study)).listing(rows).count()
         if total and (best is None or total > best.total):
             best = Wider(str(term), bench.address(q=line), total)
     return best
 
 
-def examples(
-    numbers: Numbers, dimensions: Sequence[RatingDimension], bots: Sequence[str]
-) -> tuple[str, list[str]]:
+def examples(numbers: Numbers, dimensions: Sequence[RatingDimension], bots: Sequence[str]) -> tuple[str, list[str]]:
     """Return a short example for the empty search box, and examples of every form that these conversations have."""
     measured = {number.name for number in numbers.measured()}
     rated = next((one for one in dimensions if one.key in measured), None)
@@ -344,6 +332,4 @@ def gathered(source: Source) -> Gathered:
         }
         return Gathered(source, conversations_of_source(source), Numbers([]), bots)
     dimensions = dimensions_of(source)
-    return Gathered(
-        source, conversations_of_source(source), Numbers(dimensions), study_bots(source), dimensions
-    )
+    return Gathered(source, conversations_of_source(source), Numbers(dimensions), study_bots(source), dimensions)

@@ -94,9 +94,7 @@ class ConversationReading:
 
 def conversations_to_read() -> QuerySet[Conversation]:
     """Return all conversations, each with what the reader's page says of it in the same query."""
-    return Conversation.objects.select_related(
-        "bot", "study__version__rubric", "selfplay__run", "selfplay__partner"
-    )
+    return Conversation.objects.select_related("bot", "study__version__rubric", "selfplay__run", "selfplay__partner")
 
 
 def read_conversation(
@@ -123,20 +121,14 @@ def read_conversation(
         values.update(result.turns)
         totals.update(result.values)
         reasons.update({name: reason_text(found) for name, found in result.reasons.items()})
-    declared = {
-        (column.level, column.name): column for metric in metric_list() for column in metric.columns
-    }
-    series = series_of(
-        [column for (level, name), column in declared.items() if level == "turn" and name in values]
-    )
+    declared = {(column.level, column.name): column for metric in metric_list() for column in metric.columns}
+    series = series_of([column for (level, name), column in declared.items() if level == "turn" and name in values])
     found = {one.name: _values(one, values, len(turns)) for one in series}
     why = {one.name: _why(one, reasons) for one in series}
     tracks = _tracks(series, wanted, found)
     speakers = [turn.speaker for turn in turns]
     cells = {
-        shown.chosen.name: track(
-            found[shown.chosen.name], speakers, shown.chosen.columns[0], why[shown.chosen.name]
-        )
+        shown.chosen.name: track(found[shown.chosen.name], speakers, shown.chosen.columns[0], why[shown.chosen.name])
         for shown in tracks
     }
     pieces = {turn.index: tuple(pieces_of(turn.text, words)) for turn in turns}
@@ -261,9 +253,7 @@ def _tracks(
     return [Track(by_name[name], number) for number, name in enumerate(names)]
 
 
-def _values(
-    series: MetricSeries, values: dict[str, list[float | None]], n: int
-) -> list[float | None]:
+def _values(series: MetricSeries, values: dict[str, list[float | None]], n: int) -> list[float | None]:
     """Return for each turn the value of whichever column describes it."""
     rows = [_full(values[column.name], n) for column in series.columns]
     return [next((v for v in at if v is not None), None) for at in zip(*rows, strict=True)]

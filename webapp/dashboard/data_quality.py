@@ -187,15 +187,9 @@ def quality_page(study: Study, state: FlagState, *, flag: str = "", page: int = 
     people = Participant.objects.in_bulk(listed)
     return QualityPage(
         kinds=flags_found.kinds,
-        people=[
-            PersonRow(pk, pk.hex[:6], flags.get(pk, []), chats.get(pk, []))
-            for pk in listed
-            if pk in people
-        ],
+        people=[PersonRow(pk, pk.hex[:6], flags.get(pk, []), chats.get(pk, [])) for pk in listed if pk in people],
         n_flagged=n_flagged,
-        n_shown=sum(one.n_people for one in flags_found.kinds if one.name == flag)
-        if flag
-        else n_flagged,
+        n_shown=sum(one.n_people for one in flags_found.kinds if one.name == flag) if flag else n_flagged,
         first=start + 1,
         has_more=len(ids) > FLAGGED_ON_A_PAGE,
     )
@@ -301,9 +295,7 @@ def _reported(one: ReplyReport) -> Reported:
 def reports_unseen(studies: Collection[Study]) -> dict[int, int]:
     """Return numbers of unseen reports by participants, by the study's primary key, in one query."""
     rows = (
-        ReplyReport.objects.filter(
-            seen_at=None, participant__study__in=studies, participant__is_synthetic=False
-        )
+        ReplyReport.objects.filter(seen_at=None, participant__study__in=studies, participant__is_synthetic=False)
         .order_by()
         .values_list("participant__study")
         .annotate(n=Count("pk"))

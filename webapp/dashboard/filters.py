@@ -134,11 +134,7 @@ def search_form_of(
         ranges=ranges,
         shown=shown,
         rater=said.get("rater", "") if has_raters else None,
-        kinds=[
-            (name, title, name in asked)
-            for name, title in KINDS.items()
-            if has_raters or name in OF_RUNS
-        ],
+        kinds=[(name, title, name in asked) for name, title in KINDS.items() if has_raters or name in OF_RUNS],
         sample=said.get("sample", ""),
         seed=said.get("seed", ""),
     )
@@ -208,11 +204,7 @@ def without_range(line: str, number: Number, numbers: Numbers) -> str:
         Unreadable: the query cannot be read.
     """
     return line_of(
-        [
-            term
-            for term in terms_of(line)
-            if term.field not in ORDERS and not _is_range(term, number, numbers)
-        ]
+        [term for term in terms_of(line) if term.field not in ORDERS and not _is_range(term, number, numbers)]
     )
 
 
@@ -330,12 +322,7 @@ def exclusion_notice(request: HttpRequest, study: Study) -> ExclusionNotice | No
     ]
     if not choices:
         return None
-    kept = [
-        (name, value)
-        for name, values in request.GET.lists()
-        if name not in _NOT_KEPT
-        for value in values
-    ]
+    kept = [(name, value) for name, values in request.GET.lists() if name not in _NOT_KEPT for value in values]
     return ExclusionNotice(
         words=left_out_words(left_out_counts(study, without)) if without else "",
         all_in=f"?{urlencode(kept)}",

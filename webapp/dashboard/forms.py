@@ -37,9 +37,7 @@ def _styled(form: forms.Form) -> None:
     """Give text fields and selects the look of the pages."""
     form.label_suffix = ""
     for field in form.fields.values():
-        if isinstance(
-            field.widget, forms.TextInput | forms.NumberInput | forms.Textarea | forms.Select
-        ):
+        if isinstance(field.widget, forms.TextInput | forms.NumberInput | forms.Textarea | forms.Select):
             field.widget.attrs.setdefault("class", "input")
 
 
@@ -56,9 +54,7 @@ class SelfPlayForm(forms.Form):
         ],
         required=False,
     )
-    n_conversations = forms.IntegerField(
-        label="Conversations each", min_value=1, max_value=100_000, initial=100
-    )
+    n_conversations = forms.IntegerField(label="Conversations each", min_value=1, max_value=100_000, initial=100)
     n_turns = forms.IntegerField(label="Turns each", min_value=1, max_value=1000, initial=10)
     seed = forms.IntegerField(label="Seed", initial=2026, min_value=-(2**63), max_value=2**63 - 1)
     study = forms.ChoiceField(
@@ -73,9 +69,7 @@ class SelfPlayForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 3}),
         help_text="Without any the bot speaks first, to an empty context.",
     )
-    metrics = forms.BooleanField(
-        label="Compute all metrics afterwards", required=False, initial=True
-    )
+    metrics = forms.BooleanField(label="Compute all metrics afterwards", required=False, initial=True)
 
     def __init__(
         self,
@@ -120,9 +114,7 @@ class FitForm(forms.Form):
         empty_label="none",
     )
     without_controls = forms.BooleanField(label="Leave out control bots", required=False)
-    include_synthetic = forms.BooleanField(
-        label="Count scripted participants (rehearsals only)", required=False
-    )
+    include_synthetic = forms.BooleanField(label="Count scripted participants (rehearsals only)", required=False)
 
     def __init__(
         self,
@@ -149,9 +141,7 @@ class FitForm(forms.Form):
 class TokenForm(forms.Form):
     """A new token of the API."""
 
-    name = forms.CharField(
-        label="Name", max_length=100, help_text="What it is for: “CI of my bot”."
-    )
+    name = forms.CharField(label="Name", max_length=100, help_text="What it is for: “CI of my bot”.")
     rights = forms.MultipleChoiceField(
         label="What it may do", widget=forms.CheckboxSelectMultiple, initial=[Right.READ.value]
     )
@@ -178,9 +168,7 @@ class TokenForm(forms.Form):
 class ShareForm(forms.Form):
     """A new link to a report."""
 
-    name = forms.CharField(
-        label="Whom it is for", max_length=LONGEST_NAME, help_text="“Reviewers of the paper”."
-    )
+    name = forms.CharField(label="Whom it is for", max_length=LONGEST_NAME, help_text="“Reviewers of the paper”.")
     days = forms.IntegerField(
         label="Days until it ends",
         min_value=1,
@@ -354,9 +342,7 @@ class ImportForm(forms.Form):
         """Refuse what is too large or has another ending."""
         file = self.cleaned_data["file"]
         if not file.name.lower().endswith((".jsonl", ".jsonl.gz", ".csv", ".zip")):
-            raise forms.ValidationError(
-                f"“{file.name}” is no .jsonl, .jsonl.gz, .csv or .zip file."
-            )
+            raise forms.ValidationError(f"“{file.name}” is no .jsonl, .jsonl.gz, .csv or .zip file.")
         if file.size > UPLOAD_LIMIT_MB * 1024 * 1024:
             raise forms.ValidationError(
                 f"The file has {round(file.size / 1024 / 1024)} MB; at most {UPLOAD_LIMIT_MB} MB can be uploaded. Use "
@@ -371,9 +357,7 @@ class ImportForm(forms.Form):
         if not key and file is not None:
             key = slugify(file.name.split(".")[0])[:60]
             if not key:
-                raise forms.ValidationError(
-                    f"“{file.name}” makes no key. Write one, such as my-study."
-                )
+                raise forms.ValidationError(f"“{file.name}” makes no key. Write one, such as my-study.")
         if key and not re.fullmatch(r"[-\w]+", key, re.ASCII):
             example = slugify(key) or "my-study"
             raise forms.ValidationError(
@@ -395,9 +379,7 @@ class ImportForm(forms.Form):
         if (low is None) != (high is None):
             raise forms.ValidationError("Give both ends of the scale, or none.")
         if low is not None and high is not None and not low < high:
-            raise forms.ValidationError(
-                f"The scale goes from {low} to {high}; the first must be smaller."
-            )
+            raise forms.ValidationError(f"The scale goes from {low} to {high}; the first must be smaller.")
         try:
             scales = FileScales.parse(re.findall(r"[^,;\s]+", cleaned.get("scales", "")))
         except ValueError as error:
@@ -436,12 +418,8 @@ class BotColumnsForm(forms.Form):
 class PlanForm(forms.Form):
     """A difference to plan for."""
 
-    difference = forms.FloatField(
-        label="Difference that matters, in points", required=False, min_value=1e-6
-    )
-    power = forms.FloatField(
-        label="Chance to show it", required=False, min_value=0.2, max_value=0.99, initial=0.8
-    )
+    difference = forms.FloatField(label="Difference that matters, in points", required=False, min_value=1e-6)
+    power = forms.FloatField(label="Chance to show it", required=False, min_value=0.2, max_value=0.99, initial=0.8)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -87,9 +87,7 @@ class BoardParams:
         return f"?{urlencode(parts)}" if parts else "?"
 
 
-def board_params(
-    request: HttpRequest, frame: StudyFrame, *, more: Sequence[str] = ()
-) -> BoardParams:
+def board_params(request: HttpRequest, frame: StudyFrame, *, more: Sequence[str] = ()) -> BoardParams:
     """Read what an address chooses; what cannot be done is said and left out.
 
     Args:
@@ -99,11 +97,7 @@ def board_params(
     keys = [*(dimension.key for dimension in frame.all_dimensions), *more]
     by = request.GET.get("by", "")
     if by and by not in keys:
-        wrong.append(
-            "There is no question “{name}”; there are {known}.".format(
-                name=by, known=", ".join(keys)
-            )
-        )
+        wrong.append("There is no question “{name}”; there are {known}.".format(name=by, known=", ".join(keys)))
         by = ""
     chosen: dict[str, list[str]] = {}
     for name in ("bots", "against"):
@@ -128,9 +122,7 @@ def board_params(
         wrong.append(f"“{seed}” is no seed; a whole number such as 7 would be.")
         seed = "1"
     kept = [
-        (name, value)
-        for name in ("failed", "synthetic", "without")
-        if (value := ",".join(request.GET.getlist(name)))
+        (name, value) for name in ("failed", "synthetic", "without") if (value := ",".join(request.GET.getlist(name)))
     ]
     return BoardParams(
         by=by if by != keys[0] else "",
@@ -218,10 +210,7 @@ def board_of(
     order = [place.bot for place in places]
     lanes = lanes_of(alike_groups({place.bot: place.too_close for place in places}), order)
     digits = digits_for(dimension.low, dimension.high)
-    rows = [
-        _row(frame, place, window, bars_row(lanes, i), choice, digits)
-        for i, place in enumerate(places)
-    ]
+    rows = [_row(frame, place, window, bars_row(lanes, i), choice, digits) for i, place in enumerate(places)]
     return Board(
         dimension=dimension,
         window=window,
@@ -250,12 +239,7 @@ def board_of(
 
 
 def _ends(places: Sequence[LeaderboardEntry]) -> list[float]:
-    return [
-        end
-        for place in places
-        for end in (place.mean.low, place.mean.mean, place.mean.high)
-        if end is not None
-    ]
+    return [end for place in places for end in (place.mean.low, place.mean.mean, place.mean.high) if end is not None]
 
 
 def _row(
@@ -441,9 +425,7 @@ def head_to_head(
     )
 
 
-def _question(
-    infos: tuple[BotInfo, BotInfo], compared: Comparisons, dimension: RatingDimension
-) -> QuestionComparison:
+def _question(infos: tuple[BotInfo, BotInfo], compared: Comparisons, dimension: RatingDimension) -> QuestionComparison:
     first, second = infos
     digits = digits_for(dimension.low, dimension.high)
     means = [compared.means.get(info.bot_id) for info in infos]

@@ -70,9 +70,7 @@ class VotesBoard:
     table: PageTable
 
 
-def votes_board(
-    frame: StudyFrame, votes: Mapping[str, BotVotes], choice: BoardParams
-) -> VotesBoard:
+def votes_board(frame: StudyFrame, votes: Mapping[str, BotVotes], choice: BoardParams) -> VotesBoard:
     """Return the chosen bots by the share of votes up, the highest first; bots without a vote come last."""
     chosen = [bot for bot in frame.rated_bots if not choice.bots or bot in choice.bots]
     ranked = votes_ranked([bot for bot in chosen if bot in frame.bots], votes)
@@ -89,8 +87,7 @@ def votes_board(
         rows=[_row(frame, bot, one, window) for bot, one in found],
         axis=axis_row(window),
         window=window,
-        lead=plural(n_votes, "%(n)s vote on single replies.", "%(n)s votes on single replies.")
-        % {"n": f"{n_votes:,}"},
+        lead=plural(n_votes, "%(n)s vote on single replies.", "%(n)s votes on single replies.") % {"n": f"{n_votes:,}"},
         note="People vote when they like, often on what annoys them, so there are no ranks here. The tests are of "
         "ratings.",
         table=_table(frame, found),
@@ -98,9 +95,7 @@ def votes_board(
 
 
 def _row(frame: StudyFrame, bot: BotInfo, one: BotVotes, window: ScaleWindow) -> VotesRow:
-    share, low, high = (
-        None if value is None else 100 * value for value in (one.share, one.low, one.high)
-    )
+    share, low, high = (None if value is None else 100 * value for value in (one.share, one.low, one.high))
     return VotesRow(
         bot=bot,
         href=frame.link(bot.bot_id),
@@ -223,9 +218,7 @@ def votes_picture(votes: VotesBoard, study: str) -> Plot:
             text(shares_end, y + 4.5, shares[i], class_="end strong"),
         ]
         if found.share is not None:
-            ends = [
-                None if end is None else scale.held(100 * end) for end in (found.low, found.high)
-            ]
+            ends = [None if end is None else scale.held(100 * end) for end in (found.low, found.high)]
             x = scale.held(100 * found.share)
             parts.append(interval_mark(y, x, *ends, hollow=row.bot.is_control))
     parts += _axis(votes.window, scale, bottom)
@@ -263,9 +256,7 @@ def head_to_head_picture(against: HeadToHead, study: str) -> Plot:
             text(gaps_end, y + 4.5, shorten(gaps[i], room, bold=True), class_=f"end {heavy or ''}"),
         ]
     if against.window is not None:
-        parts += _axis(
-            against.window, Scale(against.window.low, against.window.high, start, end), bottom
-        )
+        parts += _axis(against.window, Scale(against.window.low, against.window.high, start, end), bottom)
     names = f"{against.first.title} against {against.second.title}"
     said = (
         f"Means of both, and their difference with {against.level} interval. Bold: the two differ significantly in "
@@ -295,9 +286,7 @@ def _alone(parts: Sequence[object], height: float, *, title: str, told: str) -> 
     )
 
 
-def _board_row(
-    row: BoardRow, y: float, scale: Scale, names: float, names_end: float, n_end: float
-) -> list[object]:
+def _board_row(row: BoardRow, y: float, scale: Scale, names: float, names_end: float, n_end: float) -> list[object]:
     found = row.place.mean
     hollow = row.bot.is_control
     parts: list[object] = [
@@ -366,10 +355,7 @@ def _grid(window: ScaleWindow, scale: Scale, bottom: float) -> list[Markup]:
 
 def _axis(window: ScaleWindow, scale: Scale, bottom: float) -> list[Markup]:
     """Write the ticks and, where not the whole scale is shown, draw a strip of all of it."""
-    parts = [
-        text(scale(tick), bottom + 17, tick_label(tick), class_="tick middle")
-        for tick in window.ticks
-    ]
+    parts = [text(scale(tick), bottom + 17, tick_label(tick), class_="tick middle") for tick in window.ticks]
     if window.is_whole:
         return parts
     whole = Scale(*window.scale, scale.start, scale.end)

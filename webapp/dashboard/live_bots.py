@@ -138,9 +138,7 @@ def _talks(study: Study, include_synthetic: bool) -> dict[str, Any]:
 
 def _replies(talks: dict[str, Any], since: datetime) -> _Replies:
     """Read the replies since a time, and those that failed."""
-    replies = Turn.objects.filter(
-        speaker=Turn.Speaker.BOT, latency_ms__isnull=False, created_at__gte=since, **talks
-    )
+    replies = Turn.objects.filter(speaker=Turn.Speaker.BOT, latency_ms__isnull=False, created_at__gte=since, **talks)
     columns = ("conversation__bot__bot_id", "latency_ms", "late_ms")
     latest = list(replies.order_by("-created_at").values_list(*columns)[:MOST_REPLIES])
     times: dict[str, list[float]] = {}
@@ -171,9 +169,7 @@ def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[Liv
         filter=NAMES_MODEL, **{f"turn__{name}": value for name, value in talks.items()}
     ).order_by()
     n_naming = dict(naming.values_list("turn__conversation__bot__bot_id").annotate(n=Count("pk")))
-    counts = TaskCount.objects.filter(
-        study=study, conversation=None, item=None, bot_id__in=study.bots
-    )
+    counts = TaskCount.objects.filter(study=study, conversation=None, item=None, bot_id__in=study.bots)
     done: dict[str, int] = {}
     for bot_id, is_synthetic, n in counts.values_list("bot_id", "is_synthetic", "n_completed"):
         if include_synthetic or not is_synthetic:
@@ -234,9 +230,7 @@ def _told(alerts: list[Alert]) -> str:
     return " ".join(said)
 
 
-def failures_of(
-    study: Study, bots: list[LiveBot], *, include_synthetic: bool, now: datetime
-) -> list[FailedReply]:
+def failures_of(study: Study, bots: list[LiveBot], *, include_synthetic: bool, now: datetime) -> list[FailedReply]:
     """Return the latest replies of the window that failed, the newest first, eight at most."""
     if not any(bot.n_failed for bot in bots):
         return []
@@ -303,14 +297,10 @@ def _aside(bot: LiveBot) -> LiveActionItem:
     said = [
         f"It failed {aside.n_failed} of its latest {aside.of_n} replies."
         if aside.of_n
-        else plural(
-            aside.n_failed, "It failed %(n)d time in a row.", "It failed %(n)d times in a row."
-        )
+        else plural(aside.n_failed, "It failed %(n)d time in a row.", "It failed %(n)d times in a row.")
         % {"n": aside.n_failed},
         "New participants do not get it; those who chat with it may choose another bot or finish early.",
-        "It waits for you to put it back."
-        if aside.needs_person
-        else "It comes back by itself once a reply works.",
+        "It waits for you to put it back." if aside.needs_person else "It comes back by itself once a reply works.",
         bot.told,
     ]
     return LiveActionItem(

@@ -85,9 +85,7 @@ class LiveRoom:
         return hashlib.sha256(repr(self).encode()).hexdigest()[:32]
 
 
-def live_room(
-    study: Study, *, include_synthetic: bool, now: datetime, may_pay: bool = True
-) -> LiveRoom:
+def live_room(study: Study, *, include_synthetic: bool, now: datetime, may_pay: bool = True) -> LiveRoom:
     """Read the live room, and ask a worker to look at the order again where ratings have come since.
 
     Args:
@@ -205,6 +203,4 @@ def _order(order: LiveRanking, width: float, names: float, css: str) -> Markup:
         for row in order.rows
     )
     name = f"Means with intervals: {said}."
-    return drawing(
-        width, height + 26, *grid, *rows, name=name, interactive=False, class_=css or None
-    )
+    return drawing(width, height + 26, *grid, *rows, name=name, interactive=False, class_=css or None)

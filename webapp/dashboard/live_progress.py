@@ -208,9 +208,7 @@ class ParticipantProgress:
         return self.stages[1].n
 
 
-def participant_progress(
-    study: Study, *, include_synthetic: bool, now: datetime
-) -> ParticipantProgress:
+def participant_progress(study: Study, *, include_synthetic: bool, now: datetime) -> ParticipantProgress:
     """Read how far the study's people are; scripted participants only where they are asked for."""
     names = step_names(study)
     since = now - QUIET
@@ -224,9 +222,7 @@ def step_names(study: Study) -> list[str]:
     return [name for name in steps_asked(study) if name not in _NOT_COUNTED]
 
 
-def _inside(
-    study: Study, since: datetime, *, include_synthetic: bool
-) -> tuple[Counter[str], Counter[str]]:
+def _inside(study: Study, since: datetime, *, include_synthetic: bool) -> tuple[Counter[str], Counter[str]]:
     """Count the people at work now, by the step they look at and by the furthest they have reached.
 
     Three ways to be at work, each by an index on time: many tasks stay open when their people have left.
@@ -273,9 +269,7 @@ def _stages(
     found = [FunnelStage(OPENED, titles.pop(OPENED), totals.n_opened, ended=n_declined)]
     for name, after in pairwise(titles):
         n = counted[name]
-        stage = FunnelStage(
-            name, titles[name], n, now.get(name, 0), on_way.get(name, 0), min(out.get(name, 0), n)
-        )
+        stage = FunnelStage(name, titles[name], n, now.get(name, 0), on_way.get(name, 0), min(out.get(name, 0), n))
         found.append(_with_left(stage, counted[after]))
     return (*found, FunnelStage(DONE, titles[DONE], counted[DONE]))
 
@@ -351,9 +345,7 @@ class Money:
     planned: Cost
 
 
-def pace_of(
-    study: Study, people: ParticipantProgress, *, include_synthetic: bool, now: datetime
-) -> RatingPace:
+def pace_of(study: Study, people: ParticipantProgress, *, include_synthetic: bool, now: datetime) -> RatingPace:
     """Read how fast ratings come in."""
     ratings = answers_counted(study, include_synthetic=include_synthetic)
     tasks = Task.objects.filter(participant__study=study, outcome=Outcome.RATED)

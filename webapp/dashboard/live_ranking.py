@@ -124,9 +124,7 @@ class LiveRanking:
         return any(row.planned is not None for row in self.rows)
 
 
-def rankings_of(
-    study: Study, state: OrderState | None, bots: Sequence[LiveBot]
-) -> list[LiveRanking]:
+def rankings_of(study: Study, state: OrderState | None, bots: Sequence[LiveBot]) -> list[LiveRanking]:
     """Return the state of the order by each question, the ranking question first.
 
     Empty if no worker has computed it yet, or the study no longer collects. Once the plan is reached or the study is
@@ -138,9 +136,7 @@ def rankings_of(
     talked = {bot.info.bot_id: bot for bot in bots}
     infos = {bot.info.bot_id: bot.info for bot in bots} or study_bots(study)
     return [
-        _order(study, state, found, infos, talked)
-        for found in looked
-        if found.get("means") or found.get("is_of_pairs")
+        _order(study, state, found, infos, talked) for found in looked if found.get("means") or found.get("is_of_pairs")
     ]
 
 
@@ -161,11 +157,7 @@ def _order(
     if found.get("is_of_pairs"):
         pairs = tuple(
             sorted(
-                (
-                    _pair_row(infos, one)
-                    for one in found["pairs"]
-                    if {one["a"], one["b"]} <= infos.keys()
-                ),
+                (_pair_row(infos, one) for one in found["pairs"] if {one["a"], one["b"]} <= infos.keys()),
                 key=lambda row: (not row.is_settled, row.n_more is None, row.n_more or 0, row.name),
             )
         )
@@ -247,9 +239,7 @@ def _sentences(
 ) -> list[Sentence]:
     """Return a sentence for each pair, neighbours in the order before others."""
     by_names = {frozenset((pair["a"], pair["b"])): pair for pair in found["pairs"]}
-    of_distance = sorted(
-        combinations(range(len(ranked)), 2), key=lambda two: (two[1] - two[0], two[0])
-    )
+    of_distance = sorted(combinations(range(len(ranked)), 2), key=lambda two: (two[1] - two[0], two[0]))
     said_of = []
     for i, j in of_distance:
         pair = by_names.get(frozenset((ranked[i], ranked[j])))

@@ -93,9 +93,7 @@ def navigation(user: Any) -> list[NavItem]:
     return [item for item in items if item.key != "imports" or may(user, Right.RUN)]
 
 
-def page(
-    request: HttpRequest, template: str, section: str, status: int = 200, **context: Any
-) -> HttpResponse:
+def page(request: HttpRequest, template: str, section: str, status: int = 200, **context: Any) -> HttpResponse:
     """Render a dashboard page with its navigation."""
     theme = request.COOKIES.get("theme", "")
     context = {
@@ -203,9 +201,7 @@ def pages_open_to(user: Any, tab: Tab, study: Study) -> list[StudyPage]:
     return pages
 
 
-def tab_links(
-    user: Any, study: Study, name: str, suffix: str = ""
-) -> tuple[list[Link], list[Link]]:
+def tab_links(user: Any, study: Study, name: str, suffix: str = "") -> tuple[list[Link], list[Link]]:
     """Return the tabs, and the pages of the open one; no pages where it has only one.
 
     Args:

@@ -152,8 +152,7 @@ def pipeline_data(study: Study, cards: StudyCards, progress: list[BotProgress]) 
         is_behind=fit is not None and fit_is_behind(fit),
         n_unfitted=since.count(),
         report=report,
-        report_is_current=report is not None
-        and report.key.endswith(f":{report_state(study).digest}"),
+        report_is_current=report is not None and report.key.endswith(f":{report_state(study).digest}"),
     )
 
 
@@ -171,9 +170,7 @@ def _measured_now(study: Study) -> DefaultMetricsState:
         oldest = min(run.created_at for run in by_metric.values())
         # Imported conversations have no end of their own.
         later = Q(ended_at__gt=oldest) | Q(created_at__gt=oldest)
-        n_since = Conversation.objects.filter(
-            later, study=study, state=Conversation.State.COMPLETED
-        ).count()
+        n_since = Conversation.objects.filter(later, study=study, state=Conversation.State.COMPLETED).count()
     return DefaultMetricsState(
         job=asked[0] if asked else None,
         n_done=len(by_metric),
@@ -192,9 +189,7 @@ def _replaced(run: SelfPlayRun, playable: Sequence[str]) -> tuple[str, ...]:
     """Return those bots of a run that have another version now."""
     planned = run.plan.get("identities", {})
     return tuple(
-        bot_id
-        for bot_id in playable
-        if bot_id in planned and planned[bot_id]["key"] != bot_find(bot_id).identity.key
+        bot_id for bot_id in playable if bot_id in planned and planned[bot_id]["key"] != bot_find(bot_id).identity.key
     )
 
 
@@ -245,9 +240,7 @@ def headline_findings(frame: StudyFrame, result: Any) -> HeadlineFindings | None
             HeadlineFinding(
                 "info",
                 f"{n_close} of {phrases.pairs_text(board.n_pairs)}",
-                plural(
-                    n_close, "of bots is too close to order.", "of bots are too close to order."
-                ),
+                plural(n_close, "of bots is too close to order.", "of bots are too close to order."),
                 "Compare them",
                 compare,
             )
@@ -265,15 +258,9 @@ def _leading(frame: StudyFrame, ranked: list[LeaderboardEntry], by: str) -> Head
         return HeadlineFinding(
             "good",
             f"{title} leads",
-            f"by {by}: {mean}, ahead of every other bot."
-            if len(ranked) > 1
-            else f"by {by}: {mean}.",
+            f"by {by}: {mean}, ahead of every other bot." if len(ranked) > 1 else f"by {by}: {mean}.",
         )
-    names = (
-        listed([frame.title(bot) for bot in close])
-        if len(close) <= _NAMED
-        else phrases.bots_text(len(close))
-    )
+    names = listed([frame.title(bot) for bot in close]) if len(close) <= _NAMED else phrases.bots_text(len(close))
     return HeadlineFinding(
         "info",
         "No bot leads alone.",
@@ -281,9 +268,7 @@ def _leading(frame: StudyFrame, ranked: list[LeaderboardEntry], by: str) -> Head
     )
 
 
-def _controls(
-    frame: StudyFrame, ranked: list[LeaderboardEntry], controls: list[LeaderboardEntry]
-) -> HeadlineFinding:
+def _controls(frame: StudyFrame, ranked: list[LeaderboardEntry], controls: list[LeaderboardEntry]) -> HeadlineFinding:
     """Compose the line on whether control bots, made to be bad, are rated last."""
     worst = min(place.compared_mean for place in ranked)
     above = [place.bot for place in controls if place.compared_mean >= worst]
@@ -396,8 +381,4 @@ def _to_come(study: Study, cards: StudyCards, progress: Sequence[BotProgress]) -
     if not talks_to_bots(study):
         lead = plural(n_left, "%(n)s task", "%(n)s tasks")
     rest = plural(n_left, "is still to come.", "are still to come.")
-    return [
-        ActionItem(
-            "wait", lead % {"n": f"{n_left:,}"}, f"{rest} {behind}".strip(), "Live room", live
-        )
-    ]
+    return [ActionItem("wait", lead % {"n": f"{n_left:,}"}, f"{rest} {behind}".strip(), "Live room", live)]

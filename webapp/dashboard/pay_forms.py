@@ -73,9 +73,7 @@ class AmountField(forms.DecimalField):
         except ValidationError:
             words = "“{value}” cannot be paid: an amount is from {least} to {most}, as 1.50."
             raise ValidationError(
-                words.format(
-                    value=str(value or "")[:40], least=self.min_value, most=self.max_value
-                ),
+                words.format(value=str(value or "")[:40], least=self.min_value, most=self.max_value),
                 code="bad_amount",
             ) from None
 

@@ -225,8 +225,7 @@ def pay_list(
         first=(page - 1) * PAGE + 1 if some else 0,
         last=(page - 1) * PAGE + len(some),
         total=len(found),
-        n_open={state: counts[state] for state in (APPROVE, OURS, LOOK, FAILED)}
-        | {SEND: len(waiting[SEND])},
+        n_open={state: counts[state] for state in (APPROVE, OURS, LOOK, FAILED)} | {SEND: len(waiting[SEND])},
         n_by_api=sum(visit.platform == "prolific" for visit in waiting[SEND]),
         n_by_file=sum(visit.platform == "mturk" for some in waiting.values() for visit in some),
         n_bot_failed=sum(visit.outcome == Outcome.BOT_FAILED for visit in ours),
@@ -253,9 +252,7 @@ def _is_to_send(visit: Submission) -> bool:
     return any(one.state in _TO_SEND for one in visit.decisions)
 
 
-def row_of(
-    study: Study, visit: Submission, flags: list[Flag], state: str, code: str, *, with_ids: bool
-) -> PayRow:
+def row_of(study: Study, visit: Submission, flags: list[Flag], state: str, code: str, *, with_ids: bool) -> PayRow:
     """Return a visit in words."""
     own = visit.key.participant.hex
     name = visit.external_id if with_ids and visit.external_id else own
@@ -280,11 +277,7 @@ def row_of(
 
 def _next(study: Study, visit: Submission, state: str) -> str:
     settings = study.values.recruitment
-    if (
-        state == NOTHING
-        and visit.outcome == Outcome.SCREENED_OUT
-        and settings.pay_screened_out is not None
-    ):
+    if state == NOTHING and visit.outcome == Outcome.SCREENED_OUT and settings.pay_screened_out is not None:
         return money(settings.pay_screened_out, settings.currency)
     words = {
         APPROVE: "Approve",
@@ -334,9 +327,7 @@ class PayDetails:
         return self.row.visit.can_be_approved
 
 
-def pay_details(
-    study: Study, visit: Submission, flags: list[Flag], *, with_ids: bool
-) -> PayDetails:
+def pay_details(study: Study, visit: Submission, flags: list[Flag], *, with_ids: bool) -> PayDetails:
     """Read what the page of one visit shows.
 
     Args:
@@ -371,8 +362,5 @@ def pay_details(
             task__participant=visit.key.participant, task__submission=visit.key.submission
         ).count(),
         chats=chats,
-        history=[
-            (one, money(one.amount, settings.currency) if one.amount is not None else "")
-            for one in decisions
-        ],
+        history=[(one, money(one.amount, settings.currency) if one.amount is not None else "") for one in decisions],
     )

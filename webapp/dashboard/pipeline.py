@@ -242,9 +242,7 @@ def _next(found: PipelineData) -> Next:
     if not found.n_chats:
         if study.state == Study.State.DRAFT:
             href = reverse("dashboard:study_build", args=key)
-            return Next(
-                "Build the study and open it", "There are no conversations yet.", "Go on", href=href
-            )
+            return Next("Build the study and open it", "There are no conversations yet.", "Go on", href=href)
         href = reverse("dashboard:study_live", args=key)
         return Next(
             "Let people in",

@@ -66,18 +66,14 @@ def address_for(study: Study, platform: str, address: str) -> RecruitingLink:
     """
     if platform == "prolific":
         hint = "Whole, with its placeholders: Prolific fills them in for each person."
-        return RecruitingLink(
-            "Paste this as the study URL in Prolific", recruiting_link(address), hint
-        )
+        return RecruitingLink("Paste this as the study URL in Prolific", recruiting_link(address), hint)
     if platform == "mturk":
         hint = (
             "As the question of a task made by the API: the study is shown in Mechanical Turk's frame. It needs "
             f"https. Or paste the plain link, {address}, into a “Survey Link” project: then people paste the code "
             "that they are shown at the end."
         )
-        return RecruitingLink(
-            "Paste this as the question in Mechanical Turk", external_question(address), hint
-        )
+        return RecruitingLink("Paste this as the question in Mechanical Turk", external_question(address), hint)
     if platform == "panel":
         names = study.values.recruitment
         shown = [name for name in (names.id_parameter, names.session_parameter) if name]
@@ -85,9 +81,7 @@ def address_for(study: Study, platform: str, address: str) -> RecruitingLink:
         hint = "Put your panel’s own placeholders where brackets stand."
         return RecruitingLink("Give this link to the panel", f"{address}?{query}", hint)
     if platform == "links":
-        hint = (
-            "Each person gets one of their own. Make a list of them under Collect, One-time links."
-        )
+        hint = "Each person gets one of their own. Make a list of them under Collect, One-time links."
         return RecruitingLink("Where their links lead", address, hint)
     return RecruitingLink("The link of the study", address)
 
@@ -213,13 +207,9 @@ def reservations_of(study: Study, *, include_synthetic: bool = False) -> Reserva
             lapsed=Count("pk", filter=Q(task__created_at__lt=since)),
         )
     }
-    listed = list(
-        tasks.filter(is_held).order_by("created_at", "pk").prefetch_related("slots")[:_LISTED]
-    )
+    listed = list(tasks.filter(is_held).order_by("created_at", "pk").prefetch_related("slots")[:_LISTED])
     chats = dict(
-        Conversation.objects.filter(slot__task__in=listed)
-        .order_by("created_at")
-        .values_list("slot__task", "pk")
+        Conversation.objects.filter(slot__task__in=listed).order_by("created_at").values_list("slot__task", "pk")
     )
     return Reservations(
         held={bot_id: row["held"] for bot_id, row in by_bot.items()},
@@ -227,9 +217,7 @@ def reservations_of(study: Study, *, include_synthetic: bool = False) -> Reserva
         n_held=counts["held"],
         n_lapsed=counts["all"] - counts["held"],
         holders=[
-            ReservationHolder(
-                task.bot_ids, chats.get(task.pk), task.created_at, task.created_at + held_for
-            )
+            ReservationHolder(task.bot_ids, chats.get(task.pk), task.created_at, task.created_at + held_for)
             for task in listed
         ],
     )

@@ -34,9 +34,7 @@ def table_csv(table: PageTable) -> str:
     A column whose cells hold two numbers becomes two, "low" and "high". A column in which a reason stands
     gets one more, of reasons.
     """
-    widths = [
-        max((len(row[i].raw) for row in table.rows), default=0) for i in range(len(table.headers))
-    ]
+    widths = [max((len(row[i].raw) for row in table.rows), default=0) for i in range(len(table.headers))]
     reasons = [any(row[i].why for row in table.rows) for i in range(len(table.headers))]
     header: list[str] = []
     for i, found in enumerate(table.headers):
@@ -263,9 +261,7 @@ class LaidOutPart:
                 f"{name}.md",
                 _address(table_markdown(self.table, caption=self.caption), "text/markdown"),
             ),
-            Text(
-                "CSV", f"{name}.csv", _address("\ufeff" + table_csv(self.table), "text/csv"), False
-            ),
+            Text("CSV", f"{name}.csv", _address("\ufeff" + table_csv(self.table), "text/csv"), False),
         ]
 
 
@@ -303,8 +299,7 @@ def body_context(document: Document, *, level: int = 1) -> dict[str, Any]:
         "report": shown,
         "levels": (level, level + 1, level + 2),
         "chapters": [
-            (chapter, [LaidOutPart(part, document.study) for part in chapter.parts])
-            for chapter in shown.chapters
+            (chapter, [LaidOutPart(part, document.study) for part in chapter.parts]) for chapter in shown.chapters
         ],
     }
 

@@ -218,13 +218,9 @@ def document_load(kept: bytes) -> Document:
 _LEVEL = 0.95
 
 
-def headlines_of(
-    frame: StudyFrame, agreement: RaterAgreement, means: BotMeans
-) -> tuple[Headline, ...]:
+def headlines_of(frame: StudyFrame, agreement: RaterAgreement, means: BotMeans) -> tuple[Headline, ...]:
     """Return four numbers to stand above the report, then the bots' means."""
-    cards = study_cards(
-        frame.study, include_synthetic=frame.include_synthetic, without=frame.without
-    )
+    cards = study_cards(frame.study, include_synthetic=frame.include_synthetic, without=frame.without)
     rated = "items rated" if judges_items(frame.study) else "conversations rated"
     shown = [
         count_headline("n", frame.facts.n_conversations, rated),
@@ -273,9 +269,7 @@ def _agreement(found: RaterAgreement) -> Headline:
 
 
 def _of_agreement(key: str, found: AgreementEstimate, what: str, level: float) -> Headline:
-    return share_headline(
-        key, found.value, what, found.low, found.high, level, reason_text(found.reason)
-    )
+    return share_headline(key, found.value, what, found.low, found.high, level, reason_text(found.reason))
 
 
 def _hybrid(frame: StudyFrame) -> Headline:
@@ -311,9 +305,7 @@ def _means(frame: StudyFrame, means: BotMeans) -> list[Headline]:
         what = f"{frame.title(bot)}, mean {headline.title.lower()}"
         why = reason_text(row.interval.reason)
         text = figure(mean, digits)
-        found.append(
-            Headline(f"mean:{bot}", text, what, mean, low, high, ends, why, is_shown=False)
-        )
+        found.append(Headline(f"mean:{bot}", text, what, mean, low, high, ends, why, is_shown=False))
     return found
 
 
@@ -360,11 +352,7 @@ def _section(now: Document, before: Past) -> Section:
     earlier = {one.key: one for one in before.headlines}
     later = {one.key: one for one in now.headlines}
     rows = [_row(earlier.get(key), later.get(key)) for key in dict.fromkeys([*later, *earlier])]
-    changed = [
-        key
-        for key, one in later.items()
-        if key not in earlier or _printed(earlier[key]) != _printed(one)
-    ]
+    changed = [key for key, one in later.items() if key not in earlier or _printed(earlier[key]) != _printed(one)]
     section.lead.append(
         plural(
             len(changed),

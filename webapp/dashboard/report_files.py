@@ -45,13 +45,9 @@ class ReportAsked(InputModel):
     like: str = ""
 
 
-def report_state(
-    study: Study, *, include_synthetic: bool = False, without: tuple[str, ...] = ()
-) -> DataState:
+def report_state(study: Study, *, include_synthetic: bool = False, without: tuple[str, ...] = ()) -> DataState:
     """Return the state of the data; its digest changes with anything that a report is made of."""
-    question = AnalysisKey(
-        study, "correlations", include_synthetic=include_synthetic, without=without
-    )
+    question = AnalysisKey(study, "correlations", include_synthetic=include_synthetic, without=without)
     fits = study.hybrid_fits.filter(result__isnull=False).aggregate(n=Count("pk"), newest=Max("pk"))
     gone = Q(state__in=(Task.State.WITHDRAWN, Task.State.EXPIRED))
     left = Task.objects.filter(participant__study=study).aggregate(
@@ -121,16 +117,12 @@ def report_ask(
 ) -> Job:
     """Return the job that makes the report of the data as they are now; where it failed, it is tried again."""
     exports_expire()
-    asked = ReportAsked(
-        study=study.pk, include_synthetic=include_synthetic, without=without, like=like
-    )
+    asked = ReportAsked(study=study.pk, include_synthetic=include_synthetic, without=without, like=like)
     state = report_state(study, include_synthetic=include_synthetic, without=without).digest
     there = Job.objects.filter(kind=KIND, key=job_key(asked, state)).first()
     if there is not None and there.state == State.DONE and report_read(there) is None:
         there.delete()
-    job = job_ask(
-        kind=KIND, payload=asked.model_dump(), state=state, study=study, created_by=created_by
-    )
+    job = job_ask(kind=KIND, payload=asked.model_dump(), state=state, study=study, created_by=created_by)
     if job.state in (State.FAILED, State.CANCELLED):
         return job_restart(job=job, enqueue=True)
     return job
@@ -140,9 +132,7 @@ def reports_of(
     study: Study, *, include_synthetic: bool = False, without: tuple[str, ...] = (), like: str = ""
 ) -> QuerySet[Job]:
     """Return the jobs of a study's report, the newest first."""
-    asked = ReportAsked(
-        study=study.pk, include_synthetic=include_synthetic, without=without, like=like
-    )
+    asked = ReportAsked(study=study.pk, include_synthetic=include_synthetic, without=without, like=like)
     return Job.objects.filter(kind=KIND, key__startswith=job_key(asked, "")).order_by("-pk")
 
 

@@ -93,10 +93,7 @@ def paper_report(frame: StudyFrame, result: Callable[[str], Any]) -> Document:
     chapters[at] = replace(chapters[at], parts=(*chapters[at].parts, *together.parts))
     known = f"{sum(bot in by_paper for bot in paper_bots())} of its 12 bots are in this study."
     if others:
-        known += (
-            " "
-            + f"{phrases.bots_text(len(others))} of this study are not in the paper and stand below its rows."
-        )
+        known += " " + f"{phrases.bots_text(len(others))} of this study are not in the paper and stand below its rows."
     return Document(
         study=frame.study.key,
         name=f"{frame.study.name}, laid out as in Ghandeharioun et al. (2019)",
@@ -161,14 +158,11 @@ def _ratings(frame: StudyFrame, ours: _Ours, found: StudyComparisons) -> Section
     note = ""
     if (frame.headline.low, frame.headline.high) != (1, 7):
         note = (
-            f"The paper’s scale goes from 1 to 7, this study’s from {frame.headline.low:g} to "
-            f"{frame.headline.high:g}."
+            f"The paper’s scale goes from 1 to 7, this study’s from {frame.headline.low:g} to {frame.headline.high:g}."
         )
     section = Section("table-2", "Table 2. Ratings of conversations")
     section.lead.extend(_replicated(ours, found))
-    section.tables.append(
-        NamedTable("table-2", section.title[9:], PageTable(headers, rows), method, note)
-    )
+    section.tables.append(NamedTable("table-2", section.title[9:], PageTable(headers, rows), method, note))
     return section
 
 
@@ -186,9 +180,7 @@ def _replicated(ours: _Ours, found: StudyComparisons) -> list[str]:
             higher += mine.interval.mean > other.interval.mean
     if not n:
         return []
-    return [
-        f"In the paper mean quality is higher with EI in 6 of 6 pairs; here in {higher} of {n}."
-    ]
+    return [f"In the paper mean quality is higher with EI in 6 of 6 pairs; here in {higher} of {n}."]
 
 
 def _models(
@@ -212,9 +204,7 @@ def _models(
             value = published()["5", paper, name].value if paper else None
             why = "HRED has no latent variable" if paper else "not in the paper"
             row.append(number_cell(value, 3, why))
-            here = next(
-                (measured[n][bot] for n in names if bot and bot in measured.get(n, {})), None
-            )
+            here = next((measured[n][bot] for n in names if bot and bot in measured.get(n, {})), None)
             why = "nothing is known of it; the page Correlations takes a table of bots"
             if bot is None and paper is not None:
                 why = ours.lacking(paper)
@@ -307,9 +297,7 @@ def _figures(frame: StudyFrame, result: Callable[[str], Any]) -> list[Chapter]:
         label = f"Figure {number}"
         found = Section(f"figure-{number}", f"{label}. {title}", [f"{words} {no_numbers}"])
         found.figures = [
-            one
-            for one in section.figures
-            if one.id == id or (one.id.startswith(id) and id.endswith("-"))
+            one for one in section.figures if one.id == id or (one.id.startswith(id) and id.endswith("-"))
         ][:1]
         if not found.figures:
             found.missing = list(section.missing) or ["This study has too little for it."]
@@ -334,14 +322,11 @@ def _over_bots(frame: StudyFrame, found: StudyComparisons) -> Section:
             rows.append([*row, *_r_cells(ours, "this study does not ask for both")])
     section = Section("figure-7-bots", "Figure 7, over bots")
     method = (
-        f"Pearson’s r of mean ratings over 12 bots and over {phrases.bots_text(len(bots))} here, "
-        "Fisher’s intervals."
+        f"Pearson’s r of mean ratings over 12 bots and over {phrases.bots_text(len(bots))} here, Fisher’s intervals."
     )
     note = "Computed from the paper’s Table 2; its Figure 7 is over conversations."
     title = "Mean ratings of bots among themselves"
-    section.tables.append(
-        NamedTable("figure-7-bots", title, PageTable(headers, rows), method, note)
-    )
+    section.tables.append(NamedTable("figure-7-bots", title, PageTable(headers, rows), method, note))
     return section
 
 

@@ -163,9 +163,7 @@ def pair_methods_part(frame: StudyFrame) -> Section:
 
 def methods_part(frame: StudyFrame) -> Section:
     """Return the methods section of the analysis."""
-    conversations = study_conversations(
-        frame.study, include_synthetic=frame.include_synthetic, without=frame.without
-    )
+    conversations = study_conversations(frame.study, include_synthetic=frame.include_synthetic, without=frame.without)
     return methods_section(
         frame,
         Sources(
@@ -338,9 +336,7 @@ def _in_short(frame: StudyFrame, summary: StudySummary, compared: Sequence[str])
     return [first, *([left] if left else []), headline_sentence(frame, summary), *compared]
 
 
-def pair_report(
-    study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()
-) -> Document | None:
+def pair_report(study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()) -> Document | None:
     """Return the report of a study whose people compare pairs; None where nobody has compared any."""
     found = study_pairs(study, include_synthetic=include_synthetic, without=without)
     results = found.results

@@ -148,9 +148,7 @@ def study_rows(*, is_archived: bool | None = False) -> list[StudyRow]:
         rows.append(
             StudyRow(
                 study=study,
-                protocol="Imported ratings"
-                if study.is_imported
-                else title_of(protocols, study.protocol),
+                protocol="Imported ratings" if study.is_imported else title_of(protocols, study.protocol),
                 pill=pill,
                 state=state,
                 n_completed=found.get("n", 0),
@@ -221,9 +219,7 @@ def study_cards(
     counted = conversations.aggregate(n=Count("pk"), mean=Avg("n_exchanges"))
     durations = [
         (ended - started).total_seconds()
-        for started, ended in conversations.filter(
-            source=Conversation.Source.CHAT, ended_at__isnull=False
-        )
+        for started, ended in conversations.filter(source=Conversation.Source.CHAT, ended_at__isnull=False)
         .order_by("-created_at")
         .values_list("created_at", "ended_at")[:_DURATIONS]
         if ended is not None
@@ -383,9 +379,7 @@ class MetricProgress:
     """Number of those done in a language that the metric is not valid for."""
 
 
-def metrics_progress(
-    study: Study, counted: Mapping[str, Counter[str]] | None = None
-) -> list[MetricProgress]:
+def metrics_progress(study: Study, counted: Mapping[str, Counter[str]] | None = None) -> list[MetricProgress]:
     """Return the progress of each metric's current version over the study's finished conversations.
 
     Args:

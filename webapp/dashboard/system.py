@@ -99,10 +99,7 @@ def system_now() -> System:
         found,
         [*_notes(processes), *_waits(queues, kinds)],
         [_row(one) for one in processes],
-        [
-            QueueRow(_queue_title(one.name), one, ("queue_still", one.name) in kinds)
-            for one in queues
-        ],
+        [QueueRow(_queue_title(one.name), one, ("queue_still", one.name) in kinds) for one in queues],
         _room(is_low=any(one.kind == "disk_low" for one in found)),
         [AlertRow(alert, _alert_title(alert)) for alert in alerts_newest(_ALERTS)],
     )
@@ -117,9 +114,7 @@ def _notes(processes: list[Process]) -> list[str]:
     if BOT_HOST not in roles:
         found.append("No bot host is heard of: people who write get no reply.")
     if WORKER not in roles:
-        found.append(
-            "No worker is heard of: jobs wait, and alerts are sent by the web process alone."
-        )
+        found.append("No worker is heard of: jobs wait, and alerts are sent by the web process alone.")
     return found
 
 
@@ -201,10 +196,7 @@ class RunningJob:
 
 def jobs_running() -> list[RunningJob]:
     """Return the jobs waiting or under way, oldest first."""
-    return [
-        RunningJob(job, selectors.job_title(job), route_of(job))
-        for job in selectors.jobs_unfinished()
-    ]
+    return [RunningJob(job, selectors.job_title(job), route_of(job)) for job in selectors.jobs_unfinished()]
 
 
 def route_of(job: JobBase) -> tuple[str, list[object]]:

@@ -90,9 +90,7 @@ urlpatterns = [
     path("studies/<slug:key>/report.html", report.report_file, name="study_report_file"),
     path("studies/<slug:key>/fits/", compare.fits, name="study_fits"),
     path("studies/<slug:key>/report/share/", report.share, name="report_share"),
-    path(
-        "studies/<slug:key>/report/share/<int:pk>/end/", report.share_end, name="report_share_end"
-    ),
+    path("studies/<slug:key>/report/share/<int:pk>/end/", report.share_end, name="report_share_end"),
     path("studies/<slug:key>/hybrid/", metrics.hybrid, name="study_hybrid"),
     path("studies/<slug:key>/hybrid/<int:fit_id>.json", metrics.fit_download, name="fit_download"),
     path("studies/<slug:key>/analyse/", studies.analyse, name="study_analyse"),
@@ -102,9 +100,7 @@ urlpatterns = [
         conversations.study_conversations,
         name="study_conversations",
     ),
-    path(
-        "studies/<slug:key>/conversations/spread/", conversations.study_spread, name="study_spread"
-    ),
+    path("studies/<slug:key>/conversations/spread/", conversations.study_spread, name="study_spread"),
     path("studies/<slug:key>/conversations/total/", conversations.study_total, name="study_total"),
     path("studies/<slug:key>/conversations/notes/", notes.study_notes, name="study_notes"),
     path("studies/<slug:key>/conversations/keep/", notes.study_keep, name="study_keep"),

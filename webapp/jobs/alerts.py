@@ -51,19 +51,14 @@ def alerts_make(*, aside: BotAside, event: str) -> None:
     _made([Alert(aside=aside, event=event, channel=channel) for channel in alert_channels()])
 
 
-def alerts_tell(
-    *, event: str, said: dict[str, Any], incident: Incident | None = None
-) -> list[Alert]:
+def alerts_tell(*, event: str, said: dict[str, Any], incident: Incident | None = None) -> list[Alert]:
     """Make what is to be told of anything else, and ask a worker to send it. Returns one alert for each way.
 
     Args:
         said: `title`, `words`, `link` below the address of the dashboard, and values for programs.
         incident: what it is about, of which each event is told once; None: it is told whenever it is asked for.
     """
-    rows = [
-        Alert(incident=incident, event=event, channel=channel, said=said)
-        for channel in alert_channels()
-    ]
+    rows = [Alert(incident=incident, event=event, channel=channel, said=said) for channel in alert_channels()]
     return _made(rows)
 
 
@@ -86,9 +81,7 @@ def _made(rows: list[Alert]) -> list[Alert]:
 def alerts_waiting() -> QuerySet[Alert]:
     """Return the alerts that are to be sent and are not being sent, the oldest first."""
     is_free = Q(tried_at=None) | Q(tried_at__lt=timezone.now() - CLAIM_HELD_FOR) | ~Q(error="")
-    return Alert.objects.filter(is_free, sent_at=None, n_tries__lt=MOST_TRIES).order_by(
-        "created_at", "pk"
-    )
+    return Alert.objects.filter(is_free, sent_at=None, n_tries__lt=MOST_TRIES).order_by("created_at", "pk")
 
 
 def alerts_ask() -> Job | None:
@@ -156,8 +149,7 @@ def _content_of_bot(alert: Alert, aside: BotAside) -> dict[str, Any]:
         "of_latest": aside.of_n or None,
         "needs_person": aside.needs_person,
         "studies": [
-            {"key": study.key, "name": study.name, "n_holding_a_place": _n_inside(study, aside)}
-            for study in studies
+            {"key": study.key, "name": study.name, "n_holding_a_place": _n_inside(study, aside)} for study in studies
         ],
         "link": _link(reverse("dashboard:bot", args=[aside.bot_id])),
     }
@@ -188,9 +180,7 @@ def signature(body: bytes, sent_at: str, secret: str) -> str:
 def _post(found: dict[str, Any]) -> None:
     address = settings.CONFAB_ALERT_WEBHOOK
     if urlsplit(address).scheme not in ("http", "https"):
-        raise AlertError(
-            f"CONFAB_ALERT_WEBHOOK is {quote(address)}; it must begin with http:// or https://"
-        )
+        raise AlertError(f"CONFAB_ALERT_WEBHOOK is {quote(address)}; it must begin with http:// or https://")
     body = json.dumps(found, ensure_ascii=False).encode()
     sent_at = str(int(timezone.now().timestamp()))
     headers = {"Content-Type": "application/json", "X-Confab-Timestamp": sent_at}
@@ -209,9 +199,9 @@ def _mail_of_bot(alert: Alert, aside: BotAside, found: dict[str, Any]) -> None:
     if alert.event == Alert.Event.SET_ASIDE:
         subject = _("Confab: {bot} is set aside").format(bot=aside.bot_id)
         lines = [
-            _(
-                "{bot} failed {n} of its latest {of} replies, so new participants do not get it."
-            ).format(bot=aside.bot_id, n=aside.n_failed, of=aside.of_n)
+            _("{bot} failed {n} of its latest {of} replies, so new participants do not get it.").format(
+                bot=aside.bot_id, n=aside.n_failed, of=aside.of_n
+            )
             if aside.of_n
             else _("{bot} failed {n} times in a row, so new participants do not get it.").format(
                 bot=aside.bot_id, n=aside.n_failed
@@ -225,9 +215,7 @@ def _mail_of_bot(alert: Alert, aside: BotAside, found: dict[str, Any]) -> None:
         subject = _("Confab: {bot} is back").format(bot=aside.bot_id)
         lines = [_("{bot} is given to people again.").format(bot=aside.bot_id)]
     lines += [
-        _("{study}: {n} people hold a place with it.").format(
-            study=study["name"], n=study["n_holding_a_place"]
-        )
+        _("{study}: {n} people hold a place with it.").format(study=study["name"], n=study["n_holding_a_place"])
         for study in found["studies"]
     ]
     _mail_send(subject, lines, found["link"])

@@ -98,9 +98,7 @@ class FitTables:
         missing = [target for target in asked["targets"] if target not in dimensions]
         if missing:
             known = f"it is rated on {', '.join(dimensions)}" if dimensions else "it has no ratings"
-            raise Refused(
-                "no_target", f"study {study.key} has no ratings of {', '.join(missing)}; {known}"
-            )
+            raise Refused("no_target", f"study {study.key} has no ratings of {', '.join(missing)}; {known}")
         groups = bot_groups(study)
         if groups and GROUP not in table.columns:  # a rating may be called so
             table[GROUP] = table["bot"].map(groups).fillna("")
@@ -135,9 +133,7 @@ class FitTables:
         ratings = self._ratings(study)
         synthetic = asked["include_synthetic"]
         if len(ratings):
-            table = rated_frame(
-                ratings, study=study, metrics=self.metrics, include_synthetic=synthetic
-            )
+            table = rated_frame(ratings, study=study, metrics=self.metrics, include_synthetic=synthetic)
         else:
             table = metric_frame(
                 study=study,
@@ -197,9 +193,7 @@ def features_held(
     whole = [one for one in found if one.is_whole]
     gone = {name: one for one in whole for name in column_names([one.metric]) if name in features}
     spoken = {
-        study.values.texts.language
-        for study in studies
-        if not study.is_imported and study.conversations.exists()
+        study.values.texts.language for study in studies if not study.is_imported and study.conversations.exists()
     }
     encoder = metrics_find(["semantic_similarity"])[0].languages if blocks else ()  # type: ignore[attr-defined]
     foreign = sorted(code for code in spoken if not holds_for(encoder, code))

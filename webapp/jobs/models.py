@@ -32,9 +32,7 @@ class Held(models.Model):
     """Work that a process can hold: its holder, its progress, and the last heartbeat."""
 
     state = models.CharField(max_length=11, choices=State, default=State.QUEUED)
-    holder = models.CharField(
-        max_length=150, blank=True, help_text=_("The process at work on it: host:pid:token.")
-    )
+    holder = models.CharField(max_length=150, blank=True, help_text=_("The process at work on it: host:pid:token."))
     heartbeat_at = models.DateTimeField(null=True, blank=True)
     n_total = models.PositiveIntegerField(default=0)
     n_done = models.PositiveIntegerField(default=0)
@@ -52,9 +50,7 @@ class JobBase(Held, TimeStamped):
     State = State
 
     cancel_requested = models.BooleanField(default=False)
-    inline = models.BooleanField(
-        default=False, help_text=_("A command does it, and workers leave it alone.")
-    )
+    inline = models.BooleanField(default=False, help_text=_("A command does it, and workers leave it alone."))
     planned_at = models.DateTimeField(null=True, blank=True, help_text=_("Its shards are there."))
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
@@ -62,9 +58,7 @@ class JobBase(Held, TimeStamped):
     note = models.CharField(
         max_length=200,
         blank=True,
-        help_text=_(
-            "What whoever is at work on it says besides how far it is: the loss of a training."
-        ),
+        help_text=_("What whoever is at work on it says besides how far it is: the loss of a training."),
     )
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
@@ -105,20 +99,14 @@ class Job(JobBase):
 
     kind = models.CharField(max_length=100, db_index=True)
     payload = models.JSONField(default=dict, help_text=_("What was asked, checked by the kind."))
-    key = models.CharField(
-        max_length=200, blank=True, help_text=_("Of a result that is kept: what it was made of.")
-    )
-    study = models.ForeignKey(
-        Study, null=True, blank=True, on_delete=models.CASCADE, related_name="jobs"
-    )
+    key = models.CharField(max_length=200, blank=True, help_text=_("Of a result that is kept: what it was made of."))
+    study = models.ForeignKey(Study, null=True, blank=True, on_delete=models.CASCADE, related_name="jobs")
     result = models.JSONField(null=True, blank=True)
 
     class Meta:
         ordering = ["-id"]
         constraints = [
-            models.UniqueConstraint(
-                fields=["kind", "key"], condition=~models.Q(key=""), name="job_key_unique"
-            )
+            models.UniqueConstraint(fields=["kind", "key"], condition=~models.Q(key=""), name="job_key_unique")
         ]
 
     def __str__(self) -> str:
@@ -151,9 +139,7 @@ class Shard(Held):
 
     class Meta:
         ordering = ["kind", "job_id", "number"]
-        constraints = [
-            models.UniqueConstraint(fields=["kind", "job_id", "number"], name="shard_unique")
-        ]
+        constraints = [models.UniqueConstraint(fields=["kind", "job_id", "number"], name="shard_unique")]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.job_id}, shard {self.number}"
@@ -163,9 +149,7 @@ class SelfPlayRun(JobBase):
     """Bots that converse with themselves or each other, by a plan frozen when the run is made."""
 
     name = models.CharField(max_length=200, blank=True)
-    plan = models.JSONField(
-        help_text=_("bots, pairs, n_conversations, n_turns, seed, openers, metrics, identities.")
-    )
+    plan = models.JSONField(help_text=_("bots, pairs, n_conversations, n_turns, seed, openers, metrics, identities."))
 
     then = models.JSONField(
         default=dict,
@@ -196,13 +180,9 @@ class SelfPlayConversation(models.Model):
     run = models.ForeignKey(SelfPlayRun, on_delete=models.CASCADE, related_name="conversations")
     bot_id = models.CharField(max_length=100)
     partner_bot_id = models.CharField(max_length=100, blank=True)
-    partner = models.ForeignKey(
-        BotVersion, null=True, blank=True, on_delete=models.PROTECT, related_name="+"
-    )
+    partner = models.ForeignKey(BotVersion, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
     ordinal = models.PositiveIntegerField()
-    conversation = models.OneToOneField(
-        Conversation, null=True, on_delete=models.CASCADE, related_name="selfplay"
-    )
+    conversation = models.OneToOneField(Conversation, null=True, on_delete=models.CASCADE, related_name="selfplay")
     error = models.CharField(max_length=500, blank=True)
 
     class Meta:
@@ -233,9 +213,7 @@ class MetricVersion(TimeStamped):
 class MetricResult(TimeStamped):
     """Result of one metric for one conversation; null where undefined, with the reason."""
 
-    conversation = models.ForeignKey(
-        Conversation, on_delete=models.CASCADE, related_name="metric_results"
-    )
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="metric_results")
     metric = models.ForeignKey(MetricVersion, on_delete=models.PROTECT, related_name="results")
     values = models.JSONField(default=dict, help_text=_("{column: number or null}"))
     turns = models.JSONField(default=dict, help_text=_("{column: [number or null per turn]}"))
@@ -244,15 +222,11 @@ class MetricResult(TimeStamped):
         max_length=20,
         blank=True,
         default="",
-        help_text=_(
-            "Where the metric was left out: of the conversation, for which it does not hold."
-        ),
+        help_text=_("Where the metric was left out: of the conversation, for which it does not hold."),
     )
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["conversation", "metric"], name="metric_result_unique")
-        ]
+        constraints = [models.UniqueConstraint(fields=["conversation", "metric"], name="metric_result_unique")]
 
     def __str__(self) -> str:
         return f"{self.metric_id} of {self.conversation_id}"
@@ -269,13 +243,9 @@ class ResultTally(models.Model):
     is_derived = True
 
     # The database does not check it, for a study's rows go before its results, whose deletion adds some.
-    study = models.ForeignKey(
-        Study, on_delete=models.CASCADE, related_name="+", db_constraint=False
-    )
+    study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="+", db_constraint=False)
     metric = models.PositiveBigIntegerField(help_text="Key of the metric's version.")
-    language = models.CharField(
-        max_length=20, help_text="As in the results: empty where the metric was computed."
-    )
+    language = models.CharField(max_length=20, help_text="As in the results: empty where the metric was computed.")
     n = models.IntegerField()
 
     def __str__(self) -> str:
@@ -290,9 +260,7 @@ class MetricRun(JobBase):
     metrics = models.JSONField(default=list)
     languages = models.JSONField(
         default=dict,
-        help_text=_(
-            "{language: how many of its conversations read as that}, of jobs that left none out"
-        ),
+        help_text=_("{language: how many of its conversations read as that}, of jobs that left none out"),
     )
 
     then = models.JSONField(
@@ -318,19 +286,11 @@ class HybridFit(JobBase):
     """A leave-bot-out fit: what was asked, and the whole result with every identity used."""
 
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="hybrid_fits")
-    train_study = models.ForeignKey(
-        Study, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
-    )
+    train_study = models.ForeignKey(Study, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     run = models.ForeignKey(SelfPlayRun, null=True, blank=True, on_delete=models.SET_NULL)
-    request = models.JSONField(
-        help_text=_("targets, preset, intercept, features, seed, excluded bots.")
-    )
-    result = models.JSONField(
-        null=True, blank=True, help_text=_("The document that `fit_hybrid --json` prints.")
-    )
-    kept = models.JSONField(
-        null=True, blank=True, help_text=_("The fit alone, to apply it without its data.")
-    )
+    request = models.JSONField(help_text=_("targets, preset, intercept, features, seed, excluded bots."))
+    result = models.JSONField(null=True, blank=True, help_text=_("The document that `fit_hybrid --json` prints."))
+    kept = models.JSONField(null=True, blank=True, help_text=_("The fit alone, to apply it without its data."))
     predictions = models.JSONField(
         default=dict, blank=True, help_text=_("Per rated conversation: bot, target, predicted.")
     )

@@ -43,9 +43,7 @@ def alerts_later(*, countdown_s: float) -> None:
     try:
         app.send_task(ALERTS_TASK, countdown=countdown_s, queue="default")
     except (OperationalError, OSError):
-        log.warning(
-            "the broker is away; alerts wait for the next worker that starts", exc_info=True
-        )
+        log.warning("the broker is away; alerts wait for the next worker that starts", exc_info=True)
 
 
 def wake(queue: str, *, countdown_s: float = 0, watches: bool = False) -> bool:

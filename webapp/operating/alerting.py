@@ -88,9 +88,7 @@ def _begin(trouble: Problem) -> None:
     title = sanitise(trouble.title, Incident._meta.get_field("title").max_length)
     try:
         with transaction.atomic():
-            incident = Incident.objects.create(
-                kind=trouble.kind, subject=trouble.subject, title=title, details=said
-            )
+            incident = Incident.objects.create(kind=trouble.kind, subject=trouble.subject, title=title, details=said)
             alerts_tell(event=trouble.kind, said=said, incident=incident)
     except IntegrityError:  # another process was faster
         return

@@ -70,8 +70,7 @@ def _processes(living: list[Process]) -> Iterator[Metric]:
     memory = _gauge("confab_process_memory_bytes", "Resident memory.", "process")
     hangs = _gauge(
         "confab_process_hangs_seconds",
-        "How long its event loop, or all threads for pages, had stood still at its last sign; "
-        "0: they move.",
+        "How long its event loop, or all threads for pages, had stood still at its last sign; 0: they move.",
         "process",
     )
     for one in living:
@@ -86,9 +85,7 @@ def _processes(living: list[Process]) -> Iterator[Metric]:
 
 def _waiting() -> Iterator[Metric]:
     replies, jobs = replies_queue(), job_queues()
-    waiting = _gauge(
-        "confab_queue_waiting", "Replies and jobs that no process has started.", "queue"
-    )
+    waiting = _gauge("confab_queue_waiting", "Replies and jobs that no process has started.", "queue")
     oldest = _gauge("confab_queue_oldest_seconds", "How long the first has waited; 0: none does.", "queue")  # fmt: skip
     running = _gauge("confab_queue_running", "Replies and jobs that a process works on.", "queue")
     for queue in (replies, *jobs):
@@ -102,9 +99,7 @@ def _jobs() -> Iterator[Metric]:
     counts = GaugeMetricFamily("confab_jobs", "Jobs by kind and state.", labels=["kind", "state"])
     for (kind, state), n in sorted(job_counts().items()):
         counts.add_metric([kind, state], n)
-    progress = GaugeMetricFamily(
-        "confab_job_progress_ratio", "How far each running job is.", labels=["kind", "job"]
-    )
+    progress = GaugeMetricFamily("confab_job_progress_ratio", "How far each running job is.", labels=["kind", "job"])
     for job in jobs_unfinished():
         if job.state == State.RUNNING and job.n_total:
             progress.add_metric([job.kind, str(job.pk)], min(1.0, job.n_done / job.n_total))

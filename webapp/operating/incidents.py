@@ -81,16 +81,10 @@ def find_problems(told: Collection[tuple[str, str]] = ()) -> list[Problem]:
         STILL: _still,
         FAILED: lambda: _failed(subjects[FAILED] - {CHECK}),
     }
-    return [
-        trouble
-        for kind, check in checks.items()
-        for trouble in _checked(kind, check, subjects[kind])
-    ]
+    return [trouble for kind, check in checks.items() for trouble in _checked(kind, check, subjects[kind])]
 
 
-def _checked(
-    kind: str, check: Callable[[], Iterator[Problem]], told: Collection[str]
-) -> list[Problem]:
+def _checked(kind: str, check: Callable[[], Iterator[Problem]], told: Collection[str]) -> list[Problem]:
     """Run one check; if it raises, that is the problem, and earlier problems of its kind go on."""
     try:
         with transaction.atomic():
@@ -243,8 +237,6 @@ def _failed(told: Collection[str]) -> Iterator[Problem]:
                 FAILED,
                 subject,
                 _("A job failed: {title}").format(title=title),
-                _(
-                    "Its page says why. What it made so far stays; there it can go on, or be left as it is."
-                ),
+                _("Its page says why. What it made so far stays; there it can go on, or be left as it is."),
                 {"kind": job.kind, "job": job.pk, "title": title},
             )

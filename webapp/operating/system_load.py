@@ -44,9 +44,7 @@ def replies_queue() -> Queue:
     """Return the replies that participants wait for: those a bot host is at, and the others."""
     found = replies_due()
     waiting = found.filter(due_lease=None).aggregate(n=Count("pk"), since=Min("due_since"))
-    return Queue(
-        "replies", waiting["n"], found.exclude(due_lease=None).count(), _age_s(waiting["since"])
-    )
+    return Queue("replies", waiting["n"], found.exclude(due_lease=None).count(), _age_s(waiting["since"]))
 
 
 def job_queues() -> list[Queue]:

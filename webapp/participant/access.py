@@ -258,9 +258,7 @@ def checked(view: View, request: HttpRequest, signed: bool) -> View:
     return view if signed and not has_cookies(request) else csrf_protect(view)
 
 
-def framed(
-    request: HttpRequest, study: Study, platform: str, response: HttpResponse
-) -> HttpResponse:
+def framed(request: HttpRequest, study: Study, platform: str, response: HttpResponse) -> HttpResponse:
     """Allow frames of the origins that the study names, and of the platform that sent this participant.
 
     Every link accepts Mechanical Turk's parameters, so every study may recruit there; its frame needs no
@@ -280,9 +278,7 @@ def frame_ancestors(study: Study) -> list[str]:
     return frame_origins(study.values.recruitment.frame_ancestors)[0]
 
 
-def with_policy(
-    request: HttpRequest, response: HttpResponse, policy: Mapping[str, Any]
-) -> HttpResponse:
+def with_policy(request: HttpRequest, response: HttpResponse, policy: Mapping[str, Any]) -> HttpResponse:
     """Return the response with these directives of the Content-Security-Policy in place of the usual ones."""
     return csp_replace(dict(policy))(lambda _request: response)(request)  # type: ignore[return-value]
 

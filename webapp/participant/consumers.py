@@ -95,8 +95,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
                 frames.error_frame(
                     code="not_found",
                     message=_(
-                        "We cannot open this chat here. Open the link you were given, "
-                        "in the browser you started with."
+                        "We cannot open this chat here. Open the link you were given, in the browser you started with."
                     ),
                 )
             )
@@ -192,9 +191,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
             if refused.code == MOVED:
                 await self._leave(**_names(text_data))
                 return
-            await self._send(
-                frames.error_frame(code=refused.code, message=refused.message, **refused.details)
-            )
+            await self._send(frames.error_frame(code=refused.code, message=refused.message, **refused.details))
         except DATABASE_AWAY as error:
             await self._unavailable(error, **_names(text_data))
         except Exception:
@@ -242,9 +239,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         self._watch_for(turn.index + 1)
 
     async def _vote(self, frame: frames.VoteFrame) -> None:
-        await in_database(self._in_place)(
-            services.vote_set, turn_index=frame.turn, value=frame.value
-        )
+        await in_database(self._in_place)(services.vote_set, turn_index=frame.turn, value=frame.value)
         await self._tell(frames.vote_frame(turn=frame.turn, value=frame.value))
 
     async def _mark(self, frame: frames.MarksFrame) -> None:
@@ -308,9 +303,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
             return frame
         return frame if value is None else frames.vote_frame(turn=frame["turn"], value=value)
 
-    def _watch_for(
-        self, turn: int, *, at_once: bool = False, told: selectors.Failure | None = None
-    ) -> None:
+    def _watch_for(self, turn: int, *, at_once: bool = False, told: selectors.Failure | None = None) -> None:
         if self._due_turn == turn and not at_once:
             return
         self._watch_stop()
@@ -340,15 +333,11 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
                     told = state.failure
             await asyncio.sleep(LOOK_UP_AFTER_S)
 
-    async def _show(
-        self, turn: int, state: selectors.DueReply, told: selectors.Failure | None
-    ) -> bool:
+    async def _show(self, turn: int, state: selectors.DueReply, told: selectors.Failure | None) -> bool:
         """Tell the page how a reply stands, if that is news; whether nothing more will happen to it."""
         if state.text is not None:
             self._due_turn = None
-            await self._send(
-                frames.reply_frame(turn=turn, text=state.text, can_rate=state.can_rate)
-            )
+            await self._send(frames.reply_frame(turn=turn, text=state.text, can_rate=state.can_rate))
             return True
         if state.failure is not None and state.failure != told:
             await self._send(frames.bot_failed_frame(state.failure))

@@ -119,11 +119,9 @@ def _refused(request: HttpRequest, refused: Refused) -> HttpResponse:
     """Render the reason why a link moves nobody, and the participant's next step."""
     what_now = {
         "move_unknown": _("Check that the whole link was copied, or make a new one."),
-        "move_expired": _("A link lasts %(hours)s hours. Make a new one where you began.")
-        % {"hours": _HOURS},
+        "move_expired": _("A link lasts %(hours)s hours. Make a new one where you began.") % {"hours": _HOURS},
         "move_used": _(
-            "Each link works once. If you used it, continue on that device. If you did not, write to the "
-            "researchers."
+            "Each link works once. If you used it, continue on that device. If you did not, write to the researchers."
         ),
         "move_replaced": _("Use the newest link, or make another one where you began."),
     }

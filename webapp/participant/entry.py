@@ -116,19 +116,13 @@ class EntryRequest:
         """
         if self.participant is None:
             return None
-        ending = visit_ending(
-            participant=self.participant, recruitment=self.recruitment, is_theirs=self.is_theirs
-        )
+        ending = visit_ending(participant=self.participant, recruitment=self.recruitment, is_theirs=self.is_theirs)
         if ending is None or (may_agree and ending.outcome == Outcome.NO_CONSENT):
             return None
-        shown = codes_shown(
-            participant=self.participant, recruitment=self.recruitment, is_theirs=self.is_theirs
-        )
+        shown = codes_shown(participant=self.participant, recruitment=self.recruitment, is_theirs=self.is_theirs)
         # It may be of an earlier version, in another language than the study speaks now.
         with activate_language(self.request, self.visit.locale(ending.task.version)):
-            return done_page(
-                self.request, self.visit, ending, recruitment=self.recruitment, shown=shown
-            )
+            return done_page(self.request, self.visit, ending, recruitment=self.recruitment, shown=shown)
 
     def opened(self, refusal: Refused | None) -> None:
         """Count an opening of the link; robots and workers who only preview the task are left out."""
@@ -146,9 +140,7 @@ class EntryRequest:
         logger.info("study %s refused %s: %s", self.study.key, who, refusal.code)
         endings = []
         if participant is not None:
-            endings = codes_shown(
-                participant=participant, recruitment=self.recruitment, is_theirs=self.is_theirs
-            )
+            endings = codes_shown(participant=participant, recruitment=self.recruitment, is_theirs=self.is_theirs)
         platform = participant.platform if participant else self.recruitment.platform
         context = {
             **study_texts(self.study, self.study.version),
@@ -257,10 +249,7 @@ def _n_asked(study: Study, version: StudyVersion) -> tuple[int, int]:
     kinds = {""}
     if protocol.leaves_out(version):
         kinds = set(study.items.order_by().values_list("task", flat=True).distinct()) or kinds
-    numbers = [
-        len(always - protocol.not_asked(version, Item(task=kind))) + protocol.n_more_asked
-        for kind in kinds
-    ]
+    numbers = [len(always - protocol.not_asked(version, Item(task=kind))) + protocol.n_more_asked for kind in kinds]
     return min(numbers), max(numbers) + n_checks
 
 

@@ -67,9 +67,7 @@ def _task_of(request: HttpRequest) -> Task | None:
 
 def _page(request: HttpRequest, task: Task, error: BaseException | None) -> HttpResponse:
     reference = reference_of(request)
-    logger.error(
-        "server error %s at %s, task %s", reference, route_of(request), task.pk, exc_info=error
-    )
+    logger.error("server error %s at %s, task %s", reference, route_of(request), task.pk, exc_info=error)
     Breakage.objects.create(participant=task.participant, task=task, reference=reference)
     texts = task.version.values.texts
     context: dict[str, Any] = {

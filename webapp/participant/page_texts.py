@@ -193,9 +193,7 @@ def consent_texts(version: StudyVersion) -> dict[str, Any]:
         "rights_points": rights_said(values),
         "notice_lines": _lines(values.comfort.content_notice),
         "consent_html": study_markdown(values.texts.consent_text),
-        "consent_minutes": max(
-            1, round(len(values.texts.consent_text.split()) / _WORDS_READ_PER_MINUTE)
-        ),
+        "consent_minutes": max(1, round(len(values.texts.consent_text.split()) / _WORDS_READ_PER_MINUTE)),
     }
 
 
@@ -275,8 +273,7 @@ def chat_notes(version: StudyVersion) -> dict[str, tuple[str, str]]:
     return {
         "too_early": (
             _("Not yet."),
-            _("You can rate the chat after at least %(n)s messages.")
-            % {"n": version.values.chat.min_exchanges},
+            _("You can rate the chat after at least %(n)s messages.") % {"n": version.values.chat.min_exchanges},
         ),
         "waiting_for_reply": (
             _("The chatbot is still answering."),
@@ -361,9 +358,7 @@ def chat_words(version: StudyVersion) -> dict[str, Any]:
         "progress": _("%(n)s of %(of)s messages"),
         "can_rate": _("Rate now, or keep chatting"),
         "complete": _("This chat is complete"),
-        "opens_after": plural_forms(
-            "Opens after %(n)s more message", "Opens after %(n)s more messages"
-        ),
+        "opens_after": plural_forms("Opens after %(n)s more message", "Opens after %(n)s more messages"),
         "rate_soon": _("Rate when the reply is complete"),
         "rate_waits": _("Opens when the reply is complete"),
         "answer_first": _("Answer the question first"),
@@ -395,20 +390,13 @@ def chat_words(version: StudyVersion) -> dict[str, Any]:
                 else _("This is our fault, not yours. Your messages are saved."),
             ]
         ),
-        "bot_busy": _(
-            "Too many people are waiting for this chatbot. Try again in a minute, or take another."
-        ),
+        "bot_busy": _("Too many people are waiting for this chatbot. Try again in a minute, or take another."),
         "bot_overdue": _("The chatbot has not answered for a long time"),
-        "unavailable": _(
-            "Your message is not saved yet. It waits here and is sent again automatically."
-        ),
+        "unavailable": _("Your message is not saved yet. It waits here and is sent again automatically."),
         "closed": _("This chat is finished. You can rate it now."),
         "bad_frame": _("Something went wrong on this page. Reload it; your chat is saved."),
         "moved": _("You continued on another device. Everything that was saved is there."),
-        "not_found": _(
-            "We cannot open this chat here. Open the link you were given, "
-            "in the browser you started with."
-        ),
+        "not_found": _("We cannot open this chat here. Open the link you were given, in the browser you started with."),
     }
 
 
@@ -445,8 +433,6 @@ def arena_words(version: StudyVersion) -> dict[str, Any]:
         "chosen": _("You can change it, or"),
         "waiting_for_reply": _("A chatbot is still answering. Your text stays in the box."),
         "hint_wait": _("You can keep writing. Send opens when both replies are complete."),
-        "bot_failed": " ".join(
-            [_("One chatbot did not answer."), _("This is our fault. Choose how to continue.")]
-        ),
+        "bot_failed": " ".join([_("One chatbot did not answer."), _("This is our fault. Choose how to continue.")]),
         "closed": _("This conversation is finished. You can choose now."),
     }

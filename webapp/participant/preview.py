@@ -129,9 +129,7 @@ def made_preview(
     The page can send nothing and open no socket, whatever its scripts do, and only this server's own pages
     may frame it. It sets no cookies: those of the page would belong to no real participant.
     """
-    response.content = response.content.replace(
-        b"<head>", b"<head>\n" + _front(standing, step, look).encode(), 1
-    )
+    response.content = response.content.replace(b"<head>", b"<head>\n" + _front(standing, step, look).encode(), 1)
     response.cookies.clear()
     response.xframe_options_exempt = False  # type: ignore[attr-defined]
     response["X-Frame-Options"] = "SAMEORIGIN"

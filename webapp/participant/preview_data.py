@@ -43,9 +43,7 @@ def chat_sample() -> list[str]:
         _("Hello! Any idea what I could cook with leftover rice?"),
         _("Fried rice is quick. Do you have eggs or a few vegetables at home?"),
         _("Two eggs and half a leek."),
-        _(
-            "That is plenty. Fry the leek first, push it aside, scramble the eggs, then add the rice."
-        ),
+        _("That is plenty. Fry the leek first, push it aside, scramble the eggs, then add the rice."),
         _("Does cold rice work?"),
         _("Even better, because its grains do not stick. Break up the lumps with your fingers."),
     ]
@@ -167,9 +165,7 @@ _BROUGHT = {
 }
 
 
-def standing_staged(
-    study: Study, step: str, outcome: Outcome, *, is_missed: bool = False
-) -> Standing:
+def standing_staged(study: Study, step: str, outcome: Outcome, *, is_missed: bool = False) -> Standing:
     """Return the standing of a new person who has come to this step of the study's newest version.
 
     Args:
@@ -202,9 +198,7 @@ def standing_staged(
         QuestionAnswers.objects.create(participant=participant, version=task.version, answers={})
     if step not in ("quiz", "questions", "practice"):
         TrainingAnswer.objects.bulk_create(
-            TrainingAnswer(
-                participant=participant, pair=pair.digest, attempt=1, answers={}, is_right=True
-            )
+            TrainingAnswer(participant=participant, pair=pair.digest, attempt=1, answers={}, is_right=True)
             for pair in study.values.training.training_pairs
         )
     _quiz_staged(study, participant, is_before=step == "quiz", is_missed=is_missed)
@@ -213,9 +207,7 @@ def standing_staged(
     return standing_of(task)
 
 
-def _quiz_staged(
-    study: Study, participant: Participant, *, is_before: bool, is_missed: bool
-) -> None:
+def _quiz_staged(study: Study, participant: Participant, *, is_before: bool, is_missed: bool) -> None:
     """Store an attempt at the quiz: a passed one for a later step, or one that missed the first question."""
     questions = study.values.checking.quiz_questions
     if not questions or (is_before and not is_missed):
@@ -233,9 +225,7 @@ def _quiz_staged(
 
 
 def _task(study: Study, participant: Participant) -> Task:
-    plan = protocols.get(study.protocol).next_task(
-        PreviewDraw(study, participant, study.values, available=())
-    )
+    plan = protocols.get(study.protocol).next_task(PreviewDraw(study, participant, study.values, available=()))
     task = Task.objects.create(
         participant=participant,
         version=study.version,

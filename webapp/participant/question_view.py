@@ -59,9 +59,7 @@ class QuestionShown:
     def points(self) -> list[ScalePoint]:
         """The points of a row; none where the scale has too many and gets a number box."""
         return [
-            ScalePoint(
-                point, words, f"{point}, {words}" if words else str(point), self.given == str(point)
-            )
+            ScalePoint(point, words, f"{point}, {words}" if words else str(point), self.given == str(point))
             for point, words in self.question.points
         ]
 
@@ -106,9 +104,7 @@ class QuestionShown:
 def questions_before_task(participant: Participant, version: StudyVersion) -> list[Question]:
     """Return the version's questions before a task, in the participant's order."""
     values = version.values
-    return questions_ordered(
-        values.questions, values.asking.questions_order, participant.pk, "before"
-    )
+    return questions_ordered(values.questions, values.asking.questions_order, participant.pk, "before")
 
 
 def questions_after_task(participant: Participant, version: StudyVersion) -> list[Question]:
@@ -125,9 +121,7 @@ def right_of(participant: Participant, asked: Sequence[QuestionShown]) -> list[t
     return [
         (
             one.name,
-            BETWEEN_CHOICES.join(one.question.expected)
-            if one.question.kind == "choices"
-            else one.question.expected[0],
+            BETWEEN_CHOICES.join(one.question.expected) if one.question.kind == "choices" else one.question.expected[0],
         )
         for one in checks
     ]
@@ -214,9 +208,7 @@ class RatingForm(forms.Form):
 
     @property
     def _given(self) -> dict[str, Given]:
-        return {
-            question.key: read_answer(self.data, question, question.key) for question in self.asked
-        }
+        return {question.key: read_answer(self.data, question, question.key) for question in self.asked}
 
     @property
     def comment(self) -> str:

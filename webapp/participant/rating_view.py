@@ -96,9 +96,7 @@ class RatingPage:
     turns: tuple[MarkedTurn, ...] = ()
 
 
-def judged_shown(
-    task: Task, judgement: RequestedRating, judgements: Sequence[RequestedRating] = ()
-) -> RatingPage:
+def judged_shown(task: Task, judgement: RequestedRating, judgements: Sequence[RequestedRating] = ()) -> RatingPage:
     """Return the content of one judgement's page, in its stored order; one query for each conversation.
 
     Args:
@@ -145,17 +143,11 @@ def _has_text(item: Item) -> bool:
     return bool(item.context or item.responses[0]["text"])
 
 
-def _marked(
-    task: Task, judgement: RequestedRating, judgements: Sequence[RequestedRating]
-) -> tuple[MarkedTurn, ...]:
+def _marked(task: Task, judgement: RequestedRating, judgements: Sequence[RequestedRating]) -> tuple[MarkedTurn, ...]:
     """Return the turns of the judged turn's conversation, in two queries."""
     assert judgement.turn is not None
     words = {label.key: label.question for label in task.version.rubric.dimensions.all()}
-    numbered = {
-        one.turn.pk: (number, one)
-        for number, one in enumerate(judgements, start=1)
-        if one.turn is not None
-    }
+    numbered = {one.turn.pk: (number, one) for number, one in enumerate(judgements, start=1) if one.turn is not None}
     found = []
     [slot] = judgement.slots
     other = _("You") if slot.bot_id else _other_speaker(slot.conversation)
@@ -220,8 +212,7 @@ def _conversation(slot: Slot) -> ShownText:
         side=slot.side,
         title=title if slot.side else _("The conversation"),
         lines=tuple(
-            DialogueLine(who[Turn.Speaker(t.speaker)], t.text, t.speaker == Turn.Speaker.BOT)
-            for t in chat.turns.all()
+            DialogueLine(who[Turn.Speaker(t.speaker)], t.text, t.speaker == Turn.Speaker.BOT) for t in chat.turns.all()
         ),
     )
 

@@ -132,9 +132,7 @@ def _named(study: Study, recruitment: Recruitment) -> Recruitment:
         return replace(recruitment, problem="" if recruitment.platform else "no_ids")
     if settings.platform != "panel":
         return recruitment
-    found = replace(
-        recruitment, id_name=settings.id_parameter, session_name=settings.session_parameter
-    )
+    found = replace(recruitment, id_name=settings.id_parameter, session_name=settings.session_parameter)
     # Without the id nobody could be paid.
     return replace(found, problem="no_ids" if found.id_name and not found.platform else "")
 

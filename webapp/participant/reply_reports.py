@@ -65,9 +65,7 @@ def report_address(address: str, **reply: int) -> str:
 
 def turns_reported(conversation: Conversation) -> list[int]:
     """Return the numbers of the turns that the chat's participant has reported."""
-    found = ReplyReport.objects.filter(
-        turn__conversation=conversation, participant=conversation.participant_id
-    )
+    found = ReplyReport.objects.filter(turn__conversation=conversation, participant=conversation.participant_id)
     return sorted(found.values_list("turn__index", flat=True))
 
 
@@ -89,9 +87,7 @@ def places_reported(task: Task, judgement: RequestedRating) -> list[int]:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @conversation_page
-def chat_report(
-    request: HttpRequest, conversation: Conversation, visit: ParticipantRequest
-) -> HttpResponse:
+def chat_report(request: HttpRequest, conversation: Conversation, visit: ParticipantRequest) -> HttpResponse:
     """Show the report form for a reply of the chat, or store the report."""
     study, participant = conversation.study, conversation.participant
     assert study is not None, f"chat {conversation.pk} without a study"

@@ -52,9 +52,7 @@ def participant_of_form(study: Study, recruitment: Recruitment) -> Participant |
     return None
 
 
-def start_refusal(
-    study: Study, participant: Participant | None, *, rehearsal: str
-) -> Refused | None:
+def start_refusal(study: Study, participant: Participant | None, *, rehearsal: str) -> Refused | None:
     """Return the reason why this visitor cannot start a task; None if they can.
 
     Scripted participants do not count towards quotas.
@@ -63,9 +61,7 @@ def start_refusal(
         rehearsal: the token of a scripted participant, if one came with the link.
     """
     is_new = participant is None
-    return study_refusal(
-        study, participant, is_rehearsal=is_new and rehearsal_token_valid(study, rehearsal)
-    )
+    return study_refusal(study, participant, is_rehearsal=is_new and rehearsal_token_valid(study, rehearsal))
 
 
 def speaks_for(
@@ -90,9 +86,7 @@ def has_left(session: Any, participant: Participant) -> bool:
     return known is not None and known[0] == participant.pk and known[1] != participant.n_moves
 
 
-def codes_shown(
-    *, participant: Participant, recruitment: Recruitment, is_theirs: bool
-) -> list[TaskEnding]:
+def codes_shown(*, participant: Participant, recruitment: Recruitment, is_theirs: bool) -> list[TaskEnding]:
     """Return the codes this visit may read: all for the session or token, else those of the same visit."""
     submission = recruitment.submission
     return [
@@ -102,9 +96,7 @@ def codes_shown(
     ]
 
 
-def visit_ending(
-    *, participant: Participant, recruitment: Recruitment, is_theirs: bool
-) -> TaskEnding | None:
+def visit_ending(*, participant: Participant, recruitment: Recruitment, is_theirs: bool) -> TaskEnding | None:
     """Return the outcome of this visit's task; None while it is open, or if the task is somebody else's.
 
     Only the platform and the participant know the platform's id of a visit, so it opens that visit's outcome in
@@ -147,11 +139,7 @@ def task_chat_now(task: Task) -> Conversation | None:
 
 def chats_by_slot(slots: Collection[Slot]) -> dict[int, Conversation]:
     """Return the chats that are made in these slots, by the slots' keys."""
-    return {
-        chat.slot_id: chat
-        for chat in Conversation.objects.filter(slot__in=slots)
-        if chat.slot_id is not None
-    }
+    return {chat.slot_id: chat for chat in Conversation.objects.filter(slot__in=slots) if chat.slot_id is not None}
 
 
 def bots_revealed(task: Task) -> list[tuple[str, str]]:

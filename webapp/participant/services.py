@@ -78,9 +78,7 @@ def task_begin(
             raise closed  # the task that is open elsewhere must not make way for one that cannot be given
         chat_elsewhere_close(participant=participant, submission=recruitment.submission)
     if participant is not None and (open_task := task_under_way(participant)) is not None:
-        task_settle(
-            task=open_task
-        )  # its content may be deleted: Start would redirect here for ever
+        task_settle(task=open_task)  # its content may be deleted: Start would redirect here for ever
     wanted = bot_chosen(study, recruitment.nonce, choice)
     if participant is not None and (by_token or not recruitment.external_id):
         consent_record(participant=participant)
@@ -156,9 +154,7 @@ def _came_check(recruitment: Recruitment, participant: Participant | None) -> No
 
 def _agreement_check(study: Study, recruitment: Recruitment, *, agreed: bool, noted: bool) -> None:
     if recruitment.consent and recruitment.consent != consent_version(study.values):
-        raise Refused(
-            CHANGED, _("The study was changed since you opened this page. Please read it again.")
-        )
+        raise Refused(CHANGED, _("The study was changed since you opened this page. Please read it again."))
     if study.values.comfort.notice_must_be_ticked and not noted:
         raise Refused(NOT_NOTED, _("Tick the box once you have read the notice."))
     if not agreed:

@@ -49,9 +49,7 @@ from webapp.studies.selectors import marks_own_chats, participant_token
 
 logger = logging.getLogger(__name__)
 
-_CHANGED_ON_WAY = gettext_lazy(
-    "This page was altered on its way to you. Open the link you were given again."
-)
+_CHANGED_ON_WAY = gettext_lazy("This page was altered on its way to you. Open the link you were given again.")
 
 
 @require_safe
@@ -107,15 +105,11 @@ def decline(request: HttpRequest, study: Study, visit: ParticipantRequest) -> Ht
     return _onward(request, task, visit)
 
 
-def _arrived(
-    request: HttpRequest, study: Study, visit: ParticipantRequest
-) -> tuple[EntryRequest, HttpResponse | None]:
+def _arrived(request: HttpRequest, study: Study, visit: ParticipantRequest) -> tuple[EntryRequest, HttpResponse | None]:
     """Return the request of the first page's form, and the page in its place if the form cannot be taken."""
     field = request.POST.get("_entry", "")
     # Scripts that post without having read the form name the parameters in the address.
-    recruitment = (
-        recruitment_unsign(study, field) if field else recruitment_read(study, request.GET)
-    )
+    recruitment = recruitment_unsign(study, field) if field else recruitment_read(study, request.GET)
     arrival = EntryRequest(request, study, visit, recruitment or Recruitment())
     if recruitment is None:
         return arrival, entry_page(arrival, page_error=_CHANGED_ON_WAY)
@@ -149,9 +143,7 @@ def _not_begun(arrival: EntryRequest, refused: Refused) -> HttpResponse:
 
 @require_POST
 @conversation_page
-def answer(
-    request: HttpRequest, conversation: Conversation, visit: ParticipantRequest
-) -> HttpResponse:
+def answer(request: HttpRequest, conversation: Conversation, visit: ParticipantRequest) -> HttpResponse:
     """Take the answer to the researchers' question in the chat, and lead back to it."""
     try:
         chat_check_answer(
@@ -167,9 +159,7 @@ def answer(
 
 @require_POST
 @conversation_page
-def end(
-    request: HttpRequest, conversation: Conversation, visit: ParticipantRequest
-) -> HttpResponse:
+def end(request: HttpRequest, conversation: Conversation, visit: ParticipantRequest) -> HttpResponse:
     """End the chat at its person's wish, and lead on to the marking of its replies."""
     standing = standing_of(conversation)
     if not marks_own_chats(standing.study):
@@ -184,9 +174,7 @@ def end(
 
 @require_POST
 @conversation_page
-def swap(
-    request: HttpRequest, conversation: Conversation, visit: ParticipantRequest
-) -> HttpResponse:
+def swap(request: HttpRequest, conversation: Conversation, visit: ParticipantRequest) -> HttpResponse:
     """Go on with another chatbot after a failure, or with two others where two are compared."""
     pair = pair_of_slot(conversation.slot) if conversation.slot else None
     try:
@@ -200,9 +188,7 @@ def swap(
 
 @require_POST
 @conversation_page
-def finish(
-    request: HttpRequest, conversation: Conversation, visit: ParticipantRequest
-) -> HttpResponse:
+def finish(request: HttpRequest, conversation: Conversation, visit: ParticipantRequest) -> HttpResponse:
     """End with credit and without a rating after a failure."""
     pair = pair_of_slot(conversation.slot) if conversation.slot else None
     try:
@@ -217,9 +203,7 @@ def finish(
 
 @require_POST
 @conversation_page
-def withdraw(
-    request: HttpRequest, conversation: Conversation, visit: ParticipantRequest
-) -> HttpResponse:
+def withdraw(request: HttpRequest, conversation: Conversation, visit: ParticipantRequest) -> HttpResponse:
     """Delete the chat's texts at the participant's wish."""
     try:
         conversation_withdraw(conversation=conversation)
@@ -228,9 +212,7 @@ def withdraw(
     return redirect(visit.link("done", conversation.pk))
 
 
-def _after_refusal(
-    conversation: Conversation, visit: ParticipantRequest, refused: Refused
-) -> HttpResponse:
+def _after_refusal(conversation: Conversation, visit: ParticipantRequest, refused: Refused) -> HttpResponse:
     """Lead back to the chat with the reason, which is logged, or on where the chat is over meanwhile."""
     conversation.refresh_from_db()
     if conversation.state == Conversation.State.OPEN:

@@ -90,9 +90,7 @@ def _ending_url(request: HttpRequest, participant: Participant, visit: Participa
     return visit.link("task-done", newest.public_id)
 
 
-def _page(
-    request: HttpRequest, participant: Participant, visit: ParticipantRequest, error: str = ""
-) -> HttpResponse:
+def _page(request: HttpRequest, participant: Participant, visit: ParticipantRequest, error: str = "") -> HttpResponse:
     study = participant.study
     loss = withdrawal_loss(participant) if participant.withdrawn_at is None else {}
     titles = {name: kind.title for name, kind in erasure_kinds().items()}

@@ -34,6 +34,4 @@ class PayConfig(AppConfig):
             platform_visits_of,
             for_pay=True,
         )
-        erasure_kind(
-            "hook_events", _("what the platform's webhook told"), hook_events_of, for_pay=True
-        )
+        erasure_kind("hook_events", _("what the platform's webhook told"), hook_events_of, for_pay=True)

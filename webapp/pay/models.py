@@ -36,9 +36,7 @@ class Decision(TimeStamped):
         UNSURE = "unsure", _("Perhaps sent")
         UNDONE = "undone", _("Undone")
 
-    participant = models.ForeignKey(
-        Participant, on_delete=models.CASCADE, related_name="pay_decisions"
-    )
+    participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="pay_decisions")
     submission = models.CharField(max_length=200, blank=True, help_text=_("Of the visit."))
     asked = models.UUIDField(
         default=uuid.uuid4,
@@ -48,19 +46,13 @@ class Decision(TimeStamped):
     )
     action = models.CharField(max_length=10, choices=Action)
     reason = models.TextField(blank=True, help_text=_("What the person reads."))
-    category = models.CharField(
-        max_length=30, blank=True, help_text=_("Of a rejection, as the platform names it.")
-    )
-    amount = models.DecimalField(
-        max_digits=8, decimal_places=2, null=True, blank=True, help_text=_("Of a bonus.")
-    )
+    category = models.CharField(max_length=30, blank=True, help_text=_("Of a rejection, as the platform names it."))
+    amount = models.DecimalField(max_digits=8, decimal_places=2, null=True, blank=True, help_text=_("Of a bonus."))
     state = models.CharField(max_length=10, choices=State, default=State.DECIDED)
     platform_ref = models.CharField(
         max_length=100, blank=True, help_text=_("What the platform calls a bonus that was set up.")
     )
-    tried_at = models.DateTimeField(
-        null=True, blank=True, help_text=_("When sending it was begun last.")
-    )
+    tried_at = models.DateTimeField(null=True, blank=True, help_text=_("When sending it was begun last."))
     error = models.CharField(max_length=500, blank=True, help_text=_("Why it could not be sent."))
     decided_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
@@ -84,9 +76,7 @@ class Decision(TimeStamped):
                 condition=Q(action__in=["approve", "reject"]) & ~Q(state="undone"),
                 name="pay_decision_one_verdict",
             ),
-            models.CheckConstraint(
-                condition=~Q(action="reject") | ~Q(reason=""), name="pay_rejection_has_reason"
-            ),
+            models.CheckConstraint(condition=~Q(action="reject") | ~Q(reason=""), name="pay_rejection_has_reason"),
             models.CheckConstraint(
                 condition=(Q(action="bonus") & Q(amount__isnull=False, amount__gt=0))
                 | (~Q(action="bonus") & Q(amount=None)),
@@ -126,15 +116,11 @@ class PlatformVisit(TimeStamped):
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="platform_visits")
     submission = models.CharField(max_length=200)
     status = models.CharField(max_length=30, help_text=_("In the platform's words."))
-    entered_code = models.CharField(
-        max_length=100, blank=True, help_text=_("Which code the person gave the platform.")
-    )
+    entered_code = models.CharField(max_length=100, blank=True, help_text=_("Which code the person gave the platform."))
     told_at = models.DateTimeField(help_text=_("When it said so."))
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["study", "submission"], name="platform_visit_once_each")
-        ]
+        constraints = [models.UniqueConstraint(fields=["study", "submission"], name="platform_visit_once_each")]
 
     def __str__(self) -> str:
         return f"{self.submission}: {self.status}"
@@ -144,9 +130,7 @@ class HookEvent(models.Model):
     """Something that Prolific told a study's webhook, once however often it was told."""
 
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="hook_events")
-    event_id = models.CharField(
-        max_length=100, help_text=_("Prolific's; the same when it is told again.")
-    )
+    event_id = models.CharField(max_length=100, help_text=_("Prolific's; the same when it is told again."))
     signature = models.CharField(
         max_length=64,
         help_text=_("A request that is sent again under another event's id is a replay."),

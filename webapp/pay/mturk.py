@@ -134,12 +134,10 @@ def _visits_known(study: Study) -> tuple[dict[str, SubmissionKey], dict[str, Sub
     """Return the study's visits by the code that each was shown, and by the platform's id of it."""
     codes: dict[str, SubmissionKey] = {}
     by_assignment: dict[str, SubmissionKey] = {}
-    tasks = Task.objects.filter(participant__study=study, participant__is_synthetic=False).order_by(
-        "pk"
-    )
-    for person, submission, code in tasks.values_list(
-        "participant", "submission", "completion_code"
-    ).iterator(chunk_size=2000):
+    tasks = Task.objects.filter(participant__study=study, participant__is_synthetic=False).order_by("pk")
+    for person, submission, code in tasks.values_list("participant", "submission", "completion_code").iterator(
+        chunk_size=2000
+    ):
         visit = SubmissionKey(person, submission)
         if code:
             codes[code.upper()] = visit
@@ -148,9 +146,7 @@ def _visits_known(study: Study) -> tuple[dict[str, SubmissionKey], dict[str, Sub
     return codes, by_assignment
 
 
-def _by_code(
-    row: Mapping[str, str | None], codes: Mapping[str, SubmissionKey]
-) -> SubmissionKey | None:
+def _by_code(row: Mapping[str, str | None], codes: Mapping[str, SubmissionKey]) -> SubmissionKey | None:
     """Return whose code somebody pasted into the task; spaces and small letters are let pass."""
     pasted = (text for name, text in row.items() if str(name).startswith(_ANSWER) and text)
     found = (codes.get("".join(text.split()).upper()) for text in pasted)

@@ -39,9 +39,7 @@ _AT_ONCE = 500
 
 def prolific_studies(study: Study) -> list[str]:
     """Return the ids that Prolific gave to the studies whose participants came here."""
-    rows = PlatformIds.objects.filter(
-        study=study, platform="prolific", participant__is_synthetic=False
-    )
+    rows = PlatformIds.objects.filter(study=study, platform="prolific", participant__is_synthetic=False)
     found = rows.order_by().values_list("parameters__STUDY_ID", flat=True).distinct()
     return sorted(name for name in found if name)
 
@@ -171,9 +169,7 @@ def event_read(told: WebhookOutcome, *, secret: str) -> WebhookEvent:
         raise Refused("bad_signature", _("The signature is missing or wrong."))
     sent_at = _time(told.timestamp)
     if sent_at is None or abs(timezone.now() - sent_at) > FRESH_FOR:
-        raise Refused(
-            "stale", _("Its time, “{time}”, is not now.").format(time=told.timestamp[:40])
-        )
+        raise Refused("stale", _("Its time, “{time}”, is not now.").format(time=told.timestamp[:40]))
     try:
         found = json.loads(told.body)
     except ValueError:
@@ -252,9 +248,7 @@ def _time(text: str) -> datetime | None:
 def hook_events_of(people: QuerySet[Participant]) -> QuerySet[HookEvent]:
     """Return the webhook events about these participants' visits."""
     tasks = Task.objects.filter(participant__in=people).exclude(submission="")
-    return HookEvent.objects.filter(
-        study__in=people.values("study"), submission__in=tasks.values("submission")
-    )
+    return HookEvent.objects.filter(study__in=people.values("study"), submission__in=tasks.values("submission"))
 
 
 def platform_job(study: Study) -> Job | None:
@@ -279,9 +273,7 @@ def decided_since(study: Study, since: datetime) -> QuerySet[Any]:
     return Decision.objects.filter(participant__study=study, updated_at__gt=since)
 
 
-def pay_ids_erase(
-    people: QuerySet[Participant], stand_ins: dict[tuple[UUID, str], str]
-) -> dict[str, int]:
+def pay_ids_erase(people: QuerySet[Participant], stand_ins: dict[tuple[UUID, str], str]) -> dict[str, int]:
     """Remove the platform's records of these participants' visits, and name the visits of decisions by placeholders."""
     visits, events = platform_visits_of(people), hook_events_of(people)
     removed = {"platform_visits": visits.count(), "hook_events": events.count()}
@@ -291,9 +283,7 @@ def pay_ids_erase(
     for person, submission in decisions.order_by("pk").values_list("participant", "submission"):
         # A visit without a task is decided about, too.
         stand_in = stand_ins.setdefault((person, submission), f"erased-{len(stand_ins) + 1}")
-        Decision.objects.filter(participant=person, submission=submission).update(
-            submission=stand_in, platform_ref=""
-        )
+        Decision.objects.filter(participant=person, submission=submission).update(submission=stand_in, platform_ref="")
     return removed
 
 

@@ -88,9 +88,7 @@ class Prolific:
     def __init__(self) -> None:
         token = settings.CONFAB_PROLIFIC_TOKEN
         if not token:
-            raise ProlificError(
-                _("Confab has no token for Prolific. Set CONFAB_PROLIFIC_TOKEN and start it again.")
-            )
+            raise ProlificError(_("Confab has no token for Prolific. Set CONFAB_PROLIFIC_TOKEN and start it again."))
         self._http = httpx.Client(
             base_url=settings.CONFAB_PROLIFIC_URL,
             headers={"Authorization": f"Token {token}"},
@@ -144,9 +142,7 @@ class Prolific:
 
     def approve(self, submission_id: str) -> None:
         """Approve a submission; one that is approved stays so."""
-        self._call(
-            "POST", f"/api/v1/submissions/{_id(submission_id)}/transition/", {"action": "APPROVE"}
-        )
+        self._call("POST", f"/api/v1/submissions/{_id(submission_id)}/transition/", {"action": "APPROVE"})
 
     def reject(self, submission_id: str, *, message: str, category: str) -> None:
         """Reject a submission, with at least 100 characters for the person."""
@@ -192,9 +188,7 @@ class Prolific:
                 # Where no connection came about, nothing was asked.
                 is_unsure = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
                 raise ProlificError(
-                    _("Prolific could not be reached: {why}").format(
-                        why=str(error) or type(error).__name__
-                    ),
+                    _("Prolific could not be reached: {why}").format(why=str(error) or type(error).__name__),
                     is_unsure=is_unsure,
                 ) from None
             if answer.status_code == 429 and not is_last:  # it did nothing
@@ -228,16 +222,14 @@ def _read(answer: httpx.Response) -> dict[str, Any]:
         return found if isinstance(found, dict) else {}
     if answer.status_code in (401, 403):
         raise ProlificError(
-            _(
-                "Prolific does not accept the token ({status}). Look at CONFAB_PROLIFIC_TOKEN."
-            ).format(status=answer.status_code)
+            _("Prolific does not accept the token ({status}). Look at CONFAB_PROLIFIC_TOKEN.").format(
+                status=answer.status_code
+            )
         )
     if answer.status_code == 404:
         raise ProlificError(_("Prolific knows no such study or submission (404)."))
     raise ProlificError(
-        _("Prolific answered {status}: {why}").format(
-            status=answer.status_code, why=_detail(answer)
-        ),
+        _("Prolific answered {status}: {why}").format(status=answer.status_code, why=_detail(answer)),
         is_unsure=answer.status_code >= 500,
     )
 

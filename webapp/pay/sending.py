@@ -76,17 +76,15 @@ def decision_retry(*, study: Study, pk: int) -> None:
         Refused: `not_failed`.
     """
     rows = Decision.objects.filter(pk=pk, participant__study=study)
-    if not rows.filter(state__in=(State.FAILED, State.UNSURE)).update(
-        state=State.DECIDED, error=""
-    ):
+    if not rows.filter(state__in=(State.FAILED, State.UNSURE)).update(state=State.DECIDED, error=""):
         raise Refused("not_failed", _("This decision has not failed, so it cannot be tried again."))
 
 
 def decisions_retry(*, study: Study) -> int:
     """Let all decisions that could not be sent be sent again. Returns how many."""
-    return Decision.objects.filter(
-        participant__study=study, state__in=(State.FAILED, State.UNSURE)
-    ).update(state=State.DECIDED, error="")
+    return Decision.objects.filter(participant__study=study, state__in=(State.FAILED, State.UNSURE)).update(
+        state=State.DECIDED, error=""
+    )
 
 
 def to_send(study: Study) -> QuerySet[Decision]:
@@ -103,9 +101,9 @@ def decision_send(*, pk: int, prolific: Prolific, by_id: int | None = None) -> s
     """Send one decision, unless another process is at it, and return its state."""
     decision = Decision.objects.select_related("participant__platform_ids").get(pk=pk)
     now = timezone.now()
-    claimed = Decision.objects.filter(
-        pk=pk, state=decision.state, tried_at=decision.tried_at
-    ).filter(Q(state=State.DECIDED) | Q(state=State.SENDING, tried_at__lt=now - CLAIM_HELD_FOR))
+    claimed = Decision.objects.filter(pk=pk, state=decision.state, tried_at=decision.tried_at).filter(
+        Q(state=State.DECIDED) | Q(state=State.SENDING, tried_at__lt=now - CLAIM_HELD_FOR)
+    )
     if not claimed.update(state=State.SENDING, tried_at=now, error=""):
         return decision.state
     try:
@@ -114,9 +112,7 @@ def decision_send(*, pk: int, prolific: Prolific, by_id: int | None = None) -> s
         elif decision.action == Action.APPROVE:
             prolific.approve(decision.submission)
         else:
-            prolific.reject(
-                decision.submission, message=decision.reason, category=decision.category
-            )
+            prolific.reject(decision.submission, message=decision.reason, category=decision.category)
     except ProlificError as error:
         # Asking twice to approve or reject is harmless: that has failed, and may be tried again.
         is_unsure = error.is_unsure and decision.action == Action.BONUS
@@ -134,9 +130,7 @@ def _without_ids(words: str, decision: Decision) -> str:
 
 def _told(pk: int, state: str, error: str, by_id: int | None = None) -> str:
     closed = {"closed_at": timezone.now(), "closed_by": by_id} if state == State.SENT else {}
-    Decision.objects.filter(pk=pk, state=State.SENDING).update(
-        state=state, error=error[:500], **closed
-    )
+    Decision.objects.filter(pk=pk, state=State.SENDING).update(state=state, error=error[:500], **closed)
     return state
 
 

@@ -80,16 +80,12 @@ def rejection_check(*, study: Study, key: SubmissionKey, reason: str, category: 
     if n < least:
         raise Refused(
             "short_reason",
-            _("The reason has {n} characters; Prolific takes no fewer than {least}.").format(
-                n=n, least=least
-            ),
+            _("The reason has {n} characters; Prolific takes no fewer than {least}.").format(n=n, least=least),
         )
     if n > REASON_MOST_CHARS:
         raise Refused(
             "long_reason",
-            _("The reason has {n} characters; at most {most} are taken.").format(
-                n=n, most=REASON_MOST_CHARS
-            ),
+            _("The reason has {n} characters; at most {most} are taken.").format(n=n, most=REASON_MOST_CHARS),
         )
     if category not in REJECTION_CATEGORIES:
         raise Refused(
@@ -133,9 +129,7 @@ def visit_reject(
 
 
 def _decided() -> Refused:
-    return Refused(
-        "decided", _("This visit is already approved or rejected. Undo that decision first.")
-    )
+    return Refused("decided", _("This visit is already approved or rejected. Undo that decision first."))
 
 
 def visit_bonus(
@@ -164,9 +158,7 @@ def visit_bonus(
             ),
         )
     if amount != amount.quantize(Decimal("0.01")):
-        raise Refused(
-            "bad_amount", _("A bonus of {amount} is no whole cents.").format(amount=amount)
-        )
+        raise Refused("bad_amount", _("A bonus of {amount} is no whole cents.").format(amount=amount))
     decision, _made = Decision.objects.get_or_create(
         asked=asked or uuid.uuid4(),
         defaults={
@@ -188,9 +180,7 @@ def decision_undo(*, study: Study, pk: int, by: User | None = None) -> None:
         Refused: `sent` or `not_found`.
     """
     rows = Decision.objects.filter(pk=pk, participant__study=study)
-    undone = rows.filter(state__in=TO_SEND).update(
-        state=State.UNDONE, closed_at=timezone.now(), closed_by=by, error=""
-    )
+    undone = rows.filter(state__in=TO_SEND).update(state=State.UNDONE, closed_at=timezone.now(), closed_by=by, error="")
     if undone:
         return
     decision = rows.first()
@@ -218,8 +208,7 @@ def decisions_mark_sent(*, study: Study, up_to: int, by: User | None = None) -> 
 def _person(study: Study, key: SubmissionKey) -> Participant:
     person = Participant.objects.filter(study=study, pk=key.participant, is_synthetic=False).first()
     if person is None or not (
-        person.submission == key.submission
-        or person.tasks.filter(submission=key.submission).exists()
+        person.submission == key.submission or person.tasks.filter(submission=key.submission).exists()
     ):
         raise Refused("not_found", _("There is no such visit in this study."))
     return person

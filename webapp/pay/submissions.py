@@ -102,9 +102,7 @@ class ToPay(NamedTuple):
         return self.work + self.bonuses if self.work is not None else None
 
 
-@dataclass(
-    slots=True, eq=False
-)  # made ten thousand at a time: a frozen one takes three times as long
+@dataclass(slots=True, eq=False)  # made ten thousand at a time: a frozen one takes three times as long
 class Submission:
     """A visit.
 
@@ -236,9 +234,7 @@ def submissions_of(study: Study) -> Submissions:
     }
     # Of those without a task: they agreed, or answered what is asked before, and that was all.
     idle = Participant.objects.filter(study=study, is_synthetic=False, tasks=None)
-    submissions = {
-        person.pk: person.submission for person in idle.select_related("platform_ids", "study")
-    }
+    submissions = {person.pk: person.submission for person in idle.select_related("platform_ids", "study")}
     broken = _broken(study)
     found, unclear = [], []
     for (person, submission), row in rows.items():
@@ -348,9 +344,7 @@ def _told_apart(visits: Sequence[Submission]) -> None:
     tasks = Task.objects.filter(participant__in=people).exclude(told={}).order_by("pk")
     told = {
         (person, submission, outcome): found["code"]
-        for person, submission, outcome, found in tasks.values_list(
-            "participant", "submission", "outcome", "told"
-        )
+        for person, submission, outcome, found in tasks.values_list("participant", "submission", "outcome", "told")
     }
     for visit in visits:
         visit.told = told.get((*visit.key, visit.outcome))
@@ -361,9 +355,7 @@ def _broken(study: Study) -> dict[SubmissionKey, str]:
     rows = Breakage.objects.filter(participant__study=study, task__isnull=False).order_by("pk")
     return {
         SubmissionKey(person, submission): reference
-        for person, submission, reference in rows.values_list(
-            "participant", "task__submission", "reference"
-        )
+        for person, submission, reference in rows.values_list("participant", "task__submission", "reference")
     }
 
 
@@ -417,9 +409,9 @@ def submissions_searched(
     had = Q(completion_code__icontains=sought) | Q(told__code__icontains=sought)
     by_own_code = {
         SubmissionKey(participant, submission)
-        for participant, submission in Task.objects.filter(
-            had, participant__study=visits.study
-        ).values_list("participant", "submission")
+        for participant, submission in Task.objects.filter(had, participant__study=visits.study).values_list(
+            "participant", "submission"
+        )
     }
     own = sought.replace("-", "")
     return [

@@ -67,9 +67,7 @@ class ExcludedWork:
     n_ratings: int
 
 
-def checks_answered(
-    tasks: QuerySet[Task], versions: Iterable[StudyVersion] | None = None
-) -> Iterator[CheckAnswer]:
+def checks_answered(tasks: QuerySet[Task], versions: Iterable[StudyVersion] | None = None) -> Iterator[CheckAnswer]:
     """Yield every check that was answered in these tasks or before them, kind after kind.
 
     Only what the versions of the tasks check is read, in at most six queries.
@@ -117,9 +115,7 @@ def _before(answers: QuerySet[QuestionAnswers]) -> Iterator[CheckAnswer]:
             asked[row.version_id] = [one for one in values.questions if one.is_check]
         for one in asked[row.version_id]:
             if one.key in row.answers:  # who withdrew, or answered an earlier version, has none
-                yield _asked(
-                    "before", one, row.answers, row.participant_id, None, at=row.created_at
-                )
+                yield _asked("before", one, row.answers, row.participant_id, None, at=row.created_at)
 
 
 def _of_items(ratings: QuerySet[Rating]) -> Iterator[CheckAnswer]:
@@ -175,9 +171,7 @@ def _asked(
 ) -> CheckAnswer:
     given = answers[question.key]
     expected = list(question.expected)
-    return CheckAnswer(
-        kind, question.key, participant, task, expected, given, question.passes(given), at
-    )
+    return CheckAnswer(kind, question.key, participant, task, expected, given, question.passes(given), at)
 
 
 def checks_by_task(tasks: QuerySet[Task]) -> dict[int, list[CheckAnswer]]:
@@ -206,10 +200,7 @@ def task_passes(task: Task) -> bool:
     values = task.version.values
     n_attention = sum(one.kind in ATTENTION for one in missed)
     n_gold = sum(one.kind == "gold" for one in missed)
-    return (
-        n_attention <= values.checking.misses_allowed
-        and n_gold <= values.attention.gold_misses_allowed
-    )
+    return n_attention <= values.checking.misses_allowed and n_gold <= values.attention.gold_misses_allowed
 
 
 def excluded_work(study: Study, *, include_synthetic: bool = False) -> ExcludedWork:

@@ -103,9 +103,7 @@ def _slot_deleted(*, instance: Slot, using: str, **_: Any) -> None:
     waiting = connections[using].run_on_commit
     # A deletion announces its slots one after the other: they share one entry of the savepoint they are in.
     newest = waiting[-1][1] if waiting else None
-    if not (
-        isinstance(newest, _Settling) and waiting[-1][0] == set(connections[using].savepoint_ids)
-    ):
+    if not (isinstance(newest, _Settling) and waiting[-1][0] == set(connections[using].savepoint_ids)):
         newest = _Settling()
         transaction.on_commit(newest, using=using, robust=True)
     newest.task_ids.add(instance.task_id)

@@ -37,9 +37,9 @@ def flags_data(study: Study) -> str:
     """Return a digest that changes with anything that the flags of a study are made of, in two queries."""
     # Of tasks that ended without data, by the quiz for example, checks are told.
     ended = Q(outcome__in=LOOKED_AT) | Q(ended_at__isnull=False)
-    tasks = Task.objects.filter(
-        ended, participant__study=study, participant__is_synthetic=False
-    ).aggregate(n=Count("pk"), newest=Max("updated_at"), rated=Max("ratings__updated_at"))
+    tasks = Task.objects.filter(ended, participant__study=study, participant__is_synthetic=False).aggregate(
+        n=Count("pk"), newest=Max("updated_at"), rated=Max("ratings__updated_at")
+    )
     made_of = {name: str(one) for name, one in tasks.items()}
     found = [release(), flag_kinds.names(), statistic_names(), made_of]
     return hashlib.sha256(canonical_json(found).encode()).hexdigest()[:16]
@@ -47,9 +47,7 @@ def flags_data(study: Study) -> str:
 
 def tasks_to_look_at(study: Study) -> int:
     """Return the number of tasks in which flags are looked for."""
-    return Task.objects.filter(
-        participant__study=study, participant__is_synthetic=False, outcome__in=LOOKED_AT
-    ).count()
+    return Task.objects.filter(participant__study=study, participant__is_synthetic=False, outcome__in=LOOKED_AT).count()
 
 
 def flags_state(study: Study) -> FlagState | None:
@@ -64,18 +62,14 @@ def flags_of_visits(study: Study, state: FlagState | None) -> dict[tuple[UUID, s
         return found
     rows = TaskFlag.objects.filter(participant__study=study).order_by("task_id", "name")
     told = _Told(state)
-    for person, visit, name, figures in rows.values_list(
-        "participant", "task__submission", "name", "figures"
-    ):
+    for person, visit, name, figures in rows.values_list("participant", "task__submission", "name", "figures"):
         flag = told.flag(name, figures)
         if flag is not None:
             found.setdefault((person, visit), []).append(flag)
     return found
 
 
-def flags_of_people(
-    study: Study, state: FlagState | None, people: Iterable[UUID]
-) -> dict[UUID, list[Flag]]:
+def flags_of_people(study: Study, state: FlagState | None, people: Iterable[UUID]) -> dict[UUID, list[Flag]]:
     """Return the flags of these participants, over all their tasks, explained; in one query."""
     found: dict[UUID, list[Flag]] = {}
     if state is None:
@@ -169,9 +163,7 @@ class FlagExclusions:
 def left_out_counts(study: Study, without: Sequence[str]) -> FlagExclusions:
     """Return the number of participants that these flags leave out, in three queries."""
     n_people = (
-        Participant.objects.filter(study=study, is_synthetic=False, tasks__outcome__in=LOOKED_AT)
-        .distinct()
-        .count()
+        Participant.objects.filter(study=study, is_synthetic=False, tasks__outcome__in=LOOKED_AT).distinct().count()
     )
     rows = TaskFlag.objects.filter(participant__study=study, name__in=without)
     counts: Mapping[str, int] = dict(

@@ -55,9 +55,7 @@ def _make(study: Study) -> FlagState:
         # Somebody may have been erased since the work was read.
         still = set(Task.objects.filter(participant__study=study).values_list("pk", flat=True))
         TaskFlag.objects.filter(participant__study=study).delete()
-        TaskFlag.objects.bulk_create(
-            [row for row in rows if row.task_id in still], batch_size=_BATCH
-        )
+        TaskFlag.objects.bulk_create([row for row in rows if row.task_id in still], batch_size=_BATCH)
         state, _made = FlagState.objects.update_or_create(
             study=study,
             defaults={

@@ -25,30 +25,18 @@ class Rating(TimeStamped):
     `second`. What was imported belongs to no task.
     """
 
-    task = models.ForeignKey(
-        Task, null=True, blank=True, on_delete=models.CASCADE, related_name="ratings"
-    )
+    task = models.ForeignKey(Task, null=True, blank=True, on_delete=models.CASCADE, related_name="ratings")
     conversation = models.ForeignKey(
         Conversation, null=True, blank=True, on_delete=models.CASCADE, related_name="ratings"
     )
-    turn = models.ForeignKey(
-        Turn, null=True, blank=True, on_delete=models.CASCADE, related_name="ratings"
-    )
-    item = models.ForeignKey(
-        Item, null=True, blank=True, on_delete=models.CASCADE, related_name="ratings"
-    )
-    first = models.ForeignKey(
-        Slot, null=True, blank=True, on_delete=models.CASCADE, related_name="rated_first"
-    )
-    second = models.ForeignKey(
-        Slot, null=True, blank=True, on_delete=models.CASCADE, related_name="rated_second"
-    )
+    turn = models.ForeignKey(Turn, null=True, blank=True, on_delete=models.CASCADE, related_name="ratings")
+    item = models.ForeignKey(Item, null=True, blank=True, on_delete=models.CASCADE, related_name="ratings")
+    first = models.ForeignKey(Slot, null=True, blank=True, on_delete=models.CASCADE, related_name="rated_first")
+    second = models.ForeignKey(Slot, null=True, blank=True, on_delete=models.CASCADE, related_name="rated_second")
     participant = models.ForeignKey(
         Participant, null=True, blank=True, on_delete=models.CASCADE, related_name="ratings"
     )
-    rater = models.CharField(
-        max_length=200, blank=True, help_text=_("The rater's name in imported data, if any.")
-    )
+    rater = models.CharField(max_length=200, blank=True, help_text=_("The rater's name in imported data, if any."))
     external_id = models.CharField(max_length=200, blank=True)
     rubric = models.ForeignKey(Rubric, on_delete=models.PROTECT, related_name="ratings")
     answers = models.JSONField(default=dict)

@@ -41,9 +41,7 @@ def rates_conversations(study: Study) -> bool:
     return talks_to_bots(study) and not compares_pairs(study)
 
 
-def pairs_counted(
-    study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()
-) -> QuerySet[Rating]:
+def pairs_counted(study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()) -> QuerySet[Rating]:
     """Return the study's ratings that are paired comparisons and count: of two replies, or of two slots.
 
     Args:
@@ -58,9 +56,7 @@ def pairs_counted(
     return found if include_synthetic else found.filter(participant__is_synthetic=False)
 
 
-def answers_counted(
-    study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()
-) -> QuerySet[Rating]:
+def answers_counted(study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()) -> QuerySet[Rating]:
     """Return the ratings that the study asks for and that count: of pairs where it compares, else of bots or items.
 
     The pages of a study tell by these whether there are data, and how many.
@@ -110,11 +106,7 @@ def study_pair_chats(
         wanted = Conversation.objects.filter(
             pk__in={talk for left, right, *_bots in some.values() for talk in (left, right)}
         )
-        alone = set(
-            map(
-                str, wanted.filter(source=Conversation.Source.SELFPLAY).values_list("pk", flat=True)
-            )
-        )
+        alone = set(map(str, wanted.filter(source=Conversation.Source.SELFPLAY).values_list("pk", flat=True)))
         chats = {chat.id: chat for chat in conversation_values(wanted)}
         for key, (left, right, a, b) in some.items():
             first, second = chats[str(left)], chats[str(right)]
@@ -132,9 +124,7 @@ def study_judgements(
 
     A pair of one bot with itself says nothing about bots and is left out.
     """
-    titles = {
-        one.key: one.title for one in study.rubric.dimensions.all() if one.scale == (-1.0, 1.0)
-    }
+    titles = {one.key: one.title for one in study.rubric.dimensions.all() if one.scale == (-1.0, 1.0)}
     if not titles:
         return None
     rows = list(
@@ -168,9 +158,7 @@ def study_judgements(
         # Of a chat all its replies count: they are what was compared.
         of_item = None if key is None else ([reply["text"]], [other["text"]])
         texts.append(of_item or (replies.get(left, []), replies.get(right, [])))
-    given_to = {
-        key: np.array([_number(one.get(key)) for one in answers], dtype=float) for key in titles
-    }
+    given_to = {key: np.array([_number(one.get(key)) for one in answers], dtype=float) for key in titles}
     return PairJudgements(
         item=np.array(item, dtype=object),
         first=np.array(first, dtype=object),

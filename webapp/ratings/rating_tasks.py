@@ -42,9 +42,7 @@ def slots_rated(task: Task, target: Target) -> set[int]:
             where = _shows(target.pk)
         case Turn():
             chosen = task.payload.get("turns")
-            if chosen is not None and target.index not in chosen.get(
-                str(target.conversation_id), ()
-            ):
+            if chosen is not None and target.index not in chosen.get(str(target.conversation_id), ()):
                 return set()
             where = _shows(target.conversation_id)
         case Item():
@@ -66,9 +64,7 @@ def task_progress(task: Task) -> TaskProgress:
         of_task = Q(conversation__judged_in__task=task) | Q(conversation__slot__task=task)
         there = set(Turn.objects.filter(of_task).values_list("conversation", "index"))
         chosen = {(UUID(chat), n) for chat, turns in task.payload["turns"].items() for n in turns}
-        return TaskProgress(
-            len(chosen & there), Rating.objects.filter(task=task, turn__isnull=False).count()
-        )
+        return TaskProgress(len(chosen & there), Rating.objects.filter(task=task, turn__isnull=False).count())
     kept = slots_kept(task.slots.annotate(chat_pk=F("chat__pk")).order_by("order"))
     slots = [
         (slot.pk, slot.item_id, slot.conversation_id, slot.chat_pk)  # type: ignore[attr-defined]
@@ -175,9 +171,7 @@ def check_place(task: Task, judgements: Sequence[RequestedRating]) -> int:
     return drawn if drawn in unrated or not unrated else unrated[0]
 
 
-def _by_turn(
-    whole: list[RequestedRating], chosen: Mapping[str, Sequence[int]]
-) -> list[RequestedRating]:
+def _by_turn(whole: list[RequestedRating], chosen: Mapping[str, Sequence[int]]) -> list[RequestedRating]:
     """Return a judgement for each chosen turn of the conversations, in order."""
     wanted = Turn.objects.filter(conversation__in=list(chosen)).order_by("index")
     turns = {(str(turn.conversation_id), turn.index): turn for turn in wanted}

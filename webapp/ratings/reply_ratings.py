@@ -92,16 +92,10 @@ class _Asked:
     def scales(self, ratings: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         """Return scale, scales and reversed questions, of what these ratings answer."""
         given = {key for one in ratings for key in one if key != "rater"}
-        ends = {
-            key: (float(one.low), float(one.high))
-            for key, one in self.dimensions.items()
-            if key in given
-        }
+        ends = {key: (float(one.low), float(one.high)) for key, one in self.dimensions.items() if key in given}
         if self.vote in given:
             ends[self.vote] = VOTE_SCALE
-        turned = tuple(
-            key for key in ends if key in self.dimensions and self.dimensions[key].reversed
-        )
+        turned = tuple(key for key in ends if key in self.dimensions and self.dimensions[key].reversed)
         if len(set(ends.values())) == 1:
             return {"scale": next(iter(ends.values())), "reversed": turned}
         return {"scales": ends, "reversed": turned}
@@ -120,9 +114,7 @@ def _items(study: Study, ratings: QuerySet[Rating]) -> Iterator[JudgedItem]:
     for some in _some(judged.order_by("pk").iterator(chunk_size=_ITEMS), _ITEMS):
         said: dict[int, list[dict[str, Any]]] = {}
         rows = ratings.filter(item__in=[item.pk for item in some]).order_by("pk")
-        for pk, rater, person, answers in rows.values_list(
-            "item", "rater", "participant", "answers"
-        ):
+        for pk, rater, person, answers in rows.values_list("item", "rater", "participant", "answers"):
             if found := asked.rating(rater or _id(person), answers):
                 said.setdefault(pk, []).append(found)
         for item in some:
@@ -155,15 +147,11 @@ def _replies(study: Study, votes: QuerySet[Turn], marks: QuerySet[Rating]) -> It
         ids = [pk for pk, _bot, _person in some]
         said: dict[int, list[dict[str, Any]]] = {}
         given = marks.filter(turn__conversation__in=ids).order_by("pk")
-        for turn, rater, person, answers in given.values_list(
-            "turn", "rater", "participant", "answers"
-        ):
+        for turn, rater, person, answers in given.values_list("turn", "rater", "participant", "answers"):
             if found := asked.rating(rater or _id(person), answers):
                 said.setdefault(turn, []).append(found)
         people = {pk: _id(person) for pk, _bot, person in some}
-        for turn, chat, vote in votes.filter(conversation__in=ids).values_list(
-            "pk", "conversation", "vote"
-        ):
+        for turn, chat, vote in votes.filter(conversation__in=ids).values_list("pk", "conversation", "vote"):
             said.setdefault(turn, []).append(asked.by(people[chat], {asked.vote: vote}))
         talks: dict[Any, list[tuple[int, int, str]]] = {}
         turns = Turn.objects.filter(conversation__in=ids).order_by("conversation", "index")
@@ -217,8 +205,5 @@ def study_references(
     nan = float("nan")
     known = [nan if score is None else score for _answers, score in rows]
     direction = [answers.get("direction", nan) for answers, _score in rows]
-    left = [
-        answers.get("reference_score", score)
-        for (answers, _score), score in zip(rows, known, strict=True)
-    ]
+    left = [answers.get("reference_score", score) for (answers, _score), score in zip(rows, known, strict=True)]
     return tuple(np.array(one, dtype=float) for one in (direction, left, known))  # type: ignore[return-value]

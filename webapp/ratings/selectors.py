@@ -121,9 +121,7 @@ def raters_count(ratings: QuerySet[Rating]) -> int:
     """Return the number of raters of these ratings: `Ratings.n_raters`, counted by the database."""
     known = ratings.filter(participant__isnull=False).order_by().values_list("participant")
     # Asked of the names, of which there are fewer than of ratings.
-    by_name = ratings.filter(
-        participant=None, conversation__study=OuterRef("study"), rater=OuterRef("external_id")
-    )
+    by_name = ratings.filter(participant=None, conversation__study=OuterRef("study"), rater=OuterRef("external_id"))
     named = PlatformIds.objects.filter(~Q(external_id=""), Exists(by_name), platform="import")
     return known.distinct().union(named.values_list("participant").distinct()).count()
 
@@ -254,9 +252,7 @@ def title_as_given(dimension: RatingDimension | Question) -> str:
     return _("{title} (low is good)").format(title=dimension.title)
 
 
-def dimensions_led(
-    dimensions: Sequence[RatingDimension], whole: Sequence[str]
-) -> list[RatingDimension]:
+def dimensions_led(dimensions: Sequence[RatingDimension], whole: Sequence[str]) -> list[RatingDimension]:
     """Return the measure that bots are ranked by, with a title, and then the other questions.
 
     Args:
@@ -306,9 +302,7 @@ def study_ratings(
         what = ("item__key", MODEL_LOOKUP)
     elif of_turns:
         what = ("turn__conversation_id", "turn__conversation__bot__bot_id", "turn__index")
-    rows: list[Any] = list(
-        with_person(ratings).order_by("pk").values_list(*what, "person", "answers")
-    )
+    rows: list[Any] = list(with_person(ratings).order_by("pk").values_list(*what, "person", "answers"))
     if of_items:
         rows = [(key, model or NO_MODEL, *rest) for key, model, *rest in rows]
     elif of_turns:

@@ -37,9 +37,7 @@ from webapp.studies.rubrics import post_task_questions, rubric_freeze
 from webapp.studies.services import task_complete, task_end
 
 COMMENT_MAX_CHARS = 5000
-WAITS_FOR_REPLY = gettext_lazy(
-    "The chatbot is still answering. Save again in a moment; your answers are still here."
-)
+WAITS_FOR_REPLY = gettext_lazy("The chatbot is still answering. Save again in a moment; your answers are still here.")
 _DRAFT_MAX_CHARS = 20_000
 _DRAFT_MOST_OPTIONS = 200
 
@@ -115,12 +113,7 @@ def rating_submit(
             .get(pk=conversation.pk)
         )
         study, task, version = conversation.study, conversation.task, conversation.version
-        if (
-            conversation.participant_id != participant.pk
-            or study is None
-            or task is None
-            or version is None
-        ):
+        if conversation.participant_id != participant.pk or study is None or task is None or version is None:
             raise Refused("not_found", _("We cannot open this chat here."))
         existing = Rating.objects.filter(conversation=conversation, participant=participant).first()
         if existing is not None:
@@ -160,9 +153,7 @@ def chat_end_check(conversation: Conversation, version: StudyVersion) -> None:
         raise Refused("waiting_for_reply", str(WAITS_FOR_REPLY))
 
 
-def rating_add(
-    *, task: Task, target: Target, answers: Mapping[str, Any], comment: str = ""
-) -> RatingOutcome:
+def rating_add(*, task: Task, target: Target, answers: Mapping[str, Any], comment: str = "") -> RatingOutcome:
     """Store the rating of something that is looked at in the task, and complete the task once all is rated.
 
     Submitted again with other answers while the task is open, they take the place of the first ones, which are
@@ -175,9 +166,7 @@ def rating_add(
         Refused: `not_found`, `closed`, or `bad_answers` with `errors` per question.
     """
     if isinstance(target, Conversation) and target.task == task:  # a chat has rules of its own
-        return rating_submit(
-            conversation=target, participant=task.participant, answers=answers, comment=comment
-        )
+        return rating_submit(conversation=target, participant=task.participant, answers=answers, comment=comment)
     with transaction.atomic():
         task = (
             Task.objects.select_for_update(of=("self",))
@@ -278,14 +267,10 @@ def _others(answers: Answers) -> dict[str, str | list[str]]:
     return {key: value for key, value in answers.items() if not isinstance(value, int)}
 
 
-def rating_draft_store(
-    *, conversation: Conversation, values: Mapping[str, str | list[str]]
-) -> None:
+def rating_draft_store(*, conversation: Conversation, values: Mapping[str, str | list[str]]) -> None:
     """Keep what was sent of a rating that could not be taken, as it was sent, while the chat is open."""
     draft = {sanitise(key): _kept(given) for key, given in values.items()}
-    Conversation.objects.filter(pk=conversation.pk, state=Conversation.State.OPEN).update(
-        rating_draft=draft
-    )
+    Conversation.objects.filter(pk=conversation.pk, state=Conversation.State.OPEN).update(rating_draft=draft)
 
 
 def _kept(given: str | list[str]) -> str | list[str]:

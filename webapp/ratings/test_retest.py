@@ -54,9 +54,7 @@ class OwnOfPerson:
     high: float | None
 
 
-def repeats_answered(
-    study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()
-) -> Iterator[Again]:
+def repeats_answered(study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()) -> Iterator[Again]:
     """Yield every item that was rated twice, in two queries; withdrawn work is left out.
 
     Args:
@@ -107,9 +105,7 @@ def own_of_people(again: Sequence[Again]) -> list[OwnOfPerson]:
     same: dict[UUID, list[tuple[str, bool]]] = {}
     for one in again:
         shared = one.first.keys() & one.second.keys()
-        same.setdefault(one.person, []).extend(
-            (one.item, one.first[key] == one.second[key]) for key in shared
-        )
+        same.setdefault(one.person, []).extend((one.item, one.first[key] == one.second[key]) for key in shared)
     found = []
     for person, answers in same.items():
         if answers:
@@ -148,10 +144,7 @@ def attention_summary(study: Study) -> dict[str, Any]:
     people = own_of_people(again)
     return {
         "kinds": {kind: {"n": n, "n_passed": passed[kind]} for kind, n in met.items()},
-        "own": {
-            key: result_dump(found, OwnAgreement)
-            for key, found in own_of_questions(study, again).items()
-        },
+        "own": {key: result_dump(found, OwnAgreement) for key, found in own_of_questions(study, again).items()},
         "people": [
             {
                 "person": one.person.hex,

@@ -53,21 +53,16 @@ def annotation_request(conversation: Conversation) -> AnnotationRequest | None:
     values = version.values
     if values.own_marking.marked_when != "during":
         return None
-    turns = values.own_marking.asked_while_chatting(
-        values.chat.min_exchanges, study.seed, str(conversation.pk)
-    )
+    turns = values.own_marking.asked_while_chatting(values.chat.min_exchanges, study.seed, str(conversation.pk))
     return AnnotationRequest(post_task_questions(version), turns)
 
 
 def marks_given(conversation_id: UUID) -> dict[int, list[str]]:
     """Return the labels that are ticked so far, by the number of the reply; `NONE` where none is true."""
-    rows = Rating.objects.filter(
-        turn__conversation=conversation_id, task__slots__chat=conversation_id
-    ).values_list("turn__index", "answers")
-    return {
-        index: sorted(key for key, is_true in answers.items() if is_true) or [NONE]
-        for index, answers in rows
-    }
+    rows = Rating.objects.filter(turn__conversation=conversation_id, task__slots__chat=conversation_id).values_list(
+        "turn__index", "answers"
+    )
+    return {index: sorted(key for key, is_true in answers.items() if is_true) or [NONE] for index, answers in rows}
 
 
 def reply_mark(*, conversation_id: UUID, turn_index: int, marks: Sequence[str]) -> None:

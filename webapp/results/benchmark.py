@@ -88,9 +88,7 @@ def benchmark_metrics() -> list[BenchmarkMetric]:
     found = []
     for metric in metric_list():
         described = [
-            column.name
-            for column in metric.columns
-            if column.level == "turn" and not column.name.endswith("_user")
+            column.name for column in metric.columns if column.level == "turn" and not column.name.endswith("_user")
         ]
         if not described or metric.name == "votes":
             continue
@@ -133,9 +131,7 @@ def benchmark_ask(
     if not metrics:
         raise Refused("no_metric", str(_("Choose a metric at least.")))
     if unknown := [name for name in metrics if name not in known]:
-        raise Refused(
-            "unknown_name", f"no metric {quote(unknown[0])}; there are {', '.join(known)}"
-        )
+        raise Refused("unknown_name", f"no metric {quote(unknown[0])}; there are {', '.join(known)}")
     versions = {name: known[name].identity.key for name in metrics}
     job = job_ask(
         kind=BENCHMARK_KIND,
@@ -164,9 +160,7 @@ def benchmark_ask(
 
 def data_now(study: Study) -> str:
     """Return a digest that changes with the study's ratings of single replies, in two queries."""
-    ratings = Rating.objects.filter(task__participant__study=study) | Rating.objects.filter(
-        item__study=study
-    )
+    ratings = Rating.objects.filter(task__participant__study=study) | Rating.objects.filter(item__study=study)
     votes = Turn.objects.filter(conversation__study=study).exclude(vote=0)
     return _digest(
         [
@@ -211,9 +205,7 @@ def benchmark_stale(jobs: Sequence[Job], metrics: Sequence[BenchmarkMetric]) -> 
             job,
             job.study is not None and known is not None and known != data_now(job.study),
             tuple(
-                one["title"]
-                for one in computed
-                if identities.get(one["metric"], one["identity"]) != one["identity"]
+                one["title"] for one in computed if identities.get(one["metric"], one["identity"]) != one["identity"]
             ),
             tuple(one["title"] for one in computed if one["metric"] not in identities),
             any(not (benchmark_folder() / name).is_file() for name in _files(job.payload)),
@@ -259,9 +251,7 @@ def benchmark_judgements(asked: BenchmarkParams) -> JudgedReplies:
     if asked.file:
         path = benchmark_folder() / asked.file
         if not path.is_file():
-            raise Refused(
-                "no_file", f"the file {asked.title} is not here any more; upload it again"
-            )
+            raise Refused("no_file", f"the file {asked.title} is not here any more; upload it again")
         found = judgements_read(path)
     else:
         study = Study.objects.filter(key=asked.study).first()
@@ -287,11 +277,7 @@ def benchmark_pairs(asked: BenchmarkParams) -> BenchmarkPairs | None:
 
 def benchmarks_newest() -> list[Job]:
     """Return the newest job of every data set, and the newest one that is done where that is another."""
-    jobs = (
-        Job.objects.filter(kind=BENCHMARK_KIND)
-        .select_related("study")
-        .order_by("-created_at", "-pk")
-    )
+    jobs = Job.objects.filter(kind=BENCHMARK_KIND).select_related("study").order_by("-created_at", "-pk")
     newest: dict[tuple[str, str], list[Job]] = {}
     for job in jobs.defer("result"):
         of_set = newest.setdefault((job.payload["study"], job.payload["file"]), [])
@@ -347,9 +333,7 @@ def benchmark_file_remove(*, file: str, user: User) -> int:
     titles = {_files(job.payload)[file] for job in jobs if file}
     path = benchmark_file(file)
     if not is_file_name(file) or (path is None and not titles):
-        raise Refused(
-            "no_file", str(_("There is no such file; perhaps another user has removed it."))
-        )
+        raise Refused("no_file", str(_("There is no such file; perhaps another user has removed it.")))
     for job in jobs.filter(state__in=UNFINISHED):
         job_cancel(job=job)
     with transaction.atomic():

@@ -157,9 +157,7 @@ def pairs_refusal(study: Study, *, judged: bool) -> str:
     ).format(study=study.name)
 
 
-def choices_of_metric(
-    found: BenchmarkPairs, metric: str, progress: Callable[[int, int], None]
-) -> dict[str, Any]:
+def choices_of_metric(found: BenchmarkPairs, metric: str, progress: Callable[[int, int], None]) -> dict[str, Any]:
     """Return by question, as plain values, the agreement of a metric's choices with participants'."""
     from evaluation.metrics.text_cache import TextCache
     from evaluation.preference_benchmark import choose_everywhere
@@ -191,9 +189,7 @@ def choices_result(found: BenchmarkPairs, results: Sequence[dict[str, Any]]) -> 
     """Return the result of a comparison of choices, as its job stores it, without the digest of the data."""
     return {
         "n_items": found.n_items,
-        "questions": list(
-            found.people.titles.items()
-        ),  # PostgreSQL puts the keys of an object into another order
+        "questions": list(found.people.titles.items()),  # PostgreSQL puts the keys of an object into another order
         "judge": next((one for one in results if not one["metric"]), None),
         "metrics": [one for one in results if one["metric"]],
     }

@@ -137,14 +137,10 @@ def bot_summary(
     )
 
 
-def _counts(
-    study: Study, conversations: QuerySet[Conversation], rated: QuerySet[Rating]
-) -> dict[str, int]:
+def _counts(study: Study, conversations: QuerySet[Conversation], rated: QuerySet[Rating]) -> dict[str, int]:
     """Return the number of conversations of each bot, or of rated items of each model."""
     if judges_items(study):
-        of_models = (
-            rated.order_by().values_list(MODEL_LOOKUP).annotate(n=Count("item", distinct=True))
-        )
+        of_models = rated.order_by().values_list(MODEL_LOOKUP).annotate(n=Count("item", distinct=True))
         return {model or NO_MODEL: n for model, n in of_models}
     return conversations_by_bot(conversations)
 
@@ -221,9 +217,7 @@ def study_powered(data: StudyData) -> StudyPowered:
         predicted = {HYBRID_SOURCE: by_fit, **predicted}
     found = powered_by(data.ratings, frame.index.tolist(), frame["bot"].tolist(), predicted)
     first = next((name for name in (*PREFERRED_SOURCE, *sorted(found)) if name in found), None)
-    return StudyPowered(
-        first, fit.pk if fit is not None and by_fit is not None else None, n_unrated, found
-    )
+    return StudyPowered(first, fit.pk if fit is not None and by_fit is not None else None, n_unrated, found)
 
 
 def _by_fit(fit: HybridFit, data: StudyData) -> np.ndarray | None:

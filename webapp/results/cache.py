@@ -163,11 +163,7 @@ def get_result(question: AnalysisKey, *, created_by: User | None = None) -> Curr
             return CurrentResult(made, now.ended_at)
         now.delete()  # unreadable: of an earlier Confab that had the same name for another shape
         now = None
-    job = (
-        now
-        or question.jobs().filter(state__in=UNFINISHED).first()
-        or request_result(question, created_by)
-    )
+    job = now or question.jobs().filter(state__in=UNFINISHED).first() or request_result(question, created_by)
     older = newest_made(question)
     if older is None:
         return CurrentResult(job=job)
@@ -271,16 +267,12 @@ def made_load(part: str, document: Any) -> ComputedResult:
     Raises:
         KeyError, TypeError, ValueError: it is none.
     """
-    return ComputedResult(
-        result_load(document["facts"], Facts), result_load(document["result"], PARTS[part].type)
-    )
+    return ComputedResult(result_load(document["facts"], Facts), result_load(document["result"], PARTS[part].type))
 
 
 def prune(job: Job) -> int:
     """Delete results of the job's question beyond the newest `KEPT`; how many rows that were."""
-    same = Job.objects.filter(
-        kind=job.kind, state=State.DONE, key__startswith=f"{question_of(job)}:"
-    )
+    same = Job.objects.filter(kind=job.kind, state=State.DONE, key__startswith=f"{question_of(job)}:")
     kept = list(same.order_by("-ended_at", "-pk").values_list("pk", flat=True)[:KEPT])
     old = same.exclude(pk__in=kept)
     return old.delete()[0]

@@ -141,9 +141,7 @@ def study_point(
     return (grouping, behind) if behind else None
 
 
-def point_ratings(
-    study: Study, conversations: Sequence[str], key: str
-) -> dict[str, tuple[str, float]]:
+def point_ratings(study: Study, conversations: Sequence[str], key: str) -> dict[str, tuple[str, float]]:
     """Return the bot and the mean rating of a few of a study's conversations, by conversation.
 
     Args:
@@ -192,10 +190,7 @@ def study_correlations(data: StudyData, run: SelfPlayRun | None = None) -> Study
     among = dimension_matrix(data.ratings) if len(data.dimensions) > 1 else None
     over_bots = bot_matrix(
         _known_of_bots(data, run),
-        {
-            d.key: mean_by_bot(data.ratings.values(d.key), data.bot, bots)
-            for d in data.all_dimensions
-        },
+        {d.key: mean_by_bot(data.ratings.values(d.key), data.bot, bots) for d in data.all_dimensions},
         bots,
         hybrid,
     )
@@ -213,9 +208,7 @@ def _metrics(data: StudyData, hybrid: HybridCorrelations | None) -> CorrelationM
     ratings = data.per_conversation
     frame = data.metrics.reindex(ratings.index)
     columns = [
-        name
-        for name in metric_titles(ingredients=False)
-        if name in frame and frame[name].notna().sum() >= FEWEST
+        name for name in metric_titles(ingredients=False) if name in frame and frame[name].notna().sum() >= FEWEST
     ]
     if not columns:
         return None
@@ -224,9 +217,7 @@ def _metrics(data: StudyData, hybrid: HybridCorrelations | None) -> CorrelationM
     return metric_matrix(ratings[keep], frame.loc[keep, columns], keys, hybrid)
 
 
-def _known_of_bots(
-    data: StudyData, run: SelfPlayRun | None
-) -> Sequence[tuple[CorrelationRow, dict[str, float]]]:
+def _known_of_bots(data: StudyData, run: SelfPlayRun | None) -> Sequence[tuple[CorrelationRow, dict[str, float]]]:
     """Return the known values of the bots: self-play, their own figures, and their rated chats."""
     titles = metric_titles(ingredients=False)
     known: list[tuple[CorrelationRow, dict[str, float]]] = []
@@ -332,9 +323,7 @@ def study_models(data: StudyData) -> RatingModels:
 
 def study_raters(data: StudyData) -> RaterAnalysis:
     """Return the raters' agreement, their use of the scale, and those that rater filters would flag."""
-    return analyse_raters(
-        data.ratings, seconds=chat_seconds(data.conversations), turned=data.turned
-    )
+    return analyse_raters(data.ratings, seconds=chat_seconds(data.conversations), turned=data.turned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,13 +348,9 @@ PARTS: dict[str, AnalysisPart] = {
     "items": AnalysisPart(StudyItems, lambda data, run: study_items(data)),
     "models": AnalysisPart(RatingModels, lambda data, run: study_models(data)),
     "raters": AnalysisPart(RaterAnalysis, lambda data, run: study_raters(data)),
-    "trajectories": AnalysisPart(
-        StudyTrajectories, lambda data, run: study_trajectories(data), ("metrics",)
-    ),
+    "trajectories": AnalysisPart(StudyTrajectories, lambda data, run: study_trajectories(data), ("metrics",)),
     "correlations": AnalysisPart(StudyCorrelations, study_correlations, ("metrics", "runs")),
-    "powered": AnalysisPart(
-        StudyPowered, lambda data, run: study_powered(data), ("metrics", "runs")
-    ),
+    "powered": AnalysisPart(StudyPowered, lambda data, run: study_powered(data), ("metrics", "runs")),
 }
 """Every result of a study by its name, which rows of jobs keep: never rename one."""
 

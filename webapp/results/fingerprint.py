@@ -71,9 +71,7 @@ def analysed_counts(
         n_ratings = answers_counted(study, **counted).count()
     return Analysed(
         n_ratings=n_ratings,
-        n_measured=conversation_totals(
-            study, conversations_counted(study, **counted), "results"
-        ).n_results,
+        n_measured=conversation_totals(study, conversations_counted(study, **counted), "results").n_results,
         n_fits=study.hybrid_fits.filter(result__isnull=False).count(),
     )
 

@@ -72,9 +72,7 @@ def study_items(data: StudyData) -> StudyItems:
         if "approval" not in made
         else None,
         grades=grades(data.ratings) if "grades" in made else None,
-        beside=reference_ratings(data.ratings, *_references(data), weights or None)
-        if "reference" in made
-        else None,
+        beside=reference_ratings(data.ratings, *_references(data), weights or None) if "reference" in made else None,
         weights_from=data.study.values.referencing.weights_study if weights else "",
         approval=_approval(data.ratings) if "approval" in made else None,
     )

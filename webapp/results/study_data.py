@@ -202,9 +202,7 @@ class StudyData:
     @cached_property
     def metrics(self) -> pd.DataFrame:
         """`metric_frame` of the study, the conversation's id as index."""
-        frame = metric_frame(
-            study=self.study, include_synthetic=self.include_synthetic, without=self.without
-        )
+        frame = metric_frame(study=self.study, include_synthetic=self.include_synthetic, without=self.without)
         return frame.set_index("conversation")
 
     @cached_property

@@ -112,12 +112,8 @@ COMPUTED = {
     ),
     "flags": Computed(gettext_lazy("Flags"), _flags, Q(participant__isnull=False)),
     "duration": Computed(gettext_lazy("Minutes"), _duration, Q(ended_at__isnull=False)),
-    "started": Computed(
-        gettext_lazy("Started"), lambda: F("created_at"), Q(created_at__isnull=False), is_time=True
-    ),
-    "ended": Computed(
-        gettext_lazy("Ended"), lambda: F("ended_at"), Q(ended_at__isnull=False), is_time=True
-    ),
+    "started": Computed(gettext_lazy("Started"), lambda: F("created_at"), Q(created_at__isnull=False), is_time=True),
+    "ended": Computed(gettext_lazy("Ended"), lambda: F("ended_at"), Q(ended_at__isnull=False), is_time=True),
 }
 
 
@@ -181,13 +177,8 @@ class Numbers:
         for row in sorted(versions.values(), key=lambda row: row.pk):
             newest[row.name] = row.pk
         series = {(s.kind, s.name, s.metric): s.pk for s in Series.objects.all()}
-        ratings = [
-            Number(d.key, d.title, "rating", series.get(("rating", d.key, 0))) for d in dimensions
-        ]
-        counts = [
-            Number(name, str(title), "count", series.get(("count", name, 0)))
-            for name, title in COUNTS.items()
-        ]
+        ratings = [Number(d.key, d.title, "rating", series.get(("rating", d.key, 0))) for d in dimensions]
+        counts = [Number(name, str(title), "count", series.get(("count", name, 0))) for name, title in COUNTS.items()]
         counts += [Number(name, str(one.title), "count") for name, one in COMPUTED.items()]
         metrics: list[Number] = []
         short: dict[str, Number] = {}
@@ -232,8 +223,7 @@ class Numbers:
         return [
             name
             for name, number in self._by_name.items()
-            if _is_there(number)
-            and (name != f"{number.kind}.{number.name}" or self._by_name[number.name] != number)
+            if _is_there(number) and (name != f"{number.kind}.{number.name}" or self._by_name[number.name] != number)
         ]
 
     def measured(self) -> list[Number]:
@@ -280,9 +270,7 @@ def bounds_of(term: QueryTerm) -> dict[str, float]:
     if not found:
         raise Unreadable(_("“{term}” has neither end.").format(term=term), example)
     if len(found) == 2 and found["gte"] > found["lte"]:
-        raise Unreadable(
-            _("“{term}” ends before it begins.").format(term=term), f"{term.field}:{high}..{low}"
-        )
+        raise Unreadable(_("“{term}” ends before it begins.").format(term=term), f"{term.field}:{high}..{low}")
     return found
 
 
@@ -292,9 +280,7 @@ def _float(text: str, term: QueryTerm, example: str) -> float:
     except ValueError:
         value = float("nan")
     if value != value or value in (float("inf"), float("-inf")):
-        raise Unreadable(
-            _("“{term}”: “{text}” is no number.").format(term=term, text=text), example
-        )
+        raise Unreadable(_("“{term}”: “{text}” is no number.").format(term=term, text=text), example)
     return value
 
 
@@ -320,9 +306,7 @@ def days_of(term: QueryTerm) -> dict[str, datetime]:
     if not found:
         raise Unreadable(_("“{term}” has neither end.").format(term=term), example)
     if len(found) == 2 and found["gte"] >= found["lt"]:
-        raise Unreadable(
-            _("“{term}” ends before it begins.").format(term=term), f"{term.field}:{high}..{low}"
-        )
+        raise Unreadable(_("“{term}” ends before it begins.").format(term=term), f"{term.field}:{high}..{low}")
     return found
 
 

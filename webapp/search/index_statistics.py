@@ -84,9 +84,7 @@ def conversation_totals(study: Study, among: Q, *names: str) -> ConversationTota
         raise ValueError(f"no total is called {', '.join(unknown)}; there are {_COUNTS}, rated_at")
     kinds = Series.Kind
     counts = Q(kind=kinds.COUNT, name__in=[name for name in names if name in _COUNTS])
-    series = list(
-        Series.objects.filter(counts | Q(kind=kinds.TIME)).values_list("pk", "kind", "name")
-    )
+    series = list(Series.objects.filter(counts | Q(kind=kinds.TIME)).values_list("pk", "kind", "name"))
     counted = {pk: name for pk, kind, name in series if kind == kinds.COUNT}
     figures = figures_among(study, among).order_by()
     found = {}
@@ -111,9 +109,9 @@ def conversation_totals(study: Study, among: Q, *names: str) -> ConversationTota
 
 def rated_by_bot(study: Study, among: Q) -> dict[str, int]:
     """Return by bot how many of these conversations have a rating of the whole."""
-    rated = Figure.objects.filter(
-        series__kind=Series.Kind.COUNT, series__name="ratings", study=study
-    ).values("conversation")
+    rated = Figure.objects.filter(series__kind=Series.Kind.COUNT, series__name="ratings", study=study).values(
+        "conversation"
+    )
     return conversations_by_bot(Conversation.objects.filter(among, pk__in=rated))
 
 
@@ -147,12 +145,8 @@ def rated_totals(
     if without or judges_items(study) or marks_turns(study):
         # Of chats a million ratings need not be looked up among the items.
         changed = {"changed": Max("item__updated_at")} if judges_items(study) else {}
-        return ratings_counted(study, **counted).aggregate(
-            n=Count("pk"), newest=Max("updated_at"), **changed
-        )
-    found = conversation_totals(
-        study, conversations_counted(study, **counted), "ratings", "rated_at"
-    )
+        return ratings_counted(study, **counted).aggregate(n=Count("pk"), newest=Max("updated_at"), **changed)
+    found = conversation_totals(study, conversations_counted(study, **counted), "ratings", "rated_at")
     return {"n": found.n_ratings, "newest": found.rated_at}
 
 
@@ -192,8 +186,7 @@ def has_votes(study: Study, rows: QuerySet[Conversation]) -> bool:
     voted = Figure.objects.filter(study=study, value__gt=0, conversation__in=rows)
     # The end of the index is read, and no more of it than is needed.
     return any(
-        voted.filter(series=pk).order_by("-value").values_list("pk").first()
-        for pk in _series("up", "down").values()
+        voted.filter(series=pk).order_by("-value").values_list("pk").first() for pk in _series("up", "down").values()
     )
 
 
@@ -214,9 +207,7 @@ def votes_of_bots(study: Study, rows: QuerySet[Conversation]) -> dict[str, BotVo
         )
         .filter(Q(voted_up__value__gt=0) | Q(voted_down__value__gt=0))
         .order_by()
-        .annotate(
-            ups=Coalesce(F("voted_up__value"), 0.0), downs=Coalesce(F("voted_down__value"), 0.0)
-        )
+        .annotate(ups=Coalesce(F("voted_up__value"), 0.0), downs=Coalesce(F("voted_down__value"), 0.0))
         .values_list("bot__bot_id", "ups", "downs")
         .annotate(n=Count("pk"))
     )
@@ -234,9 +225,7 @@ def replies_of_bots(study: Study, rows: QuerySet[Conversation]) -> dict[str, Cou
         study: of all of the rows, in whose part of the index the counts are found.
     """
     names = {key: name for name, key in _series("replies", "up", "down").items()}
-    counted = rows.filter(
-        figures__series__in=list(names), figures__study=study, figures__value__gt=0
-    ).order_by()
+    counted = rows.filter(figures__series__in=list(names), figures__study=study, figures__value__gt=0).order_by()
     sums = list(counted.values_list("bot", "figures__series").annotate(Sum("figures__value")))
     # By version, a number, for names are slow to tell apart.
     versions = BotVersion.objects.filter(pk__in={version for version, _series, _n in sums})
@@ -310,9 +299,7 @@ class Histogram:
     n: int
 
 
-def histogram_of(
-    rows: QuerySet[Conversation], number: Number, study: Study | None = None
-) -> Histogram | None:
+def histogram_of(rows: QuerySet[Conversation], number: Number, study: Study | None = None) -> Histogram | None:
     """Count the conversations bar by bar, in two queries; None where none has a value.
 
     Whole numbers have a bar each while there are few of them; everything else is cut into bars of one width.
@@ -321,9 +308,7 @@ def histogram_of(
         study: of all of the rows, in whose part of the index the values are found.
     """
     valued: Any = sorted_rows(rows, number, study).filter(Q(at__isnull=False)).order_by()
-    ends = valued.aggregate(
-        low=Min("at"), high=Max("at"), n=Count("pk"), whole=Count("pk", filter=Q(at=Floor("at")))
-    )
+    ends = valued.aggregate(low=Min("at"), high=Max("at"), n=Count("pk"), whole=Count("pk", filter=Q(at=Floor("at"))))
     if not ends["n"]:
         return None
     low, high, width = float(ends["low"]), float(ends["high"]), 1.0
@@ -340,9 +325,7 @@ def histogram_of(
     for at, n in valued.values_list(place).annotate(n=Count("pk")):
         key = min(max(int(at), 0), n_bars - 1)
         found[key] = found.get(key, 0) + n
-    bars = tuple(
-        HistogramBar(low + i * width, low + (i + 1) * width, found.get(i, 0)) for i in range(n_bars)
-    )
+    bars = tuple(HistogramBar(low + i * width, low + (i + 1) * width, found.get(i, 0)) for i in range(n_bars))
     return Histogram(low, high, 1.0 if is_whole else width / 5, bars, ends["n"])
 
 

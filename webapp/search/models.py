@@ -38,9 +38,7 @@ class Series(models.Model):
     )
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["kind", "name", "metric"], name="series_unique")
-        ]
+        constraints = [models.UniqueConstraint(fields=["kind", "name", "metric"], name="series_unique")]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
@@ -51,21 +49,13 @@ class Figure(models.Model):
 
     is_derived = True
 
-    conversation = models.ForeignKey(
-        Conversation, on_delete=models.CASCADE, related_name="figures", db_index=False
-    )
-    series = models.ForeignKey(
-        Series, on_delete=models.CASCADE, related_name="figures", db_index=False
-    )
-    study = models.ForeignKey(
-        Study, null=True, on_delete=models.CASCADE, related_name="+", db_index=False
-    )
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="figures", db_index=False)
+    series = models.ForeignKey(Series, on_delete=models.CASCADE, related_name="figures", db_index=False)
+    study = models.ForeignKey(Study, null=True, on_delete=models.CASCADE, related_name="+", db_index=False)
     value = models.FloatField()
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["conversation", "series"], name="figure_once")
-        ]
+        constraints = [models.UniqueConstraint(fields=["conversation", "series"], name="figure_once")]
         indexes = [
             # Ranges and orders within a study are read from the index alone.
             models.Index(fields=["study", "series", "value", "conversation"], name="figure_sorted"),
@@ -80,9 +70,7 @@ class ConversationWords(models.Model):
 
     is_derived = True
 
-    conversation = models.OneToOneField(
-        Conversation, primary_key=True, on_delete=models.CASCADE, related_name="words"
-    )
+    conversation = models.OneToOneField(Conversation, primary_key=True, on_delete=models.CASCADE, related_name="words")
     document = SearchVectorField()
 
     class Meta:
@@ -119,9 +107,7 @@ class Note(models.Model):
                 condition=~models.Q(kind="note"),
                 name="note_tag_once",
             ),
-            models.CheckConstraint(
-                condition=~models.Q(kind="star") | models.Q(text=""), name="note_star_says_nothing"
-            ),
+            models.CheckConstraint(condition=~models.Q(kind="star") | models.Q(text=""), name="note_star_says_nothing"),
         ]
         indexes = [
             models.Index(
@@ -138,15 +124,9 @@ class Note(models.Model):
 class SavedSearch(models.Model):
     """Query that a user keeps by name for a study or a self-play run."""
 
-    study = models.ForeignKey(
-        Study, null=True, blank=True, on_delete=models.CASCADE, related_name="saved_searches"
-    )
-    run = models.ForeignKey(
-        SelfPlayRun, null=True, blank=True, on_delete=models.CASCADE, related_name="saved_searches"
-    )
-    owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="saved_searches"
-    )
+    study = models.ForeignKey(Study, null=True, blank=True, on_delete=models.CASCADE, related_name="saved_searches")
+    run = models.ForeignKey(SelfPlayRun, null=True, blank=True, on_delete=models.CASCADE, related_name="saved_searches")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="saved_searches")
     name = models.CharField(max_length=80)
     line = models.CharField(max_length=1000)
     columns = models.CharField(max_length=500, blank=True)
@@ -158,8 +138,7 @@ class SavedSearch(models.Model):
             models.UniqueConstraint(fields=["study", "owner", "name"], name="saved_search_name"),
             models.UniqueConstraint(fields=["run", "owner", "name"], name="saved_search_of_run"),
             models.CheckConstraint(
-                condition=models.Q(study=None, run__isnull=False)
-                | models.Q(study__isnull=False, run=None),
+                condition=models.Q(study=None, run__isnull=False) | models.Q(study__isnull=False, run=None),
                 name="saved_search_of_one",
             ),
         ]

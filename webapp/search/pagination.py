@@ -48,11 +48,7 @@ def conversations_of_run(run: SelfPlayRun) -> QuerySet[Conversation]:
 
 def conversations_of_source(source: Source) -> QuerySet[Conversation]:
     """Return the conversations of a study or run that are read."""
-    return (
-        conversations_of_study(source)
-        if isinstance(source, Study)
-        else conversations_of_run(source)
-    )
+    return conversations_of_study(source) if isinstance(source, Study) else conversations_of_run(source)
 
 
 def conversations_alongside(conversation: Conversation) -> QuerySet[Conversation]:
@@ -119,9 +115,7 @@ class Listing:
         study: of all of the rows, whose index is walked where many of them fit.
     """
 
-    def __init__(
-        self, rows: QuerySet[Conversation], asked: SearchQuery, study: Study | None = None
-    ) -> None:
+    def __init__(self, rows: QuerySet[Conversation], asked: SearchQuery, study: Study | None = None) -> None:
         self.words = asked.words
         self.number = asked.sort
         self._falling = asked.is_falling
@@ -293,16 +287,12 @@ def page_of(
     )
 
 
-def _values(
-    ids: Sequence[UUID], columns: Sequence[Number]
-) -> dict[tuple[UUID, Number], float | datetime | None]:
+def _values(ids: Sequence[UUID], columns: Sequence[Number]) -> dict[tuple[UUID, Number], float | datetime | None]:
     by_series = {one.series: one for one in columns if one.series is not None}
     figures = Figure.objects.filter(conversation__in=ids, series__in=list(by_series))
     found: dict[tuple[UUID, Number], float | datetime | None] = {
         (conversation_id, by_series[series_id]): value
-        for conversation_id, series_id, value in figures.values_list(
-            "conversation_id", "series_id", "value"
-        )
+        for conversation_id, series_id, value in figures.values_list("conversation_id", "series_id", "value")
     }
     computed = [one for one in columns if one.computed is not None]
     if computed:
@@ -364,9 +354,7 @@ class ListPosition:
     following: UUID | None
 
 
-def position_of(
-    listing: Listing, conversation: Conversation, page: Page | None = None
-) -> ListPosition | None:
+def position_of(listing: Listing, conversation: Conversation, page: Page | None = None) -> ListPosition | None:
     """Return the position of a conversation; None for one that does not fit.
 
     Args:
@@ -376,9 +364,7 @@ def position_of(
     if page is not None and conversation.pk in on_page:
         i = on_page.index(conversation.pk)
         beyond = [*on_page, *([page.following] if page.following else [])]
-        return ListPosition(
-            i + 1, on_page[i - 1] if i else None, beyond[i + 1] if i + 1 < len(beyond) else None
-        )
+        return ListPosition(i + 1, on_page[i - 1] if i else None, beyond[i + 1] if i + 1 < len(beyond) else None)
     key = listing.find(conversation.pk)
     if key is None:
         return None

@@ -42,9 +42,7 @@ from webapp.studies.models import Study
 
 _NEVER = Q(pk__in=[])
 _IS: dict[str, Callable[[], Q]] = {
-    "commented": lambda: Q(
-        Exists(Rating.objects.filter(conversation=OuterRef("pk")).exclude(comment=""))
-    ),
+    "commented": lambda: Q(Exists(Rating.objects.filter(conversation=OuterRef("pk")).exclude(comment=""))),
     "scripted": lambda: Q(is_synthetic=True),
     "starred": lambda: _noted(kind=Note.Kind.STAR),
     "tagged": lambda: _noted(kind=Note.Kind.TAG),
@@ -197,9 +195,7 @@ class _Reader:
     def _said(self, term: QueryTerm) -> Q:
         words = SearchWords(term.value, term.is_exact)
         if not words.parts:
-            raise Unreadable(
-                _("“{text}” has no letter or digit to look for.").format(text=term.value), '"100 %"'
-            )
+            raise Unreadable(_("“{text}” has no letter or digit to look for.").format(text=term.value), '"100 %"')
         if not term.is_not:
             self.words.append(words)
         return words_within(words)
@@ -207,9 +203,7 @@ class _Reader:
     def _choice(self, term: QueryTerm) -> Q:
         if term.sign != ":":
             raise Unreadable(
-                _("“{field}” has no order, so “{sign}” says nothing of it.").format(
-                    field=term.field, sign=term.sign
-                ),
+                _("“{field}” has no order, so “{sign}” says nothing of it.").format(field=term.field, sign=term.sign),
                 f"{term.field}:{term.value}",
             )
         make = getattr(self, f"_by_{term.field}")
@@ -317,14 +311,12 @@ class _Reader:
         """Return the condition that at least one rater's answer lies there."""
         if number.kind != "rating":
             raise Unreadable(
-                _("“any.” asks for single answers of raters; “{name}” is no rating.").format(
-                    name=number.name
-                ),
+                _("“any.” asks for single answers of raters; “{name}” is no rating.").format(name=number.name),
                 str(term).replace("any.", ""),
             )
-        given = Rating.objects.filter(
-            conversation=OuterRef("pk"), answers__has_key=number.name
-        ).annotate(given=Cast(KT(f"answers__{number.name}"), FloatField()))
+        given = Rating.objects.filter(conversation=OuterRef("pk"), answers__has_key=number.name).annotate(
+            given=Cast(KT(f"answers__{number.name}"), FloatField())
+        )
         return Q(Exists(given.filter(**{f"given__{sign}": v for sign, v in bounds.items()})))
 
     def _order(self, term: QueryTerm) -> None:
@@ -343,13 +335,9 @@ class _Reader:
             return
         lowest = 0 if term.field == "seed" else 1
         if not term.value.isascii() or not term.value.isdigit() or len(term.value) > 9:
-            raise Unreadable(
-                _("“{term}”: a whole number is needed.").format(term=term), f"{term.field}:20"
-            )
+            raise Unreadable(_("“{term}”: a whole number is needed.").format(term=term), f"{term.field}:20")
         if int(term.value) < lowest:
-            raise Unreadable(
-                _("“{term}” would show nothing.").format(term=term), f"{term.field}:20"
-            )
+            raise Unreadable(_("“{term}” would show nothing.").format(term=term), f"{term.field}:20")
         if term.field != "seed" and int(term.value) > MOST:
             raise Unreadable(
                 _("“{term}”: {most} is the most.").format(term=term, most=MOST),
@@ -383,9 +371,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names)
 
 
-def sorted_rows(
-    rows: QuerySet[Conversation], number: Number, study: Study | None = None
-) -> QuerySet[Conversation]:
+def sorted_rows(rows: QuerySet[Conversation], number: Number, study: Study | None = None) -> QuerySet[Conversation]:
     """Annotate conversations with `at`, the value of a number; None where one has none.
 
     Args:

@@ -156,9 +156,7 @@ def runs_compared(asked: RunComparisonParams) -> RunsCompared:
         measures=measures,
         bots=bots,
         sides=sides,
-        differ=[
-            name for name in settings[0] if any(one[name] != settings[0][name] for one in settings)
-        ]
+        differ=[name for name in settings[0] if any(one[name] != settings[0][name] for one in settings)]
         if settings
         else [],
         versions_differ=[bot for bot in bots if len(_versions(runs, bot)) > 1],
@@ -183,9 +181,7 @@ def settings_of(run: SelfPlayRun) -> dict[str, Any]:
     }
 
 
-def _runs(
-    asked: Sequence[str], newest: list[SelfPlayRun], wrong: list[Mistake]
-) -> list[SelfPlayRun]:
+def _runs(asked: Sequence[str], newest: list[SelfPlayRun], wrong: list[Mistake]) -> list[SelfPlayRun]:
     """Return the requested runs, the newest first; without any the newest ones with conversations."""
     if not asked:
         return [run for run in newest if run.n_done][:USUAL_RUNS]
@@ -296,9 +292,7 @@ def _measured(runs: Iterable[SelfPlayRun]) -> dict[Group, int]:
     return {(run, bot, version): n for run, bot, version, n in counted.annotate(n=Count("pk"))}
 
 
-def _values(
-    runs: Iterable[SelfPlayRun], measures: Sequence[RunMeasure]
-) -> Mapping[tuple[int, str, str], list[float]]:
+def _values(runs: Iterable[SelfPlayRun], measures: Sequence[RunMeasure]) -> Mapping[tuple[int, str, str], list[float]]:
     """Return by run, bot and measure the values of its conversations, in ascending order."""
     wanted = {(one.name, one.version): one.name for one in measures}
     versions = {one.version for one in measures if one.version is not None}

@@ -118,9 +118,7 @@ def kept_for(source: Source) -> dict[str, Any]:
     return {"study" if isinstance(source, Study) else "run": source}
 
 
-def saved_searches(
-    source: Source, user: Any, numbers: Numbers, bots: Sequence[str] = ()
-) -> list[Saved]:
+def saved_searches(source: Source, user: Any, numbers: Numbers, bots: Sequence[str] = ()) -> list[Saved]:
     """Return a user's saved searches of a study or run, each with its present error."""
     study = source if isinstance(source, Study) else None
     found = []

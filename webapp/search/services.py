@@ -19,9 +19,7 @@ from webapp.search.syntax import LONGEST
 def star_set(*, conversation: Conversation, is_starred: bool, author: Any) -> None:
     """Star a conversation, or take the star away; what is so already stays."""
     if is_starred:
-        Note.objects.get_or_create(
-            conversation=conversation, kind=Note.Kind.STAR, text="", defaults={"author": author}
-        )
+        Note.objects.get_or_create(conversation=conversation, kind=Note.Kind.STAR, text="", defaults={"author": author})
     else:
         Note.objects.filter(conversation=conversation, kind=Note.Kind.STAR).delete()
 
@@ -60,9 +58,9 @@ def tag_checked(text: str) -> str:
     if is_blank(tag) or len(tag) > Note.LONGEST_TAG or set(tag) & set(',"\x00'):
         raise Refused(
             "tag",
-            _(
-                "“{text}” is no tag: 1 to {n} characters are needed, none of them a comma or a quotation mark."
-            ).format(text=text.replace("\x00", "")[:60], n=Note.LONGEST_TAG),
+            _("“{text}” is no tag: 1 to {n} characters are needed, none of them a comma or a quotation mark.").format(
+                text=text.replace("\x00", "")[:60], n=Note.LONGEST_TAG
+            ),
         )
     return tag
 
@@ -79,9 +77,7 @@ def note_add(*, conversation: Conversation, text: str, author: Any) -> Note:
         Conversation.objects.select_for_update(of=("self",)).get(pk=conversation.pk)
         mine = Note.objects.filter(conversation=conversation, kind=Note.Kind.NOTE, author=author)
         there = mine.filter(text=words).first()
-        return there or Note.objects.create(
-            conversation=conversation, kind=Note.Kind.NOTE, text=words, author=author
-        )
+        return there or Note.objects.create(conversation=conversation, kind=Note.Kind.NOTE, text=words, author=author)
 
 
 def note_checked(text: str) -> str:
@@ -94,9 +90,7 @@ def note_checked(text: str) -> str:
     if is_blank(words) or len(words) > Note.LONGEST:
         raise Refused(
             "note",
-            _("A note has 1 to {most} characters; this one has {n}.").format(
-                most=Note.LONGEST, n=len(words)
-            ),
+            _("A note has 1 to {most} characters; this one has {n}.").format(most=Note.LONGEST, n=len(words)),
         )
     return words
 
@@ -106,9 +100,7 @@ def note_remove(*, conversation: Conversation, pk: int) -> None:
     Note.objects.filter(conversation=conversation, pk=pk).delete()
 
 
-def search_save(
-    *, source: Source, owner: Any, name: str, line: str, columns: str = ""
-) -> SavedSearch:
+def search_save(*, source: Source, owner: Any, name: str, line: str, columns: str = "") -> SavedSearch:
     """Keep a line by name for a study or run; the same name again takes the place of the one before.
 
     Raises:

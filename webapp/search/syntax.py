@@ -80,11 +80,7 @@ def terms_of(line: str) -> list[QueryTerm]:
     """
     line = line.replace("\x00", "").translate(_QUOTES).strip()
     if len(line) > LONGEST:
-        raise Unreadable(
-            _("The search has {n} characters; {most} is the most.").format(
-                n=len(line), most=LONGEST
-            )
-        )
+        raise Unreadable(_("The search has {n} characters; {most} is the most.").format(n=len(line), most=LONGEST))
     found, at = [], 0
     while at < len(line):
         piece = _PIECE.match(line, at)

@@ -92,9 +92,7 @@ def words_within(words: SearchWords) -> Q:
         made = _Beginning if words.by_beginning else SearchQuery
         asked = made(_Without(Value(words.text)), config="simple", search_type="phrase")
         # By EXISTS, whose negation is joined row by row; that of IN reads all words of the installation.
-        return Q(
-            Exists(ConversationWords.objects.filter(conversation=OuterRef("pk"), document=asked))
-        )
+        return Q(Exists(ConversationWords.objects.filter(conversation=OuterRef("pk"), document=asked)))
     phrase = '"{}"'.format(" ".join(words.parts)) + ("*" if words.by_beginning else "")
     return Q(pk__in=_fts("conversations_turn", "reading_turnwords", phrase)) | Q(
         pk__in=_fts("ratings_rating", "reading_commentwords", phrase)

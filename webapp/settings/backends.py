@@ -49,9 +49,7 @@ def _private(file: Path) -> None:
     with contextlib.suppress(OSError):  # what is wrong with the folder, SQLite says when it is used
         if not file.exists():
             file.touch(mode=0o600)
-    owner_only(
-        file, *(file.with_name(file.name + ending) for ending in ("-wal", "-shm", "-journal"))
-    )
+    owner_only(file, *(file.with_name(file.name + ending) for ending in ("-wal", "-shm", "-journal")))
 
 
 REDIS_URL = env.redis("REDIS_URL", default="")

@@ -119,16 +119,12 @@ LANGUAGE_CODE = "en-gb"
 # Each folder of `webapp/locale` is one of them (docs/guide/add_a_language.md).
 LOCALE_PATHS = [Path(__file__).resolve().parent.parent / "locale"]
 _TRANSLATED = (
-    get_language_info(to_language(file.parts[-3]))
-    for file in LOCALE_PATHS[0].glob("*/LC_MESSAGES/django.mo")
+    get_language_info(to_language(file.parts[-3])) for file in LOCALE_PATHS[0].glob("*/LC_MESSAGES/django.mo")
 )
 LANGUAGES = [
     ("en-gb", "English"),
     *sorted(
-        (
-            (one["code"], one["name_local"][:1].upper() + one["name_local"][1:])
-            for one in _TRANSLATED
-        ),
+        ((one["code"], one["name_local"][:1].upper() + one["name_local"][1:]) for one in _TRANSLATED),
         key=lambda language: language[1],
     ),
 ]

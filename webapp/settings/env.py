@@ -30,9 +30,7 @@ from chatbots.installation import INSTALLATION_ROOT, IS_CHECKOUT, default_data_f
 
 _YES = {"true", "yes", "y", "on", "1"}
 _NO = {"false", "no", "n", "off", "0"}
-_HOST = (
-    r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*"
-)
+_HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*"
 _POSTGRES = ("postgres", "postgresql", "psql", "pgsql")
 _MAIL = ("smtp", "smtp+tls", "smtp+ssl", "smtps", "consolemail", "filemail", "dummymail")
 _SHORTEST_KEY = 32
@@ -81,17 +79,11 @@ class Environment:
             )
         return text
 
-    def whole(
-        self, name: str, default: int, *, least: int | None = None, most: int | None = None
-    ) -> int:
+    def whole(self, name: str, default: int, *, least: int | None = None, most: int | None = None) -> int:
         """Return the whole number, which is at least `least` and at most `most`."""
         text = self.text(name, str(default))
         number = int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else None
-        if (
-            number is None
-            or (least is not None and number < least)
-            or (most is not None and number > most)
-        ):
+        if number is None or (least is not None and number < least) or (most is not None and number > most):
             raise _wrong(name, text, f"a whole number{_between(least, most)}, such as {default}")
         return number
 
@@ -152,9 +144,7 @@ class Environment:
             try:
                 ipaddress.ip_network(text, strict=False)
             except ValueError:
-                raise _wrong(
-                    name, text, "addresses or networks such as 10.0.0.0/8", "has"
-                ) from None
+                raise _wrong(name, text, "addresses or networks such as 10.0.0.0/8", "has") from None
         return found
 
     def mailbox(self, name: str, default: str) -> str:
@@ -191,9 +181,7 @@ class Environment:
         try:
             return dict(environ.Env.db_url_config(text))
         except ValueError:
-            raise _wrong(
-                name, text, f"{right}; a sign such as # or / in a password is written as %23 or %2F"
-            ) from None
+            raise _wrong(name, text, f"{right}; a sign such as # or / in a password is written as %23 or %2F") from None
 
     def mail_server(self, name: str, default: str) -> dict[str, Any]:
         """Return Django's settings of the mail server."""
@@ -304,7 +292,6 @@ def folder_made(folder: Path, variable: str, *, is_written: bool = True) -> Path
         ) from None
     if is_written and not os.access(folder, os.W_OK | os.X_OK):
         raise ImproperlyConfigured(
-            f"the folder {folder} cannot be written to; let this user write there or name another "
-            f"one with {variable}"
+            f"the folder {folder} cannot be written to; let this user write there or name another one with {variable}"
         )
     return folder

@@ -60,9 +60,7 @@ LOGGING: dict[str, Any] = {
 if LOG_FILE:
     _file = Path(LOG_FILE).resolve()
     if _file.is_dir():
-        raise ImproperlyConfigured(
-            f"CONFAB_LOG_FILE is {LOG_FILE!r}, a folder; it must be a file in one"
-        )
+        raise ImproperlyConfigured(f"CONFAB_LOG_FILE is {LOG_FILE!r}, a folder; it must be a file in one")
     folder_made(_file.parent, "CONFAB_LOG_FILE")
     LOGGING["handlers"]["file"] = {
         "class": "webapp.core.logs.SharedRotatingFile",

@@ -58,9 +58,7 @@ class StudyAdmin(RightsAdminMixin, admin.ModelAdmin):
     save_on_top = True
     actions = ("copy",)
 
-    @admin.action(
-        description=_("Copy: the same as a draft, without its people"), permissions=["add"]
-    )
+    @admin.action(description=_("Copy: the same as a draft, without its people"), permissions=["add"])
     def copy(self, request: HttpRequest, queryset: QuerySet[Study]) -> None:
         """Copy each study under the next free key."""
         for study in queryset:
@@ -69,8 +67,7 @@ class StudyAdmin(RightsAdminMixin, admin.ModelAdmin):
             except ValidationError as error:
                 self.message_user(
                     request,
-                    _("%(study)s was not copied: %(why)s")
-                    % {"study": study, "why": " ".join(error.messages)},
+                    _("%(study)s was not copied: %(why)s") % {"study": study, "why": " ".join(error.messages)},
                     messages.ERROR,
                 )
             else:
@@ -156,8 +153,7 @@ class StudyAdmin(RightsAdminMixin, admin.ModelAdmin):
         if may_see_codes(request.user):
             return found
         return [
-            (title, {**more, "fields": [one for one in more["fields"] if one not in _CODES]})
-            for title, more in found
+            (title, {**more, "fields": [one for one in more["fields"] if one not in _CODES]}) for title, more in found
         ]
 
     @admin.display(description=_("versions"))
@@ -167,8 +163,7 @@ class StudyAdmin(RightsAdminMixin, admin.ModelAdmin):
             return "–"
         numbered = study.versions.annotate(n=Count("tasks")).order_by("number")
         return ", ".join(
-            gettext("%(number)d (%(n)d tasks)") % {"number": version.number, "n": version.n}
-            for version in numbered
+            gettext("%(number)d (%(n)d tasks)") % {"number": version.number, "n": version.n} for version in numbered
         )
 
     @admin.display(description=_("questions of its versions"))
@@ -186,9 +181,7 @@ class StudyAdmin(RightsAdminMixin, admin.ModelAdmin):
     @admin.display(description=_("pages"))
     def pages(self, study: Study) -> str:
         """Link to the page where the study is analysed."""
-        return format_html(
-            '<a href="{}">{}</a>', reverse("dashboard:study", args=[study.key]), _("dashboard")
-        )
+        return format_html('<a href="{}">{}</a>', reverse("dashboard:study", args=[study.key]), _("dashboard"))
 
 
 def _shown(name: str) -> Callable[[StudyAdmin, Study], Any]:
@@ -276,8 +269,7 @@ class RubricAdmin(RightsAdminMixin, admin.ModelAdmin):
             made = rubric_new_version(rubric=rubric)
             self.message_user(
                 request,
-                _("%(new)s is a copy of %(old)s; choose it in a study to use it.")
-                % {"new": made, "old": rubric},
+                _("%(new)s is a copy of %(old)s; choose it in a study to use it.") % {"new": made, "old": rubric},
                 messages.SUCCESS,
             )
 

@@ -56,9 +56,7 @@ class AttentionCheck(InputModel):
         title="The reference reply",
         description="For replies that are rated next to a reference reply; else it stays empty.",
     )
-    reference_score: float | None = Field(
-        default=None, title="Its score", description="As the study's scale has it."
-    )
+    reference_score: float | None = Field(default=None, title="Its score", description="As the study's scale has it.")
     expected: dict[Key, Annotated[Many[int], Field(min_length=1)]] = Field(
         min_length=1,
         title="Answers that pass",
@@ -129,9 +127,7 @@ class Attention(InputModel):
         return [words % {"number": number, "wrong": wrong} for number, wrong in found if wrong]
 
 
-def answers_beyond(
-    expected: Mapping[str, Sequence[float]], scales: Mapping[str, tuple[float, float]]
-) -> str:
+def answers_beyond(expected: Mapping[str, Sequence[float]], scales: Mapping[str, tuple[float, float]]) -> str:
     """Return an error message if expected answers do not fit the study's questions; else an empty string.
 
     Args:
@@ -193,9 +189,7 @@ class QuizQuestion(InputModel):
 
     def asked(self, number: int) -> Question:
         """Return it as pages show questions; `number` from 1 makes its key."""
-        return Question(
-            key=f"quiz_{number}", title=self.question, kind="choice", options=self.options
-        )
+        return Question(key=f"quiz_{number}", title=self.question, kind="choice", options=self.options)
 
 
 def quiz_digest(questions: Sequence[QuizQuestion]) -> str:

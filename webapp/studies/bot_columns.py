@@ -133,9 +133,7 @@ def bot_columns_read(content: bytes, bots: Collection[str], source: str = "") ->
 def _rows(content: bytes) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
     """Return the header and (line number, row) of every row that is not blank."""
     if len(content) > LIMIT_BYTES:
-        raise _bad(
-            f"the file has {len(content):,} bytes; a table of bots has at most {LIMIT_BYTES:,}"
-        )
+        raise _bad(f"the file has {len(content):,} bytes; a table of bots has at most {LIMIT_BYTES:,}")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -155,18 +153,14 @@ def _rows(content: bytes) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
     header = found[0][1]
     if BOT not in header:
         hint = "; separate the columns by commas" if len(header) == 1 and ";" in header[0] else ""
-        raise _bad(
-            f"the header is {quote(','.join(header))}; one column must be called {quote(BOT)}{hint}"
-        )
+        raise _bad(f"the header is {quote(','.join(header))}; one column must be called {quote(BOT)}{hint}")
     twice = next((name for name in header if name and header.count(name) > 1), None)
     if twice is not None:
         raise _bad(f"column {quote(twice)} stands twice in the header")
     if "" in header:
         raise _bad(f"column {header.index('') + 1} has no name in the header")
     if len(header) == 1:
-        raise _bad(
-            "the only column is 'bot'; add at least one column with what is known of the bots"
-        )
+        raise _bad("the only column is 'bot'; add at least one column with what is known of the bots")
     for line, cells in found[1:]:
         if len(cells) != len(header):
             raise _bad(f"line {line} has {len(cells)} cells; the header has {len(header)}")

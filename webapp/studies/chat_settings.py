@@ -124,8 +124,7 @@ class Pacing(InputModel):
         """
         share = random.Random(derive_seed(seed, "pace", turn)).uniform(0.001, 0.999)
         first_s = math.exp(
-            math.log(self.first_words_s)
-            + math.log(self.first_words_spread) * NormalDist().inv_cdf(share)
+            math.log(self.first_words_s) + math.log(self.first_words_spread) * NormalDist().inv_cdf(share)
         )
         return ReplyPace(first_s, self.words_per_s)
 

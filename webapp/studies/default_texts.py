@@ -51,10 +51,7 @@ def each_text(plain: Any, change: Callable[[str], str], *, is_text: bool = False
     """Return a study's values, or some of them, as JSON has them with every line of their texts changed."""
     match plain:
         case dict():
-            return {
-                name: each_text(value, change, is_text=is_text or name in TEXTS)
-                for name, value in plain.items()
-            }
+            return {name: each_text(value, change, is_text=is_text or name in TEXTS) for name, value in plain.items()}
         case list() | tuple():
             return [each_text(one, change, is_text=is_text) for one in plain]
         case str() if is_text:

@@ -296,8 +296,7 @@ def sets_for(protocol: str) -> list[QuestionSet]:
     return [
         one
         for one in QUESTION_SETS
-        if protocol in one.only_in
-        or (not one.only_in and found.scale is None and one.about == about)
+        if protocol in one.only_in or (not one.only_in and found.scale is None and one.about == about)
     ]
 
 
@@ -308,9 +307,7 @@ def translate_values(values: StudyValues, before: str) -> StudyValues:
         before: the language that they were in.
     """
     told = dict(zip(_lines_in(before), _lines_in(values.texts.language), strict=True))
-    return StudyValues.model_validate(
-        each_text(values.to_json(), lambda line: told.get(line, line))
-    )
+    return StudyValues.model_validate(each_text(values.to_json(), lambda line: told.get(line, line)))
 
 
 @cache

@@ -31,13 +31,9 @@ def _count(help_text: Any = "", *, least: int = 0) -> forms.IntegerField:
     return forms.IntegerField(min_value=least, help_text=help_text)
 
 
-def _line(
-    help_text: Any = "", *, most: int = 200, required: bool = False, **more: Any
-) -> forms.CharField:
+def _line(help_text: Any = "", *, most: int = 200, required: bool = False, **more: Any) -> forms.CharField:
     widget = forms.TextInput(attrs={"class": "vTextField"})
-    return forms.CharField(
-        max_length=most, widget=widget, help_text=help_text, required=required, **more
-    )
+    return forms.CharField(max_length=most, widget=widget, help_text=help_text, required=required, **more)
 
 
 def _text(help_text: Any = "") -> forms.CharField:
@@ -56,9 +52,7 @@ def _recruiting(name: str, **more: Any) -> forms.CharField:
 
 def _amount(name: str, *, required: bool = False) -> forms.FloatField:
     said = _said_of(name)
-    return forms.FloatField(
-        min_value=0, required=required, label=said.title, help_text=said.description or ""
-    )
+    return forms.FloatField(min_value=0, required=required, label=said.title, help_text=said.description or "")
 
 
 PLATFORMS = [
@@ -172,9 +166,7 @@ class StudyForm(forms.ModelForm):
     pay_screened_out = _amount("pay_screened_out")
     currency = _recruiting("currency", most=3, required=True)
     fee_share = _amount("fee_share", required=True)
-    pays_in_full = forms.BooleanField(
-        required=False, help_text=_said_of("pays_in_full").description or ""
-    )
+    pays_in_full = forms.BooleanField(required=False, help_text=_said_of("pays_in_full").description or "")
 
     n_conversations_wanted = _count(_("Completed conversations aimed at; 0: no limit."))
     max_conversations_per_participant = _count(_("0: once with every bot."))

@@ -51,9 +51,7 @@ def item_add(
         ValidationError: if the study has an item of this name, or a response has no text.
     """
     if not responses or not all(response.get("text") for response in responses):
-        raise ValidationError(
-            _("Item %(key)s needs responses, each with a text.") % {"key": key}, code="responses"
-        )
+        raise ValidationError(_("Item %(key)s needs responses, each with a text.") % {"key": key}, code="responses")
     item = Item(
         study=study,
         key=key,
@@ -113,14 +111,8 @@ def items_store(*, study: Study, made: Sequence[SampledItem]) -> dict[str, int]:
     """
     found = dict.fromkeys(("items", "unchanged", "alike", "same_replies"), 0)
     with transaction.atomic():
-        names = set(
-            study.items.filter(key__in=[one.name for one in made]).values_list("key", flat=True)
-        )
-        texts = set(
-            study.items.filter(digest__in=[one.digest for one in made]).values_list(
-                "digest", flat=True
-            )
-        )
+        names = set(study.items.filter(key__in=[one.name for one in made]).values_list("key", flat=True))
+        texts = set(study.items.filter(digest__in=[one.digest for one in made]).values_list("digest", flat=True))
         new = []
         for one in made:
             replies = [text for _bot, text in one.responses]
@@ -208,9 +200,7 @@ def items_import(
                 else:
                     where = f"line {first_line[key]}" if key in first_line else "the study"
                     report.skipped.append(
-                        Skipped(
-                            one.line, f"id {quote(key)} stands in {where} with other texts already"
-                        )
+                        Skipped(one.line, f"id {quote(key)} stands in {where} with other texts already")
                     )
             Item.objects.bulk_create(wanted.values(), ignore_conflicts=True)
         report.items += len(wanted)
@@ -364,10 +354,7 @@ def gold_store(*, item: Item, expected: Mapping[str, Sequence[float]]) -> Item:
         ValidationError: if participants were given the item: their ratings are already counted, or excluded.
     """
     is_gold = item.purpose == Item.Purpose.GOLD
-    if (
-        is_gold != bool(expected)
-        and item.slots.filter(task__participant__is_synthetic=False).exists()
-    ):
+    if is_gold != bool(expected) and item.slots.filter(task__participant__is_synthetic=False).exists():
         sentence = _("People have been given “%(key)s” already, so it stays as it is.")
         raise ValidationError(sentence % {"key": item.key})
     item.purpose = Item.Purpose.GOLD if expected else Item.Purpose.JUDGED

@@ -118,9 +118,7 @@ def study_delete(*, study: Study, typed_key: str = "") -> list[DeletedData]:
         raise ValidationError(_("People can take part in it now. Pause or close it first."))
     if typed_key != study.key and (study.is_imported or study_participants(study).exists()):
         raise ValidationError(
-            _(
-                "It holds people’s data. Write its key, %(key)s, to delete it; “%(typed)s” is not it."
-            )
+            _("It holds people’s data. Write its key, %(key)s, to delete it; “%(typed)s” is not it.")
             % {"key": study.key, "typed": typed_key}
         )
     lost = study_loss(study)

@@ -51,9 +51,7 @@ def question_answers_store(*, task: Task, answers: Mapping[str, Any]) -> Questio
         found, wrong = answers_read(task.version.values.questions, answers)
         if wrong:
             raise Refused("bad_answers", _("Some answers are missing."), errors=wrong)
-        return QuestionAnswers.objects.create(
-            participant=participant, version=task.version, answers=found
-        )
+        return QuestionAnswers.objects.create(participant=participant, version=task.version, answers=found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,22 +117,16 @@ def quiz_attempt_store(*, task: Task, quiz: str, attempt: int, answers: Sequence
             raise Refused("closed", _("This page is not the one that is due."))
         kept = [
             due.before[at] if at in due.right else answer
-            for at, answer in enumerate(
-                [*answers, *[""] * len(due.questions)][: len(due.questions)]
-            )
+            for at, answer in enumerate([*answers, *[""] * len(due.questions)][: len(due.questions)])
         ]
         missing = [
-            at
-            for at, (one, answer) in enumerate(zip(due.questions, kept, strict=True))
-            if answer not in one.options
+            at for at, (one, answer) in enumerate(zip(due.questions, kept, strict=True)) if answer not in one.options
         ]
         if missing:
             raise Refused("bad_answers", _("Some answers are missing."), errors=missing)
         told = quiz_rows(due.questions, kept)
         is_right = all(one["is_right"] for one in told)
-        QuizAttempt.objects.create(
-            participant=participant, quiz=quiz, attempt=attempt, answers=told, is_right=is_right
-        )
+        QuizAttempt.objects.create(participant=participant, quiz=quiz, attempt=attempt, answers=told, is_right=is_right)
     return is_right
 
 

@@ -199,9 +199,7 @@ class OwnMarking(InputModel):
         others = [question for question in after if not question.is_rated]
         if self.marked_when == "after" or not others:
             return {}
-        words = _(
-            "While people chat they mark replies and answer nothing else; take out “%(title)s”."
-        )
+        words = _("While people chat they mark replies and answer nothing else; take out “%(title)s”.")
         return {"after": words % {"title": others[0].title}}
 
 
@@ -241,11 +239,7 @@ class TrainingPair(InputModel):
 
     def missed(self, answers: Mapping[str, float]) -> list[str]:
         """Return the keys of the questions whose answers are not right."""
-        return [
-            key
-            for key, which in self.answers.items()
-            if answers.get(key) != PRACTICE_ANSWER_NUMBERS[which]
-        ]
+        return [key for key, which in self.answers.items() if answers.get(key) != PRACTICE_ANSWER_NUMBERS[which]]
 
 
 class Training(InputModel):

@@ -81,21 +81,13 @@ Words = Annotated[str, Field(min_length=1, max_length=60)]
 class Question(InputModel):
     """One question."""
 
-    key: Key = Field(
-        title="Key", description="Names its column in exports; it stays when the words change."
-    )
+    key: Key = Field(title="Key", description="Names its column in exports; it stays when the words change.")
     title: str = Field(min_length=1, max_length=300, title="Question")
-    name: str = Field(
-        default="", max_length=100, title="Short name", description="In tables and plots."
-    )
+    name: str = Field(default="", max_length=100, title="Short name", description="In tables and plots.")
     kind: Kind = Field(title="Kind")
-    help: str = Field(
-        default="", max_length=500, title="Help", description="Stands below the question."
-    )
+    help: str = Field(default="", max_length=500, title="Help", description="Stands below the question.")
     required: bool = Field(default=True, title="Must be answered")
-    options: Annotated[Many[Option], Field(max_length=200)] = Field(
-        default=(), title="Answers to choose from"
-    )
+    options: Annotated[Many[Option], Field(max_length=200)] = Field(default=(), title="Answers to choose from")
     low: Point = Field(default=1, title="Lowest point")
     high: Point = Field(default=7, title="Highest point")
     labels: dict[Point, Words] = Field(
@@ -120,9 +112,7 @@ class Question(InputModel):
     def _fits_its_kind(self) -> Question:
         has_options = self.kind in ("choice", "choices")
         if self.options and not has_options:
-            why = (
-                "to a text people write what they like" if self.kind == "text" else "it has points"
-            )
+            why = "to a text people write what they like" if self.kind == "text" else "it has points"
             raise ValueError(f"options must be left out: {why}")
         if has_options and len(self.options) < 2:
             raise ValueError(f"options must be two or more, as {quote(self.kind)} needs them")
@@ -247,9 +237,7 @@ def translate_questions(questions: Sequence[Question], language: str) -> tuple[Q
     return tuple(Question.model_validate(one) for one in plain)
 
 
-def validate_keys(
-    questions: Sequence[Question], where: str, taken: Sequence[str] = ()
-) -> list[Mistake]:
+def validate_keys(questions: Sequence[Question], where: str, taken: Sequence[str] = ()) -> list[Mistake]:
     """Return each key that a question before has too, or that is taken.
 
     Args:
@@ -265,9 +253,7 @@ def validate_keys(
             as_before = f"as {where}[{before}].key is; each must be another one"
             mistakes.append(Mistake(path, f"{path} is {quote(question.key)}, {as_before}"))
         elif question.key in taken:
-            message = (
-                f"{path} is {quote(question.key)}, a name that the form itself has; choose another"
-            )
+            message = f"{path} is {quote(question.key)}, a name that the form itself has; choose another"
             mistakes.append(Mistake(path, message))
     return mistakes
 
@@ -288,9 +274,7 @@ def questions_from_text(text: str) -> Any:
     return [] if found is None else found
 
 
-def questions_ordered(
-    questions: Sequence[Question], order: Order, *of_person: object
-) -> list[Question]:
+def questions_ordered(questions: Sequence[Question], order: Order, *of_person: object) -> list[Question]:
     """Return the questions in one participant's order, which is always the same for them.
 
     Args:
@@ -302,9 +286,7 @@ def questions_ordered(
     return found
 
 
-def answers_read(
-    questions: Sequence[Question], answers: Mapping[str, Any]
-) -> tuple[Answers, dict[str, str]]:
+def answers_read(questions: Sequence[Question], answers: Mapping[str, Any]) -> tuple[Answers, dict[str, str]]:
     """Return the valid answers, and an error message for each question with an invalid one, both by key.
 
     Args:

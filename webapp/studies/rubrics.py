@@ -76,9 +76,7 @@ def rubric_default() -> Rubric:
     rows = tuple(map(_as_row, DEFAULT_QUESTIONS))
     stored = Rubric.objects.filter(name=DEFAULT_RUBRIC_NAME).order_by("-version")
     rubric = next((one for one in stored if questions_of(one) == rows), None)
-    return rubric or rubric_create(
-        name=DEFAULT_RUBRIC_NAME, dimensions=_dimensions(DEFAULT_QUESTIONS, (1, 7))
-    )
+    return rubric or rubric_create(name=DEFAULT_RUBRIC_NAME, dimensions=_dimensions(DEFAULT_QUESTIONS, (1, 7)))
 
 
 def rubric_new_version(*, rubric: Rubric) -> Rubric:
@@ -194,8 +192,6 @@ def _dimensions_store(rubric: Rubric, dimensions: Sequence[Dimension]) -> None:
 
 def _is_own(study: Study, rubric: Rubric) -> bool:
     """Return True if the rubric may be changed: only the study's newest version has it, and is not frozen."""
-    others = StudyVersion.objects.filter(rubric=OuterRef("pk")).exclude(
-        Q(study=study, frozen_at=None)
-    )
+    others = StudyVersion.objects.filter(rubric=OuterRef("pk")).exclude(Q(study=study, frozen_at=None))
     mine = Rubric.objects.filter(pk=rubric.pk, name=study.key, frozen_at=None)
     return mine.exclude(Exists(others)).exists()

@@ -121,9 +121,7 @@ def compares_dialogues(study: Study) -> bool:
     return study.protocol in protocols and "dialogues" in protocols.get(study.protocol).settings
 
 
-def study_refusal(
-    study: Study, participant: Participant | None, *, is_rehearsal: bool = False
-) -> Refused | None:
+def study_refusal(study: Study, participant: Participant | None, *, is_rehearsal: bool = False) -> Refused | None:
     """Return the reason why nobody, or this participant, can start a new task now; None if they can.
 
     Args:
@@ -207,9 +205,7 @@ def questions_answered(participant: Participant, version: StudyVersion) -> bool:
     """Return True if the participant has answered the version's questions, or equal ones of another version."""
     given = QuestionAnswers.objects.filter(participant=participant).select_related("version")
     asked = version.values.questions
-    return any(
-        one.version_id == version.pk or one.version.values.questions == asked for one in given
-    )
+    return any(one.version_id == version.pk or one.version.values.questions == asked for one in given)
 
 
 def questions_of_study(study: Study) -> list[Question]:
@@ -275,9 +271,7 @@ def steps_asked(study: Study) -> list[str]:
         "questions": not values.questions,
         "practice": not values.training.training_pairs,
     }
-    return [
-        step.name for step in protocols.get(study.protocol).steps if not empty.get(step.name, False)
-    ]
+    return [step.name for step in protocols.get(study.protocol).steps if not empty.get(step.name, False)]
 
 
 def items_given(study: Study) -> QuerySet[Item]:
@@ -323,9 +317,7 @@ def participant_token(participant: Participant) -> str:
 
 def known_as(participant: Participant) -> str:
     """Return the text that a session or token stores of a participant: their id and number of moves."""
-    return (
-        f"{participant.pk.hex}.{participant.n_moves}" if participant.n_moves else participant.pk.hex
-    )
+    return f"{participant.pk.hex}.{participant.n_moves}" if participant.n_moves else participant.pk.hex
 
 
 def known_read(text: str) -> tuple[UUID, int]:

@@ -136,9 +136,7 @@ def participant_enter(
     if participant is None:
         try:
             with transaction.atomic():
-                return _participant_create(
-                    study, platform, external_id, recruitment or {}, entry_nonce, is_synthetic
-                )
+                return _participant_create(study, platform, external_id, recruitment or {}, entry_nonce, is_synthetic)
         except IntegrityError:
             participant = known.get()  # the same person was faster in another request
     if recruitment and participant.recruitment != recruitment:
@@ -172,9 +170,7 @@ def _participant_create(
     return participant
 
 
-def participants_named(
-    *, study: Study, platform: str, names: Collection[str]
-) -> dict[str, uuid.UUID]:
+def participants_named(*, study: Study, platform: str, names: Collection[str]) -> dict[str, uuid.UUID]:
     """Return the participants that a platform, or a file, calls by these names; those missing are made."""
     rows = PlatformIds.objects.filter(study=study, platform=platform, external_id__in=names)
     there: dict[str, uuid.UUID] = dict(rows.values_list("external_id", "participant"))
@@ -326,9 +322,7 @@ def _study_locked(participant: Participant) -> Study:
         return rows.get(pk=participant.study_id)
     study = rows.select_related(None).get(pk=participant.study_id)
     if study.version_id == known.pk:
-        study.version = (
-            known  # nothing in it can have changed: it need not be read and checked again
-        )
+        study.version = known  # nothing in it can have changed: it need not be read and checked again
     return study
 
 
@@ -432,9 +426,7 @@ def task_end(*, task: Task, outcome: str) -> Task:
 
 def task_close(*, task: Task, state: str) -> Task:
     """Close an open task without a code: the bot failed, or its person left."""
-    Task.objects.filter(pk=task.pk, state=Task.State.OPEN).update(
-        state=state, ended_at=timezone.now()
-    )
+    Task.objects.filter(pk=task.pk, state=Task.State.OPEN).update(state=state, ended_at=timezone.now())
     task.refresh_from_db()
     return task
 
@@ -446,9 +438,7 @@ def task_withdraw(*, task: Task) -> Task:
     """
     with transaction.atomic():
         task_close(task=task, state=Task.State.WITHDRAWN)
-        Task.objects.filter(pk=task.pk, outcome="").update(
-            outcome=Outcome.WITHDRAWN, ended_at=timezone.now()
-        )
+        Task.objects.filter(pk=task.pk, outcome="").update(outcome=Outcome.WITHDRAWN, ended_at=timezone.now())
         _completion_shown(task)
         # Answers that are being stored are waited for, and go too.
         Participant.objects.select_for_update(of=("self",), no_key=True).get(pk=task.participant_id)
@@ -458,9 +448,7 @@ def task_withdraw(*, task: Task) -> Task:
 
 
 def _completion_shown(task: Task) -> None:
-    store_shown_completion(
-        task=Task.objects.select_related("participant__study__version").get(pk=task.pk)
-    )
+    store_shown_completion(task=Task.objects.select_related("participant__study__version").get(pk=task.pk))
 
 
 def _completion_code() -> str:

@@ -177,9 +177,7 @@ class ChatRules(InputModel):
         ge=0,
         le=1_000_000,
         title="Typing pace",
-        description=(
-            "Characters a second, for bots that know their whole reply at once; 0 shows it at once."
-        ),
+        description=("Characters a second, for bots that know their whole reply at once; 0 shows it at once."),
     )
 
 
@@ -323,9 +321,7 @@ class StudyValues(InputModel):
 
     @model_validator(mode="after")
     def _keys_differ(self) -> StudyValues:
-        mistakes = validate_keys(self.questions, "questions") + validate_keys(
-            self.after, "after", TAKEN_KEYS
-        )
+        mistakes = validate_keys(self.questions, "questions") + validate_keys(self.after, "after", TAKEN_KEYS)
         if mistakes:
             raise ValuesError(mistakes)
         return self

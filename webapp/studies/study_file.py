@@ -165,9 +165,7 @@ class StudyFile(StudyValues):
     @property
     def values(self) -> StudyValues:
         """Values that a version of the study stores."""
-        return StudyValues.model_construct(
-            **{name: getattr(self, name) for name in StudyValues.model_fields}
-        )
+        return StudyValues.model_construct(**{name: getattr(self, name) for name in StudyValues.model_fields})
 
     def to_plain(self) -> dict[str, Any]:
         """Return the content of the file, in its order."""
@@ -260,9 +258,7 @@ def _within_sections(plain: Any, found: list[Mistake]) -> list[Mistake]:
         mistake
         for section in SECTION_VALIDATORS
         if section not in broken
-        for mistake in as_mistakes(
-            section_errors(section, values_read(SECTIONS[section], plain.get(section, {})))
-        )
+        for mistake in as_mistakes(section_errors(section, values_read(SECTIONS[section], plain.get(section, {}))))
     ]
 
 
@@ -309,11 +305,7 @@ def without_codes(file: StudyFile) -> StudyFile:
 def _items_of(study: Study) -> QuerySet[Item]:
     """Return the items that were given to the study: not its attention checks, nor one that its protocol makes."""
     makes_its_own = study.protocol in protocols and protocols.get(study.protocol).has_one_item
-    given = (
-        study.items.none()
-        if makes_its_own
-        else study.items.filter(purpose__in=("", Item.Purpose.GOLD))
-    )
+    given = study.items.none() if makes_its_own else study.items.filter(purpose__in=("", Item.Purpose.GOLD))
     return given.order_by("pk")
 
 
@@ -348,11 +340,7 @@ def _line_item(plain: Any) -> FileItem:
     if isinstance(plain, dict) and "responses" in plain:
         return values_read(FileItem, plain, what="the line")
     read = values_read(ReadItem, plain, what="the line")
-    said = {
-        name: getattr(read, name)
-        for name in FileItem.model_fields
-        if name in type(read).model_fields
-    }
+    said = {name: getattr(read, name) for name in FileItem.model_fields if name in type(read).model_fields}
     if read.second_response:
         replies = (read.model, read.response), (read.second_model, read.second_response)
         said |= {"responses": [{"model": one, "text": text} for one, text in replies]}

@@ -75,9 +75,7 @@ def study_read(text: str | bytes, *, key: str = "", opens: bool = False) -> Stud
     raise ValuesError(list(mistakes.values()))
 
 
-def study_import(
-    *, file: StudyFile, folder: Path | None = None, opens: bool = False, author: str = ""
-) -> Imported:
+def study_import(*, file: StudyFile, folder: Path | None = None, opens: bool = False, author: str = "") -> Imported:
     """Store the study of a file: a new study as a draft, or a change of the one with its key.
 
     If participants have agreed to it, it gets a new version, as with every edit. After an error nothing is stored.
@@ -91,9 +89,7 @@ def study_import(
         ValuesError: with all errors, each with its path in the file.
     """
     with transaction.atomic():
-        before = (
-            Study.objects.select_for_update(of=("self",), no_key=True).filter(key=file.key).first()
-        )
+        before = Study.objects.select_for_update(of=("self",), no_key=True).filter(key=file.key).first()
         changes = study_changes(before, file) if before else []
         study = before or Study(key=file.key)
         _check(before, file, opens)
@@ -128,18 +124,14 @@ def _check(before: Study | None, file: StudyFile, opens: bool) -> None:
         raise ValuesError(mistakes)
 
 
-def _wrong_as_whole(
-    before: Study | None, file: StudyFile, opens: bool, unread: Collection[str] = ()
-) -> list[Mistake]:
+def _wrong_as_whole(before: Study | None, file: StudyFile, opens: bool, unread: Collection[str] = ()) -> list[Mistake]:
     study = Study(
         pk=before.pk if before else None,
         state=Study.State.COLLECTING if opens else before.state if before else Study.State.DRAFT,
         key=file.key,
         **{name: getattr(file, name) for name in _OWN},
     )
-    errors = study_errors(
-        before=before, study=study, values=file.values, rubric=None, unread=unread
-    )
+    errors = study_errors(before=before, study=study, values=file.values, rubric=None, unread=unread)
     if file.items or "items" in unread:
         errors.pop("state", None)  # they are stored before it opens
     return [one for one in as_mistakes(errors) if not parts_of([one.path]) & set(unread)]
@@ -148,9 +140,7 @@ def _wrong_as_whole(
 def _stored(study: Study, file: StudyFile, author: str) -> Study:
     values = _values(study, file)
     rubric = None
-    if (
-        study.version is None and not values.after
-    ):  # questions that are not in the file are not asked
+    if study.version is None and not values.after:  # questions that are not in the file are not asked
         rubric = rubric_create(name=file.key, dimensions=[])
     try:
         return study_store(study=study, values=values, rubric=rubric, author=author)
@@ -167,9 +157,7 @@ def _items(study: Study, file: StudyFile, folder: Path | None) -> Iterable[FileI
     if not is_there and name == items_name(study) and study.items.exists():
         return ()  # its own, which are here already
     if folder is None:
-        raise _items_wrong(
-            f"names the file {quote(name)}, which cannot be read here; write the items in"
-        )
+        raise _items_wrong(f"names the file {quote(name)}, which cannot be read here; write the items in")
     if Path(name).name != name:
         raise _items_wrong(f"is {quote(name)}; it must be the name of a file beside the study's")
     if not (folder / name).is_file():
@@ -181,9 +169,7 @@ def _items_wrong(words: str) -> ValuesError:
     return ValuesError([Mistake("items", f"items {words}")])
 
 
-def items_bring(
-    study: Study, items: Iterable[FileItem], *, origin: Mapping[str, str] | None = None
-) -> int:
+def items_bring(study: Study, items: Iterable[FileItem], *, origin: Mapping[str, str] | None = None) -> int:
     """Store the items that the study does not have yet; stored items never change, as they may have been judged.
 
     Args:

@@ -81,9 +81,7 @@ def version_diff(before: StudyVersion, after: StudyVersion) -> list[SettingChang
     return values_diff(_said(before), _said(after))
 
 
-def versions_changed(
-    study: Study, most: int = 50
-) -> list[tuple[StudyVersion, list[SettingChange] | None]]:
+def versions_changed(study: Study, most: int = 50) -> list[tuple[StudyVersion, list[SettingChange] | None]]:
     """Return the newest versions, newest first, each with its changes; None for the very first."""
     found = list(study.versions.select_related("rubric").order_by("-number")[: most + 1])
     shown: list[tuple[StudyVersion, list[SettingChange] | None]] = [
@@ -114,11 +112,7 @@ def values_diff(before: StudyValues, after: StudyValues) -> list[SettingChange]:
 
 def names_diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[SettingChange]:
     """Return the differences between settings outside of all sections, such as the study's name."""
-    return [
-        change
-        for name in before
-        for change in _of_value(name, name.capitalize(), before[name], after[name])
-    ]
+    return [change for name in before for change in _of_value(name, name.capitalize(), before[name], after[name])]
 
 
 def _of_bots(before: Sequence[str], after: Sequence[str]) -> Iterator[SettingChange]:
@@ -134,9 +128,7 @@ def _of_bots(before: Sequence[str], after: Sequence[str]) -> Iterator[SettingCha
         yield SettingChange("bots", _("Order of the bots"), ", ".join(before), ", ".join(after))
 
 
-def _of_questions(
-    name: str, before: Sequence[Question], after: Sequence[Question]
-) -> Iterator[SettingChange]:
+def _of_questions(name: str, before: Sequence[Question], after: Sequence[Question]) -> Iterator[SettingChange]:
     old = {question.key: question for question in before}
     new = {question.key: question for question in after}
     title = _LISTS[name]
@@ -162,9 +154,7 @@ def _of_section(section: str, before: Any, after: Any) -> Iterator[SettingChange
     for field, about in SECTIONS[section].model_fields.items():
         title = about.title or field.replace("_", " ").capitalize()
         words = f"{section.capitalize()}, {title}"
-        yield from _of_value(
-            f"{section}.{field}", words, getattr(before, field), getattr(after, field)
-        )
+        yield from _of_value(f"{section}.{field}", words, getattr(before, field), getattr(after, field))
 
 
 def _of_value(path: str, title: str, before: Any, after: Any) -> Iterator[SettingChange]:
@@ -212,9 +202,7 @@ class EditedMeanwhile(Exception):
         self.study = study
 
 
-def study_revise(
-    *, study: Study, changes: Mapping[str, Any], author: str, seen: str | None = None
-) -> Study:
+def study_revise(*, study: Study, changes: Mapping[str, Any], author: str, seen: str | None = None) -> Study:
     """Change some fields of a study as it is stored now; other users' changes of other fields stay.
 
     Args:
@@ -242,9 +230,7 @@ def state_of(study: Study, names: Collection[str]) -> str:
     return _digest_of({name: str(found[name]) for name in sorted(found)})
 
 
-def study_edit(
-    *, study: Study, rubric: Rubric | None = None, author: str = "", **fields: Any
-) -> Study:
+def study_edit(*, study: Study, rubric: Rubric | None = None, author: str = "", **fields: Any) -> Study:
     """Change some fields of a study; if participants have agreed to it, this makes a new version.
 
     Args:
@@ -299,9 +285,7 @@ def _other_questions(study: Study, protocol: str, of_values: dict[str, Any]) -> 
     return None
 
 
-def study_store(
-    *, study: Study, values: StudyValues, rubric: Rubric | None = None, author: str = ""
-) -> Study:
+def study_store(*, study: Study, values: StudyValues, rubric: Rubric | None = None, author: str = "") -> Study:
     """Store a new or changed study with these values. Returns it with its version.
 
     Args:
@@ -343,9 +327,7 @@ def _current(before: Study | None) -> StudyVersion | None:
     return rows.select_related("rubric").get(pk=before.version_id)
 
 
-def _rubric_beside(
-    values: StudyValues, rubric: Rubric | None, current: StudyVersion | None
-) -> Rubric | None:
+def _rubric_beside(values: StudyValues, rubric: Rubric | None, current: StudyVersion | None) -> Rubric | None:
     """Return the rubric with the questions if the values have none; None if nothing is asked then."""
     if rubric is not None or values.after:
         return rubric
@@ -354,9 +336,7 @@ def _rubric_beside(
     return None if current.values.after else current.rubric  # the last question was taken out
 
 
-def _rubric(
-    study: Study, values: StudyValues, beside: Rubric | None, current: StudyVersion | None
-) -> Rubric:
+def _rubric(study: Study, values: StudyValues, beside: Rubric | None, current: StudyVersion | None) -> Rubric:
     if beside is not None and not values.after:
         return beside
     known = beside or (current.rubric if current else None)

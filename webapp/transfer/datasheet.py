@@ -160,13 +160,9 @@ def _outputs(study: Study) -> dict[str, int]:
     ratings = ratings_counted(study).order_by()
     rows: Any
     if judges_items(study):
-        rows = ratings.values_list("item__responses__0__model").annotate(
-            n=Count("item", distinct=True)
-        )
+        rows = ratings.values_list("item__responses__0__model").annotate(n=Count("item", distinct=True))
     elif marks_turns(study):
-        rows = ratings.values_list("turn__conversation__bot__bot_id").annotate(
-            n=Count("turn", distinct=True)
-        )
+        rows = ratings.values_list("turn__conversation__bot__bot_id").annotate(n=Count("turn", distinct=True))
     else:
         rows = rated_by_bot(study, conversations_counted(study)).items()
     return {str(name or "(not named)"): n for name, n in rows}
@@ -189,13 +185,9 @@ def _training(study: Study) -> str:
     values = study.values
     said = ["Instructions on the first pages."]
     if values.training.training_pairs:
-        said.append(
-            f"{len(values.training.training_pairs)} practice pairs with known answers, which had to be passed."
-        )
+        said.append(f"{len(values.training.training_pairs)} practice pairs with known answers, which had to be passed.")
     if values.checking.quiz_questions:
-        said.append(
-            f"{len(values.checking.quiz_questions)} questions about the instructions, in two attempts."
-        )
+        said.append(f"{len(values.checking.quiz_questions)} questions about the instructions, in two attempts.")
     return " ".join(said)
 
 
@@ -320,9 +312,7 @@ def _of_scale(study: Study, scale: Question) -> dict[str, str]:
         form = "Relative quality estimation: which of two is better."
     elif marks_turns(study):
         form = "Output labelling: what is true of a reply is ticked."
-    aggregated = (
-        "Means of each bot's answers" if not relative else "Shares of wins, ties and losses"
-    )
+    aggregated = "Means of each bot's answers" if not relative else "Shares of wins, ties and losses"
     return {
         "4.2.1": "Subjective.",
         "4.2.2": "Relative." if relative else "Absolute.",
@@ -333,9 +323,7 @@ def _of_scale(study: Study, scale: Question) -> dict[str, str]:
         "4.3.4": f"{scale.low} to {scale.high}"
         + (f" ({named})" if named else "")
         + ("; a high answer is a bad one" if scale.reversed else ""),
-        "4.3.5": "Multiple choice: one of the points is chosen."
-        if scale.is_row
-        else "A box for a number.",
+        "4.3.5": "Multiple choice: one of the points is chosen." if scale.is_row else "A box for a number.",
         "4.3.6": "Not applicable.",
         "4.3.7": scale.title,
         "4.3.8": form,
@@ -369,9 +357,7 @@ def _agreement(study: Study) -> dict[str, tuple[str, str]]:
         return {}
     if n_ratings > DIRECT_RATINGS:
         how = "Krippendorff's alpha, Fleiss' kappa and intraclass correlations."
-        return {
-            one.key: (how, "See the study's report.") for one in post_task_questions(study.version)
-        }
+        return {one.key: (how, "See the study's report.") for one in post_task_questions(study.version)}
     ratings = study_ratings(study)
     if ratings.leading is None:
         return {}
@@ -410,9 +396,7 @@ def datasheet_md(study: Study, entries: Sequence[Entry]) -> str:
         f"After HEDS {VERSION} (Belz and Thomson, 2025), in short words of Confab's own; the numbers are those of the "
         f"datasheet. {n_open} of {len(entries)} questions are to be answered by the researchers.\n",
     ]
-    for (section, criterion), found in groupby(
-        entries, key=lambda one: (one.question.section, one.criterion)
-    ):
+    for (section, criterion), found in groupby(entries, key=lambda one: (one.question.section, one.criterion)):
         of = f": {criterion}" if criterion else ""
         parts.append(f"\n## {section} {SECTIONS[section]}{of}\n")
         for one in found:

@@ -87,9 +87,7 @@ QUESTIONS = (
     DatasheetQuestion("3.3.6", "Whether they could ask questions or comment"),
     DatasheetQuestion("3.3.7", "Where and under which conditions they worked"),
     DatasheetQuestion("3.3.8", "How these conditions differed"),
-    _people(
-        "4.1.1", "Type of quality: correctness, goodness, or a feature that may be good or bad"
-    ),
+    _people("4.1.1", "Type of quality: correctness, goodness, or a feature that may be good or bad"),
     _people("4.1.2", "Aspect of the output: form, content, or both"),
     _people("4.1.3", "Judged in its own right, relative to the input, or to something outside"),
     DatasheetQuestion("4.2.1", "Objective or subjective"),
@@ -111,9 +109,7 @@ QUESTIONS = (
     DatasheetQuestion("4.3.12.2", "Agreement of each evaluator with themselves"),
     _people("5.1", "Ethics committee that approved it"),
     _people("5.2", "Personal data in outputs or answers, and how they are handled"),
-    _people(
-        "5.3", "Data of special categories (health, belief and so on), and how they are handled"
-    ),
+    _people("5.3", "Data of special categories (health, belief and so on), and how they are handled"),
     _people("5.4", "Impact assessments that were made"),
 )
 

@@ -95,11 +95,7 @@ def conversations_sample() -> list[Record]:
             line=number,
             dialogue_id=f"example-{number}-{bot}",
             bot=bot,
-            turns=tuple(
-                turn
-                for said, *answers in talk
-                for turn in (Turn("human", said), Turn("bot", answers[which]))
-            ),
+            turns=tuple(turn for said, *answers in talk for turn in (Turn("human", said), Turn("bot", answers[which]))),
         )
         for number, talk in enumerate(_SAID, start=1)
         for which, bot in enumerate(_BOTS)
@@ -176,9 +172,7 @@ def import_conversations(
             "(chatrecords.csv), into the same study",
         )
     if contents.n_records and (study is None or contents.bots or contents.seen):
-        study = study_for_import(
-            key=study_key, bots=contents.bots, seen=contents.seen, scales=scales
-        )
+        study = study_for_import(key=study_key, bots=contents.bots, seen=contents.seen, scales=scales)
     if study is not None and study.is_imported and (marked := contents.controls - contents.real):
         controls_mark(study=study, bots=marked)
     for batch in _batches(without_clashes(file_format.read(path)), BATCH):
@@ -205,9 +199,7 @@ def import_conversations(
     return report
 
 
-def _look(
-    items: Iterable[Record | Skipped], scales: FileScales, progress: Progress | None
-) -> Contents:
+def _look(items: Iterable[Record | Skipped], scales: FileScales, progress: Progress | None) -> Contents:
     questions: set[str] = set()
     bots: dict[bool, set[str]] = {True: set(), False: set()}
     seen: dict[str, Scale] = {}

@@ -91,9 +91,7 @@ def export_make(*, study: Study, asked: dict[str, Any], created_by: User | None 
     exports_expire()
     with transaction.atomic():
         Study.objects.select_for_update(of=("self",)).get(pk=study.pk)
-        under_way = Job.objects.filter(
-            kind="export", study=study, payload=asked, state__in=UNFINISHED
-        ).first()
+        under_way = Job.objects.filter(kind="export", study=study, payload=asked, state__in=UNFINISHED).first()
         if under_way is not None:
             return under_way
         return job_create(kind="export", payload=asked, study=study, created_by=created_by)

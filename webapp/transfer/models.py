@@ -26,9 +26,7 @@ class SharedReport(TimeStamped):
         help_text=_("Compressed JSON, as the dashboard reads it; empty once the link has ended.")
     )
     report_made_at = models.DateTimeField()
-    made_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
-    )
+    made_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     expires_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     ended = models.CharField(max_length=10, choices=Ended, blank=True)

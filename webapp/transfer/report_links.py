@@ -98,9 +98,7 @@ def share_is_over(share: SharedReport) -> str:
     if share.ended_at is not None:
         reasons = {
             SharedReport.Ended.WITHDRAWN: _("It was withdrawn on {day}."),
-            SharedReport.Ended.ERASED: _(
-                "It ended on {day}, when data that the report was made of were removed."
-            ),
+            SharedReport.Ended.ERASED: _("It ended on {day}, when data that the report was made of were removed."),
         }
         return reasons[SharedReport.Ended(share.ended)].format(day=_day(share.ended_at))
     if share.expires_at is not None and share.expires_at <= timezone.now():

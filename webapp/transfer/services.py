@@ -47,9 +47,7 @@ class ImportedBatch:
     skipped: list[Skipped] = field(default_factory=list)
 
 
-def study_for_import(
-    *, key: str, bots: Collection[str], seen: Mapping[str, Scale], scales: FileScales
-) -> Study:
+def study_for_import(*, key: str, bots: Collection[str], seen: Mapping[str, Scale], scales: FileScales) -> Study:
     """Return the study that imported records go into, with a rubric that holds their ratings.
 
     A study made by an import gets a new version of its rubric when the file has further dimensions or
@@ -197,18 +195,12 @@ def _conversations(
 
 def _rated(record: Record, there: Collection[Key]) -> Key | Skipped:
     """Find the conversation of a record that holds ratings only; its bot may be unnamed."""
-    found = [
-        key
-        for key in there
-        if _external_id(key) == record.external_id and record.bot in ("", key[2])
-    ]
+    found = [key for key in there if _external_id(key) == record.external_id and record.bot in ("", key[2])]
     if len(found) == 1:
         return found[0]
     if found:
         bots = ", ".join(sorted(key[2] for key in found))
-        reason = (
-            f"several bots have a conversation {quote(record.external_id)}: {bots}; name the bot"
-        )
+        reason = f"several bots have a conversation {quote(record.external_id)}: {bots}; name the bot"
     else:
         of_bot = f" of bot {quote(record.bot)}" if record.bot else ""
         reason = f"no conversation {quote(record.external_id)}{of_bot} is in the study to be rated"
@@ -254,9 +246,7 @@ def _ratings(
     skipped: list[Skipped] = []
     touched = Rating.objects.filter(conversation_id__in=set(ids.values()))
     stored: dict[uuid.UUID, dict[str, Any]] = defaultdict(dict)
-    for conversation_id, name, answers in touched.values_list(
-        "conversation_id", "external_id", "answers"
-    ):
+    for conversation_id, name, answers in touched.values_list("conversation_id", "external_id", "answers"):
         stored[conversation_id][name] = answers
     n_before = touched.count()
     for key, record in kept:
@@ -301,12 +291,7 @@ def rating_external_id(rating: RecordRating, occurrence: int) -> str:
 
 
 def _participants(study: Study, records: Sequence[Record]) -> dict[str, uuid.UUID]:
-    names = {
-        rating.rater
-        for record in records
-        for rating in record.ratings
-        if rater_named(rating.rater) is not None
-    }
+    names = {rating.rater for record in records for rating in record.ratings if rater_named(rating.rater) is not None}
     if not names:
         return {}
     return participants_named(study=study, platform=PLATFORM, names=names)
@@ -320,9 +305,7 @@ def _stored_ids(study: Study, records: Collection[Record]) -> dict[Key, uuid.UUI
         external_id__in={record.external_id for record in records},
     )
     ids: dict[Key, uuid.UUID] = {}
-    for pk, name, bot, params in found.values_list(
-        "pk", "external_id", "bot__bot_id", "bot__params"
-    ):
+    for pk, name, bot, params in found.values_list("pk", "external_id", "bot__bot_id", "bot__params"):
         source = params.get("source", "")
         ids[source, name.removeprefix(f"{source}/") if source else name, bot] = pk
     return ids
@@ -343,15 +326,11 @@ def scales_known(study: Study, scales: FileScales) -> FileScales:
     return FileScales(scales.default, {**earlier, **scales.of})
 
 
-def _rubric(
-    name: str, seen: Mapping[str, Scale], given: FileScales, *, reversed: Collection[str] = ()
-) -> Rubric:
+def _rubric(name: str, seen: Mapping[str, Scale], given: FileScales, *, reversed: Collection[str] = ()) -> Rubric:
     """Make a rubric with a question per dimension; each has its own scale where they differ."""
     scales = {key: given.get(key) or ends for key, ends in seen.items()}
     low, high = given.default or (
-        (min(pair[0] for pair in scales.values()), max(pair[1] for pair in scales.values()))
-        if scales
-        else (1.0, 7.0)
+        (min(pair[0] for pair in scales.values()), max(pair[1] for pair in scales.values())) if scales else (1.0, 7.0)
     )
     if low == high:  # one value only was seen
         high = low + 1

@@ -71,9 +71,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; a file name is needed")
     if not path.parent.is_dir():
-        raise FileNotFoundError(
-            f"there is no folder {path.parent}; make it first, or name another for {path.name}"
-        )
+        raise FileNotFoundError(f"there is no folder {path.parent}; make it first, or name another for {path.name}")
     handle, name = tempfile.mkstemp(dir=path.parent or ".", prefix=f".{path.name}.", suffix=".part")
     part = Path(name)
     try:
@@ -208,10 +206,7 @@ def _write_parquet(file: IO[bytes], columns: Sequence[ExportColumn], rows: Itera
         "time": pa.timestamp("us", tz="UTC"),
     }
     schema = pa.schema(
-        [
-            pa.field(column.name, types[column.type], metadata={"description": column.description})
-            for column in columns
-        ]
+        [pa.field(column.name, types[column.type], metadata={"description": column.description}) for column in columns]
     )
     iterator = iter(rows)
     with pq.ParquetWriter(file, schema) as writer:

@@ -23,9 +23,7 @@ def read(path: Path) -> Iterator[Dialogue]:
     """Yield the conversations of the folder that holds both files, in the order of `movie_conversations.txt`."""
     for name in (LINES, CONVERSATIONS):
         if not (path / name).is_file():
-            raise CorpusError(
-                f"{path} must be a folder with {LINES} and {CONVERSATIONS}; {name} is not there"
-            )
+            raise CorpusError(f"{path} must be a folder with {LINES} and {CONVERSATIONS}; {name} is not there")
     said = {}
     for where, line in lines_read(path / LINES, _ENCODING):
         line_id, user, _, _, text = _fields(line, 5, where)
@@ -34,9 +32,7 @@ def read(path: Path) -> Iterator[Dialogue]:
         *_, film, ids = _fields(line, 4, where)
         ids = ids.strip()
         if not _IDS.fullmatch(ids):
-            raise CorpusError(
-                f"{where}: the line ids are {quote(ids)}; a list as ['L1', 'L2'] is wanted"
-            )
+            raise CorpusError(f"{where}: the line ids are {quote(ids)}; a list as ['L1', 'L2'] is wanted")
         line_ids = re.findall(r"'([^']+)'", ids)
         for line_id in line_ids:
             if line_id not in said:

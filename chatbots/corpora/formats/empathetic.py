@@ -28,11 +28,7 @@ class _Row(NamedTuple):
 
 def read(path: Path) -> Iterator[Dialogue]:
     """Yield the dialogues, each from consecutive rows that are put in the order of `utterance_idx`."""
-    files = (
-        [path]
-        if path.is_file()
-        else [path / f"{split}.csv" for split in ("train", "valid", "test")]
-    )
+    files = [path] if path.is_file() else [path / f"{split}.csv" for split in ("train", "valid", "test")]
     files = [file for file in files if file.is_file()]
     if not files:
         raise CorpusError(f"the folder {path} holds no train.csv, valid.csv or test.csv")
@@ -49,16 +45,12 @@ def _rows(file: Path) -> Iterator[_Row]:
     lines = lines_read(file)
     where, header = next(lines, (f"{file.name}, line 1", ""))
     if tuple(header.split(",")[: len(COLUMNS)]) != COLUMNS:
-        raise CorpusError(
-            f"{where}: the header is {quote(header)}; it must begin with {','.join(COLUMNS)}"
-        )
+        raise CorpusError(f"{where}: the header is {quote(header)}; it must begin with {','.join(COLUMNS)}")
     for where, line in lines:
         fields = line.split(",")
         if len(fields) < len(COLUMNS):
             raise CorpusError(f"{where}: {len(fields)} columns; {len(COLUMNS)} or more are wanted")
         name, number, emotion, _, speaker, text = fields[: len(COLUMNS)]
         if not number.isdecimal():
-            raise CorpusError(
-                f"{where}: utterance_idx is {quote(number)}; a whole number is wanted"
-            )
+            raise CorpusError(f"{where}: utterance_idx is {quote(number)}; a whole number is wanted")
         yield _Row(name, int(number), emotion, speaker, text.replace(COMMA, ",").strip())

@@ -38,17 +38,13 @@ def _dialogues(file: Path, split: str) -> Iterator[Dialogue]:
                 yield _dialogue(turns, began, split)
             turns, began = [], where
         elif number != previous + 1:
-            raise CorpusError(
-                f"{where}: number {number} after {previous}; {previous + 1} or 1 is wanted"
-            )
+            raise CorpusError(f"{where}: number {number} after {previous}; {previous + 1} or 1 is wanted")
         previous = number
         if _PERSONA.match(match[2]):
             continue
         fields = match[2].split("\t")
         if len(fields) < 2:
-            raise CorpusError(
-                f"{where}: no tab; the partner's text, a tab and the reply are wanted"
-            )
+            raise CorpusError(f"{where}: no tab; the partner's text, a tab and the reply are wanted")
         if fields[0] != SILENCE:
             turns.append((0, fields[0].strip()))
         turns.append((1, fields[1].strip()))

@@ -18,9 +18,7 @@ from chatbots.compressed_files import DAMAGE_ERRORS
 from chatbots.corpora.dialogues import CorpusError, Dialogue, speakers_numbered
 from chatbots.text import quote
 
-_EDIT = re.compile(
-    r"(?:^|(?<=\s))(?:\*+\s*edit\b|edit(?:\s*\d+)?\s*:).*", re.IGNORECASE | re.DOTALL
-)
+_EDIT = re.compile(r"(?:^|(?<=\s))(?:\*+\s*edit\b|edit(?:\s*\d+)?\s*:).*", re.IGNORECASE | re.DOTALL)
 _LINK = re.compile(r"\[([^\]]*)\]\(\s*(?:https?://|www\.)[^)]*\)")
 _URL = re.compile(r"(?:https?://|www\.)\S+", re.IGNORECASE)
 _GONE = re.compile(r"\[(?:removed|deleted)\]")
@@ -60,9 +58,7 @@ def conversations_read(path: Path) -> Iterator[tuple[str, list[tuple[str, str]]]
     except DAMAGE_ERRORS as error:
         raise CorpusError(f"{path} cannot be read: {error}") from error
     if not isinstance(found, list):
-        raise CorpusError(
-            f"{path.name}: a list of conversations is wanted, not {type(found).__name__}"
-        )
+        raise CorpusError(f"{path.name}: a list of conversations is wanted, not {type(found).__name__}")
     for number, conversation in enumerate(found, start=1):
         where = f"{path.name}, conversation {number}"
         lines = conversation.get("lines") if isinstance(conversation, dict) else None
@@ -72,12 +68,6 @@ def conversations_read(path: Path) -> Iterator[tuple[str, list[tuple[str, str]]]
 
 
 def _line(line: object, where: str) -> tuple[str, str]:
-    if (
-        not isinstance(line, dict)
-        or not isinstance(line.get("text"), str)
-        or "character" not in line
-    ):
-        raise CorpusError(
-            f'{where}: it is {quote(line)}; {{"text": "…", "character": 0}} is wanted'
-        )
+    if not isinstance(line, dict) or not isinstance(line.get("text"), str) or "character" not in line:
+        raise CorpusError(f'{where}: it is {quote(line)}; {{"text": "…", "character": 0}} is wanted')
     return str(line["character"]), line["text"]

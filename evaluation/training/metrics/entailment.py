@@ -120,14 +120,10 @@ class NliPairs(Examples):
         rng = np.random.default_rng(derive_seed(seed, "order", epoch))
         order = rng.permutation(self.n)
         if self.vectors is None:  # pairs of a length share a batch, so that little of it is padding
-            lengths = np.array(
-                [len(a) + len(b) for a, b in zip(self.premises, self.hypotheses, strict=True)]
-            )
+            lengths = np.array([len(a) + len(b) for a, b in zip(self.premises, self.hypotheses, strict=True)])
             chunk = BUCKET * batch_size
             parts = [order[at : at + chunk] for at in range(0, self.n, chunk)]
-            order = np.concatenate(
-                [part[np.argsort(lengths[part], kind="stable")] for part in parts]
-            )
+            order = np.concatenate([part[np.argsort(lengths[part], kind="stable")] for part in parts])
         groups = [order[at : at + batch_size] for at in range(0, self.n, batch_size)]
         for k in rng.permutation(len(groups))[start:]:
             yield self._batch(groups[k])
@@ -167,9 +163,7 @@ class EntailmentTraining(LearnedMetric):
         found = {}
         files = {part: getattr(own.files, part) for part in PARTS}
         if any(files.values()) == bool(config.data.corpora):
-            found["files"] = (
-                "pairs come from corpora (data.corpora) or from files, and one of the two must be given"
-            )
+            found["files"] = "pairs come from corpora (data.corpora) or from files, and one of the two must be given"
         elif any(files.values()) and not (files["train"] and files["validation"]):
             found["files"] = "both train and validation must be named"
         named = {f"files.{part}": path for part, path in files.items()}
@@ -179,9 +173,7 @@ class EntailmentTraining(LearnedMetric):
         if own.pairs.n_mnli and not own.mnli:
             found["pairs.n_mnli"] = "options.mnli must name MultiNLI's training file"
         if own.network == "lite" and config.backbone.learns != "frozen":
-            found["network"] = (
-                f"lite needs backbone.learns of frozen, not {config.backbone.learns}; bert learns whole"
-            )
+            found["network"] = f"lite needs backbone.learns of frozen, not {config.backbone.learns}; bert learns whole"
         if own.network == "esim" and own.words_from == "static" and config.backbone.model != MINILM:
             found["words_from"] = (
                 f"static vectors are MiniLM's; backbone.model must be {MINILM}, not {config.backbone.model}"
@@ -195,16 +187,10 @@ class EntailmentTraining(LearnedMetric):
         if own.network == "lite":
             vectors = _vectors(pairs, config.backbone.model, device)
         made = {
-            name: NliPairs(part, vectors, hypothesis_only=own.hypothesis_only)
-            for name, part in pairs.items()
-            if part
+            name: NliPairs(part, vectors, hypothesis_only=own.hypothesis_only) for name, part in pairs.items() if part
         }
-        counts = {
-            name: dict(Counter(pair.label for pair in part)) for name, part in pairs.items() if part
-        }
-        shown = [
-            [name, one.premise, one.hypothesis, one.label] for name in pairs for one in pairs[name]
-        ]
+        counts = {name: dict(Counter(pair.label for pair in part)) for name, part in pairs.items() if part}
+        shown = [[name, one.premise, one.hypothesis, one.label] for name in pairs for one in pairs[name]]
         return Prepared(
             train=made["train"],
             validation=made["validation"],
@@ -215,8 +201,7 @@ class EntailmentTraining(LearnedMetric):
                 "pairs": counts,
                 "width": int(vectors[0].shape[1]) if vectors else 0,
                 "words_from": _words_told(config),
-                "licences": sorted({c.licence or "not stated" for c in config.data.corpora})
-                or ["not stated"],
+                "licences": sorted({c.licence or "not stated" for c in config.data.corpora}) or ["not stated"],
             },
         )
 
@@ -233,10 +218,7 @@ class EntailmentTraining(LearnedMetric):
         network.eval()
         with torch.no_grad():
             logits = torch.cat(
-                [
-                    network(batch.premise, batch.hypothesis).float().cpu()
-                    for batch in examples.in_order(batch_size)
-                ]
+                [network(batch.premise, batch.hypothesis).float().cpu() for batch in examples.in_order(batch_size)]
             )
         labels = torch.from_numpy(examples.labels)
         right = logits.argmax(dim=1) == labels
@@ -273,9 +255,7 @@ def pairs_made(config: MetricTrainingConfig, splits: Splits) -> dict[str, list[I
         for name, part in splits.parts():
             mnli: Sequence[InferencePair] = ()
             if name == "train" and own.pairs.n_mnli:
-                mnli = mnli_contradictions(
-                    config.path(own.mnli), own.pairs.n_mnli, derive_seed(own.data_seed, "mnli")
-                )
+                mnli = mnli_contradictions(config.path(own.mnli), own.pairs.n_mnli, derive_seed(own.data_seed, "mnli"))
             seed = derive_seed(own.data_seed, name)
             found[name] = inference_pairs(part, own.pairs, seed, dull=dull, mnli=mnli)
     for name, pairs in found.items():  # in a drawn order already
@@ -284,9 +264,7 @@ def pairs_made(config: MetricTrainingConfig, splits: Splits) -> dict[str, list[I
             found[name] = pairs[:most]
     for name in ("train", "validation"):
         if not found[name]:
-            raise CorpusError(
-                f"the {name} part has no dialogue of three utterances; give more dialogues"
-            )
+            raise CorpusError(f"the {name} part has no dialogue of three utterances; give more dialogues")
     return found
 
 

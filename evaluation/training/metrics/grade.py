@@ -98,9 +98,7 @@ class GradeOptions(InputModel):
     @classmethod
     def _fixed_ones_are_static(cls, nodes: str, info: ValidationInfo) -> str:
         if nodes == "fixed" and info.data.get("vectors", STATIC) != STATIC:
-            raise ValueError(
-                "it must be learned with vectors of a file: scoring would need the file"
-            )
+            raise ValueError("it must be learned with vectors of a file: scoring would need the file")
         return nodes
 
 
@@ -135,9 +133,7 @@ class GradePairs(Examples):
     def _batch(self, rows: list[int]) -> Ranked:
         true = [self.pairs[k] for k in rows]
         false = [(self.pairs[k][0], self.false[k]) for k in rows]
-        return Ranked(
-            *(self.reader.batch(part, text_of(part, self.vectors)) for part in (true, false))
-        )
+        return Ranked(*(self.reader.batch(part, text_of(part, self.vectors)) for part in (true, false)))
 
 
 @register_learned
@@ -157,9 +153,7 @@ class GradeTraining(LearnedMetric):
         if own.analyser != "usual" and (reason := analyser_missing(own.analyser)):
             found["analyser"] = reason
         if own.text == "two" and config.backbone.learns != "frozen":
-            found["text"] = (
-                "two needs backbone.learns of frozen; an encoder that learns reads pairs"
-            )
+            found["text"] = "two needs backbone.learns of frozen; an encoder that learns reads pairs"
         return found
 
     def prepare(self, config: MetricTrainingConfig, splits: Splits, device: str) -> Prepared:
@@ -177,18 +171,10 @@ class GradeTraining(LearnedMetric):
             if not pairs:
                 if name == "test":
                     continue
-                raise CorpusError(
-                    f"the {name} part has no dialogue of three utterances; give more dialogues"
-                )
+                raise CorpusError(f"the {name} part has no dialogue of three utterances; give more dialogues")
             kinds = {"both": ("lexical", "embedding")}.get(own.negatives, (own.negatives,))
-            false = [
-                one
-                for kind in kinds
-                for one in self._false(kind, own, name, pairs, vectors, device)
-            ]
-            made[name] = GradePairs(
-                pairs * len(kinds), false, reader, vectors if own.text == "two" else None
-            )
+            false = [one for kind in kinds for one in self._false(kind, own, name, pairs, vectors, device)]
+            made[name] = GradePairs(pairs * len(kinds), false, reader, vectors if own.text == "two" else None)
             digest.update(canonical_json([name, pairs, false]).encode())
         files = {KEYWORDS: keywords.dump(), GRAPH: _packed(graph)}
         if table is not None:
@@ -200,9 +186,9 @@ class GradeTraining(LearnedMetric):
             train=made["train"],
             validation=made["validation"],
             test=made.get("test"),
-            digest=hashlib.sha256(
-                canonical_json([digest.hexdigest(), graph.digest, analyser]).encode()
-            ).hexdigest()[:16],
+            digest=hashlib.sha256(canonical_json([digest.hexdigest(), graph.digest, analyser]).encode()).hexdigest()[
+                :16
+            ],
             files=files,
             facts={
                 "analyser": analyser,
@@ -229,9 +215,7 @@ class GradeTraining(LearnedMetric):
             vectors, width = {w: file.lookup(w) for w in wanted}, file.dimension
         lexicon = Lexicon(graph, vectors, own.neighbours, width)
         near = np.zeros((len(words) + 1, len(own.neighbours), width), dtype=np.float32)
-        rows = np.random.default_rng(derive_seed(config.seed, "words")).uniform(
-            -0.05, 0.05, (len(words) + 1, width)
-        )
+        rows = np.random.default_rng(derive_seed(config.seed, "words")).uniform(-0.05, 0.05, (len(words) + 1, width))
         for k, word in enumerate(words, start=1):
             near[k] = lexicon.near(word)
             found = lexicon.vector(word)
@@ -247,9 +231,7 @@ class GradeTraining(LearnedMetric):
         if own.text != "two" and own.negatives not in ("both", "embedding"):
             return None
         texts = list(
-            dict.fromkeys(
-                t for part in triples.values() for context, reply in part for t in (*context, reply)
-            )
+            dict.fromkeys(t for part in triples.values() for context, reply in part for t in (*context, reply))
         )
         rows = embeddings_cached(texts, encoder_get(config.backbone.model, device))
         return dict(zip(texts, rows, strict=True))
@@ -330,9 +312,7 @@ def _network(config: MetricTrainingConfig, table: np.ndarray | None) -> GradeNet
     )
 
 
-def reader_of(
-    own: GradeOptions, keywords: Keywords, graph: Graph, table: VocabularyTable | None
-) -> Reader:
+def reader_of(own: GradeOptions, keywords: Keywords, graph: Graph, table: VocabularyTable | None) -> Reader:
     """Return the reader that makes batches of texts; without a table it uses the static vectors."""
     lexicon = table or Lexicon(graph, DistilledVectors(), own.neighbours, WORD_DIMENSION)
     width = WORD_DIMENSION if table is None else table.width
@@ -367,9 +347,7 @@ def text_of(
 ) -> np.ndarray | tuple[list[str], list[str]]:
     """Return the text branch's input for pairs: features of their vectors, or both texts."""
     if vectors is None:
-        return [" ".join(context[-UTTERANCES:]) for context, _ in pairs], [
-            reply for _, reply in pairs
-        ]
+        return [" ".join(context[-UTTERANCES:]) for context, _ in pairs], [reply for _, reply in pairs]
     reply = np.stack([vectors[reply] for _, reply in pairs])
     nothing = np.zeros(reply.shape[1], dtype=reply.dtype)
     last = np.stack([vectors[c[-1]] if c else nothing for c, _ in pairs])
@@ -406,7 +384,5 @@ class DistilledVectors(dict[str, "np.ndarray | None"]):
 def _packed(graph: Graph) -> bytes:
     """Return the part of a graph that scoring needs, as compressed lines of edges."""
     edges = graph.edges.tocoo()
-    lines = (
-        f"{graph.nodes[i]}\t{graph.nodes[j]}\n" for i, j in zip(edges.row, edges.col, strict=True)
-    )
+    lines = (f"{graph.nodes[i]}\t{graph.nodes[j]}\n" for i, j in zip(edges.row, edges.col, strict=True))
     return gzip.compress("".join(lines).encode(), mtime=0)

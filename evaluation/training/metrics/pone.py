@@ -200,11 +200,7 @@ class PonePairs(Examples):
         self._settled = False
         said = [texts[k] for k in response]
         self.numbers, self.owners = text_numbers(said), owners
-        self._words = (
-            WordNegatives(said, np.random.default_rng(seed), owners)
-            if options.negatives == "bm25"
-            else None
-        )
+        self._words = WordNegatives(said, np.random.default_rng(seed), owners) if options.negatives == "bm25" else None
 
     def n_batches(self, batch_size: int) -> int:
         return -(-(len(self.augmented) or self.n) // batch_size)
@@ -230,9 +226,7 @@ class PonePairs(Examples):
         )
         return self.response[drawn]
 
-    def batches(
-        self, batch_size: int, seed: int, epoch: int, start: int = 0
-    ) -> Iterator[PoneBatch]:
+    def batches(self, batch_size: int, seed: int, epoch: int, start: int = 0) -> Iterator[PoneBatch]:
         rng = np.random.default_rng(derive_seed(seed, "order", epoch))
         negative = self.negatives(seed, epoch)
         order, others = rng.permutation(self.n), rng.permutation(len(self.augmented))
@@ -279,9 +273,7 @@ class PonePairs(Examples):
                     found.append(network(query, said).sigmoid().cpu().numpy())
             before = self.labels if epoch else None
             keep = self.options.filter == "change"
-            self.labels = relabelled(
-                np.concatenate(found), self.options.theta, "change" if keep else "drop"
-            )
+            self.labels = relabelled(np.concatenate(found), self.options.theta, "change" if keep else "drop")
             self._settled = labels_are_stable(self.labels, before)
 
     @property
@@ -313,9 +305,7 @@ class PoneTraining(LearnedMetric):
         options: PoneOptions = config.own
         found = {}
         if config.backbone.learns != "frozen":
-            found["window"] = (
-                f"PONE's encoder is frozen; backbone.learns is {quote(config.backbone.learns)}"
-            )
+            found["window"] = f"PONE's encoder is frozen; backbone.learns is {quote(config.backbone.learns)}"
         if options.positives == "bot":
             try:
                 reason = bot_get(options.bot).unavailable_reason()
@@ -338,17 +328,14 @@ class PoneTraining(LearnedMetric):
                 f"PONE's vectors are means over tokens; backbone.pooling is {quote(config.backbone.pooling)}"
             )
         if options.filter != "none" and options.positives == "none":
-            found["filter"] = (
-                "there are no augmented responses to filter; say positives: eda or bot"
-            )
+            found["filter"] = "there are no augmented responses to filter; say positives: eda or bot"
         return found
 
     def prepare(self, config: MetricTrainingConfig, splits: Splits, device: str) -> Prepared:
         options: PoneOptions = config.own
         most = {"train": options.most_pairs}
         pairs = {
-            name: _pairs(part, options.window, most.get(name, options.most_held_out))
-            for name, part in splits.parts()
+            name: _pairs(part, options.window, most.get(name, options.most_held_out)) for name, part in splits.parts()
         }
         for name in ("train", "validation"):
             if len({said for _, said in pairs[name]}) < 2:
@@ -368,22 +355,16 @@ class PoneTraining(LearnedMetric):
         filtered = options.filter != "none"
         train = numbers(pairs["train"] if filtered else [*pairs["train"], *added])
         held_out = _held_out(options)
-        test = (
-            PonePairs(vectors, texts, *numbers(pairs["test"]), held_out) if pairs["test"] else None
-        )
+        test = PonePairs(vectors, texts, *numbers(pairs["test"]), held_out) if pairs["test"] else None
         more = numbers(added if filtered else [])
         owners = None
         if added and not filtered:
             owners = np.concatenate([np.arange(len(pairs["train"])), made_of])
         return Prepared(
-            train=PonePairs(
-                vectors, texts, *train, options, *more, owners=owners, seed=config.seed
-            ),
+            train=PonePairs(vectors, texts, *train, options, *more, owners=owners, seed=config.seed),
             validation=PonePairs(vectors, texts, *numbers(pairs["validation"]), held_out),
             test=test,
-            digest=hashlib.sha256(
-                canonical_json([splits.digest, [*pairs["train"], *added]]).encode()
-            ).hexdigest()[:16],
+            digest=hashlib.sha256(canonical_json([splits.digest, [*pairs["train"], *added]]).encode()).hexdigest()[:16],
             facts={
                 "pairs": {name: len(part) for name, part in pairs.items()},
                 "augmented": len(added),
@@ -421,9 +402,7 @@ def _held_out(options: PoneOptions) -> PoneOptions:
     return options.model_copy(update={"negatives": "random"})
 
 
-def _pairs(
-    dialogues: Sequence[Dialogue], window: int, most: int
-) -> list[tuple[tuple[str, ...], str]]:
+def _pairs(dialogues: Sequence[Dialogue], window: int, most: int) -> list[tuple[tuple[str, ...], str]]:
     """Return each utterance with those before it, dialogue by dialogue."""
     found = []
     for dialogue in dialogues:

@@ -186,10 +186,7 @@ class FullNetwork(nn.Module):
 
     def scored(self, batch: Sequence[RatedPair]) -> Tensor:
         """Return (B, 2) ŝ_h and ŝ_a."""
-        rows = [
-            pair_tokens(self.tokenizer, one.context, one.reference, one.response, self.most)
-            for one in batch
-        ]
+        rows = [pair_tokens(self.tokenizer, one.context, one.reference, one.response, self.most) for one in batch]
         return self.network(*self._padded(rows))
 
     def loss(self, batch: Sequence[RatedPair]) -> ExampleLoss:
@@ -201,16 +198,12 @@ class FullNetwork(nn.Module):
             contexts = [context_tokens(self.tokenizer, one.context, self.most) for one in batch]
             end = self.tokenizer.eos_token_id or self.tokenizer.sep_token_id
             said = [
-                [*self.tokenizer(one.reference, add_special_tokens=False)["input_ids"], end][
-                    : self.most
-                ]
+                [*self.tokenizer(one.reference, add_special_tokens=False)["input_ids"], end][: self.most]
                 for one in batch
             ]
             labels = padded(said, IGNORED).to(scores.device)
             generation = self.network.generation(*self._padded(contexts), labels)
-        total, parts = rade_loss(
-            scores, people[:, 1], people[:, 0], generation, self.options.weights
-        )
+        total, parts = rade_loss(scores, people[:, 1], people[:, 0], generation, self.options.weights)
         return ExampleLoss(total, len(batch), {k: torch.tensor(v) for k, v in parts.items()})
 
 
@@ -266,30 +259,20 @@ class RadeTraining(LearnedMetric):
         if options.fold >= options.folds:
             found["fold"] = f"it is {options.fold}, and there are {options.folds} folds, from 0"
         if not options.held_out and (config.optimiser.patience or config.optimiser.plateau != 1):
-            found["held_out"] = (
-                "at 0 nothing is validated, so optimiser.patience must be 0 and optimiser.plateau 1"
-            )
+            found["held_out"] = "at 0 nothing is validated, so optimiser.patience must be 0 and optimiser.plateau 1"
         if options.network == "lite" and config.backbone != BackboneConfig():
-            found["network"] = (
-                "the lite network reads frozen MiniLM only; leave backbone out, or say full"
-            )
+            found["network"] = "the lite network reads frozen MiniLM only; leave backbone out, or say full"
         return found
 
     def prepare(self, config: MetricTrainingConfig, splits: Splits, device: str) -> Prepared:
         options: RadeOptions = config.own
         second = options.stage == 2
-        files = [
-            rated_pairs_read(config.path(name), reference_scores=second) for name in options.rated
-        ]
+        files = [rated_pairs_read(config.path(name), reference_scores=second) for name in options.rated]
         rows = options.split == "rows"
-        parts = parted(
-            [pair for found in files for pair in (found.rows if rows else found.pairs)], options
-        )
+        parts = parted([pair for found in files for pair in (found.rows if rows else found.pairs)], options)
         for name in ("train", "validation") if options.held_out else ("train",):
             if len(parts[name]) < 2:
-                raise CorpusError(
-                    f"the {name} part holds {len(parts[name])} rated pairs; give more"
-                )
+                raise CorpusError(f"the {name} part holds {len(parts[name])} rated pairs; give more")
         lite: dict[str, LiteBatch | None] = dict.fromkeys(parts)
         dumped = {}
         if options.network == "lite":
@@ -370,9 +353,7 @@ def parted(pairs: Sequence[RatedPair], options: RadeOptions) -> dict[str, list[R
     }
 
 
-def predicted(
-    network: LiteNetwork | FullNetwork, examples: RatedExamples, batch_size: int = 64
-) -> np.ndarray:
+def predicted(network: LiteNetwork | FullNetwork, examples: RatedExamples, batch_size: int = 64) -> np.ndarray:
     """Return (N,) ŝ_a, not clipped."""
     network.eval()
     with torch.no_grad():
@@ -398,6 +379,4 @@ def _is_encoder_decoder(model: str) -> bool:
     if model == MINILM:
         return False
     folder = find_model(model)
-    return bool(
-        folder and AutoConfig.from_pretrained(folder, local_files_only=True).is_encoder_decoder
-    )
+    return bool(folder and AutoConfig.from_pretrained(folder, local_files_only=True).is_encoder_decoder)

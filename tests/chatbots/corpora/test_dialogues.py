@@ -18,9 +18,7 @@ def write(path: Path, *lines: object) -> Path:
 
 def test_a_file_is_read_in_order_and_blank_lines_are_skipped(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
-    file.write_text(
-        '{"turns": ["Hi ", "Hello"], "topic": "x"}\n\n{"turns": ["Ünï 😀"]}\n', encoding="utf-8"
-    )
+    file.write_text('{"turns": ["Hi ", "Hello"], "topic": "x"}\n\n{"turns": ["Ünï 😀"]}\n', encoding="utf-8")
     corpus = corpus_read(file)
     assert corpus.dialogues == (Dialogue(("Hi", "Hello"), "x"), Dialogue(("Ünï 😀",)))
     assert corpus.topics == ("x",)
@@ -98,9 +96,7 @@ def test_the_seed_decides() -> None:
     assert dialogues_split(HUNDRED).test != dialogues_split(HUNDRED, seed=1).test
 
 
-@pytest.mark.parametrize(
-    ("n", "sizes"), [(0, [0, 0, 0]), (2, [2, 0, 0]), (3, [1, 1, 1]), (19, [15, 2, 2])]
-)
+@pytest.mark.parametrize(("n", "sizes"), [(0, [0, 0, 0]), (2, [2, 0, 0]), (3, [1, 1, 1]), (19, [15, 2, 2])])
 def test_few_dialogues(n: int, sizes: list[int]) -> None:
     split = dialogues_split(HUNDRED[:n])
     assert [len(p) for p in (split.train, split.validation, split.test)] == sizes

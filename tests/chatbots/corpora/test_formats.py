@@ -91,9 +91,7 @@ def test_dailydialog(tmp_path: Path) -> None:
     for part in ("train", "validation", "test"):
         write(tmp_path / part / f"dialogues_{part}.txt", f"{part} __eou__ b __eou__")
     dialogues = corpus_read("dailydialog", tmp_path).dialogues
-    assert [(d.split, d.turns[0]) for d in dialogues] == [
-        (p, p) for p in ("train", "validation", "test")
-    ]
+    assert [(d.split, d.turns[0]) for d in dialogues] == [(p, p) for p in ("train", "validation", "test")]
 
 
 @pytest.mark.parametrize(
@@ -132,9 +130,7 @@ def test_personachat(tmp_path: Path) -> None:
         "valid",
     ]
     write(tmp_path / "train_both_original.txt", *PERSONACHAT)
-    with pytest.raises(
-        CorpusError, match=r"several variants .*train_both_original\.txt, train_self"
-    ):
+    with pytest.raises(CorpusError, match=r"several variants .*train_both_original\.txt, train_self"):
         corpus_read("personachat", tmp_path)
 
 
@@ -197,9 +193,7 @@ def test_bad_empathetic(tmp_path: Path, lines: list[str], message: str) -> None:
 
 
 def reddit(path: Path, *conversations: list[tuple[str, int]]) -> Path:
-    entries = [
-        {"lines": [{"text": t, "character": c} for t, c in lines]} for lines in conversations
-    ]
+    entries = [{"lines": [{"text": t, "character": c} for t, c in lines]} for lines in conversations]
     path.write_text(json.dumps(entries), encoding="utf-8")
     return path
 

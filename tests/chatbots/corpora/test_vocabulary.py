@@ -178,8 +178,7 @@ def test_text_survives_the_way_there_and_back(text: str) -> None:
 
 def test_capitals_come_back() -> None:
     assert (
-        detokenise(["hi", ".", "i", "think", "i", "'m", "ok", "!", "are", "you", "?"])
-        == "Hi. I think I'm ok! Are you?"
+        detokenise(["hi", ".", "i", "think", "i", "'m", "ok", "!", "are", "you", "?"]) == "Hi. I think I'm ok! Are you?"
     )
 
 
@@ -199,13 +198,10 @@ def test_two_numbers_in_a_row_were_parted_by_a_hyphen(text: str, back: str) -> N
 
 
 def test_the_papers_detokenising() -> None:
-    assert paper.detokenise(
-        ["i", "'m", "gon", "na", "say", "<unk>", ",", "do", "n't", ".", "<eos>"]
-    ) == ("i'm gonna say <unknown>, don't.")
-    assert (
-        paper.detokenise(["can", "t", ",", "it", "s", "got", "ta", "be", "'ll"])
-        == "can't, it's gotta be'll"
+    assert paper.detokenise(["i", "'m", "gon", "na", "say", "<unk>", ",", "do", "n't", ".", "<eos>"]) == (
+        "i'm gonna say <unknown>, don't."
     )
+    assert paper.detokenise(["can", "t", ",", "it", "s", "got", "ta", "be", "'ll"]) == "can't, it's gotta be'll"
     assert paper.detokenise(["t", "s"]) == "t's"
     assert paper.detokenise([]) == detokenise([]) == ""
 

@@ -200,9 +200,7 @@ def test_the_vocabulary_file_is_checked(tmp_path: Path) -> None:
 
 def test_what_is_missing_is_told_with_how_to_fetch_it(tmp_path: Path) -> None:
     encoder = DeepMojiEncoder(tmp_path / "pytorch_model.bin", tmp_path / "vocabulary.json")
-    assert "git clone https://github.com/huggingface/torchMoji" in (
-        encoder.unavailable_reason() or ""
-    )
+    assert "git clone https://github.com/huggingface/torchMoji" in (encoder.unavailable_reason() or "")
     assert encoder.identity.params["weights"] is None
     assert encoder.provenance.licence == "MIT"
     with pytest.raises(EncoderError, match=r"pytorch_model\.bin"):
@@ -250,7 +248,5 @@ def test_safetensors_do_as_well(small: tuple[Path, Path, DeepMoji], tmp_path: Pa
     weights, vocabulary, model = small
     save_file(model.state_dict(), tmp_path / "deepmoji.safetensors")
     other = DeepMojiEncoder(tmp_path / "deepmoji.safetensors", vocabulary)
-    np.testing.assert_array_equal(
-        other.encode(TEXTS), DeepMojiEncoder(weights, vocabulary).encode(TEXTS)
-    )
+    np.testing.assert_array_equal(other.encode(TEXTS), DeepMojiEncoder(weights, vocabulary).encode(TEXTS))
     assert other.identity.key != DeepMojiEncoder(weights, vocabulary).identity.key

@@ -63,14 +63,8 @@ def test_the_network_is_the_one_of_its_formula(shares: np.ndarray) -> None:
     w = {k: v.astype(np.float64) for k, v in load_file(EMOTION_HEAD_FOLDER / WEIGHTS_FILE).items()}
     x = sentence_encoder().encode(list(TEXTS.values())).astype(np.float64)
     for row, vector in zip(shares, x, strict=True):
-        hidden = [
-            max(0.0, float(a @ vector + b))
-            for a, b in zip(w["hidden.weight"], w["hidden.bias"], strict=True)
-        ]
-        scores = [
-            np.exp(a @ hidden + b)
-            for a, b in zip(w["output.weight"], w["output.bias"], strict=True)
-        ]
+        hidden = [max(0.0, float(a @ vector + b)) for a, b in zip(w["hidden.weight"], w["hidden.bias"], strict=True)]
+        scores = [np.exp(a @ hidden + b) for a, b in zip(w["output.weight"], w["output.bias"], strict=True)]
         np.testing.assert_allclose(row, np.array(scores) / sum(scores), atol=1e-5)
 
 
@@ -103,9 +97,7 @@ def test_blank_texts_have_emotions_too() -> None:
 def test_sentiment_is_the_weighted_sum(shares: np.ndarray) -> None:
     head = emotion_encoder()
     assert head.weights.shape == (28,)
-    expected = [
-        sum(p * VALENCE[label][0] for p, label in zip(row, LABELS, strict=True)) for row in shares
-    ]
+    expected = [sum(p * VALENCE[label][0] for p, label in zip(row, LABELS, strict=True)) for row in shares]
     found = head.sentiment(shares)
     np.testing.assert_allclose(found, expected, atol=1e-6)
     thanks, hate, happy, sad, train = found
@@ -140,20 +132,14 @@ def test_identity_is_known_without_loading_and_names_all_that_counts() -> None:
 def test_what_is_shipped_is_small_and_its_card_is_fresh() -> None:
     assert sum(file.stat().st_size for file in EMOTION_HEAD_FOLDER.iterdir()) <= 2_000_000
     manifest = json.loads((EMOTION_HEAD_FOLDER / MANIFEST_FILE).read_text())
-    assert (EMOTION_HEAD_FOLDER / "CARD.md").read_text() == emotion_model_card(manifest), (
-        "run manage.py train_emotion"
-    )
+    assert (EMOTION_HEAD_FOLDER / "CARD.md").read_text() == emotion_model_card(manifest), "run manage.py train_emotion"
     arrays = load_file(EMOTION_HEAD_FOLDER / WEIGHTS_FILE)
     assert sum(array.size for array in arrays.values()) == manifest["n_parameters"]
-    assert manifest["test"]["macro_f1"] == pytest.approx(
-        np.mean(list(manifest["test"]["f1"].values())), abs=1e-4
-    )
+    assert manifest["test"]["macro_f1"] == pytest.approx(np.mean(list(manifest["test"]["f1"].values())), abs=1e-4)
 
 
 def test_the_published_baseline_has_its_published_mean_and_spread() -> None:
-    scores = list(
-        BERT_F1.values()
-    )  # Demszky et al. (2020), Table 4: macro average .46, standard deviation .19
+    scores = list(BERT_F1.values())  # Demszky et al. (2020), Table 4: macro average .46, standard deviation .19
     assert round(np.mean(scores), 2) == 0.46
     assert round(np.std(scores), 2) == 0.19
 

@@ -35,9 +35,7 @@ from chatbots.encoders.sentence import sentence_encoder
 from chatbots.validation import ValuesError
 
 test_figures.__test__ = False  # no test, though its name begins like one
-SMALL = EmotionTraining(
-    hidden=16, dropout=0.0, input_dropout=0.0, learning_rate=0.05, batch_size=30, epochs=20
-)
+SMALL = EmotionTraining(hidden=16, dropout=0.0, input_dropout=0.0, learning_rate=0.05, batch_size=30, epochs=20)
 SMALL_VALUES = SMALL.model_dump()
 JOY, ANGER = LABELS.index("joy"), LABELS.index("anger")
 
@@ -184,9 +182,7 @@ def test_figures_equal_scikit_learns() -> None:
     positive = rng.random(300) < 0.3
     scores = rng.normal(size=300) + positive
     polar = polarity_figures({"ours": scores}, positive)["ours"]
-    assert polar["balanced_accuracy"] == pytest.approx(
-        balanced_accuracy_score(positive, scores > 0), abs=1e-4
-    )
+    assert polar["balanced_accuracy"] == pytest.approx(balanced_accuracy_score(positive, scores > 0), abs=1e-4)
     assert polar["auc"] == pytest.approx(roc_auc_score(positive, scores), abs=1e-4)
 
 

@@ -172,9 +172,7 @@ def test_rarer_words_than_the_first_rows_are_dropped(files: dict[str, Path]) -> 
     few = encoder(files, rows=len(WORDS) - 1)
     np.testing.assert_array_equal(few.encode(["I like rare dogs"]), few.encode(["I like dogs"]))
     for enough in (encoder(files), encoder(files, rows=None)):
-        assert (
-            np.abs(enough.encode(["I like rare dogs"]) - few.encode(["I like dogs"])).max() > 1e-3
-        )
+        assert np.abs(enough.encode(["I like rare dogs"]) - few.encode(["I like dogs"])).max() > 1e-3
 
 
 def test_what_cannot_be_is_told(files: dict[str, Path], tmp_path: Path) -> None:
@@ -184,9 +182,7 @@ def test_what_cannot_be_is_told(files: dict[str, Path], tmp_path: Path) -> None:
     assert "CC-BY-NC-4.0" in absent.provenance.licence
     with pytest.raises(EncoderError, match="there is no file"):
         absent.encode(["hello"])
-    assert "glove" in (
-        InferSentEncoder(files["weights"], tmp_path / "glove.txt").unavailable_reason() or ""
-    )
+    assert "glove" in (InferSentEncoder(files["weights"], tmp_path / "glove.txt").unavailable_reason() or "")
     with pytest.raises(ValueError, match="1 or 2"):
         encoder(files, 1).__class__(files["weights"], files["glove"], 3)
     with pytest.raises(ValueError, match="version 1"):

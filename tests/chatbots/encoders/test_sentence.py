@@ -55,9 +55,7 @@ def test_equal_texts_are_encoded_once_and_order_is_kept(monkeypatch: pytest.Monk
     encoder.load()
     given: list[str] = []
     real = encoder._model.encode
-    monkeypatch.setattr(
-        encoder._model, "encode", lambda texts, **kw: given.extend(texts) or real(texts, **kw)
-    )
+    monkeypatch.setattr(encoder._model, "encode", lambda texts, **kw: given.extend(texts) or real(texts, **kw))
     vectors = encoder.encode(["b", "a longer one", "b", "a longer one", "b"])
     assert sorted(given) == ["a longer one", "b"]
     np.testing.assert_array_equal(vectors[0], vectors[2])
@@ -82,10 +80,7 @@ def test_threads_may_encode_at_the_same_time() -> None:
     expected = sentence_encoder().encode(texts)
     found: dict[int, np.ndarray] = {}
     threads = [
-        threading.Thread(
-            target=lambda i=i: found.update({i: sentence_encoder().encode(texts[i::4])})
-        )
-        for i in range(4)
+        threading.Thread(target=lambda i=i: found.update({i: sentence_encoder().encode(texts[i::4])})) for i in range(4)
     ]
     for thread in threads:
         thread.start()
@@ -111,9 +106,7 @@ def test_a_local_folder_takes_the_defaults_place(tmp_path: Path) -> None:
     assert encoder.unavailable_reason() is None
     assert encoder.identity.key != sentence_encoder().identity.key
     assert encoder.identity.params["model"] == "my-encoder"
-    np.testing.assert_allclose(
-        encoder.encode(["hello"]), sentence_encoder().encode(["hello"]), atol=1e-6
-    )
+    np.testing.assert_allclose(encoder.encode(["hello"]), sentence_encoder().encode(["hello"]), atol=1e-6)
 
 
 def test_a_changed_default_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,9 +165,7 @@ def test_lookup_knows_words_only() -> None:
 
 
 def test_frequent_words_are_short() -> None:
-    length = {
-        word: float(np.linalg.norm(word_vectors().lookup(word))) for word in ("the", "of", "piano")
-    }
+    length = {word: float(np.linalg.norm(word_vectors().lookup(word))) for word in ("the", "of", "piano")}
     assert length["the"] < length["piano"]
     assert length["of"] < length["piano"]
 
@@ -236,10 +227,7 @@ def _make_in_process(folder: str, barrier: object, queue: object) -> None:
 def test_of_two_processes_one_makes_the_arrays(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     barrier, queue = context.Barrier(2), context.Queue()
-    processes = [
-        context.Process(target=_make_in_process, args=(str(tmp_path), barrier, queue))
-        for _ in range(2)
-    ]
+    processes = [context.Process(target=_make_in_process, args=(str(tmp_path), barrier, queue)) for _ in range(2)]
     for process in processes:
         process.start()
     found = [queue.get(timeout=600) for _ in processes]

@@ -52,14 +52,10 @@ def test_erased_texts_are_gone_from_every_encoder_and_from_the_file(store: TextS
         store.put(encoder, {"mine": row, "yours": ROWS["one"]})
     assert store.forget(["mine", "unknown"]) == 2
     assert store.get("a", ["mine", "yours"]).keys() == {"yours"}
-    assert all(
-        b"tells of somebody" not in file.read_bytes() for file in store.path.parent.iterdir()
-    )
+    assert all(b"tells of somebody" not in file.read_bytes() for file in store.path.parent.iterdir())
 
 
-def test_what_was_not_read_for_longest_makes_room(
-    store: TextStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_not_read_for_longest_makes_room(store: TextStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.limit_bytes = 400_000
     for day in range(3):
         monkeypatch.setattr(cache, "_today", lambda day=day: day)
@@ -112,8 +108,7 @@ def test_processes_and_threads_write_at_the_same_time_and_one_is_killed(store: T
     for _ in range(3):
         killed.stdout.readline()
     threads = [
-        threading.Thread(target=store.put, args=("a", {f"thread {i}": np.ones(384, np.float32)}))
-        for i in range(4)
+        threading.Thread(target=store.put, args=("a", {f"thread {i}": np.ones(384, np.float32)})) for i in range(4)
     ]
     for thread in threads:
         thread.start()

@@ -94,9 +94,7 @@ def test_glove_words_may_hold_blanks_and_come_twice(tmp_path: Path) -> None:
     assert len(vectors(tmp_path, "w.txt", content).table(first=4)) == 3
 
 
-def test_a_second_table_is_mapped_and_the_file_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_table_is_mapped_and_the_file_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = vectors(tmp_path, "w.vec", FILES["w.vec"])
     first = source.table(words={"dog", "the"})
     monkeypatch.setattr(module, "_text_rows", lambda *_: pytest.fail("the file was read again"))
@@ -105,9 +103,7 @@ def test_a_second_table_is_mapped_and_the_file_not_read(
     assert isinstance(second._vectors, np.memmap)
     with pytest.raises(ValueError, match="read-only"):
         second.lookup("dog")[0] = 1
-    assert [
-        p.name for p in (tmp_path / "cache" / "word_tables").iterdir() if "part" in p.name
-    ] == []
+    assert [p.name for p in (tmp_path / "cache" / "word_tables").iterdir() if "part" in p.name] == []
 
 
 def test_a_changed_file_or_a_damaged_cache_is_read_anew(tmp_path: Path) -> None:
@@ -144,9 +140,7 @@ def test_without_a_cache_folder_it_works_as_well(tmp_path: Path) -> None:
         ("w.txt", b"zzz 1 nan 3\n", "not finite"),
     ],
 )
-def test_broken_files_are_refused_and_leave_nothing(
-    tmp_path: Path, name: str, content: bytes, message: str
-) -> None:
+def test_broken_files_are_refused_and_leave_nothing(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     source = vectors(tmp_path, name, content)
     with pytest.raises(VectorFileError, match=message):
         source.table(words={"zzz"})

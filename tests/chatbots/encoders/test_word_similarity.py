@@ -70,9 +70,7 @@ def test_against_plain_loops(x, y):
         return
     forth, back = plain_greedy(x, y), plain_greedy(y, x)
     expected = (plain_average(x, y), plain_extrema(x, y), (forth + back) / 2, forth)
-    np.testing.assert_allclose(
-        (found.average, found.extrema, found.greedy, found.greedy_ref), expected, atol=1e-9
-    )
+    np.testing.assert_allclose((found.average, found.extrema, found.greedy, found.greedy_ref), expected, atol=1e-9)
 
 
 @settings(max_examples=50, deadline=None)

@@ -45,9 +45,7 @@ def test_models_whose_heads_share_use_it(
         calls.append(args[0].shape[2])
         return own(*args, **options)
 
-    bot = TransformersBot(
-        name="tiny", model=str(save_model(tmp_path, architecture)), window=0, max_new_tokens=4
-    )
+    bot = TransformersBot(name="tiny", model=str(save_model(tmp_path, architecture)), window=0, max_new_tokens=4)
     bot.load("cpu")
     monkeypatch.setattr(kv_cache, "scaled_dot_product_attention", counted)
     talk = Conversation(id="1", seed=1).with_turn("human", "hello how are you today")

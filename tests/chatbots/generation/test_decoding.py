@@ -47,9 +47,7 @@ def test_agrees_with_the_definition(top_k, top_p, n_vocabulary):
     logits = random.normal(0, 2, size=(50, n_vocabulary)).astype(np.float32)
     uniforms = random.random(50).tolist()
     got = choose(torch.tensor(logits), uniforms, temperature=0.8, top_k=top_k, top_p=top_p)
-    expected = [
-        choose_plainly(row, u, 0.8, top_k, top_p) for row, u in zip(logits, uniforms, strict=True)
-    ]
+    expected = [choose_plainly(row, u, 0.8, top_k, top_p) for row, u in zip(logits, uniforms, strict=True)]
     assert got.tolist() == expected
 
 
@@ -172,9 +170,7 @@ class TestSample:
             forbidden=forbidden,
             no_repeat_ngram=ngram,
         )
-        expected = [
-            self.reply_plainly(model, row, temperature, top_k, forbidden, ngram) for row in range(4)
-        ]
+        expected = [self.reply_plainly(model, row, temperature, top_k, forbidden, ngram) for row in range(4)]
         assert got == expected
         assert not any(token in forbidden for reply in got for token in reply)
 

@@ -22,8 +22,7 @@ TEXTS = ["you like the dog ?", "i want a cat", "no", "we see the sea now !", "ra
 
 def asked(n: int) -> list[Conversation]:
     return [
-        Conversation.from_texts([TEXTS[(i + t) % 5] for t in range(1 + i % 3)], id=str(i), seed=i)
-        for i in range(n)
+        Conversation.from_texts([TEXTS[(i + t) % 5] for t in range(1 + i % 3)], id=str(i), seed=i) for i in range(n)
     ]
 
 
@@ -99,8 +98,6 @@ def test_what_cannot_be_computed_so_is_refused(tmp_path):
         bot_of(tiny_checkpoint(tmp_path / "t", "transformer"), projection="int8")
     with pytest.raises(ValueError, match="projection is 'int4'"):
         CheckpointBot(name="tiny", folder=str(tmp_path), projection="int4")
-    bot = CheckpointBot(
-        name="tiny", folder=str(tiny_checkpoint(tmp_path / "h", "hred")), projection="int8"
-    )
+    bot = CheckpointBot(name="tiny", folder=str(tiny_checkpoint(tmp_path / "h", "hred")), projection="int8")
     with pytest.raises(BotError, match="the device meta; it is for processors"):
         bot.load("meta")

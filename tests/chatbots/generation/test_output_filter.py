@@ -74,9 +74,7 @@ def test_every_mark_is_known_split_at_every_character(opening: str, closing: str
     assert said(text, 1, marks={"<plan>": "</plan>"}) == "Hello there."
 
 
-@pytest.mark.parametrize(
-    ("opening", "closing"), [marks for marks in MARKED[:-2] if "<|end|>" not in marks[0]]
-)
+@pytest.mark.parametrize(("opening", "closing"), [marks for marks in MARKED[:-2] if "<|end|>" not in marks[0]])
 def test_quoted_marks_are_text(opening: str, closing: str) -> None:
     opening, closing = opening.strip(), closing.partition("<|start|>")[0]
     text = f'One writes `{opening}` or "{opening}" before, and “{closing}” or `{closing}` after it.'
@@ -213,8 +211,7 @@ def test_a_made_up_turn_is_cut(turn: str) -> None:
         "<start_of_turn>model\n",
         "<|assistant|>\n",
         "\n\n ",
-        "<|start|>assistant<|channel|>analysis<|message|>hm<|end|>"
-        "<|start|>assistant<|channel|>final<|message|>",
+        "<|start|>assistant<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>",
     ],
 )
 def test_the_beginning_of_the_models_own_turn_is_left_out(beginning: str) -> None:
@@ -270,9 +267,7 @@ def test_every_kind_of_language_model_keeps_the_same_promise(kind: type, sent: s
 def test_a_slot_stops_where_another_turn_begins_and_fails_alone_after_a_shown_thought() -> None:
     context = Conversation.from_texts(["hi"])
     slot = ReplyRow(0, context, max_tokens=9, make_filter=OutputFilter)
-    assert (
-        slot.piece("Hello there.<|im_end|>\n<|im_start|>user", ended=False).text == "Hello there."
-    )
+    assert slot.piece("Hello there.<|im_end|>\n<|im_start|>user", ended=False).text == "Hello there."
     failing = ReplyRow(1, context, max_tokens=9, make_filter=OutputFilter)
     assert failing.piece("They greet me, so ", ended=False).text == "They greet me,"
     piece = failing.piece("They greet me, so </think>Hi", ended=False)

@@ -134,9 +134,7 @@ def test_what_was_used_longest_ago_goes_first_and_the_limit_holds():
 
 @pytest.mark.parametrize("architecture", DECODERS)
 @pytest.mark.parametrize("decoding", [{"temperature": 0}, OPEN], ids=["greedy", "sampled"])
-def test_replies_are_the_same_with_and_without_what_was_kept(
-    folder_of, n_read, architecture, decoding
-):
+def test_replies_are_the_same_with_and_without_what_was_kept(folder_of, n_read, architecture, decoding):
     bot = loaded(folder_of(architecture), **decoding)
     assert bot._loaded.language_model.resumable
     PREFIX_CACHE.limit_bytes = 0
@@ -240,9 +238,7 @@ def test_a_model_that_cannot_read_in_parts_reads_whole(folder_of, n_read):
 
 
 @pytest.mark.parametrize("architecture", ["llama", "gpt2"])
-def test_a_long_prompt_does_not_hold_up_a_running_reply(
-    folder_of, monkeypatch, n_read, architecture
-):
+def test_a_long_prompt_does_not_hold_up_a_running_reply(folder_of, monkeypatch, n_read, architecture):
     monkeypatch.setattr(prefill, "CPU_PREFILL_TOKENS", 8)
     bot = loaded(folder_of(architecture), max_new_tokens=40, min_new_tokens=40, **OPEN)
     running = Conversation.from_texts(["hello"], id="1", seed=1)

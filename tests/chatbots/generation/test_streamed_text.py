@@ -59,9 +59,7 @@ def test_the_beginning_of_a_stop_is_held_back():
     assert "".join(shown([*texts[:2], "a b c END of it", ""], ("END of it",))) == "a b c"
 
 
-@given(
-    st.text(alphabet="ab \n.你é\ufffd", max_size=40), st.sampled_from([(), (" a",), ("b.", ".b")])
-)
+@given(st.text(alphabet="ab \n.你é\ufffd", max_size=40), st.sampled_from([(), (" a",), ("b.", ".b")]))
 def test_pieces_joined_are_the_text(text, stops):
     pieces = shown([text[:n] for n in range(1, len(text) + 1)] + [text], stops)
     whole = text.replace("\ufffd", "").lstrip()
@@ -135,9 +133,7 @@ def test_what_was_shown_is_never_taken_back_by_the_cut(text):
 
 def test_pieces_pass_until_a_sentence_is_whole_and_then_wait_for_the_next():
     stream = SentencePieces()
-    pieces = [
-        stream.take(p) for p in ("He", "llo. A", "re you", " well? It", " is 3.", "5 ", "degr")
-    ]
+    pieces = [stream.take(p) for p in ("He", "llo. A", "re you", " well? It", " is 3.", "5 ", "degr")]
     assert pieces == ["He", "llo.", "", " Are you well?", "", "", ""]
     assert stream.end(cut=True) == ""
 

@@ -51,14 +51,8 @@ def ended(conversation: list[list[int]]) -> list[list[int]]:
 def ei_values(conversations, seed: int = 0):
     """Make emotion distributions and embeddings for each utterance: two lists of (n, K) and (n, D)."""
     random = np.random.default_rng(seed)
-    emotion = [
-        torch.tensor(random.dirichlet(np.ones(EI["K"]), len(c)), dtype=torch.float32)
-        for c in conversations
-    ]
-    sentence = [
-        torch.tensor(random.normal(size=(len(c), EI["D"])), dtype=torch.float32)
-        for c in conversations
-    ]
+    emotion = [torch.tensor(random.dirichlet(np.ones(EI["K"]), len(c)), dtype=torch.float32) for c in conversations]
+    sentence = [torch.tensor(random.normal(size=(len(c), EI["D"])), dtype=torch.float32) for c in conversations]
     return emotion, sentence
 
 

@@ -15,9 +15,7 @@ class Weights:
     """A state dict as NumPy arrays; `w["decoder.project"]` is (weight, bias)."""
 
     def __init__(self, model) -> None:
-        self.arrays = {
-            name: value.detach().double().numpy() for name, value in model.state_dict().items()
-        }
+        self.arrays = {name: value.detach().double().numpy() for name, value in model.state_dict().items()}
 
     def linear(self, name: str, x: np.ndarray) -> np.ndarray:
         bias = self.arrays.get(f"{name}.bias", 0.0)
@@ -41,9 +39,7 @@ class Weights:
             ahead.append(self.gru(name, x, ahead[-1]))
         for x in reversed(xs):
             back.append(self.gru(name, x, back[-1], "l0_reverse"))
-        places = [
-            np.concatenate([f, b]) for f, b in zip(ahead[1:], reversed(back[1:]), strict=True)
-        ]
+        places = [np.concatenate([f, b]) for f, b in zip(ahead[1:], reversed(back[1:]), strict=True)]
         return np.concatenate([ahead[-1], back[-1]]), places
 
 

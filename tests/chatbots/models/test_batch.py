@@ -65,9 +65,7 @@ def test_bad_shapes_are_named():
     with pytest.raises(ValueError, match=r"lengths has shape \(2, 4\)"):
         DialogueBatch(torch.zeros(2, 3, 5, dtype=torch.long), torch.zeros(2, 4))
     with pytest.raises(ValueError, match=r"emotion has shape"):
-        DialogueBatch(
-            torch.zeros(2, 3, 5, dtype=torch.long), torch.zeros(2, 3), emotion=torch.zeros(2, 3)
-        )
+        DialogueBatch(torch.zeros(2, 3, 5, dtype=torch.long), torch.zeros(2, 3), emotion=torch.zeros(2, 3))
 
 
 REPLY = [2, 7, 5, 9, 4]
@@ -142,9 +140,7 @@ class TestRows:
         conversations = [*CONVERSATIONS, []]
         together = logits_of(model, model.encode_context(batch_of(conversations), SEEDS))
         for b, conversation in enumerate(conversations):
-            alone = logits_of(
-                model, model.encode_context(batch_of([conversation]), SEEDS[b : b + 1])
-            )
+            alone = logits_of(model, model.encode_context(batch_of([conversation]), SEEDS[b : b + 1]))
             torch.testing.assert_close(together[:, b], alone[:, 0], atol=1e-5, rtol=1e-5)
 
     def test_select_join_and_repeat_keep_rows_apart(self, name):
@@ -184,10 +180,7 @@ class TestRows:
         for n in range(1, 5):
             context = [[4 + i, 5] for i in range(n)]
             other = [*context[:-1], [10, 9, 8]]
-            a, b = (
-                logits_of(model, model.encode_context(batch_of([c]), SEEDS[:1]))
-                for c in (context, other)
-            )
+            a, b = (logits_of(model, model.encode_context(batch_of([c]), SEEDS[:1])) for c in (context, other))
             assert float((a - b).abs().max()) > 1e-3
 
     def test_training_mode_is_refused(self, name):
@@ -204,8 +197,7 @@ class TestLatents:
     def test_seeds_decide(self, name):
         model = tiny(name)
         a, b, c = (
-            self.first(model, CONVERSATIONS[0], s)
-            for s in (ReplySeeds(1, 2), ReplySeeds(1, 2), ReplySeeds(1, 3))
+            self.first(model, CONVERSATIONS[0], s) for s in (ReplySeeds(1, 2), ReplySeeds(1, 2), ReplySeeds(1, 3))
         )
         assert torch.equal(a, b)
         assert not torch.equal(a, c)
@@ -238,12 +230,8 @@ def test_inferred_z_conv_follows_the_posterior():
     mean, variance = references.gaussian(w, "z_conv_posterior", last)
     batch = batch_of([conversation])
     got = model._infer(model.read_utterances(batch), batch.n_utterances)
-    torch.testing.assert_close(
-        got.mean[0].detach().double(), torch.tensor(mean), atol=1e-5, rtol=1e-5
-    )
-    torch.testing.assert_close(
-        got.variance[0].detach().double(), torch.tensor(variance), atol=1e-5, rtol=1e-5
-    )
+    torch.testing.assert_close(got.mean[0].detach().double(), torch.tensor(mean), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(got.variance[0].detach().double(), torch.tensor(variance), atol=1e-5, rtol=1e-5)
 
 
 def test_reply_seeds_stay_with_the_conversation_and_change_with_the_turn():

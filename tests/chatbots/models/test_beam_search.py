@@ -55,14 +55,8 @@ def plain_search(model, row: int, settings: BeamSettings) -> list[tuple]:
                     continue
                 extensions.append((log_p + step, said, token))
         extensions.sort(key=lambda e: -e[0])
-        ended += [
-            (said, True, log_p)
-            for log_p, said, token in extensions[: settings.beam]
-            if token == settings.end
-        ]
-        alive = [
-            ((*said, token), log_p) for log_p, said, token in extensions if token != settings.end
-        ][: settings.beam]
+        ended += [(said, True, log_p) for log_p, said, token in extensions[: settings.beam] if token == settings.end]
+        alive = [((*said, token), log_p) for log_p, said, token in extensions if token != settings.end][: settings.beam]
     ended.sort(key=lambda e: -score(*e))
     cut = sorted(((said, False, log_p) for said, log_p in alive), key=lambda e: -score(*e))
     return [(*e, score(*e)) for e in [*ended[: settings.beam], *cut][: settings.beam]]
@@ -70,9 +64,7 @@ def plain_search(model, row: int, settings: BeamSettings) -> list[tuple]:
 
 def assert_same(got: list[Hypothesis], expected: list[tuple]):
     assert [(h.tokens, h.ended) for h in got] == [e[:2] for e in expected]
-    np.testing.assert_allclose(
-        [h.log_probability for h in got], [e[2] for e in expected], atol=1e-4
-    )
+    np.testing.assert_allclose([h.log_probability for h in got], [e[2] for e in expected], atol=1e-4)
     np.testing.assert_allclose([h.score for h in got], [e[3] for e in expected], atol=1e-4)
 
 
@@ -134,9 +126,7 @@ def test_batched_as_one_by_one(name):
         state = encoded(model, CONTEXTS[row : row + 1], SEEDS[row : row + 1])
         (alone,) = beam_search(model, state, settings, start=SOS)
         assert [h.tokens for h in alone] == [h.tokens for h in together[row]]
-        np.testing.assert_allclose(
-            [h.score for h in alone], [h.score for h in together[row]], atol=1e-4
-        )
+        np.testing.assert_allclose([h.score for h in alone], [h.score for h in together[row]], atol=1e-4)
 
 
 def answer_to(utterance: list[int]) -> int:
@@ -189,9 +179,7 @@ def test_newcomers_and_leavers_do_not_disturb(name):
     found, owners = {}, {}
 
     def admit(rows):
-        newcomers = model.encode_context(
-            batch_of([CONTEXTS[r] for r in rows]), [SEEDS[r] for r in rows]
-        )
+        newcomers = model.encode_context(batch_of([CONTEXTS[r] for r in rows]), [SEEDS[r] for r in rows])
         owners.update(zip(search.admit(len(rows)), rows, strict=True))
         return newcomers.repeat(3), [SOS] * 3 * len(rows)
 
@@ -229,9 +217,7 @@ def test_beam_1_is_greedy():
 
 def test_when_all_is_forbidden_the_reply_is_cut():
     model = tiny("hred", V=6)
-    settings = BeamSettings(
-        beam=2, max_tokens=9, end=EOS, forbidden=(0, 1, 2), no_repeat_ngram=1, min_tokens=5
-    )
+    settings = BeamSettings(beam=2, max_tokens=9, end=EOS, forbidden=(0, 1, 2), no_repeat_ngram=1, min_tokens=5)
     (hypotheses,) = beam_search(model, encoded(model, [[[4]]]), settings, start=SOS)
     assert {h.tokens for h in hypotheses} == {(4, 5), (5, 4)}
     assert not any(h.ended for h in hypotheses)
@@ -258,9 +244,7 @@ def hypotheses_of(*replies: tuple[int, ...]) -> list[Hypothesis]:
 def picked(hypotheses, rule) -> list[int]:
     """Count how often each is picked over an even grid of 1000 numbers."""
     numbers = (np.arange(1000) + 0.5) / 1000
-    chosen = [
-        hypotheses.index(pick_hypothesis(hypotheses, u, rule=rule, unknown=UNK)) for u in numbers
-    ]
+    chosen = [hypotheses.index(pick_hypothesis(hypotheses, u, rule=rule, unknown=UNK)) for u in numbers]
     return np.bincount(chosen, minlength=len(hypotheses)).tolist()
 
 

@@ -63,8 +63,7 @@ def test_losses_are_those_of_the_paper(heads):
 
 def test_compat_relu_makes_a_difference():
     plain, compat = (
-        loss_of(with_a_negative_logit(tiny("hred", ei={**EI, "compat_relu_emotion": flag})))
-        for flag in (False, True)
+        loss_of(with_a_negative_logit(tiny("hred", ei={**EI, "compat_relu_emotion": flag}))) for flag in (False, True)
     )
     assert float(plain.emotion.detach()) != float(compat.emotion.detach())
 
@@ -74,10 +73,7 @@ def gradients(model) -> dict[str, float]:
     model.zero_grad()
     parts = loss_of(model)
     (parts.emotion + parts.sentence).backward()
-    return {
-        name: float(p.grad.abs().sum()) if p.grad is not None else 0.0
-        for name, p in model.named_parameters()
-    }
+    return {name: float(p.grad.abs().sum()) if p.grad is not None else 0.0 for name, p in model.named_parameters()}
 
 
 @pytest.mark.parametrize("name", HRED_FAMILY)
@@ -107,19 +103,14 @@ class TestGradients:
         batch = batch_of(CONVERSATIONS, ei=True)
         other = batch_of(CONVERSATIONS, ei=True)
         other.emotion[0, 0] = other.emotion[0, 0].flip(0)
-        a, b = (
-            model.loss(x, generator=torch.Generator().manual_seed(0)).tokens_nll.detach()
-            for x in (batch, other)
-        )
+        a, b = (model.loss(x, generator=torch.Generator().manual_seed(0)).tokens_nll.detach() for x in (batch, other))
         assert float(a) != float(b)
         assert model.context.rnn.input_size == 2 * 4 + 4 + 3 + (3 if name == "vhcr" else 0)
 
     def test_missing_or_wrong_targets_are_named(self, name):
         with pytest.raises(ValueError, match="emotion targets of width 4; the batch has none"):
             loss_of(tiny(name, ei=EI), ei=False)
-        with pytest.raises(
-            ValueError, match="sentence targets of width 9; the batch has of width 3"
-        ):
+        with pytest.raises(ValueError, match="sentence targets of width 9; the batch has of width 3"):
             loss_of(tiny(name, ei={**EI, "D": 9, "emotion": False}))
 
 

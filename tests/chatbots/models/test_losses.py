@@ -61,10 +61,7 @@ def test_vhred_agrees_with_its_equations(bow):
     w = references.Weights(model)
     batch = batch_of(CONVERSATIONS)
     noise = noise_for(batch)
-    expected = [
-        references.vhred(w, ended(c), noise.sentence[b].double().numpy())
-        for b, c in enumerate(CONVERSATIONS)
-    ]
+    expected = [references.vhred(w, ended(c), noise.sentence[b].double().numpy()) for b, c in enumerate(CONVERSATIONS)]
     terms = terms_of(model, batch, noise)
     for name, got in (("nll", terms.nll), ("kl", terms.kl), ("ratio", terms.log_ratio)):
         assert_near(got, [e[name] for e in expected])
@@ -144,9 +141,7 @@ def test_a_batch_equals_its_conversations_one_by_one(name):
         alone = terms_of(model, batch_of([conversation]), own)
         for part in ("nll", "kl", "log_ratio", "bow"):
             got, expected = getattr(terms, part)[b], getattr(alone, part)[0]
-            assert float(got.detach()) == pytest.approx(
-                float(expected.detach()), abs=1e-5, rel=1e-5
-            )
+            assert float(got.detach()) == pytest.approx(float(expected.detach()), abs=1e-5, rel=1e-5)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -159,9 +154,7 @@ def test_pads_do_not_leak(name):
         utterances=F.pad(batch.utterances, (0, 4, 0, 2)),
         lengths=F.pad(batch.lengths, (0, 2)),
     )
-    junk = (wider.lengths[..., None] <= torch.arange(wider.utterances.shape[2])) & (
-        wider.lengths[..., None] > 0
-    )
+    junk = (wider.lengths[..., None] <= torch.arange(wider.utterances.shape[2])) & (wider.lengths[..., None] > 0)
     wider.utterances[junk] = 9  # whatever stands behind an utterance's end
     wide_noise = LatentNoise(F.pad(noise.sentence, (0, 0, 0, 2), value=7.0), noise.conversation)
     a, b = terms_of(model, batch, noise), terms_of(model, wider, wide_noise)
@@ -216,10 +209,7 @@ def test_kl_of_many_samples_is_the_mean_log_ratio():
 def test_importance_samples_are_repeatable_and_bound_as_they_should(name):
     model = tiny(name)
     batch = batch_of(CONVERSATIONS)
-    draw = [
-        model.importance_samples(batch, 4, torch.Generator().manual_seed(seed))
-        for seed in (1, 1, 2)
-    ]
+    draw = [model.importance_samples(batch, 4, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
     assert draw[0].shape == (4, 3)
     assert torch.equal(draw[0], draw[1])
     assert not torch.equal(draw[0], draw[2])
@@ -320,9 +310,7 @@ class TestSentenceDrop:
     @pytest.mark.parametrize("name", [m for m in MODELS if m != "vhcr"])
     def test_other_models_refuse_it(self, name):
         with pytest.raises(ValueError, match=r"sentence_drop is 0\.25"):
-            tiny(name).loss(
-                batch_of(CONVERSATIONS), sentence_drop=0.25, generator=torch.Generator()
-            )
+            tiny(name).loss(batch_of(CONVERSATIONS), sentence_drop=0.25, generator=torch.Generator())
 
 
 def test_dropout_acts_in_training_unless_compat():

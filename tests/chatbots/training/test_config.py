@@ -122,9 +122,7 @@ def test_all_mistakes_are_told_at_once_with_their_places(tmp_path):
         *("regularisation.sentence_drop", "start.word_vector", "sede"),
     }
     said = str(caught.value)
-    assert said.startswith(
-        "13 mistakes: (1) name is '.a'; it must be the plain name of a folder; (2) "
-    )
+    assert said.startswith("13 mistakes: (1) name is '.a'; it must be the plain name of a folder; (2) ")
     for near in ("H_e", "slide", "epochs", "word_vectors", "seed"):
         assert f"did you mean {near}?" in said
 
@@ -237,9 +235,7 @@ def test_the_other_columns_of_table_9(tmp_path):
         "cornell-vhred",
         "cornell-vhcr",
     }
-    assert {
-        n: r.regularisation.word_drop for n, r in rows.items() if r.regularisation.word_drop
-    } == {
+    assert {n: r.regularisation.word_drop for n, r in rows.items() if r.regularisation.word_drop} == {
         "cornell-vhred": 0.25,
         "cornell-vhcr": 0.25,
     }
@@ -324,9 +320,7 @@ def test_files_that_are_not_there_are_named_with_how_to_have_them(data: Path) ->
 
 def test_the_configs_own_values_win(tmp_path: Path) -> None:
     base = tmp_path / "base.yaml"
-    base.write_text(
-        "seed: 3\nsizes: {E: 8, C: 9}\nvhcr: {sizes: {Z: 5}}\nei: {e: 7}\ndata: {max_words: 50}"
-    )
+    base.write_text("seed: 3\nsizes: {E: 8, C: 9}\nvhcr: {sizes: {Z: 5}}\nei: {e: 7}\ndata: {max_words: 50}")
     given = {"model": "vhcr", "sizes": {"C": 4}, "data": {"corpora": []}}
     assert base_applied(given, base) == {
         "seed": 3,

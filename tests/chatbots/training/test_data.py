@@ -35,8 +35,7 @@ def test_a_repeated_corpus_weighs_in_training_alone(tmp_path):
     corpus(tmp_path, [["what is rain", "rain is water"]] * 10, "rain.jsonl")
     corpora = [{"path": "small.jsonl"}, {"path": "rain.jsonl", "repeat": 3}]
     once, thrice = (
-        data_prepare(config(tmp_path, data={"corpora": [corpora[0], {**corpora[1], "repeat": n}]}))
-        for n in (1, 3)
+        data_prepare(config(tmp_path, data={"corpora": [corpora[0], {**corpora[1], "repeat": n}]})) for n in (1, 3)
     )
     assert len(thrice.train) == len(once.train) + 2 * 8
     assert len(thrice.test) == len(once.test)
@@ -119,10 +118,7 @@ def numbered(n: int, words: int = 1) -> Dialogue:
     return Dialogue(tuple(" ".join([f"u{i}"] * words) for i in range(n)))
 
 
-DIALOGUES = [
-    Dialogue(tuple(f"d{d} t{t}" + " w" * (7 * d * t % 5) for t in range(d + 1)))
-    for d in range(1, 13)
-]
+DIALOGUES = [Dialogue(tuple(f"d{d} t{t}" + " w" * (7 * d * t % 5) for t in range(d + 1))) for d in range(1, 13)]
 VOCABULARY = Vocabulary.build((tokenise(t) for d in DIALOGUES for t in d.turns), min_count=1)
 
 
@@ -201,9 +197,7 @@ def test_training_goes_on_in_the_middle_of_an_epoch() -> None:
 
 def test_windows_of_like_length_share_a_batch() -> None:
     windows = windows_make(DIALOGUES, VOCABULARY, WORDS1)
-    spans = sorted(
-        (int(b.n_utterances.min()), int(b.n_utterances.max())) for b in windows.batches(3, 0, 0)
-    )
+    spans = sorted((int(b.n_utterances.min()), int(b.n_utterances.max())) for b in windows.batches(3, 0, 0))
     assert all(earlier[1] <= later[0] for earlier, later in pairwise(spans))
 
 
@@ -226,18 +220,14 @@ def test_targets_follow_their_utterances() -> None:
     ):
         assert batch.sentence is None
         assert batch.emotion.dtype == torch.float32
-        for values, texts in zip(
-            batch.emotion, [texts_of(windows)[w] for w in chosen], strict=True
-        ):
+        for values, texts in zip(batch.emotion, [texts_of(windows)[w] for w in chosen], strict=True):
             expected = [[len(t), len(tokenise(t))] for t in texts]
             assert values[: len(texts)].tolist() == expected
             assert not values[len(texts) :].any()
 
 
 def test_an_utterance_said_often_is_kept_once() -> None:
-    windows = windows_make(
-        [Dialogue(("hi", "hi", "yes")), Dialogue(("yes", "hi"))], VOCABULARY, WORDS1
-    )
+    windows = windows_make([Dialogue(("hi", "hi", "yes")), Dialogue(("yes", "hi"))], VOCABULARY, WORDS1)
     assert windows.texts == ["hi", "yes"]
     assert texts_of(windows) == [["hi", "hi", "yes"], ["yes", "hi"]]
 

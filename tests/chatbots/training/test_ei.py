@@ -68,9 +68,7 @@ def test_the_targets_are_the_papers_where_its_files_are_named(folder: Path) -> N
     }
 
 
-def test_targets_are_computed_once_and_where_the_training_does(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_targets_are_computed_once_and_where_the_training_does(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, str]] = []
 
     def encode(self: Any, texts: list[str]) -> np.ndarray:
@@ -102,10 +100,7 @@ def test_a_model_that_reads_the_papers_encoders_says_which_files_it_wants(folder
     assert reason is not None
     assert "deepmoji needs its files named" in reason
     assert "encoder_files" in reason
-    files = {
-        name: {key: str(folder / file) for key, file in ei[name].items()}
-        for name in ("deepmoji", "infersent")
-    }
+    files = {name: {key: str(folder / file) for key, file in ei[name].items()} for name in ("deepmoji", "infersent")}
     bot = CheckpointBot(name="b", folder=place, encoder_files=files)
     assert bot.unavailable_reason() is None
     bot.load("cpu")
@@ -164,9 +159,7 @@ def test_the_papers_weight_is_fine_with_minilm(caplog: pytest.LogCaptureFixture)
 
 
 @pytest.mark.parametrize("variance", [MINILM_VARIANCE / 8, MINILM_VARIANCE * 20])
-def test_another_scale_is_warned_of_with_the_equivalent(
-    variance: float, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_another_scale_is_warned_of_with_the_equivalent(variance: float, caplog: pytest.LogCaptureFixture) -> None:
     check_ei_weights(OTHER, variance, WORDS)
     (record,) = caplog.records
     assert record.levelname == "WARNING"
@@ -191,9 +184,7 @@ def test_the_papers_own_encoder_and_heads_without_it_are_left_alone(
     assert "WARNING" not in caplog.text
 
 
-def test_a_training_checks_it_before_it_begins(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_training_checks_it_before_it_begins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ei_module, "embeddings_cached", lambda *a: 30 * fake_embeddings(*a))
     ei = {"sentence_encoder": "minilm", "s": 4, "e": 4}
     with pytest.raises(ValuesError, match="not to speak"):

@@ -72,9 +72,7 @@ def test_validation_does_not_depend_on_the_batches_and_uses_the_whole_kl(tmp_pat
     plain = started(hred, data)
     found = subject.validation_loss(plain, data, hred, CPU)
     parts = plain.loss(next(data.validation.batches(999, 0, 0)))
-    assert found["loss"] == pytest.approx(
-        float(parts.tokens_nll.detach()) / parts.n_tokens, rel=1e-5
-    )
+    assert found["loss"] == pytest.approx(float(parts.tokens_nll.detach()) / parts.n_tokens, rel=1e-5)
 
 
 @pytest.mark.parametrize("beam", [1, 3])

@@ -22,9 +22,7 @@ def test_the_embedding_begins_with_word_vectors():
     kept = [0, 1, 2, 3, 5]
     assert torch.equal(rows[kept], drawn[kept])
     tea = word_vectors().lookup("tea")
-    cosine = float(
-        np.dot(rows[4].numpy(), tea) / np.linalg.norm(rows[4].numpy()) / np.linalg.norm(tea)
-    )
+    cosine = float(np.dot(rows[4].numpy(), tea) / np.linalg.norm(rows[4].numpy()) / np.linalg.norm(tea))
     assert cosine > 0.999
     cos = nn.functional.cosine_similarity
     assert cos(rows[4], rows[6], dim=0) > cos(rows[4], rows[7], dim=0)

@@ -132,9 +132,7 @@ def test_random_numbers_of_the_caller_are_left_alone(data, tmp_path):
 def test_early_stopping_keeps_the_best(data, tmp_path, monkeypatch):
     told = iter([3.0, 2.0, 2.5, 2.4, 1.0])
     monkeypatch.setattr(loop, "validation_loss", lambda *_: {"loss": next(told)})
-    wanted = config(
-        data, keeping={"validate_every": 1}, optimiser={"patience": 2, "max_batches": 9}
-    )
+    wanted = config(data, keeping={"validate_every": 1}, optimiser={"patience": 2, "max_batches": 9})
     result = train(wanted, tmp_path)
     assert result.best["validation_loss"] == 2.0
     assert result.best["step"] == 2
@@ -179,9 +177,7 @@ def test_a_batch_that_is_left_out_changes_nothing(data, tmp_path, undefined_at):
         assert torch.equal(tensor, after.state_dict()[name]), name
 
 
-def test_a_killed_training_with_batches_left_out_ends_with_the_same_bits(
-    data, tmp_path, undefined_at
-):
+def test_a_killed_training_with_batches_left_out_ends_with_the_same_bits(data, tmp_path, undefined_at):
     undefined_at(1, 3, 6)
     wanted = config(data, "vhred")
     whole = train(wanted, tmp_path / "whole")
@@ -194,9 +190,7 @@ def test_a_killed_training_with_batches_left_out_ends_with_the_same_bits(
         assert torch.equal(tensor, checkpoint_load(resumed.checkpoint)[0].state_dict()[name]), name
 
 
-def test_too_many_that_are_not_finite_stop_it_and_it_can_go_on_with_more(
-    data, tmp_path, undefined_at
-):
+def test_too_many_that_are_not_finite_stop_it_and_it_can_go_on_with_more(data, tmp_path, undefined_at):
     undefined_at(2, 5)
     with pytest.raises(TrainingError, match=r"not finite at batch 5.*1 such.*lower optimiser.lr"):
         train(config(data, "vhred", optimiser={"max_skipped": 1}), tmp_path / "one")
@@ -253,9 +247,7 @@ def test_the_manifest_says_what_was_done(data, tmp_path):
 def test_weights_are_taken_over_from_a_training_beside(data, tmp_path):
     train(config(data, name="base", optimiser={"max_batches": 2}), tmp_path / "base")
     base = checkpoint_load(tmp_path / "base" / "best")[0]
-    wanted = config(
-        data, "vhcr", start={"weights": "base"}, optimiser={"max_batches": 1, "lr": 1e-9}
-    )
+    wanted = config(data, "vhcr", start={"weights": "base"}, optimiser={"max_batches": 1, "lr": 1e-9})
     model = checkpoint_load(train(wanted, tmp_path / "tiny").checkpoint)[0]
     assert torch.allclose(model.encoder.embedding.weight, base.encoder.embedding.weight, atol=1e-6)
     wide, narrow = model.decoder.start[0].weight, base.decoder.start[0].weight

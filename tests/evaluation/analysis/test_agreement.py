@@ -97,11 +97,7 @@ def found() -> ItemSets:
     rng = np.random.default_rng(3)
     rows: list[tuple[str, str | None, float, float]] = []
     for rater, answers in enumerate(PUBLISHED):
-        rows += [
-            (f"p/{unit}", f"r{rater}", value, 1.0)
-            for unit, value in enumerate(answers)
-            if value is not None
-        ]
+        rows += [(f"p/{unit}", f"r{rater}", value, 1.0) for unit, value in enumerate(answers) if value is not None]
     for item in range(40):  # two raters of the second set
         true = int(rng.integers(1, 6))
         for rater in ("x", "y"):

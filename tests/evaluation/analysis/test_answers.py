@@ -78,15 +78,11 @@ def test_steps_are_whole_points_or_the_values_seen_or_equal_distances() -> None:
     assert scale_steps(RatingDimension("q", "Q", 0, 0.5), seen) == (0.25, 0.5)
     assert scale_steps(RatingDimension("q", "Q", 1, 3), seen) == (1, 2, 3)
     many = np.arange(0, 100.0)
-    assert scale_steps(RatingDimension("q", "Q", 0, 100), many) == tuple(
-        float(v) for v in range(0, 101, 10)
-    )
+    assert scale_steps(RatingDimension("q", "Q", 0, 100), many) == tuple(float(v) for v in range(0, 101, 10))
 
 
 def test_what_lies_between_two_steps_counts_for_the_nearer() -> None:
-    table = pd.DataFrame(
-        {"conversation": ["x", "y"], "bot": "a", "rater": ["u", "v"], "quality": [1.4, 2.6]}
-    )
+    table = pd.DataFrame({"conversation": ["x", "y"], "bot": "a", "rater": ["u", "v"], "quality": [1.4, 2.6]})
     found = dimension_answers(Ratings.from_frame(table, ["quality"], scale=(1, 3)))
     assert found.bots[0].counts == (1, 0, 1)
 
@@ -140,9 +136,7 @@ def test_weights_are_the_softmax_of_the_shares() -> None:
     found = approval(table, OPTIONS)
     expected = softmax(table.mean(axis=0))
     assert list(found.weights.values()) == pytest.approx(expected.tolist())
-    assert softmax_weights(dict(zip(OPTIONS, table.mean(axis=0), strict=True))) == pytest.approx(
-        found.weights
-    )
+    assert softmax_weights(dict(zip(OPTIONS, table.mean(axis=0), strict=True))) == pytest.approx(found.weights)
     assert sum(found.weights.values()) == pytest.approx(1)
     assert max(found.weights.values()) / min(found.weights.values()) <= np.e
     assert softmax_weights({"a": 0.5, "b": 0.5}) == {"a": 0.5, "b": 0.5}

@@ -140,9 +140,7 @@ def test_there_is_one_order_whichever_test_decides() -> None:
 def test_a_plan_holds_for_the_pair_that_spreads_most() -> None:
     read = ratings()
     values = read.values()
-    apart = np.concatenate(
-        [values[read.bot == b] - values[read.bot == b].mean() for b in read.bots]
-    )
+    apart = np.concatenate([values[read.bot == b] - values[read.bot == b].mean() for b in read.bots])
     sd = np.sqrt((apart**2).sum() / (len(values) - len(read.bots)))
     found = plan_raters(read, [1.0], power=0.9)
     assert found.sd == pytest.approx(sd)
@@ -179,9 +177,7 @@ def test_while_a_study_collects_the_always_valid_test_decides_and_says_how_many_
     assert always.pairs == tuple(expected)
     assert always.told_apart <= fixed.told_apart, "a look at any time needs a clearer difference"
     assert not fixed.more
-    assert set(always.more) == {(p.a, p.b) for p in always.pairs if p.p is not None} - (
-        always.told_apart
-    )
+    assert set(always.more) == {(p.a, p.b) for p in always.pairs if p.p is not None} - (always.told_apart)
     document = json.loads(json.dumps(always.to_json()))
     assert document["test"] == "always"
     for row in document["pairs"]:

@@ -35,9 +35,7 @@ def test_groups_join_all_pairs_that_cannot_be_told_apart_and_no_other() -> None:
     found = leaderboard(bot_means(ratings()), compared)
     joined = {tuple(sorted(pair)) for group in found.groups for pair in combinations(group, 2)}
     bots = [place.bot for place in found.places]
-    assert joined == {
-        tuple(sorted(pair)) for pair in combinations(bots, 2) if not compared.are_told_apart(*pair)
-    }
+    assert joined == {tuple(sorted(pair)) for pair in combinations(bots, 2) if not compared.are_told_apart(*pair)}
 
 
 def test_groups_of_any_graph_cover_it_and_no_group_is_told_twice() -> None:

@@ -25,9 +25,7 @@ def judgements(rows: list[tuple[str, str, str, str, float]]) -> PairJudgements:
     return PairJudgements(*column, {"quality": np.array(score, dtype=float)}, QUALITY)
 
 
-def drawn(
-    n_raters: int = 12, n_items: int = 10, p_win: float = 0.6, seed: int = 0
-) -> PairJudgements:
+def drawn(n_raters: int = 12, n_items: int = 10, p_win: float = 0.6, seed: int = 0) -> PairJudgements:
     """Draw judgements in which bot a wins so often; the order of the bots changes from item to item."""
     rng = np.random.default_rng(seed)
     rows = []
@@ -40,9 +38,7 @@ def drawn(
 
 
 def test_shares_are_of_the_bots_whatever_stood_first() -> None:
-    found = judge_pairs(
-        judgements([("i", "a", "b", "r", 1), ("j", "b", "a", "s", -1), ("k", "b", "a", "t", 0)])
-    )
+    found = judge_pairs(judgements([("i", "a", "b", "r", 1), ("j", "b", "a", "s", -1), ("k", "b", "a", "t", 0)]))
     [outcome] = found.outcomes
     assert (outcome.a, outcome.b) == ("a", "b")
     assert outcome.wins.mean == pytest.approx(2 / 3)
@@ -64,9 +60,7 @@ def test_items_with_two_most_frequent_answers_are_ambiguous() -> None:
 def test_intervals_are_over_whole_raters() -> None:
     """Twelve people who each always say the same are twelve judgements, however many items they saw."""
     same = [
-        (f"i{item}", "a", "b", f"r{rater}", 1.0 if rater < 7 else -1.0)
-        for item in range(40)
-        for rater in range(12)
+        (f"i{item}", "a", "b", f"r{rater}", 1.0 if rater < 7 else -1.0) for item in range(40) for rater in range(12)
     ]
     once = [row for row in same if row[0] == "i0"]
     [many], [few] = judge_pairs(judgements(same)).outcomes, judge_pairs(judgements(once)).outcomes
@@ -144,9 +138,7 @@ def chats(means: dict[str, float], n_people: int = 30, seed: int = 1) -> Ratings
     )
 
 
-@pytest.mark.parametrize(
-    ("means", "where"), [({"a": 5, "b": 3}, "same"), ({"a": 3, "b": 5}, "contrary")]
-)
+@pytest.mark.parametrize(("means", "where"), [({"a": 5, "b": 3}, "same"), ({"a": 3, "b": 5}, "contrary")])
 def test_both_protocols_beside_each_other(means: dict[str, float], where: str) -> None:
     found = compare_protocols(drawn(), chats(means), {"quality": "quality"})
     [row] = found.rows
@@ -163,9 +155,7 @@ def test_both_protocols_beside_each_other(means: dict[str, float], where: str) -
 
 
 def test_the_interactive_kappa_is_that_of_preferences_of_people_who_rated_both() -> None:
-    found = compare_protocols(
-        drawn(), chats({"a": 6, "b": 4, "c": 2}, n_people=8), {"quality": "quality"}
-    )
+    found = compare_protocols(drawn(), chats({"a": 6, "b": 4, "c": 2}, n_people=8), {"quality": "quality"})
     [kappa] = found.interactive
     assert kappa.found.n_items == 3
     assert kappa.found.n_ratings == 24
@@ -189,9 +179,7 @@ def test_strengths_between_equal_styles_stand_beside_the_plain_ones():
         "answers": {"quality": better},
         "titles": QUALITY,
     }
-    found = judge_pairs(
-        PairJudgements(**columns, controls={"length": length, "markup": np.zeros(n)})
-    )
+    found = judge_pairs(PairJudgements(**columns, controls={"length": length, "markup": np.zeros(n)}))
     assert found.strengths.comparisons[0].ordered
     assert found.held is not None
     assert [effect.name for effect in found.held.controls] == ["length"]  # markup never differs
@@ -220,9 +208,7 @@ def test_while_more_are_to_come_shares_and_preferences_are_those_of_the_live_roo
         judge_pairs(replace(few, is_collecting=False)).outcomes[0].sign,
         judge_pairs(few).outcomes[0].sign,
     ) == (1, 0)
-    [alone] = judge_pairs(
-        replace(judgements([("i", "a", "b", "r", 1)]), is_collecting=True)
-    ).outcomes
+    [alone] = judge_pairs(replace(judgements([("i", "a", "b", "r", 1)]), is_collecting=True)).outcomes
     assert (alone.ahead.low, alone.wins.low) == (None, None)
     assert alone.ahead.reason.code == "one_judgement"
 
@@ -270,9 +256,7 @@ def test_both_protocols_are_told_apart_as_each_tells_it_alone() -> None:
 def test_chats_beside_are_compared_at_any_look_too_while_they_are_collected() -> None:
     rated = chats({"a": 5, "b": 3})
     [fixed] = compare_protocols(drawn(), rated, {"quality": "quality"}).rows
-    [now] = compare_protocols(
-        drawn(), replace(rated, is_collecting=True), {"quality": "quality"}
-    ).rows
+    [now] = compare_protocols(drawn(), replace(rated, is_collecting=True), {"quality": "quality"}).rows
     assert now.difference == pytest.approx(fixed.difference)
     assert now.low < fixed.low
     assert now.high > fixed.high

@@ -172,9 +172,7 @@ def test_markup_is_counted(text: str, n: int) -> None:
 
 
 def test_a_unit_is_a_doubling() -> None:
-    found = style_controls(
-        [["a" * 31], ["ab", "c"], [""]], [["b" * 15], ["abc"], ["- a\n- b\n- c"]]
-    )
+    found = style_controls([["a" * 31], ["ab", "c"], [""]], [["b" * 15], ["abc"], ["- a\n- b\n- c"]])
     assert set(found) == set(CONTROLS)
     assert found["length"] == pytest.approx([1.0, 0.0, -np.log2(12)])
     assert found["markup"] == pytest.approx([0.0, 0.0, -2.0])

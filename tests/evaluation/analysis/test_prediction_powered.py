@@ -36,9 +36,7 @@ def test_intervals_cover_and_predictions_save_what_they_explain() -> None:
         for _ in range(n_studies):
             f = rng.normal(2, 1, 60)
             y = 4 + slope * (f - 2) + np.repeat(rng.normal(0, 0.5, 30), 2) + rng.normal(0, 0.87, 60)
-            found = powered_mean(
-                y, f, rng.normal(2, 1, 300), np.repeat(np.arange(30), 2).tolist(), level=LEVEL
-            )
+            found = powered_mean(y, f, rng.normal(2, 1, 300), np.repeat(np.arange(30), 2).tolist(), level=LEVEL)
             inside += found.low <= 4 <= found.high
             width += (found.high - found.low) / n_studies
             saved += found.saved / n_studies

@@ -45,9 +45,7 @@ def test_scores_on_own_scales_are_those_of_pandas() -> None:
     long["z"] = (long["value"] - by_rater.transform("mean")) / by_rater.transform("std")
     expected = long.groupby("bot")["z"].mean()
     plain_means = table.groupby("bot")["quality"].mean()
-    assert [bot.bot for bot in found.bots] == plain_means.sort_values(
-        ascending=False
-    ).index.tolist()
+    assert [bot.bot for bot in found.bots] == plain_means.sort_values(ascending=False).index.tolist()
     for bot in found.bots:
         assert bot.own.mean == pytest.approx(expected[bot.bot])
         assert bot.mean == pytest.approx(plain_means[bot.bot])
@@ -79,10 +77,7 @@ def test_leaving_the_flagged_out_is_what_pandas_gives_without_them() -> None:
 
 def test_times_make_the_fast_known() -> None:
     table = frame()
-    seconds = {
-        row.conversation: 5.0 if row.rater == "w3" else 100.0 + i
-        for i, row in enumerate(table.itertuples())
-    }
+    seconds = {row.conversation: 5.0 if row.rater == "w3" else 100.0 + i for i, row in enumerate(table.itertuples())}
     found = analyse_raters(read(table), seconds=seconds).screening
     assert {verdict.rater for verdict in found.flagged} == {"w3", "idle"}
 
@@ -99,9 +94,7 @@ def test_what_cannot_be_said_has_a_reason() -> None:
     table = frame()
     unnamed = analyse_raters(read(table.assign(rater=None)))
     few = analyse_raters(read(table[table["conversation"].str.endswith("a-0")]))
-    assert [
-        str(found.reason.code) for found in (unnamed.own_scales, unnamed.screening) if found.reason
-    ] == [
+    assert [str(found.reason.code) for found in (unnamed.own_scales, unnamed.screening) if found.reason] == [
         "nobody_named",
         "nobody_named",
     ]

@@ -62,9 +62,7 @@ def test_the_analysis_of_variance_is_type_iii_of_the_sum_of_the_ratings() -> Non
     for pair in found.table.contrasts:
         assert found.table.term(pair.factor).p == pytest.approx(pair.p)
     assert (found.of, found.max_order, found.table.n_dropped) == ("sum", None, 2)
-    assert set(found.shown) == {
-        term.name for term in found.table.terms if term.p is not None and term.p < 0.05
-    }
+    assert set(found.shown) == {term.name for term in found.table.terms if term.p is not None and term.p < 0.05}
     assert {*found.shown, *found.not_shown} == {"corpus", "EI", "corpus:EI"}
 
 
@@ -90,9 +88,7 @@ def test_the_proportional_odds_are_those_of_statsmodels() -> None:
     assert found is not None
     real = table[table["bot"] != "bad"]
     dummies = pd.get_dummies(real["bot"], dtype=float).drop(columns="a")
-    fit = OrderedModel(real["quality"].to_numpy(), dummies.to_numpy(), distr="logit").fit(
-        method="bfgs", disp=False
-    )
+    fit = OrderedModel(real["quality"].to_numpy(), dummies.to_numpy(), distr="logit").fit(method="bfgs", disp=False)
     effects = np.array([0.0, *fit.params[:3]])
     expected = dict(zip("abcd", effects - effects.mean(), strict=True))
     for bot in found.bots:

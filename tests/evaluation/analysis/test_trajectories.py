@@ -17,9 +17,7 @@ GROUPS = Grouping(
     trait="t",
 )
 rng = np.random.default_rng(0)
-VALUES = {
-    "m": {name: [float(value)] for name, value in zip(NAMES, rng.normal(size=12), strict=True)}
-}
+VALUES = {"m": {name: [float(value)] for name, value in zip(NAMES, rng.normal(size=12), strict=True)}}
 
 
 def test_the_difference_is_welchs_where_everybody_talked_once() -> None:
@@ -39,9 +37,7 @@ def test_the_difference_is_the_paired_one_where_everybody_met_both() -> None:
     assert found is not None
     expected = stats.ttest_rel(x, y)
     ends = expected.confidence_interval(0.9)
-    assert (found.low, found.high, found.p) == pytest.approx(
-        (ends.low, ends.high, expected.pvalue), rel=1e-6
-    )
+    assert (found.low, found.high, found.p) == pytest.approx((ends.low, ends.high, expected.pvalue), rel=1e-6)
     alone = trajectories(GROUPS, VALUES, ["m"], dict.fromkeys(NAMES, "p"))
     contrast = alone.measures[0].contrast
     assert contrast is not None
@@ -56,9 +52,7 @@ def test_a_scale_makes_the_difference_that_of_the_groups_own_intervals() -> None
     laughs = dict(zip(NAMES, [1, 0, 0, 0, 1, 1, 1, 1, 0, 1, 1, 1], strict=True))
     values = {"m": {name: [float(value)] for name, value in laughs.items()}}
     scales = {"m": (0.0, 1.0)}
-    told = trajectories(
-        Grouping("by-trait", groups, trait="t"), values, ["m"], scales=scales, people=None
-    )
+    told = trajectories(Grouping("by-trait", groups, trait="t"), values, ["m"], scales=scales, people=None)
     found = told.measures[0].contrast
     assert found is not None
     assert told.n_people == 12

@@ -41,9 +41,7 @@ def test_a_record_becomes_turns_and_ratings() -> None:
     assert record.turns == (Turn("human", "hi"), Turn("bot", "hello", 1))
     assert record.external_id == "test/d1"
     assert record.line == 7
-    assert [(r.rater, dict(r.answers)) for r in record.ratings] == [
-        ("r1", {"quality": 5, "fluency": 4.5})
-    ]
+    assert [(r.rater, dict(r.answers)) for r in record.ratings] == [("r1", {"quality": 5, "fluency": 4.5})]
 
 
 @pytest.mark.parametrize(
@@ -116,14 +114,7 @@ def test_bad_lines_do_not_stop_the_rest(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     good = json.dumps(GOOD).encode()
     path.write_bytes(
-        b"\xef\xbb\xbf"
-        + good
-        + b"\n\n{broken\n\xff\xfe\n"
-        + b"[" * 100_000
-        + b"\n"
-        + good
-        + b"\r\n"
-        + good
+        b"\xef\xbb\xbf" + good + b"\n\n{broken\n\xff\xfe\n" + b"[" * 100_000 + b"\n" + good + b"\r\n" + good
     )
     items = read(path)
     assert [item.line for item in items if isinstance(item, Record)] == [1, 6, 7]
@@ -135,8 +126,7 @@ def test_bad_lines_do_not_stop_the_rest(tmp_path: Path) -> None:
 
 def test_gzip_is_known_by_its_content_and_may_break_off(tmp_path: Path) -> None:
     lines = b"".join(
-        json.dumps({**GOOD, "dialogue_id": str(n), "meta": hash(str(n))}).encode() + b"\n"
-        for n in range(2000)
+        json.dumps({**GOOD, "dialogue_id": str(n), "meta": hash(str(n))}).encode() + b"\n" for n in range(2000)
     )
     whole = gzip.compress(lines)
     (tmp_path / "whole.data").write_bytes(whole)
@@ -152,8 +142,7 @@ def test_gzip_is_known_by_its_content_and_may_break_off(tmp_path: Path) -> None:
 
 def test_a_short_gzip_that_breaks_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     lines = b"".join(
-        json.dumps({**GOOD, "dialogue_id": str(n), "meta": str(hash(n) ** 3)}).encode() + b"\n"
-        for n in range(50)
+        json.dumps({**GOOD, "dialogue_id": str(n), "meta": str(hash(n) ** 3)}).encode() + b"\n" for n in range(50)
     )
     whole = gzip.compress(lines)
     path = tmp_path / "cut.jsonl.gz"
@@ -185,9 +174,7 @@ def test_a_file_in_no_known_format_is_refused(tmp_path: Path, content: bytes) ->
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=6,
 )
 turn_like = st.fixed_dictionaries(
@@ -214,9 +201,7 @@ record_like = st.fixed_dictionaries(
 )
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     lines=st.lists(
         record_like.map(lambda r: json.dumps(r).encode())
@@ -258,9 +243,7 @@ def test_files_of_other_makes_are_read(name: str, n: int) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("packed", [False, True])
-def test_lines_are_read_whatever_their_make(
-    tmp_path: Path, encoding: str, end: str, packed: bool
-) -> None:
+def test_lines_are_read_whatever_their_make(tmp_path: Path, encoding: str, end: str, packed: bool) -> None:
     path = tmp_path / "x.jsonl"
     said = GOOD | {"turns": [{"speaker": "human", "text": "grüße \u2028 \r\n 🙂"}]}
     text = "".join(json.dumps(one, ensure_ascii=False) + end for one in (GOOD, said) * 900)
@@ -273,9 +256,7 @@ def test_lines_are_read_whatever_their_make(
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-def test_an_array_and_objects_over_several_lines_are_read_with_their_lines(
-    tmp_path: Path, indent: int | None
-) -> None:
+def test_an_array_and_objects_over_several_lines_are_read_with_their_lines(tmp_path: Path, indent: int | None) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps([GOOD, {"turns": []}, GOOD], indent=indent))
     first, wrong, last = read(path)

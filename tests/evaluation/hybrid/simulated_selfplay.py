@@ -79,9 +79,7 @@ def add_study(rng: np.random.Generator, sizes: Sizes, moved: Moved, found: Held)
     """Draw a study, and add whether the intervals of a rated bot and of a new one held."""
     k = sizes.rated
     x = rng.normal(size=(k + 1, N_FEATURES)) * rng.uniform(0.3, 3, size=N_FEATURES)
-    true = (
-        50 + drawn_means(rng, [kernel_of(x[:, columns], k) for columns in BLOCKS], 1, sizes.at)[0]
-    )
+    true = 50 + drawn_means(rng, [kernel_of(x[:, columns], k) for columns in BLOCKS], 1, sizes.at)[0]
     seen = x[:k] + rng.normal(size=(k, N_FEATURES)) / sizes.each**0.5
     ratings = true[:k] + SPREAD * rng.normal(size=k) / sizes.each**0.5
     names = [f"b{i}" for i in range(k)]
@@ -92,9 +90,7 @@ def add_study(rng: np.random.Generator, sizes: Sizes, moved: Moved, found: Held)
         others = np.arange(k) != i
         folds[name] = means_of(seen[others], variance, sizes.each, ratings[others])
     whole = means_of(seen, variance, sizes.each, ratings)
-    means = FoldMeans(
-        {str(b): tuple(block.tolist()) for b, block in enumerate(BLOCKS)}, whole, folds
-    )
+    means = FoldMeans({str(b): tuple(block.tolist()) for b, block in enumerate(BLOCKS)}, whole, folds)
     direction = rng.choice([-1.0, 1.0], size=N_FEATURES)
     shift = moved.alike * direction + moved.own * rng.normal(size=x.shape)
     at = [*range(sizes.checked), k]

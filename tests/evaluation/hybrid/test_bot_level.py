@@ -50,16 +50,12 @@ def test_the_interval_over_conversations_holds_the_r_of_as_many_others():
         true = rng.normal(size=8) * 0.4
         score = 0.8 * true + 0.12 * rng.normal(size=8)
         first, other = (
-            [
-                (p + 0.3 * rng.normal(size=30), t + rng.normal(size=30))
-                for p, t in zip(score, true, strict=True)
-            ]
+            [(p + 0.3 * rng.normal(size=30), t + rng.normal(size=30)) for p, t in zip(score, true, strict=True)]
             for _ in range(2)
         )
         low, high = interval_over_conversations(first, seed=0)
         here, there = (
-            np.corrcoef([p.mean() for p, _ in some], [t.mean() for _, t in some])[0, 1]
-            for some in (first, other)
+            np.corrcoef([p.mean() for p, _ in some], [t.mean() for _, t in some])[0, 1] for some in (first, other)
         )
         assert low < here < high
         held += low <= there <= high

@@ -55,9 +55,7 @@ def test_every_fit_prints_how_many_bots_lie_in_its_own_intervals(preset: str) ->
         assert one["predicted_fold"] == pytest.approx(by_fold["bots"][bot]["predicted"])
         others = [error for name, error in errors.items() if name != bot]
         half = stats.t.ppf(0.975, 5) * np.sqrt(np.mean(np.square(others)))
-        assert one["interval95_new"] == pytest.approx(
-            [one["predicted_fold"] - half, one["predicted_fold"] + half]
-        )
+        assert one["interval95_new"] == pytest.approx([one["predicted_fold"] - half, one["predicted_fold"] + half])
         assert (one["interval95"], one["n_new"]) == (None, one["n"])
         n_inside += abs(errors[bot]) <= half
     assert document["coverage95"] == {"inside": n_inside, "of": 7}
@@ -72,12 +70,8 @@ FEATURES_OF_SELFPLAY_VALUES = ["f", "g"]
 def talk(bots, x, n, rng, **columns):
     """Make a table of n conversations of each bot, whose features lie around these means."""
     rows = np.repeat(np.arange(len(bots)), n)
-    table = pd.DataFrame(
-        x[rows] + rng.normal(size=(len(rows), 2)), columns=FEATURES_OF_SELFPLAY_VALUES
-    )
-    return table.assign(
-        conversation=[f"c{i}" for i in range(len(rows))], bot=np.array(bots)[rows], **columns
-    )
+    table = pd.DataFrame(x[rows] + rng.normal(size=(len(rows), 2)), columns=FEATURES_OF_SELFPLAY_VALUES)
+    return table.assign(conversation=[f"c{i}" for i in range(len(rows))], bot=np.array(bots)[rows], **columns)
 
 
 @pytest.fixture(scope="module")
@@ -99,29 +93,19 @@ def test_errors_of_the_other_bots_on_self_play_widen_the_intervals(
     # The bots talk to themselves about other things: each is moved by as much as bots differ.
     moved = x + rng.normal(scale=1.5, size=x.shape)
     played = talk([*bots, "new"], np.vstack([moved, [0.5, 0.5]]), 25, rng)
-    found = fit_hybrid(
-        human, features=FEATURES_OF_SELFPLAY_VALUES, preset="strong", selfplay=played
-    )
+    found = fit_hybrid(human, features=FEATURES_OF_SELFPLAY_VALUES, preset="strong", selfplay=played)
     means = found.fit.means
-    at = {
-        bot: played.loc[played["bot"] == bot, FEATURES_OF_SELFPLAY_VALUES].to_numpy()
-        for bot in [*bots, "new"]
-    }
+    at = {bot: played.loc[played["bot"] == bot, FEATURES_OF_SELFPLAY_VALUES].to_numpy() for bot in [*bots, "new"]}
     stated = {bot: means.expected(bot, rows) for bot, rows in at.items()}
     ratings = means.whole.by_bot()
 
     def weighed(others):
         """Return the added variances that are tried, and their weights by the errors of these bots, point by point."""
         noisy = {bot: stated[bot].widened(means.whole.new_ratings(bot)[1]) for bot in others}
-        tried = np.mean([one.variance[0] for one in noisy.values()]) * np.array(
-            [0, *(2.0 ** np.linspace(-3, 8, 12))]
-        )
+        tried = np.mean([one.variance[0] for one in noisy.values()]) * np.array([0, *(2.0 ** np.linspace(-3, 8, 12))])
         log = [
             sum(
-                np.log(
-                    one.weights[0]
-                    @ stats.norm.pdf(ratings[bot], one.means[0], np.sqrt(one.variances[0] + more))
-                )
+                np.log(one.weights[0] @ stats.norm.pdf(ratings[bot], one.means[0], np.sqrt(one.variances[0] + more)))
                 for bot, one in noisy.items()
             )
             for more in tried
@@ -153,9 +137,7 @@ def test_errors_of_the_other_bots_on_self_play_widen_the_intervals(
     human_means = np.array([means.whole.by_bot()[bot] for bot in bots])
     others = (human_means.sum() - human_means) / 7
     error = ((human_means - list(by_fold.values())) ** 2).sum()
-    assert values["q2"]["value"] == pytest.approx(
-        1 - error / ((human_means - others) ** 2).sum(), rel=1e-9
-    )
+    assert values["q2"]["value"] == pytest.approx(1 - error / ((human_means - others) ** 2).sum(), rel=1e-9)
     codes = [one["code"] for one in document["verdict"]["findings_selfplay"]]
     assert "values" in codes
     assert set(document["selfplay_shifts"]["others"]) == {"shift", "widest"}
@@ -185,8 +167,7 @@ def test_where_few_rated_bots_have_self_play_nothing_but_the_order_is_told(
     far = talk(["far"], x.mean(axis=0)[None] + 20, 25, rng)
     alone = apply_fit(fit, selfplay=far).selfplay.shifts["others"]
     away = (
-        far[FEATURES_OF_SELFPLAY_VALUES].mean()
-        - human.groupby("bot")[FEATURES_OF_SELFPLAY_VALUES].mean().mean()
+        far[FEATURES_OF_SELFPLAY_VALUES].mean() - human.groupby("bot")[FEATURES_OF_SELFPLAY_VALUES].mean().mean()
     ).to_numpy()
     assert alone["shift"] == pytest.approx(np.sqrt(((away / fit.means.whole.scale) ** 2).mean()))
     assert alone["shift"] > alone["widest"]
@@ -195,9 +176,7 @@ def test_where_few_rated_bots_have_self_play_nothing_but_the_order_is_told(
 @pytest.mark.parametrize("moved", ["not moved", "all moved by 1, each by 1"])
 def test_intervals_from_self_play_hold(moved: str) -> None:
     """40 studies, two bots each; 95 % less three Monte-Carlo errors."""
-    found = simulated_selfplay.held(
-        simulated_selfplay.SIZES["8 bots"], simulated_selfplay.SHIFTS[moved], 40
-    )
+    found = simulated_selfplay.held(simulated_selfplay.SIZES["8 bots"], simulated_selfplay.SHIFTS[moved], 40)
     assert len(found) == 4
     inside = [held for parts in found.values() for held, _width in parts]
     assert np.mean(inside) >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / 80)
@@ -209,9 +188,7 @@ def test_a_prediction_is_worth_as_many_ratings_as_err_as_much() -> None:
     noise = dict.fromkeys(bots, (40, 0.1))
     stated = {"a": 3.0, "b": 5.0, "c": 40.0}
     human = dict(zip(bots, [1.0, 2.0, 3.0], strict=True))
-    found = effective_ratings(
-        {bot: value + 1 for bot, value in human.items()}, human, noise, stated
-    )
+    found = effective_ratings({bot: value + 1 for bot, value in human.items()}, human, noise, stated)
     assert found.stated == 5
     assert found.by_error == pytest.approx(4 / 0.9)
     # The sum of squares over what two degrees of freedom of χ² leave below and above.

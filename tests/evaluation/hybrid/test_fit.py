@@ -89,9 +89,7 @@ def test_predictions_and_correlations_against_a_fit_from_rows(intercept):
             assert level[method].correlation.r == pytest.approx(result.statistic)
             assert level[method].correlation.p == pytest.approx(result.pvalue)
     at_rows = found.predictions["predicted"]
-    assert found.conversation_level["pearson"].r == pytest.approx(
-        np.corrcoef(at_rows, human["quality"])[0, 1]
-    )
+    assert found.conversation_level["pearson"].r == pytest.approx(np.corrcoef(at_rows, human["quality"])[0, 1])
 
 
 def test_coefficients_are_means_over_folds_with_students_interval():
@@ -164,9 +162,7 @@ def test_a_bots_own_ratings_do_not_move_its_prediction(intercept):
     changed.loc[mine, "quality"] = 10 - 2 * changed.loc[mine, "quality"]
     one = fit_hybrid(human, features=FEATURES, intercept=intercept)
     two = fit_hybrid(changed, features=FEATURES, intercept=intercept)
-    np.testing.assert_allclose(
-        one.fit.folds["bot2"].slopes, two.fit.folds["bot2"].slopes, rtol=1e-9, atol=1e-9
-    )
+    np.testing.assert_allclose(one.fit.folds["bot2"].slopes, two.fit.folds["bot2"].slopes, rtol=1e-9, atol=1e-9)
     # The common intercept is one constant for all bots, so it moves all of them alike.
     moved = two.bots["bot2"].predicted - one.bots["bot2"].predicted
     expected = 0.0 if intercept == "fold" else two.fit.target_mean - one.fit.target_mean
@@ -243,9 +239,7 @@ def test_bots_predicted_beyond_the_rating_scale_are_named_and_not_clipped():
     rows = human[["conversation", "bot", "quality"]]
     low, high = human["quality"].min(), human["quality"].max()
     # Ends that were only seen are none: people may rate beyond them.
-    seen = fit_hybrid(
-        human, features=FEATURES, selfplay=played, ratings=Ratings.from_frame(rows, ["quality"])
-    )
+    seen = fit_hybrid(human, features=FEATURES, selfplay=played, ratings=Ratings.from_frame(rows, ["quality"]))
     assert not [c for c in seen.cautions if c.code == "beyond_scale"]
     ratings = Ratings.from_frame(rows, ["quality"], scale=(low, high))
     found = fit_hybrid(human, features=FEATURES, selfplay=played, ratings=ratings)
@@ -313,9 +307,7 @@ def test_pairs_that_people_can_tell_apart_are_those_of_the_comparison_of_bots():
     ]
     assert (found.pairs.all, found.pairs.resolvable) == (15, len(apart))
     assert found.pairs.resolvable_ordered == sum(right)
-    alone = pairwise(
-        human["quality"], human["bot"].tolist(), human["participant"], level=0.90
-    ).pairs
+    alone = pairwise(human["quality"], human["bot"].tolist(), human["participant"], level=0.90).pairs
     without = fit_hybrid(human, features=FEATURES).pairs
     assert without.resolvable == sum(pair.ordered for pair in alone)
 
@@ -328,9 +320,7 @@ def test_several_targets_and_further_dimensions():
     assert found.bots["bot1"].human_mean == pytest.approx(mean.mean()["bot1"])
     fluency = found.dimensions["fluency"]["predicted"]["pearson"]
     expected = [found.bots[b].predicted for b in sorted(found.bots)]
-    assert fluency.r == pytest.approx(
-        np.corrcoef(expected, human.groupby("bot")["fluency"].mean())[0, 1]
-    )
+    assert fluency.r == pytest.approx(np.corrcoef(expected, human.groupby("bot")["fluency"].mean())[0, 1])
 
 
 def test_the_group_indicator_is_a_baseline():
@@ -399,9 +389,7 @@ def test_every_dimension_is_told_with_the_target_as_it_stands_elsewhere():
         assert target[source]["pearson"]["n"] == 6
     chats = document["dimensions_conversation_level"]
     assert chats["quality"]["spearman"]["r"] == document["conversation_level"]["spearman"]["r"]
-    assert (
-        chats["quality"]["spearman"]["ci95"] == document["conversation_level"]["spearman"]["ci95"]
-    )
+    assert chats["quality"]["spearman"]["ci95"] == document["conversation_level"]["spearman"]["ci95"]
     assert chats["fluency"]["within_bots"]["n"] == found.n_conversations
 
 
@@ -485,9 +473,7 @@ def test_a_fit_of_another_study_or_of_an_unknown_one_gives_ranks_and_no_values(o
     assert not [one for one in unrated.cautions if one.code == "scale_unknown"]
 
 
-@pytest.mark.parametrize(
-    "content", ["", "[]", "{}", '{"format": "confab-hybrid-fit-1"}', "\x00\xff"]
-)
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": "confab-hybrid-fit-1"}', "\x00\xff"])
 def test_a_damaged_fit_file_is_refused(tmp_path, content):
     path = tmp_path / "fit.json"
     path.write_text(content, encoding="latin-1")
@@ -531,12 +517,8 @@ def test_strong_is_kept_with_its_choices_and_predicts_unrated_bots_with_an_inter
 
 def test_a_fit_of_means_is_kept_with_its_intervals_and_says_where_it_ends():
     human, played = study(n_bots=5, n=12), selfplay(n_bots=6)
-    ratings = Ratings.from_frame(
-        human.rename(columns={"participant": "rater"}), ["quality"], scale=(-20, 20)
-    )
-    found = fit_hybrid(
-        human, features=FEATURES, preset="strong", selfplay=played, ratings=ratings, study="here"
-    )
+    ratings = Ratings.from_frame(human.rename(columns={"participant": "rater"}), ["quality"], scale=(-20, 20))
+    found = fit_hybrid(human, features=FEATURES, preset="strong", selfplay=played, ratings=ratings, study="here")
     document = found.to_json()
     json.dumps(document, allow_nan=False)
     assert set(document["coverage95"]) == {"inside", "of"}
@@ -546,10 +528,7 @@ def test_a_fit_of_means_is_kept_with_its_intervals_and_says_where_it_ends():
     assert further[0] < low < bot["predicted_fold"] < high < further[1]
     assert bot["n_new"] == 12
     # Bots that nobody rated are predicted by all rated ones.
-    assert (
-        document["bots"]["bot5"]["selfplay"]["interval95"][0]
-        < (document["bots"]["bot5"]["predicted_selfplay"])
-    )
+    assert document["bots"]["bot5"]["selfplay"]["interval95"][0] < (document["bots"]["bot5"]["predicted_selfplay"])
     unit = np.sqrt(human.groupby("bot")[FEATURES].var().mean())
     rated = [f"bot{k}" for k in range(5)]
     means, own = human.groupby("bot")[FEATURES].mean(), played.groupby("bot")[FEATURES].mean()
@@ -562,16 +541,12 @@ def test_a_fit_of_means_is_kept_with_its_intervals_and_says_where_it_ends():
     # What each says of single conversations adds up to what it says of the bot.
     mine = human["bot"] == "bot1"
     line = kept.folds["bot1"]
-    assert line.predict(human.loc[mine, FEATURES].to_numpy()).mean() == pytest.approx(
-        bot["predicted_fold"]
-    )
+    assert line.predict(human.loc[mine, FEATURES].to_numpy()).mean() == pytest.approx(bot["predicted_fold"])
     elsewhere = apply_fit(kept, human=human, ratings=ratings, study="there")
     assert finding("other_study", study="here") in elsewhere.cautions
     assert elsewhere.bots["bot1"].expected is None
     assert elsewhere.to_json()["q2"]["value"] is None
-    other = Ratings.from_frame(
-        human.rename(columns={"participant": "rater"}), ["quality"], scale=(-50, 50)
-    )
+    other = Ratings.from_frame(human.rename(columns={"participant": "rater"}), ["quality"], scale=(-50, 50))
     with pytest.raises(HybridError, match=r"scale of -20 to 20.* rated on -50 to 50"):
         apply_fit(kept, human=human, ratings=other)
 
@@ -579,19 +554,14 @@ def test_a_fit_of_means_is_kept_with_its_intervals_and_says_where_it_ends():
 @pytest.mark.parametrize("preset", ["paper", "strong"])
 def test_values_are_judged_by_the_intercept_of_the_fold(preset):
     human = study(n_bots=7)
-    told = [
-        fit_hybrid(human, features=FEATURES, preset=preset, intercept=kind)
-        for kind in ("fold", "common")
-    ]
+    told = [fit_hybrid(human, features=FEATURES, preset=preset, intercept=kind) for kind in ("fold", "common")]
     assert told[0].values == told[1].values
     fold = told[0]
     target = {bot: found.target for bot, found in fold.bots.items()}
     errors = [target[bot] - fold.bots[bot].predicted for bot in target]
     means = [np.mean([target[o] for o in target if o != bot]) for bot in target]
     of_mean = [target[bot] - mean for bot, mean in zip(target, means, strict=True)]
-    assert fold.values.q2 == pytest.approx(
-        1 - np.sum(np.square(errors)) / np.sum(np.square(of_mean))
-    )
+    assert fold.values.q2 == pytest.approx(1 - np.sum(np.square(errors)) / np.sum(np.square(of_mean)))
     assert fold.values.mae == pytest.approx(np.mean(np.abs(errors)))
     assert fold.values.mae_of_mean == pytest.approx(np.mean(np.abs(of_mean)))
     assert fold.values.q2_null95 < fold.values.q2
@@ -606,10 +576,7 @@ def test_strong_without_embeddings_says_how_to_make_them():
 
 def test_both_intercepts_are_told_whichever_is_asked_for():
     human = study(n_bots=5, n=10)
-    told = {
-        kind: fit_hybrid(human, features=FEATURES, intercept=kind).to_json()
-        for kind in ("fold", "common")
-    }
+    told = {kind: fit_hybrid(human, features=FEATURES, intercept=kind).to_json() for kind in ("fold", "common")}
     assert told["fold"]["intercepts"] == told["common"]["intercepts"]
     for kind, document in told.items():
         inside = document["intercepts"][kind]
@@ -618,8 +585,7 @@ def test_both_intercepts_are_told_whichever_is_asked_for():
     # A verdict argues from the fit's own intercept and names the one that it quotes.
     common = told["fold"]["intercepts"]["common"]["bot_level"]["pearson"]["r"]
     named = {
-        kind: {found["code"]: found for found in document["verdict"]["findings"]}
-        for kind, document in told.items()
+        kind: {found["code"]: found for found in document["verdict"]["findings"]} for kind, document in told.items()
     }
     assert named["fold"]["common_intercept"]["r"] == common
     assert named["common"]["correlation"]["r"] == common
@@ -635,9 +601,7 @@ def test_a_conversation_that_lacks_a_target_dimension_is_counted_and_left_out():
 
 
 def rated_by(table):
-    return Ratings.from_frame(
-        table.rename(columns={"participant": "rater"}), ["quality"], scale=(-20, 20)
-    )
+    return Ratings.from_frame(table.rename(columns={"participant": "rater"}), ["quality"], scale=(-20, 20))
 
 
 @pytest.mark.parametrize("preset", ["paper", "strong"])
@@ -665,9 +629,7 @@ def test_a_kept_fit_is_held_against_the_ratings_that_it_is_given(preset):
         human_means = {bot: one["adjusted_mean"] for bot, one in afresh["bots"].items()}
         assert {bot: one["adjusted_mean"] for bot, one in bots.items()} == human_means
         for bot, one in bots.items():
-            assert one["adjusted_ci95"] == pytest.approx(
-                afresh["bots"][bot]["combined"]["ratings_ci95"]
-            )
+            assert one["adjusted_ci95"] == pytest.approx(afresh["bots"][bot]["combined"]["ratings_ci95"])
         assert {one["n_new"] for one in bots.values()} == {6}
         assert document["coverage95"]["of"] == 7
         assert not any("combined" in one for one in bots.values())
@@ -675,9 +637,7 @@ def test_a_kept_fit_is_held_against_the_ratings_that_it_is_given(preset):
         assert reasons == ["not_combined"] * 7
         assert document["ratings_worth"] is None
     else:
-        human_means = {
-            bot: float(mean) for bot, mean in new.groupby("bot")["quality"].mean().items()
-        }
+        human_means = {bot: float(mean) for bot, mean in new.groupby("bot")["quality"].mean().items()}
     predicted = [bots[bot]["predicted"] for bot in human_means]
     r = np.corrcoef(predicted, list(human_means.values()))[0, 1]
     assert document["bot_level"]["pearson"]["r"] == pytest.approx(r)

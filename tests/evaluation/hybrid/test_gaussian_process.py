@@ -103,9 +103,7 @@ def test_every_number_is_that_of_dense_algebra() -> None:
     mixture = process.expected(posterior, at)
     assert mixture.mean[0] == pytest.approx(expected, rel=1e-11)
     assert mixture.variance[0] == pytest.approx(variance, rel=1e-10)
-    shares = [
-        sum(w * taus[b] / (theta + sum(taus)) for w, *_, theta, taus in points) for b in range(2)
-    ]
+    shares = [sum(w * taus[b] / (theta + sum(taus)) for w, *_, theta, taus in points) for b in range(2)]
     assert process.shares(posterior) == pytest.approx(shares, rel=1e-10)
 
     # The level of all bots: generalised least squares with the bot that was left out, by the same weights.
@@ -209,9 +207,7 @@ def test_a_mean_is_worth_as_many_ratings_as_worked_out_by_hand() -> None:
     codes = np.array([0, 0, 1, 1])
     noise = noise_of([1, 3, 5, 7] * 2, [0, 0, 1, 1, 2, 2, 3, 3], codes)
     x = np.array([[0.0, 5.0], [2.0, 5.0], [1.0, 6.0], [5.0, 6.0]])
-    found = BotSums(x, np.array([2.0, 6.0, 2.0, 6.0]), codes, ["a", "b"], noise).of(
-        np.ones(2, dtype=bool)
-    )
+    found = BotSums(x, np.array([2.0, 6.0, 2.0, 6.0]), codes, ["a", "b"], noise).of(np.ones(2, dtype=bool))
     # Mean squares: within conversations 2, between them 16; of the latter (16 − 2) / 2 = 7 is theirs: ICC 7 / 9.
     assert found.n.tolist() == [4, 4]
     assert found.n_eff == pytest.approx([4 / (1 + 7 / 9)] * 2)
@@ -284,15 +280,11 @@ def test_ratings_and_prediction_weigh_by_their_precision() -> None:
 
 
 def test_a_mixture_is_the_posterior_that_integration_finds() -> None:
-    mixture = Mixture(
-        np.array([[0.2, 0.5, 0.3]]), np.array([[0.0, 1.0, 4.0]]), np.array([[1.0, 0.2, 3.0]])
-    )
+    mixture = Mixture(np.array([[0.2, 0.5, 0.3]]), np.array([[0.0, 1.0, 4.0]]), np.array([[1.0, 0.2, 3.0]]))
     at = np.linspace(-20, 30, 200_001)
     density = sum(
         w * stats.norm(m, v**0.5).pdf(at)
-        for w, m, v in zip(
-            *(a[0] for a in (mixture.weights, mixture.means, mixture.variances)), strict=True
-        )
+        for w, m, v in zip(*(a[0] for a in (mixture.weights, mixture.means, mixture.variances)), strict=True)
     ) * stats.norm(3.0, 0.7).pdf(at)
     density /= density.sum()
     given = mixture.given(3.0, Noise.alone(0.7**2))
@@ -301,8 +293,6 @@ def test_a_mixture_is_the_posterior_that_integration_finds() -> None:
     assert given.variance[0] == pytest.approx(((at - mean) ** 2 * density).sum(), rel=1e-6)
     ends = [at[np.searchsorted(density.cumsum(), share)] for share in (0.025, 0.975)]
     assert given.first_interval(0.95) == pytest.approx(ends, abs=1e-3)
-    assert normal(2.0, 9.0).widened(16.0).first_interval(0.95) == pytest.approx(
-        stats.norm(2, 5).interval(0.95)
-    )
+    assert normal(2.0, 9.0).widened(16.0).first_interval(0.95) == pytest.approx(stats.norm(2, 5).interval(0.95))
     with pytest.raises(ValueError, match="between 0 and 1"):
         mixture.quantile(1.0)

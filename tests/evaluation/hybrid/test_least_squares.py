@@ -39,9 +39,7 @@ def test_every_fold_is_statsmodels_refit(collinear):
             rtol=1e-8,
             atol=1e-8,
         )
-        np.testing.assert_allclose(
-            [line.intercept, *line.slopes], fit.params, rtol=1e-8 if not collinear else 1e-6
-        )
+        np.testing.assert_allclose([line.intercept, *line.slopes], fit.params, rtol=1e-8 if not collinear else 1e-6)
         assert line.n == others.sum()
 
 
@@ -74,9 +72,7 @@ def test_a_sum_of_other_features_predicts_as_statsmodels_does():
     others = bots != "bot0"
     fit = sm.OLS(y[others], sm.add_constant(x[others])).fit()
     line = factors.line(factors.without(0))
-    np.testing.assert_allclose(
-        line.predict(x[~others]), fit.predict(sm.add_constant(x[~others])), rtol=1e-6
-    )
+    np.testing.assert_allclose(line.predict(x[~others]), fit.predict(sm.add_constant(x[~others])), rtol=1e-6)
     assert line.condition > 1e10
 
 
@@ -112,9 +108,7 @@ def test_response_foretells_what_a_refit_would_predict(common):
         at = x[bots == bot].mean(axis=0)
         weights, rest = factors.response(k, at, common=common)
         others = bots != bot
-        fit = np.linalg.lstsq(
-            np.column_stack([np.ones(others.sum()), x[others]]), new[others], rcond=None
-        )[0]
+        fit = np.linalg.lstsq(np.column_stack([np.ones(others.sum()), x[others]]), new[others], rcond=None)[0]
         if common:
             expected = new.mean() + (at - x.mean(axis=0)) @ fit[1:]
         else:
@@ -148,9 +142,7 @@ def test_the_null_of_the_common_intercept_is_near_0_and_of_the_folds_far_below()
 
 def rated_design(x, y, bots):
     features = [f"f{j}" for j in range(x.shape[1])]
-    table = pd.DataFrame(x, columns=features).assign(
-        conversation=[f"c{i}" for i in range(len(y))], bot=bots, quality=y
-    )
+    table = pd.DataFrame(x, columns=features).assign(conversation=[f"c{i}" for i in range(len(y))], bot=bots, quality=y)
     return design_of(table, features, ["quality"])
 
 
@@ -178,9 +170,7 @@ def test_the_fit_of_all_bots_is_statsmodels_with_its_influence():
     alone = [moved(np.arange(len(y)) == i) for i in range(len(y))]
     first = sorted(range(len(y)), key=lambda i: -alone[i])[:5]
     assert [one.conversation for one in found.conversations] == [f"c{i}" for i in first]
-    assert [one.cooks_distance for one in found.conversations] == pytest.approx(
-        [alone[i] for i in first], rel=1e-7
-    )
+    assert [one.cooks_distance for one in found.conversations] == pytest.approx([alone[i] for i in first], rel=1e-7)
     hat = exog @ np.linalg.pinv(exog)
     assert found.conversations[0].leverage == pytest.approx(hat[first[0], first[0]])
 

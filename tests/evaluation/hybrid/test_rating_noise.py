@@ -118,9 +118,7 @@ def test_a_rating_that_lacks_a_dimension_tells_nothing_about_noise():
 N_BOTS = 4
 
 
-def rated_of_adjusted(
-    per: int, *, seed: int = 1, named: bool = True
-) -> tuple[np.ndarray, RatingNoise]:
+def rated_of_adjusted(per: int, *, seed: int = 1, named: bool = True) -> tuple[np.ndarray, RatingNoise]:
     """Return 80 conversations' bots and ratings: raters with habits, conversations that were good or bad, and noise."""
     rng = np.random.default_rng(seed)
     codes = np.repeat(np.arange(N_BOTS), [10, 20, 20, 30])

@@ -51,18 +51,14 @@ def refit(x, y, codes, ratings, members, candidate):
     w = ratings.precision(taking_part)[ratings.counts][mask]
     w = w / w.sum()
     target = (y - ratings.rater_effects(taking_part))[mask]
-    columns = [
-        j for j in range(x.shape[1]) if ("metrics" if j < 2 else "embedding") in candidate.blocks
-    ]
+    columns = [j for j in range(x.shape[1]) if ("metrics" if j < 2 else "embedding") in candidate.blocks]
     rows = x[mask]
     mean = w @ rows
     variance = w @ (rows - mean) ** 2
     spread = np.sqrt(variance)
     z = ((rows - mean) / spread)[:, columns]
     centred = target - w @ target
-    solved = np.linalg.solve(
-        (z * w[:, None]).T @ z + candidate.penalty * np.eye(len(columns)), z.T @ (w * centred)
-    )
+    solved = np.linalg.solve((z * w[:, None]).T @ z + candidate.penalty * np.eye(len(columns)), z.T @ (w * centred))
     slopes = np.zeros(x.shape[1])
     slopes[columns] = solved / spread[columns]
     return slopes, w @ target - mean @ slopes

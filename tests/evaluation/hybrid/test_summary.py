@@ -53,9 +53,7 @@ def test_the_mean_that_is_compared_takes_the_place_of_the_plain_one(found: Hybri
 
 def test_weights_are_those_of_the_fit(found: HybridResult, tmp_path: Path) -> None:
     weights = weights_of(found.to_json())
-    assert {w.title: w.mean for w in weights} == {
-        name: c.scaled_mean for name, c in found.coefficients.items()
-    }
+    assert {w.title: w.mean for w in weights} == {name: c.scaled_mean for name, c in found.coefficients.items()}
     found.plot_weights().save(tmp_path / "weights.svg")
     assert "<svg" in (tmp_path / "weights.svg").read_text(encoding="utf-8")
 

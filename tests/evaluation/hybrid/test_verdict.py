@@ -151,9 +151,7 @@ def test_few_bots_and_no_correlation_end_it():
     assert few.standing == "few_bots"
     assert codes(few.findings) == {"no_correlation": {"n_bots": 4, "reason": None}}
     none = BotLevel(
-        Correlation(
-            None, None, None, None, 2, reason=Reason("few_pairs", "only 2 of 3", n_pairs=2)
-        ),
+        Correlation(None, None, None, None, 2, reason=Reason("few_pairs", "only 2 of 3", n_pairs=2)),
         None,
     )
     said = verdict(Evidence(none, OrderedPairs(1, 0, 0, 0), {}, {}))
@@ -187,9 +185,7 @@ def test_values_are_argued_from_the_gain_over_the_mean_of_the_other_bots(shift, 
         (None, None, None, "ranking"),
     ],
 )
-def test_a_ranking_needs_q2_beyond_chance_and_more_than_the_lengths_say(
-    q2, null95, partial, standing
-):
+def test_a_ranking_needs_q2_beyond_chance_and_more_than_the_lengths_say(q2, null95, partial, standing):
     human = {bot: float(place) for place, bot in enumerate("abcdef")}
     given = Correlation(partial, 0.5, None, None, 6)
     known = prediction_accuracy(human, human, {})
@@ -213,9 +209,7 @@ def test_a_slope_has_no_interval_that_would_hold_too_little() -> None:
     )
     for n, reason in ((7, "few_bots_for_values"), (8, None)):
         some = {str(place): float(place) for place in range(n)}
-        found = prediction_accuracy(
-            {bot: mean + 0.1 * (bot < "3") for bot, mean in some.items()}, some, {}
-        )
+        found = prediction_accuracy({bot: mean + 0.1 * (bot < "3") for bot, mean in some.items()}, some, {})
         assert (found.slope_interval is None) == (n == 7)
         assert (found.slope_reason.code if found.slope_reason else None) == reason
 

@@ -149,18 +149,14 @@ def test_contradiction_is_the_worst_pair_with_an_earlier_turn_of_the_bot():
     talk = Conversation("c", tuple(Turn(*turn) for turn in said))
     found = Contradiction(classifier=Letters()).compute([talk])
     # turn 2 with turn 0: aabb, 2/4; turn 3 with turn 0: aabac, 3/5, with turn 2: bac, 1/3
-    np.testing.assert_allclose(
-        found.turns.loc["c", "contradiction_bot"], [np.nan, np.nan, 2 / 4, 3 / 5, np.nan]
-    )
+    np.testing.assert_allclose(found.turns.loc["c", "contradiction_bot"], [np.nan, np.nan, 2 / 4, 3 / 5, np.nan])
     assert "before" in found.reasons["contradiction_bot"]
 
 
 def test_coherence_is_of_message_and_reply():
     talk = Conversation.from_texts(["ab", "cd", "", "a"], id="c")
     found = Coherence(classifier=Letters()).compute([talk])
-    np.testing.assert_allclose(
-        found.turns.loc["c", "coherence_user_bot"], [np.nan, 1 / 4, np.nan, np.nan]
-    )
+    np.testing.assert_allclose(found.turns.loc["c", "coherence_user_bot"], [np.nan, 1 / 4, np.nan, np.nan])
 
 
 @pytest.mark.parametrize(
@@ -179,15 +175,10 @@ def test_default_metrics_are_available_and_the_expensive_ones_are_not_among_them
 
 
 def test_models_that_do_not_fit_are_explained(gpt2, bert, tmp_path):
-    assert (
-        "did you mean Contradiction"
-        in LocalClassifier(str(bert), "contradicts").unavailable_reason()
-    )
+    assert "did you mean Contradiction" in LocalClassifier(str(bert), "contradicts").unavailable_reason()
     assert "no folder" in LocalLanguageModel(str(tmp_path / "none")).unavailable_reason()
     assert "hf download" in LocalLanguageModel("nobody/nothing").unavailable_reason()
-    assert (
-        LocalLanguageModel(str(gpt2)).identity.key != LocalLanguageModel(str(gpt2), 3).identity.key
-    )
+    assert LocalLanguageModel(str(gpt2)).identity.key != LocalLanguageModel(str(gpt2), 3).identity.key
     with pytest.raises(ValueError, match="window is -1"):
         LocalLanguageModel(str(gpt2), -1)
 
@@ -288,7 +279,5 @@ def test_no_file_configures_nothing(tmp_path):
 
 def test_a_model_named_by_an_object_is_part_of_the_identity():
     one = Toxicity(classifier=Letters())
-    other = Toxicity(
-        classifier=SimpleNamespace(identity=Identity("x", "2"), unavailable_reason=lambda: None)
-    )
+    other = Toxicity(classifier=SimpleNamespace(identity=Identity("x", "2"), unavailable_reason=lambda: None))
     assert one.identity.key != other.identity.key != Toxicity().identity.key

@@ -89,9 +89,7 @@ def test_variance_is_of_the_population():
 
 @pytest.mark.parametrize("self_play", [False, True])
 def test_columns_of_any_encoder_against_plain_python(self_play):
-    found = MadeUpSentiment(MadeUp()).compute(
-        [Conversation.from_texts(TEXTS, id="c")], self_play=self_play
-    )
+    found = MadeUpSentiment(MadeUp()).compute([Conversation.from_texts(TEXTS, id="c")], self_play=self_play)
     p = [made_up(text) for text in TEXTS]
     s = [good - bad for good, bad, _ in p]
 
@@ -110,9 +108,7 @@ def test_columns_of_any_encoder_against_plain_python(self_play):
         "made_up_coherence_user_bot": {b: cos(p[a], p[b]) for a, b in pairs},
     }
     for column, values in expected.items():
-        np.testing.assert_allclose(
-            turns[column], [values.get(i, np.nan) for i in range(7)], atol=1e-6
-        )
+        np.testing.assert_allclose(turns[column], [values.get(i, np.nan) for i in range(7)], atol=1e-6)
         whole = found.conversations.loc["c", column]
         assert whole == pytest.approx(sum(values.values()) / len(values), abs=1e-6)
     answers = [s[i] for i in user]
@@ -124,9 +120,7 @@ def test_columns_of_any_encoder_against_plain_python(self_play):
     assert whole["made_up_auc_user"] == pytest.approx(sum(s[b] - s[a] for a, b in steps), abs=1e-6)
     low = min(range(len(user)), key=lambda i: (answers[i], i))
     high = max(range(len(user)), key=lambda i: (answers[i], i))
-    assert whole["made_up_minmax"] == pytest.approx(
-        (answers[low] - answers[high]) / (low - high), abs=1e-6
-    )
+    assert whole["made_up_minmax"] == pytest.approx((answers[low] - answers[high]) / (low - high), abs=1e-6)
 
 
 def test_each_text_goes_through_an_encoder_once_a_run_and_a_blank_one_never():
@@ -146,9 +140,7 @@ def test_the_default_is_the_shipped_head_on_the_sentence_vectors_of_the_run(enco
     head = emotion_encoder()
     p = head.encode(TEXTS)
     s = np.asarray(p, dtype=float) @ np.asarray(head.weights, dtype=float)
-    np.testing.assert_allclose(
-        found.turns.loc["c", "sentiment_bot"].dropna(), s[[1, 3, 5]], atol=1e-4
-    )
+    np.testing.assert_allclose(found.turns.loc["c", "sentiment_bot"].dropna(), s[[1, 3, 5]], atol=1e-4)
     assert s[1] > 0.3 > -0.3 > s[2]
 
 
@@ -160,9 +152,7 @@ def test_columns_against_vader():
     turns = found.turns.loc["c"]
     np.testing.assert_allclose(turns["vader_user"], [nan, nan, s[2], nan, s[4], nan, s[6]])
     np.testing.assert_allclose(turns["vader_bot"], [nan, s[1], nan, s[3], nan, s[5], nan])
-    shares = [
-        np.array([vader.polarity_scores(t)[k] for k in ("neg", "neu", "pos")]) for t in TEXTS[:2]
-    ]
+    shares = [np.array([vader.polarity_scores(t)[k] for k in ("neg", "neu", "pos")]) for t in TEXTS[:2]]
     a, b = shares
     expected = a @ b / np.sqrt((a @ a) * (b @ b))
     assert turns.loc[1, "vader_coherence_user_bot"] == pytest.approx(expected)
@@ -243,8 +233,7 @@ def test_reactions_of_a_talk_counted_by_hand() -> None:
         "negation": 1 / 4,
         "confusion": 1 / 4,
         # dogs of {dogs, great, bite}; the blank answer has no word; none of {mean}; none of {thanks}
-        "overlap": (taken_up("Dogs are great, and dogs don't bite!", "Do you like dogs?") + 0 + 0)
-        / 3,
+        "overlap": (taken_up("Dogs are great, and dogs don't bite!", "Do you like dogs?") + 0 + 0) / 3,
     }
     for name, value in expected.items():
         assert found[f"reaction_{name}_user"] == pytest.approx(value), name

@@ -40,9 +40,7 @@ def by_hand(metric, premise, reply):
     network = metric.restored("cpu")
     features = np.concatenate([u, v, abs(u - v), u * v]).astype(np.float32)
     with torch.no_grad():
-        return dict(
-            zip(LABELS, network.out(torch.from_numpy(features)).softmax(0).tolist(), strict=True)
-        )
+        return dict(zip(LABELS, network.out(torch.from_numpy(features)).softmax(0).tolist(), strict=True))
 
 
 def test_probabilities_their_class_and_one_number(checkpoint):
@@ -68,14 +66,10 @@ def test_the_premise_may_be_a_single_utterance_which_must_be_there(checkpoint):
     last, second = (Entailment(checkpoint=checkpoint, utterance=k) for k in (-1, -2))
     found = last.scored([ASKED, ALONE], TextCache())["entailment_bot"]
     assert (
-        found[0]
-        == found[1]
-        == pytest.approx(by_hand(last, "Do you like tea?", ASKED.response)["entailment"], abs=1e-5)
+        found[0] == found[1] == pytest.approx(by_hand(last, "Do you like tea?", ASKED.response)["entailment"], abs=1e-5)
     )
     found = second.scored([ASKED, ALONE], TextCache())["entailment_bot"]
-    assert found[0] == pytest.approx(
-        by_hand(second, "Old news.", ASKED.response)["entailment"], abs=1e-5
-    )
+    assert found[0] == pytest.approx(by_hand(second, "Old news.", ASKED.response)["entailment"], abs=1e-5)
     assert np.isnan(found[1])
     assert second.lacking(ALONE) == TOO_SHORT
     table = second.compute([Conversation.from_texts(["Hi.", "Hello."], id="1")])
@@ -93,12 +87,8 @@ def test_the_premise_may_be_a_single_utterance_which_must_be_there(checkpoint):
 def test_networks_that_read_texts_give_each_reply_its_own(network, tmp_path):
     model = str(save_classifier(tmp_path / "model"))
     options = {"network": network, "hidden": 4}
-    metric = Entailment(
-        checkpoint=str(entailment_checkpoint(tmp_path / network, model=model, **options))
-    )
-    replies = [
-        ReplyInContext(("hello how are you",), f"i am fine {'yes ' * k}") for k in range(1, 5)
-    ]
+    metric = Entailment(checkpoint=str(entailment_checkpoint(tmp_path / network, model=model, **options)))
+    replies = [ReplyInContext(("hello how are you",), f"i am fine {'yes ' * k}") for k in range(1, 5)]
     found = metric.scored(replies[::-1], TextCache())["entailment_bot"][::-1]
     alone = [metric.scored([one], TextCache())["entailment_bot"][0] for one in replies]
     np.testing.assert_allclose(found, alone, atol=1e-4)
@@ -107,16 +97,14 @@ def test_networks_that_read_texts_give_each_reply_its_own(network, tmp_path):
 
 def test_a_baseline_of_the_reply_alone_does_not_see_the_premise(tmp_path):
     place = str(entailment_checkpoint(tmp_path / "lite", hypothesis_only=True))
-    found = Entailment(checkpoint=place).scored(
-        [ALONE, ReplyInContext(("What?",), ALONE.response)], TextCache()
-    )["entailment_bot"]
+    found = Entailment(checkpoint=place).scored([ALONE, ReplyInContext(("What?",), ALONE.response)], TextCache())[
+        "entailment_bot"
+    ]
     assert found[0] == found[1]
 
 
 def item(*grades, scale=(0, 3)):
-    return JudgedItem(
-        id=str(grades), response="x", ratings=[{"overall": one} for one in grades], scale=scale
-    )
+    return JudgedItem(id=str(grades), response="x", ratings=[{"overall": one} for one in grades], scale=scale)
 
 
 def test_ratings_make_classes_by_their_mean_or_by_most_votes():

@@ -169,7 +169,5 @@ def test_values_and_version_belong_together(name, self_play):
     version, with_people, in_self_play = GOLDEN[name]
     found = metric.compute([Conversation.from_texts(TEXTS, id="c")], self_play=self_play)
     values = found.conversations.loc["c"].to_dict()
-    assert values == pytest.approx(
-        in_self_play if self_play else with_people, abs=5e-4, nan_ok=True
-    )
+    assert values == pytest.approx(in_self_play if self_play else with_people, abs=5e-4, nan_ok=True)
     assert metric.identity.version == version

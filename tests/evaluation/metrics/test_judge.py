@@ -53,9 +53,7 @@ def likely(text, **chances):
     async def answer(server, send):
         await send(SSE + b"\r\n")
         body = json.loads(chunk(text)[6:])
-        top = [
-            {"token": f" {name[1:]}", "logprob": float(np.log(p))} for name, p in chances.items()
-        ]
+        top = [{"token": f" {name[1:]}", "logprob": float(np.log(p))} for name, p in chances.items()]
         body["choices"][0]["logprobs"] = {"content": [{"token": text, "top_logprobs": top}]}
         await send(b"data: " + json.dumps(body).encode() + b"\n\n")
         await send(chunk(finish="stop") + b"data: [DONE]\n\n")
@@ -96,13 +94,10 @@ async def test_the_cap_ends_it_and_what_was_scored_is_kept(registered):
         registered(server.bot(concurrency=1))
         judge = JudgeMetric(bot="e", max_requests=5, rubric={"a": "A?", "b": "B?"})
         items = judgements_of(
-            JudgedItem(id=str(k), response=f"reply {k}", ratings=({"q": k},), model="m")
-            for k in range(4)
+            JudgedItem(id=str(k), response=f"reply {k}", ratings=({"q": k},), model="m") for k in range(4)
         )
         found = await asyncio.to_thread(judged_beside_people, items, [judge])
-    assert len(server.requests) == 4, (
-        "two questions each about two replies; a fifth would be half a reply"
-    )
+    assert len(server.requests) == 4, "two questions each about two replies; a fifth would be half a reply"
     told = found["judge"].to_json()
     assert told["n"] == 2
     assert told["skipped"] == {"the judge's cap of 5 requests is reached (max_requests)": 2}
@@ -125,15 +120,10 @@ def test_a_local_model_is_read_at_the_numbers_of_the_scale_and_pairs_in_both_ord
         said = tokenizer(number, add_special_tokens=False)["input_ids"]
         with torch.inference_mode():
             logits = model(torch.tensor([before + said])).logits[0].double().log_softmax(-1)
-        weights.append(
-            sum(float(logits[len(before) - 1 + k, token]) for k, token in enumerate(said))
-        )
+        weights.append(sum(float(logits[len(before) - 1 + k, token]) for k, token in enumerate(said)))
     shares = np.exp(weights) / np.exp(weights).sum()
     assert score == pytest.approx(float(shares @ [1, 2, 3]), abs=1e-4)
-    items = [
-        ReplyItem(id=str(k), context=("hi",), response="cats " * (k + 1), second_response="no")
-        for k in range(4)
-    ]
+    items = [ReplyItem(id=str(k), context=("hi",), response="cats " * (k + 1), second_response="no") for k in range(4)]
     found = pairs_judged(judge, items)
     assert found.n_requests == 8
     assert found.to_json()["kinds"] == {PAIRS_WEIGHTED: 4}
@@ -150,9 +140,7 @@ def test_a_local_model_is_read_at_the_numbers_of_the_scale_and_pairs_in_both_ord
 async def test_a_judge_that_always_takes_the_first_is_seen_through(registered):
     async with serving(says("A")) as server:
         registered(server.bot())
-        items = [
-            ReplyItem(id=str(k), response="long " * k, second_response="yes") for k in range(1, 5)
-        ]
+        items = [ReplyItem(id=str(k), response="long " * k, second_response="yes") for k in range(1, 5)]
         judge = JudgeMetric(bot="e", max_requests=7)
         found = await asyncio.to_thread(pairs_judged, judge, items)
     assert found.position_bias.mean == 0.5
@@ -213,9 +201,7 @@ async def test_a_judge_that_answers_nothing_is_not_asked_for_ever(registered):
     async with serving(fails(400)) as server:
         registered(server.bot(concurrency=1))
         items = [ReplyItem(id=str(k), response="a", second_response="b") for k in range(4)]
-        found = await asyncio.to_thread(
-            in_batches, JudgeMetric(bot="e"), items, [], lambda pairs: None, 2
-        )
+        found = await asyncio.to_thread(in_batches, JudgeMetric(bot="e"), items, [], lambda pairs: None, 2)
     assert (len(found.pairs), found.unanswered, found.refused) == (0, 2, 2)
     assert "HTTP 400" in found.trouble
     assert found.to_json()["position_bias"] == {"value": None, "ci95": None}
@@ -287,9 +273,7 @@ def test_whole_chats_are_judged_in_both_orders_or_not_at_all(tmp_path):
     likely = []
     for first, second in (told, told[::-1]):
         prompt = CHATS_PROMPT.format(first=first, second=second)
-        logs, _n = Continuations(str(folder), "cpu").log_probabilities(
-            [((prompt,), "A"), ((prompt,), "B")], whole=True
-        )
+        logs, _n = Continuations(str(folder), "cpu").log_probabilities([((prompt,), "A"), ((prompt,), "B")], whole=True)
         likely.append(1 / (1 + np.exp(logs[1] - logs[0])))
     assert one.preference == pytest.approx((likely[0] + 1 - likely[1]) / 2)
     assert one.first_place == pytest.approx(sum(likely) / 2)

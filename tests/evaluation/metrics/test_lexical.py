@@ -100,11 +100,7 @@ def test_response_length_is_without_punctuation(text, words):
 
 
 def test_characters_are_counted_on_both_sides():
-    found = (
-        WordCounts()
-        .compute([Conversation.from_texts(["hi", "abc", "d  e"], id="c")])
-        .turns.loc["c"]
-    )
+    found = WordCounts().compute([Conversation.from_texts(["hi", "abc", "d  e"], id="c")]).turns.loc["c"]
     np.testing.assert_array_equal(found["characters_bot"], [np.nan, 3, np.nan])
     np.testing.assert_array_equal(found["characters_user"], [np.nan, np.nan, 4])
 
@@ -132,11 +128,7 @@ def test_votes_stand_at_the_bots_turns_and_nowhere_in_self_play():
 )
 def test_phrases_are_whole_words(text, kinds):
     assert {kind for kind in (*PHRASES, "you") if has_phrase(kind, text)} == kinds
-    found = (
-        PhraseDetectors()
-        .compute([Conversation.from_texts(["hi", text], id="c")])
-        .conversations.loc["c"]
-    )
+    found = PhraseDetectors().compute([Conversation.from_texts(["hi", text], id="c")]).conversations.loc["c"]
     assert {kind for kind in (*PHRASES, "you") if found[f"{kind}_bot"] == 1} == kinds
 
 

@@ -53,9 +53,7 @@ def alone(folder, context, reply):
     said = tokenizer(reply, add_special_tokens=False)["input_ids"]
     with torch.no_grad():
         logits = model(torch.tensor([told + said])).logits[0].double()
-    chosen = torch.log_softmax(logits, dim=-1)[
-        range(len(told) - 1, len(told) + len(said) - 1), said
-    ]
+    chosen = torch.log_softmax(logits, dim=-1)[range(len(told) - 1, len(told) + len(said) - 1), said]
     return float(chosen.sum()), len(said)
 
 

@@ -23,17 +23,13 @@ def test_bleu_counts_clipped_runs_and_punishes_short_replies():
     # 1: the ×2, cat, sat: 4 of 4; 2: "the cat", "cat sat": 2 of 3; 3: "the cat sat": 1 of 2; 4: 0 of 1.
     brevity = np.exp(1 - 7 / 4)
     found = sentence_bleu(said, REFERENCE.split())
-    assert found[:3] == pytest.approx(
-        [brevity, (2 / 3) ** 0.5 * brevity, (2 / 3 / 2) ** (1 / 3) * brevity], rel=1e-6
-    )
+    assert found[:3] == pytest.approx([brevity, (2 / 3) ** 0.5 * brevity, (2 / 3 / 2) ** (1 / 3) * brevity], rel=1e-6)
     assert 0 < found[3] < 1e-3  # never exactly 0
 
 
 def test_a_reply_too_short_for_four_words_outranks_a_long_one_without_a_match():
     short = sentence_bleu(["dog"], REFERENCE.split())[3]
-    long = sentence_bleu(
-        ["a", "dog", "ran", "off", "with", "her", "old", "shoe"], REFERENCE.split()
-    )[3]
+    long = sentence_bleu(["a", "dog", "ran", "off", "with", "her", "old", "shoe"], REFERENCE.split())[3]
     assert short > long > 0
 
 

@@ -26,9 +26,7 @@ def test_bart_score_is_the_mean_log_likelihood_per_token(tmp_path):
     model = tf.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
 
     def alone(given, wanted):
-        ids, labels = (
-            tokenizer(text, return_tensors="pt")["input_ids"] for text in (given, wanted)
-        )
+        ids, labels = (tokenizer(text, return_tensors="pt")["input_ids"] for text in (given, wanted))
         with torch.no_grad():
             return -float(model(input_ids=ids, labels=labels).loss)
 
@@ -43,9 +41,7 @@ def test_bart_score_is_the_mean_log_likelihood_per_token(tmp_path):
 
 
 def test_bart_score_reads_the_newest_of_a_context_that_is_too_long(tmp_path):
-    metric = BartScore(
-        model=str(save_model(tmp_path, "bart", width=16, n_layers=1, n_positions=24))
-    )
+    metric = BartScore(model=str(save_model(tmp_path, "bart", width=16, n_layers=1, n_positions=24)))
     replies = [
         ReplyInContext((*["and what do you like to eat"] * 12, last), "cats")
         for last in ("i am fine", "books and music")

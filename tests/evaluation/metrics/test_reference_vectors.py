@@ -49,9 +49,7 @@ def test_embedding_match_is_0_by_definition_where_a_side_has_no_known_word_and_c
         pytest.skip(reason)
     said = ["I like cats", "😀", "She adores dogs", "zxqv"]
     items = [
-        JudgedItem(
-            id=str(k), response=text, reference="I like cats", ratings=[{"good": k}], scale=[0, 3]
-        )
+        JudgedItem(id=str(k), response=text, reference="I like cats", ratings=[{"good": k}], scale=[0, 3])
         for k, text in enumerate(said)
     ]
     told = judge(judgements_of(items), [metric])["embedding_match"].to_json()

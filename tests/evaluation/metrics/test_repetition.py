@@ -85,18 +85,13 @@ def test_self_similarity_against_a_plain_loop(self_play):
         "I have a dog",
     ]
     shared = TextCache()
-    found = SelfSimilarity().compute(
-        [Conversation.from_texts(texts, id="c")], self_play=self_play, shared=shared
-    )
+    found = SelfSimilarity().compute([Conversation.from_texts(texts, id="c")], self_play=self_play, shared=shared)
     vectors = shared.encode(texts)
     said = [i for i in (range(8) if self_play else (1, 3, 5, 7)) if texts[i]]
     expected = [np.nan] * 8
     for k, i in enumerate(said):
         if k:
-            expected[i] = max(
-                sum(float(a * b) for a, b in zip(vectors[i], vectors[j], strict=True))
-                for j in said[:k]
-            )
+            expected[i] = max(sum(float(a * b) for a, b in zip(vectors[i], vectors[j], strict=True)) for j in said[:k])
     column = found.turns.loc["c", "self_similarity_bot"]
     np.testing.assert_allclose(column, expected, atol=1e-5)
     assert column[7] == pytest.approx(1.0, abs=1e-5)

@@ -34,9 +34,7 @@ REPLIES = [
 def trainings(tmp_path_factory):
     folder = tmp_path_factory.mktemp("metrics")
     pone_checkpoint(folder / "by-bert", negatives="random")
-    pone_checkpoint(
-        folder / "by-words", negatives="random", sentences="recurrent", sentence_width=4
-    )
+    pone_checkpoint(folder / "by-words", negatives="random", sentences="recurrent", sentence_width=4)
     pone_checkpoint(folder / "of-pone")
     pone_checkpoint(folder / "pone")
     return folder
@@ -95,9 +93,7 @@ def test_what_is_missing_is_counted_by_part(trainings):
             reference=reply.reference,
             ratings=[{"good": k % 5}],
         )
-        for k, reply in enumerate(
-            [*REPLIES, REPLIES[0]._replace(response=" "), REPLIES[1]._replace(context=())]
-        )
+        for k, reply in enumerate([*REPLIES, REPLIES[0]._replace(response=" "), REPLIES[1]._replace(context=())])
     ]
     told = judge(judgements_of(items), [metric])["mine"].to_json()
     assert told["n"] == 4

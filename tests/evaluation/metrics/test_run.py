@@ -17,9 +17,7 @@ def conversations(n=7):
     rng = np.random.default_rng(1)
     words = ["cat", "dog", "love", "hate", "what", "haha", "music", "rain", "good", "bad"]
     return [
-        Conversation.from_texts(
-            [" ".join(rng.choice(words, size=rng.integers(1, 6))) for _ in range(6)], id=f"c{i}"
-        )
+        Conversation.from_texts([" ".join(rng.choice(words, size=rng.integers(1, 6))) for _ in range(6)], id=f"c{i}")
         for i in range(n)
     ]
 
@@ -50,9 +48,7 @@ def test_batches_do_not_change_the_numbers(self_play):
 
 def test_progress_and_names():
     seen = []
-    tables = compute_all(
-        conversations(5), ["words"], batch=2, progress=lambda done, all: seen.append((done, all))
-    )
+    tables = compute_all(conversations(5), ["words"], batch=2, progress=lambda done, all: seen.append((done, all)))
     assert seen == [(2, 5), (4, 5), (5, 5)]
     assert list(tables) == ["words"]
 

@@ -22,9 +22,7 @@ class FakeShared(TextCache):
     """Vectors that a test can compute: counts of letters, of length 1."""
 
     def encode(self, texts, encoder=None):
-        rows = np.array(
-            [[text.lower().count(letter) for letter in "abcdeo"] for text in texts], float
-        )
+        rows = np.array([[text.lower().count(letter) for letter in "abcdeo"] for text in texts], float)
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
@@ -46,9 +44,7 @@ def test_the_factor_counts_words_and_those_beside_dull_phrases(reply, n, m):
 
 
 def test_the_example_of_the_paper_and_what_is_not_dull():
-    assert dull_factor(["i", "do", "n't", "know", "."], dull_replies()) == pytest.approx(
-        1.176, abs=5e-4
-    )
+    assert dull_factor(["i", "do", "n't", "know", "."], dull_replies()) == pytest.approx(1.176, abs=5e-4)
     assert dull_factor(["red", "apples"], dull_replies()) == 1
 
 
@@ -73,9 +69,7 @@ def test_distances_are_those_of_the_formula():
 
     first = {name: values[0] for name, values in found.items()}
     assert first["semantic_distance_last_bot"] == pytest.approx(1 - cosine("bad dad", "bad bead"))
-    assert first["semantic_distance_two_bot"] == pytest.approx(
-        1 - cosine("bad dad", "cab ace bad bead")
-    )
+    assert first["semantic_distance_two_bot"] == pytest.approx(1 - cosine("bad dad", "cab ace bad bead"))
     assert first["semantic_distance_second_bot"] == pytest.approx(1 - cosine("bad dad", "cab ace"))
     assert first["semantic_distance_history_bot"] == first["semantic_distance_two_bot"]
     assert first["semantic_distance_echo_bot"] == 0.5
@@ -111,8 +105,7 @@ def test_another_encoder_gives_the_distances_and_stands_in_the_identity(tmp_path
     model = AutoModel.from_pretrained(folder).eval()
     with torch.no_grad():
         one, other = (
-            model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0].numpy().mean(axis=0)
-            for text in said
+            model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0].numpy().mean(axis=0) for text in said
         )
     cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
     assert found["own_last_bot"][0] == pytest.approx(1 - cosine, abs=1e-5)

@@ -43,9 +43,7 @@ def test_what_is_remembered_is_bounded() -> None:
     assert asked == ["a", "b", "c", "d", "a"]
 
 
-def test_a_second_run_and_a_fit_of_the_same_texts_encode_nothing(
-    tmp_path: Path, encoded_texts: list[str]
-) -> None:
+def test_a_second_run_and_a_fit_of_the_same_texts_encode_nothing(tmp_path: Path, encoded_texts: list[str]) -> None:
     metrics = ["semantic_similarity", "sentiment", "self_similarity"]
     store = TextStore(tmp_path / "texts.sqlite3")
     first = compute_all(TALK, metrics, shared=TextCache(store=store))

@@ -139,11 +139,8 @@ def plain_values(rows):
             "debugging_bot": float("you" in r),
             "conversation_repetition_bot": -len(content & used),
             "utterance_repetition_bot": -(len(r.split()) - len(set(r.split()))),
-            "response_length_bot": len(
-                "".join(c for c in r if c not in string.punctuation).split()
-            ),
-            "word_similarity_bot_user": len((content & set(content_words(u))) - left_out)
-            / max(1, len(r.split())),
+            "response_length_bot": len("".join(c for c in r if c not in string.punctuation).split()),
+            "word_similarity_bot_user": len((content & set(content_words(u))) - left_out) / max(1, len(r.split())),
             **{
                 f"{kind}_bot": float(any(phrase in r.lower() for phrase in phrases))
                 for kind, phrases in PHRASES.items()
@@ -157,9 +154,7 @@ def plain_values(rows):
 
 def plain_whole(values):
     s = values["sentiment_user"]
-    order = sorted(
-        range(len(s)), key=lambda i: s[i]
-    )  # stable: first of equal lowest, last of highest
+    order = sorted(range(len(s)), key=lambda i: s[i])  # stable: first of equal lowest, last of highest
     low, high = order[0], order[-1]
     mean = sum(s) / len(s)
     return {
@@ -195,12 +190,8 @@ def test_the_table_against_plain_python(texts, self_play):
             np.testing.assert_allclose(mine[name], value, atol=1e-9, err_msg=name)
     assert n_compared >= 2 * 29
     said = [(q or "_", r or "_") for rows in expected for q, r, _ in rows]
-    vectors = [
-        (sentence_encoder().encode([q])[0], sentence_encoder().encode([r])[0]) for q, r in said
-    ]
-    np.testing.assert_allclose(
-        table["semantic_similarity_user_bot"], [a @ b for a, b in vectors], atol=1e-5
-    )
+    vectors = [(sentence_encoder().encode([q])[0], sentence_encoder().encode([r])[0]) for q, r in said]
+    np.testing.assert_allclose(table["semantic_similarity_user_bot"], [a @ b for a, b in vectors], atol=1e-5)
 
 
 def test_normalised_copies_are_over_the_whole_table():

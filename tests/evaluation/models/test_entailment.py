@@ -22,10 +22,7 @@ from evaluation.training.config import BackboneConfig
 from evaluation.training.inference_pairs import LABELS
 from tests.tiny_models import save_classifier
 
-WORDS = {
-    word: np.random.default_rng(k).normal(size=5).astype(np.float32)
-    for k, word in enumerate("abcde")
-}
+WORDS = {word: np.random.default_rng(k).normal(size=5).astype(np.float32) for k, word in enumerate("abcde")}
 PREMISES, HYPOTHESES = ["a b c", "e", "unknown a"], ["d d", "a b c d e", ""]
 
 
@@ -53,8 +50,7 @@ def lstm_by_hand(lstm, words):
     both = []
     for suffix, order in (("", 1), ("_reverse", -1)):
         w, u, bw, bu = (
-            array(getattr(lstm, f"{name}_l0{suffix}"))
-            for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            array(getattr(lstm, f"{name}_l0{suffix}")) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         )
         n = u.shape[1]
         h, c, states = np.zeros(n), np.zeros(n), []
@@ -106,10 +102,7 @@ def test_esim_begins_as_its_configuration_says():
         for suffix in ("", "_reverse"):
             recurrent = array(getattr(lstm, f"weight_hh_l0{suffix}"))
             np.testing.assert_allclose(recurrent.T @ recurrent, np.eye(4), atol=1e-5)
-            assert (
-                array(getattr(lstm, f"bias_hh_l0{suffix}")).tolist()
-                == [0.0] * 4 + [1.0] * 4 + [0.0] * 8
-            )
+            assert array(getattr(lstm, f"bias_hh_l0{suffix}")).tolist() == [0.0] * 4 + [1.0] * 4 + [0.0] * 8
             assert not array(getattr(lstm, f"bias_ih_l0{suffix}")).any()
     weights = array(Esim(StaticVectors(str.split, WORDS.get, 5, 128), hidden=60).project[0].weight)
     assert weights.std() == pytest.approx(math.sqrt(2 / (480 + 60)), rel=0.05)
@@ -170,9 +163,7 @@ def test_classes_go_by_their_names(own):
         labels = own
 
         def own_logits(self, premise, hypothesis):
-            return torch.tensor(
-                [[float(name == one) for name in self.labels] for one in hypothesis]
-            )
+            return torch.tensor([[float(name == one) for name in self.labels] for one in hypothesis])
 
     network = Sure()
     found = network(["x"] * 3, list(LABELS))

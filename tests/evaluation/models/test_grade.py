@@ -79,12 +79,7 @@ def by_hand(net: GradeNetwork, batch: PairBatch, row: int, *, by_hops: bool = Tr
                     e = dot if dot > 0 else 0.2 * dot
                     raw.append(e * normal[i, j] if by_hops else e)
                 total = sum(math.exp(e) for e in raw)
-                heads.append(
-                    sum(
-                        math.exp(e) / total * (weight @ h[j])[part]
-                        for e, j in zip(raw, near, strict=True)
-                    )
-                )
+                heads.append(sum(math.exp(e) / total * (weight @ h[j])[part] for e, j in zip(raw, near, strict=True)))
             z = np.concatenate(heads)
             after[i] = np.array([elu(x) for x in v @ h[i] + z])
         h = after
@@ -189,9 +184,7 @@ def test_neighbours_are_those_most_like_the_word() -> None:
         "a": np.array([1.0, 0.0]), "b": np.array([0.0, 2.0]), "c": np.array([1.0, 1.0]), "d": np.array([4.0, 4.0]),
     }  # fmt: skip
     found = Neighbours(graph, vectors.get, [1, 2], 2).of("a")
-    np.testing.assert_allclose(
-        found, [[1, 1], [4, 4]]
-    )  # c is nearer than b; d stands twice, a is left out
+    np.testing.assert_allclose(found, [[1, 1], [4, 4]])  # c is nearer than b; d stands twice, a is left out
     # More are wanted than there are: some of b and c, drawn again, and of the phrase nothing is known.
     fifty = Neighbours(graph, vectors.get, [50], 2)
     drawn = fifty.of("a")[0]
@@ -288,9 +281,7 @@ def test_the_published_examples(text: str) -> None:
     found = Keywords(name, 100_000, known).of(text)  # type: ignore[arg-type]
     wanted = SAID[text]
     if name == "textblob":
-        found, wanted = (
-            [w for w in words if not w.startswith("travel")] for words in (found, wanted)
-        )
+        found, wanted = ([w for w in words if not w.startswith("travel")] for words in (found, wanted))
     assert [word for word in found if word not in ("great", "eventually")] == wanted
 
 

@@ -105,12 +105,8 @@ def test_ruber_takes_the_lower_part_after_scaling_both():
     unreferenced, referenced = np.array([0.2, 0.4, 0.6]), np.array([3.0, 1.0, 2.0])
     assert ruber_blend(unreferenced, referenced).tolist() == pytest.approx([0, 0, 0.5])
     assert ruber_blend(unreferenced, referenced, "max").tolist() == pytest.approx([1, 0.5, 1])
-    assert ruber_blend(unreferenced, referenced, "arithmetic").tolist() == pytest.approx(
-        [0.5, 0.25, 0.75]
-    )
-    assert ruber_blend(unreferenced, referenced, "geometric").tolist() == pytest.approx(
-        [0, 0, 0.5**0.5]
-    )
+    assert ruber_blend(unreferenced, referenced, "arithmetic").tolist() == pytest.approx([0.5, 0.25, 0.75])
+    assert ruber_blend(unreferenced, referenced, "geometric").tolist() == pytest.approx([0, 0, 0.5**0.5])
     assert np.isnan(ruber_blend(np.ones(3), referenced)).all()
     assert pooled_words(np.array([[1.0, -2.0], [0.0, 5.0]])).tolist() == [1, 5, 0, -2]
 

@@ -33,18 +33,14 @@ from tests.tiny_models import save_model
 @pytest.fixture(scope="module")
 def bart(tmp_path_factory):
     folder = save_model(tmp_path_factory.mktemp("bart"), "bart", width=16, n_layers=1)
-    return tf.AutoModelForSeq2SeqLM.from_pretrained(
-        folder
-    ).eval(), tf.AutoTokenizer.from_pretrained(folder)
+    return tf.AutoModelForSeq2SeqLM.from_pretrained(folder).eval(), tf.AutoTokenizer.from_pretrained(folder)
 
 
 def test_ranking_pushes_only_where_the_response_is_better():
     scores = torch.zeros(2, 2, requires_grad=True)
     better, worse = torch.tensor([4.0, 2.0]), torch.tensor([3.0, 3.0])
     loss = ranking_loss(scores, better, worse)
-    assert loss.item() == pytest.approx(
-        math.log(2) / 2
-    )  # g is 1 for the first pair, 0 for the second
+    assert loss.item() == pytest.approx(math.log(2) / 2)  # g is 1 for the first pair, 0 for the second
     loss.backward()
     assert scores.grad[0].tolist() == pytest.approx([0.25, -0.25])
     assert scores.grad[1].tolist() == [0, 0]
@@ -59,14 +55,10 @@ def test_the_loss_of_each_stage_by_hand():
     ranking = -math.log(math.e**2 / (math.e**3 + math.e**2)) / 2
     total, parts = rade_loss(scores, s_a, s_h, gen, STAGE_2)
     assert total.item() == pytest.approx(mse_a + mse_h + 0.7 + ranking)
-    assert parts == pytest.approx(
-        {"mse_a": mse_a, "mse_h": mse_h, "generation": 0.7, "ranking": ranking}
-    )
+    assert parts == pytest.approx({"mse_a": mse_a, "mse_h": mse_h, "generation": 0.7, "ranking": ranking})
     assert rade_loss(scores, s_a, None, gen, STAGE_1)[0].item() == pytest.approx(mse_a + 0.7)
     halves = RadeWeights(response=0.5, reference=2, generation=0, ranking=3)
-    assert rade_loss(scores, s_a, s_h, gen, halves)[0].item() == pytest.approx(
-        mse_a / 2 + 2 * mse_h + 3 * ranking
-    )
+    assert rade_loss(scores, s_a, s_h, gen, halves)[0].item() == pytest.approx(mse_a / 2 + 2 * mse_h + 3 * ranking)
 
 
 def test_inputs_lose_the_oldest_context_and_never_a_response(bart):
@@ -126,13 +118,9 @@ def test_generation_is_the_mean_log_likelihood_of_the_reference_given_the_contex
     labels = torch.tensor([[*said, IGNORED, IGNORED]])
     with torch.no_grad():
         given = torch.tensor([[model.config.decoder_start_token_id, *said[:-1]]])
-        logits = (
-            model(input_ids=context, decoder_input_ids=given).logits[0].double().log_softmax(-1)
-        )
+        logits = model(input_ids=context, decoder_input_ids=given).logits[0].double().log_softmax(-1)
         wanted = -np.mean([logits[t, word].item() for t, word in enumerate(said)])
-        assert network.generation(
-            context, torch.ones_like(context), labels
-        ).item() == pytest.approx(wanted, abs=1e-4)
+        assert network.generation(context, torch.ones_like(context), labels).item() == pytest.approx(wanted, abs=1e-4)
 
 
 def test_the_word_decoder_is_begun_by_the_context_and_ignores_padding():
@@ -160,10 +148,7 @@ def test_a_few_steps_make_the_loss_fall(architecture, bart):
         backbone = tf.BertModel(config, add_pooling_layer=False)
     network = RadeNetwork(backbone, dropout=0.0).train()
     assert (network.decoder is None) == (architecture == "bart")
-    rows = [
-        pair_tokens(tokenizer, ["hello how are you"], "i am fine", said)
-        for said in ("yes", "cats", "cold", "no")
-    ]
+    rows = [pair_tokens(tokenizer, ["hello how are you"], "i am fine", said) for said in ("yes", "cats", "cold", "no")]
     tokens, there = padded(rows, 1), padded([[1] * len(row) for row in rows], 0)
     context = torch.tensor([context_tokens(tokenizer, ["hello how are you"])] * 4)
     labels = torch.tensor([tokenizer("i am fine", add_special_tokens=False)["input_ids"]] * 4)
@@ -192,9 +177,7 @@ def test_the_lite_network_turns_standardises_and_averages_its_members():
     root = 2**0.5
     assert x[:, 0].tolist() == pytest.approx([-root, root, 0, 0], abs=1e-5)
     assert x[:, 1].tolist() == [0, 0, 0, 0]  # constant in training: says nothing
-    assert x[:, 2].abs().tolist() == pytest.approx(
-        [root, root, 0, 0], abs=1e-5
-    )  # along the main axis
+    assert x[:, 2].abs().tolist() == pytest.approx([root, root, 0, 0], abs=1e-5)  # along the main axis
     wanted = []
     for w, b, v, c in zip(lite.into, lite.into_bias, lite.out, lite.out_bias, strict=True):
         y = np.tanh(x.numpy() @ w.detach().numpy() + b.detach().numpy())
@@ -221,9 +204,7 @@ def test_the_lite_network_learns():
 
 
 def test_features_of_a_pair_by_hand():
-    reply = ReplyInContext(
-        ("Hi there!", "Do you like red cars?"), "I like red cars, red cars!", "You like cats?"
-    )
+    reply = ReplyInContext(("Hi there!", "Do you like red cars?"), "I like red cars, red cars!", "You like cats?")
     vectors, surface = vectors_and_surface([reply], TextCache())
     found = dict(zip(NAMES, surface[0].tolist(), strict=True))
     assert vectors.shape == (1, len(VECTORS), 384)

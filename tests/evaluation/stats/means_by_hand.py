@@ -33,9 +33,7 @@ def dense(values: np.ndarray, units: np.ndarray) -> MeanSpread:
         rows.append(left * np.sqrt((one @ phi @ one) / (left @ phi @ left)) / n)
     rows = np.array(rows)
     q = rows @ phi @ rows.T
-    return MeanSpread(
-        float(((rows @ values) ** 2).sum()), float(np.trace(q) ** 2 / (q**2).sum()), k
-    )
+    return MeanSpread(float(((rows @ values) ** 2).sum()), float(np.trace(q) ** 2 / (q**2).sum()), k)
 
 
 def over_both(values: np.ndarray, units: np.ndarray, things: np.ndarray) -> MeanSpread:

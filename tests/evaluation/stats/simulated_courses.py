@@ -155,16 +155,11 @@ def held(design: str, n_studies: int, seed: int = 0) -> dict[str, Held]:
             for g, label in enumerate(("first", "second"))
         )
         values = {
-            name: {
-                pk: row[:n].tolist()
-                for pk, row, n in zip(names, of(study.inner), study.length, strict=True)
-            }
+            name: {pk: row[:n].tolist() for pk, row, n in zip(names, of(study.inner), study.length, strict=True)}
             for name, (of, _scale) in MEASURES.items()
         }
         people = dict(zip(names, (f"p{one}" for one in study.person), strict=True))
-        told = trajectories(
-            Grouping("by-trait", groups, trait="kind"), values, list(MEASURES), people, scales
-        )
+        told = trajectories(Grouping("by-trait", groups, trait="kind"), values, list(MEASURES), people, scales)
         for measure in told.measures:
             by_turn, gap = _truth(how)[measure.name].beyond(study.border)
             for g, course in enumerate(measure.courses):

@@ -63,9 +63,7 @@ def true_mean(draws: str) -> float:
     return float(_DRAWN[draws](np.random.default_rng(0), np.arange(4_000_000)).mean())
 
 
-def held(
-    design: str, n_raters: int, level: float, n_studies: int, seed: int = 3
-) -> tuple[float, float]:
+def held(design: str, n_raters: int, level: float, n_studies: int, seed: int = 3) -> tuple[float, float]:
     """Return in what share of studies the interval held the mean of all raters, and its mean width."""
     draws, sizes = DESIGNS[design]
     raters = np.repeat(np.arange(n_raters), sizes(n_raters))
@@ -103,9 +101,7 @@ def held_crossed(
     for _ in range(n_studies):
         of_raters = rng.normal(0, spreads[0], n_raters)[raters]
         values = of_raters + rng.normal(0, spreads[1], n_things)[things]
-        found = mean_interval(
-            values + rng.normal(0, 0.7, len(values)), raters, level, things=things
-        )
+        found = mean_interval(values + rng.normal(0, 0.7, len(values)), raters, level, things=things)
         assert found.low is not None
         assert found.high is not None
         inside += found.low <= 0 <= found.high

@@ -63,9 +63,7 @@ def test_kappas_of_one_pair_and_of_all_pairs_are_statsmodels(weights):
     np.add.at(counts, (first - 1, second - 1), 1)
     expected = inter_rater.cohens_kappa(counts, wt=weights, return_results=False)
     assert cohen_kappa(first, second, weights).value == pytest.approx(expected, abs=1e-12)
-    ((_i, _j, many),) = pairwise_kappa(
-        np.column_stack([first, second]).astype(float), weights=weights
-    ).kappas
+    ((_i, _j, many),) = pairwise_kappa(np.column_stack([first, second]).astype(float), weights=weights).kappas
     assert many == pytest.approx(expected, abs=1e-12)
 
 
@@ -97,16 +95,11 @@ def test_label_weights_are_refused():
 
 def test_pairwise_kappas_and_their_median():
     truth = rng.integers(0, 3, 60)
-    columns = [
-        np.where(rng.random(60) < p, rng.integers(0, 3, 60), truth) for p in (0.1, 0.4, 0.7, 0.2)
-    ]
+    columns = [np.where(rng.random(60) < p, rng.integers(0, 3, 60), truth) for p in (0.1, 0.4, 0.7, 0.2)]
     table = np.array(columns, dtype=float).T
     table[:50, 3] = NAN
     found = pairwise_kappa(table, min_items=20)
-    expected = {
-        (i, j): cohen_kappa_score(table[:, i], table[:, j])
-        for i, j in itertools.combinations(range(3), 2)
-    }
+    expected = {(i, j): cohen_kappa_score(table[:, i], table[:, j]) for i, j in itertools.combinations(range(3), 2)}
     assert {(i, j): pytest.approx(kappa) for i, j, kappa in found.kappas} == expected
     assert found.median == pytest.approx(np.median(list(expected.values())))
     assert found.low < found.median < found.high
@@ -167,9 +160,9 @@ def plain_alpha(table: np.ndarray, scale: str) -> float:
         between = ((pool >= low) & (pool <= high)).sum()
         return (between - ((pool == low).sum() + (pool == high).sum()) / 2) ** 2 * (a != b)
 
-    observed = sum(
-        apart(a, b) / (len(unit) - 1) for unit in units for a, b in itertools.permutations(unit, 2)
-    ) / len(pool)
+    observed = sum(apart(a, b) / (len(unit) - 1) for unit in units for a, b in itertools.permutations(unit, 2)) / len(
+        pool
+    )
     expected = sum(apart(a, b) for a, b in itertools.permutations(pool, 2))
     return 1 - observed / (expected / (len(pool) * (len(pool) - 1)))
 

@@ -84,9 +84,7 @@ def test_cells_and_ratings_give_the_same():
     data = unbalanced()
     cells = data.groupby(["a", "e", "c"]).y.agg(["mean", "size", "std"]).reset_index()
     a = anova(data.y, {name: data[name] for name in "aec"})
-    b = anova_from_cells(
-        cells["mean"], cells["size"], cells["std"], {name: cells[name] for name in "aec"}
-    )
+    b = anova_from_cells(cells["mean"], cells["size"], cells["std"], {name: cells[name] for name in "aec"})
     assert [t.f for t in a.terms] == pytest.approx([t.f for t in b.terms])
 
 
@@ -103,9 +101,7 @@ def test_marginal_means_and_contrasts_are_statsmodels():
     # With a two-level factor the contrast is twice the (first level's) coefficient.
     (e,) = [c for c in found.contrasts if c.factor == "e"]
     ends = 2 * fit.conf_int(0.05).loc["C(e, Sum)[S.base]"]
-    assert (e.difference, e.low, e.high) == pytest.approx(
-        (2 * fit.params["C(e, Sum)[S.base]"], ends[0], ends[1])
-    )
+    assert (e.difference, e.low, e.high) == pytest.approx((2 * fit.params["C(e, Sum)[S.base]"], ends[0], ends[1]))
     assert e.p == pytest.approx(found.term("e").p)
 
 

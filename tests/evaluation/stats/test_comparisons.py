@@ -25,9 +25,7 @@ def test_holm_leaves_undefined_ones_out():
 
 
 def test_independent_ratings_are_compared_by_welch():
-    values = np.concatenate(
-        [rng.normal(m, s, n) for m, s, n in ((0, 1, 20), (1, 3, 35), (5, 1, 12))]
-    )
+    values = np.concatenate([rng.normal(m, s, n) for m, s, n in ((0, 1, 20), (1, 3, 35), (5, 1, 12))])
     bots = ["a"] * 20 + ["b"] * 35 + ["c"] * 12
     found = {(c.a, c.b): c for c in pairwise(values, bots, level=0.9).pairs}
     assert set(found) == {("a", "b"), ("a", "c"), ("b", "c")}

@@ -129,9 +129,7 @@ def test_where_ratings_are_alone_it_is_welchs_test() -> None:
     for i, j in ((0, 1), (0, 3), (2, 3)):
         test = stats.ttest_ind(values[bot == i], values[bot == j], equal_var=False)
         found = fit.gap(i, j)
-        assert (found.difference / found.error, found.df) == pytest.approx(
-            (test.statistic, test.df)
-        )
+        assert (found.difference / found.error, found.df) == pytest.approx((test.statistic, test.df))
 
 
 def test_a_bot_that_spreads_more_has_larger_errors_which_one_variance_for_all_misses() -> None:
@@ -171,8 +169,7 @@ def test_no_interval_of_a_difference_covers_less_than_it_says(
     print(
         f"{design.__name__}: {N_STUDIES} studies, {LEVEL:.0%} intervals cover",
         ", ".join(
-            f"{share:.3f} (width {w:.2f})"
-            for share, w in zip(inside / N_STUDIES, width / N_STUDIES, strict=True)
+            f"{share:.3f} (width {w:.2f})" for share, w in zip(inside / N_STUDIES, width / N_STUDIES, strict=True)
         ),
     )
     assert (inside / N_STUDIES).mean() >= LEAST
@@ -218,9 +215,7 @@ def test_a_share_of_the_raters_that_few_ratings_leave_open_adds_to_the_variance(
         mean = np.linalg.solve(x.T @ w @ x, x.T @ w @ values)
         left = values - x @ mean
         logs.append(
-            -0.5 * np.linalg.slogdet(v)[1]
-            - 0.5 * np.linalg.slogdet(x.T @ w @ x)[1]
-            - 6 * np.log(left @ w @ left)
+            -0.5 * np.linalg.slogdet(v)[1] - 0.5 * np.linalg.slogdet(x.T @ w @ x)[1] - 6 * np.log(left @ w @ left)
         )
         means.append(mean - fit.means)
     weights = np.exp(np.array(logs) - max(logs))

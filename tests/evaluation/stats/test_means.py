@@ -151,9 +151,7 @@ def test_intervals_hold_as_often_as_they_say(design: str, n_raters: int, level: 
 
 @pytest.mark.parametrize("sizes", [(3, 3), (8, 6), (20, 5), (5, 20)])
 @pytest.mark.parametrize("spreads", [(0.5, 0.5), (0.7, 0.1), (0.1, 0.7)])
-def test_intervals_hold_where_everybody_rates_the_same(
-    sizes: tuple[int, int], spreads: tuple[float, float]
-) -> None:
+def test_intervals_hold_where_everybody_rates_the_same(sizes: tuple[int, int], spreads: tuple[float, float]) -> None:
     share, _width = held_crossed(*sizes, spreads, 0.9, 300)
     assert share >= 0.9 - 3 * np.sqrt(0.9 * 0.1 / 300)
 
@@ -171,9 +169,7 @@ def test_intervals_hold_where_everybody_rates_the_same(
         ),
     ],
 )
-def test_undefined_has_a_reason(
-    values: list[float], groups: list[str] | None, expected: Interval
-) -> None:
+def test_undefined_has_a_reason(values: list[float], groups: list[str] | None, expected: Interval) -> None:
     found = mean_interval(values, groups)
     assert found == expected
     assert isinstance(found.reason, Reason)

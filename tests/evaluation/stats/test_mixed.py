@@ -17,11 +17,7 @@ rng = np.random.default_rng(4)
 
 
 def ergo_stool() -> pd.DataFrame:
-    rows = [
-        (effort, stool, subject)
-        for stool, efforts in ERGO_STOOL.items()
-        for subject, effort in enumerate(efforts)
-    ]
+    rows = [(effort, stool, subject) for stool, efforts in ERGO_STOOL.items() for subject, effort in enumerate(efforts)]
     return pd.DataFrame(rows, columns=["y", "bot", "rater"])
 
 
@@ -113,9 +109,7 @@ def test_the_raters_share_has_the_interval_of_the_f_distribution():
     left = table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + table.mean()
     f = of_raters / ((left**2).sum() / (8 * 3))
     ratios = [(f / stats.f.ppf(end, 8, 24) - 1) / 4 for end in (0.95, 0.05)]
-    assert (found.share_low, found.share_high) == pytest.approx(
-        [ratio / (1 + ratio) for ratio in ratios], rel=1e-5
-    )
+    assert (found.share_low, found.share_high) == pytest.approx([ratio / (1 + ratio) for ratio in ratios], rel=1e-5)
 
 
 def test_interval_of_the_raters_share_covers():
@@ -134,9 +128,7 @@ def test_raters_and_bots_that_cannot_be_told_apart_leave_every_share_open():
     bots, raters = np.repeat(["a", "b"], 6), np.repeat([0, 1], 6)
     found = mixed_model(rng.normal(size=12), [*bots, "a", "b"][:12], raters)
     assert not found.converged
-    both = mixed_model(
-        rng.normal(size=16), np.tile(["a", "b", "a", "b"], 4), np.repeat(np.arange(4), 4)
-    )
+    both = mixed_model(rng.normal(size=16), np.tile(["a", "b", "a", "b"], 4), np.repeat(np.arange(4), 4))
     assert 0 <= both.share_low <= both.rater_share <= both.share_high < 1
 
 

@@ -82,9 +82,7 @@ def test_probability_of_a_higher_rating_is_that_of_pairs():
     c = np.array(values)[np.array(bots) == "C"]
     observed = (a[:, None] > c[None]).mean() + (a[:, None] == c[None]).mean() / 2
     assert found.probability_higher("A", "C") == pytest.approx(observed, abs=0.02)
-    assert found.probability_higher("C", "A") == pytest.approx(
-        1 - found.probability_higher("A", "C")
-    )
+    assert found.probability_higher("C", "A") == pytest.approx(1 - found.probability_higher("A", "C"))
     with pytest.raises(KeyError, match="'E'"):
         found.probability_higher("A", "E")
 
@@ -93,12 +91,8 @@ def test_raters_with_one_rating_each_change_little_and_doubled_ones_nothing():
     values, bots = ratings()
     plain = ordinal_model(values, bots)
     alone = ordinal_model(values, bots, [None] * len(values))
-    doubled = ordinal_model(
-        np.tile(values, 2), np.tile(bots, 2), np.tile(np.arange(len(values)), 2)
-    )
-    halves = [
-        [c.high - c.difference for c in found.comparisons] for found in (plain, alone, doubled)
-    ]
+    doubled = ordinal_model(np.tile(values, 2), np.tile(bots, 2), np.tile(np.arange(len(values)), 2))
+    halves = [[c.high - c.difference for c in found.comparisons] for found in (plain, alone, doubled)]
     np.testing.assert_allclose(halves[1], halves[0], rtol=0.15)
     # Everybody asked twice with the same answers: no more is known than before.
     np.testing.assert_allclose(halves[2], halves[1], rtol=1e-4)
@@ -156,18 +150,13 @@ def test_errors_are_those_of_dense_algebra():
     effects = np.array([bot.effect for bot in found.bots])
 
     def chances(at: np.ndarray) -> np.ndarray:
-        below = 1 / (
-            1 + np.exp(-(at[: len(thresholds)] - np.r_[0, at[len(thresholds) :]][:, None]))
-        )
+        below = 1 / (1 + np.exp(-(at[: len(thresholds)] - np.r_[0, at[len(thresholds) :]][:, None])))
         return np.diff(np.hstack([np.zeros((len(names), 1)), below]))  # without the last point
 
     at = np.r_[thresholds - effects[0], effects[1:] - effects[0]]
     step = 1e-6
     slopes = np.stack(
-        [
-            (chances(at + step * one) - chances(at - step * one)) / (2 * step)
-            for one in np.eye(len(at))
-        ],
+        [(chances(at + step * one) - chances(at - step * one)) / (2 * step) for one in np.eye(len(at))],
         axis=-1,
     )  # (bots, points − 1, parameters)
     p = chances(at)
@@ -181,9 +170,7 @@ def test_errors_are_those_of_dense_algebra():
     whose = np.repeat(raters, size)
     m = np.linalg.inv(x.T @ weight @ x)
     hat = x @ m @ x.T @ weight
-    contrast = np.r_[
-        np.zeros(len(thresholds)), np.eye(len(names) - 1)[0]
-    ]  # the second bot less the first
+    contrast = np.r_[np.zeros(len(thresholds)), np.eye(len(names) - 1)[0]]  # the second bot less the first
     rows = []
     for rater in np.unique(raters):
         mine = whose == rater
@@ -241,9 +228,7 @@ def test_bots_whose_ratings_share_one_point_at_most_have_no_finite_difference():
     bots = [bot for bot, row in counts.items() for _ in range(sum(row))]
     found = ordinal_model(values, bots)
     assert not found.converged
-    assert found.reason == (
-        "no rating of a, b is below 3 and none of c above: their difference is infinite"
-    )
+    assert found.reason == ("no rating of a, b is below 3 and none of c above: their difference is infinite")
     values[0] = 2  # one rating of a below the shared point: now they overlap
     overlapping = ordinal_model(values, bots)
     assert overlapping.converged

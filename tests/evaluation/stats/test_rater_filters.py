@@ -131,9 +131,7 @@ def test_control_not_rated_lower():
     verdict = screen(found)["blind"]
     assert failed(verdict) == {"control"}
     rows = np.array(found["values"][-5:])[:, :3]  # the negative statement apart
-    expected = stats.mannwhitneyu(
-        rows[4], rows[:4].ravel(), alternative="less", method="asymptotic"
-    )
+    expected = stats.mannwhitneyu(rows[4], rows[:4].ravel(), alternative="less", method="asymptotic")
     finding = next(f for f in verdict.findings if f.rule == "control")
     assert finding.value == pytest.approx(expected.pvalue)
     all_dimensions = screen(found, control_dimensions=[True] * 4)["blind"]

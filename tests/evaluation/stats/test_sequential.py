@@ -173,10 +173,7 @@ def test_raters_who_rate_several_times_are_counted_once(
     """Raters with one to six ratings, some kinder than others; the bots' ratings spread alike, or not at all alike."""
     rng = np.random.default_rng(8)
     widths: list[float] = []
-    wrong = sum(
-        ever_wrong(rng, rule, shares, repeats=6, spread=1.5, widths=widths)
-        for _ in range(N_STUDIES)
-    )
+    wrong = sum(ever_wrong(rng, rule, shares, repeats=6, spread=1.5, widths=widths) for _ in range(N_STUDIES))
     told(f"{rule.__name__}, up to six ratings each", wrong, widths)
     assert wrong / N_STUDIES <= MOST
 

@@ -120,9 +120,7 @@ def test_one_persons_values_in_both_groups_make_it_narrower_where_they_go_togeth
     assert both.p < apart.p
 
 
-def test_a_group_that_does_not_vary_has_an_interval_only_where_both_ends_of_the_scale_are_known() -> (
-    None
-):
+def test_a_group_that_does_not_vary_has_an_interval_only_where_both_ends_of_the_scale_are_known() -> None:
     never, often = np.zeros(12), np.tile([0.0, 1.0], 6)
     people = np.arange(12), np.arange(12, 24)
     on_scale = difference_of_means((never, often), people, 0.9, (0.0, 1.0))

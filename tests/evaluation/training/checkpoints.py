@@ -47,9 +47,7 @@ def entailment_checkpoint(folder: Path, *, model: str = "", **options: Any) -> P
     return _written(folder, config, network, {"width": 384, "licences": ["MIT"]})
 
 
-def _config(
-    metric: str, options: dict[str, Any], backbone: dict[str, Any] | None = None
-) -> MetricTrainingConfig:
+def _config(metric: str, options: dict[str, Any], backbone: dict[str, Any] | None = None) -> MetricTrainingConfig:
     values: dict[str, Any] = {
         "name": "random",
         "metric": metric,

@@ -11,8 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 INDEXED = (
-    "from evaluation.training.negatives import Bm25; "
-    "print(Bm25(['a red house', 'the sea']).best(['red'], 1).tolist())"
+    "from evaluation.training.negatives import Bm25; print(Bm25(['a red house', 'the sea']).best(['red'], 1).tolist())"
 )
 
 

@@ -52,11 +52,7 @@ def config(folder, name="tiny", *, backbone=None, optimiser=None, corpora=True, 
 
 def losses(folder, name):
     log = (folder / "metrics" / name / "log.jsonl").read_text().splitlines()
-    return [
-        found["loss"]
-        for found in map(json.loads, log)
-        if found.get("part", "train") == "train" and "lr" in found
-    ]
+    return [found["loss"] for found in map(json.loads, log) if found.get("part", "train") == "train" and "lr" in found]
 
 
 @pytest.fixture(scope="module")
@@ -114,9 +110,7 @@ def test_an_epoch_has_every_pair_once_and_goes_on_where_it_stopped(folder):
     examples = NliPairs(pairs)
     batches = list(examples.batches(16, seed=1, epoch=0))
     assert len(batches) == examples.n_batches(16)
-    said = Counter(
-        (p, h) for one in batches for p, h in zip(one.premise, one.hypothesis, strict=True)
-    )
+    said = Counter((p, h) for one in batches for p, h in zip(one.premise, one.hypothesis, strict=True))
     assert said == Counter((one.premise, one.hypothesis) for one in pairs)
     again = list(examples.batches(16, seed=1, epoch=0, start=3))
     assert again[0].hypothesis == batches[3].hypothesis
@@ -174,9 +168,7 @@ def test_what_cannot_be_is_told(folder, changes, message):
         config(folder, **changes)
 
 
-@pytest.mark.parametrize(
-    "name", ["entailment-lite", "entailment-lite-reply-only", "entailment-esim-lite"]
-)
+@pytest.mark.parametrize("name", ["entailment-lite", "entailment-lite-reply-only", "entailment-esim-lite"])
 def test_the_offline_configs_can_be_used(name, tmp_path):
     (tmp_path / "topical_chat.jsonl.gz").write_bytes(b"")
     own = config_load(CONFIGS / f"{name}.yaml", tmp_path).own

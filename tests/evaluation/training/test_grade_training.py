@@ -60,9 +60,7 @@ def test_the_loss_begins_at_the_margin_and_falls(trained: Path) -> None:
 )
 def test_ablations_are_options(folder: Path, tmp_path: Path, options: dict[str, Any]) -> None:
     wanted = config(folder, **options)
-    short = wanted.model_copy(
-        update={"optimiser": wanted.optimiser.model_copy(update={"max_batches": 1})}
-    )
+    short = wanted.model_copy(update={"optimiser": wanted.optimiser.model_copy(update={"max_batches": 1})})
     assert train(short.in_folder(folder), tmp_path).best["step"] == 1
     assert ("WordNet" in Grade(checkpoint=str(tmp_path)).licence) == ("graph" in options)
 
@@ -87,9 +85,7 @@ def test_a_checkpoint_is_a_metric_and_a_batch_equals_its_replies_alone(trained: 
         metrics.discard("tiny_grade")
 
 
-def test_mutual_information_stands_beside_it_in_standard_deviations(
-    trained: Path, tmp_path: Path
-) -> None:
+def test_mutual_information_stands_beside_it_in_standard_deviations(trained: Path, tmp_path: Path) -> None:
     model = {"model": str(save_model(tmp_path, "gpt2", width=16, n_layers=1))}
     place = {"checkpoint": str(trained / "tiny-grade")}
     both = GradePmi(**place, **model, pmi_level=0.2, pmi_spread=0.5)
@@ -117,19 +113,14 @@ def test_what_comes_with_confab_is_whole_and_its_triples_lie_apart() -> None:
     metric = Grade(checkpoint=name)
     assert metric.unavailable_reason() is None
     assert not (folder / "graph.tsv.gz").exists()
-    assert (
-        len(metric.checkpoint.file("graph.tsv.gz"))
-        == (folder.parent / "conceptnet/graph.tsv.gz").stat().st_size
-    )
+    assert len(metric.checkpoint.file("graph.tsv.gz")) == (folder.parent / "conceptnet/graph.tsv.gz").stat().st_size
     assert "Attribution-ShareAlike 4.0" in (folder.parent / "conceptnet/LICENSE.txt").read_text()
     licence = SHIPPED / "wordnet" / "LICENSE.txt"  # the graph has WordNet's edges too
     assert (folder.parent / "conceptnet" / LICENCE_BESIDE).read_bytes() == licence.read_bytes()
     assert metric.licence.endswith("CC BY-SA 4.0 (ConceptNet); WordNet's licence")
     assert "WordNet's licence" in (folder / "CARD.md").read_text()
     graph = reader_restored(metric.checkpoint).graph
-    both = graph.hops(
-        ["beagle", "trail"], ["dog"]
-    )  # the first edge is ConceptNet's, the second WordNet's
+    both = graph.hops(["beagle", "trail"], ["dog"])  # the first edge is ConceptNet's, the second WordNet's
     assert both.tolist() == [[2], [2]]
     assert {one.licence for one in metric.checkpoint.config.data.corpora} == {"CDLA-Sharing-1.0"}
     assert metric.name == "grade"

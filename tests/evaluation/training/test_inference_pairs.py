@@ -92,12 +92,8 @@ def test_dull_sentences_are_drawn_as_a_whole_or_not_at_all():
 
 def test_utterances_from_elsewhere_are_one_to_so_many_and_different():
     draw = random.Random(1)
-    drawn = [
-        poor_drawn(["a", "a", "", "b", "c"], PairOptions(max_poor=3), draw) for _ in range(3000)
-    ]
-    assert [sum(len(one) == k for one in drawn) / 3000 for k in (1, 2, 3)] == pytest.approx(
-        [1 / 3] * 3, abs=0.03
-    )
+    drawn = [poor_drawn(["a", "a", "", "b", "c"], PairOptions(max_poor=3), draw) for _ in range(3000)]
+    assert [sum(len(one) == k for one in drawn) / 3000 for k in (1, 2, 3)] == pytest.approx([1 / 3] * 3, abs=0.03)
     assert all(len(set(one)) == len(one) and "" not in one for one in drawn)
     assert sorted(poor_drawn(["b", "a"], PairOptions(max_poor=50), random.Random(0))) == ["a", "b"]
 
@@ -120,9 +116,7 @@ def test_off_topic_replies_come_from_outside_the_window():
     # A reply that is said again elsewhere is no off-topic reply to the same premise.
     again = Dialogue(("a", "b", "yes", "yes"))
     found = inference_pairs([again], PairOptions(p_dull=0, p_broken=0, max_poor=3), 3)
-    assert [one for one in found if one.premise == "a b"] == [
-        InferencePair("a b", "yes", "entailment", "reply")
-    ]
+    assert [one for one in found if one.premise == "a b"] == [InferencePair("a b", "yes", "entailment", "reply")]
 
 
 def test_a_heap_of_words_by_hand():
@@ -151,9 +145,7 @@ def test_heaps_are_drawn_by_their_share():
 
 
 def test_counts_are_the_published_formula_and_the_seed_decides():
-    dialogues = [
-        Dialogue(tuple(f"w{d} v{k} u{k} t{d} s{k} r{d}x{k}" for k in range(16))) for d in range(150)
-    ]
+    dialogues = [Dialogue(tuple(f"w{d} v{k} u{k} t{d} s{k} r{d}x{k}" for k in range(16))) for d in range(150)]
     found = inference_pairs(dialogues, PairOptions(), 7)
     n = 150 * 14
     assert len(texts(found, "entailment")) == n
@@ -214,13 +206,9 @@ def test_contradictions_of_multinli_are_written_as_dialogues_are(tmp_path):
     lines = ["gold_label\tsentence1\tsentence2\tpairID", *("\t".join((*row, "7")) for row in rows)]
     path.write_text("\n".join(lines))
     found = mnli_contradictions(path, 2, 1)
-    assert (
-        found == [InferencePair("i don't know, sir.", "he knows!", "contradiction", "multinli")] * 2
-    )
+    assert found == [InferencePair("i don't know, sir.", "he knows!", "contradiction", "multinli")] * 2
     assert len(mnli_contradictions(path, 180_000, 1)) == 3
-    assert {
-        one.genre for one in inference_pairs([DIALOGUE], PairOptions(**NOTHING), 1, mnli=found)
-    } == {
+    assert {one.genre for one in inference_pairs([DIALOGUE], PairOptions(**NOTHING), 1, mnli=found)} == {
         "reply",
         "multinli",
     }

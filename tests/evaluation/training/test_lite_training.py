@@ -96,9 +96,7 @@ def test_the_form_that_is_shipped_learns_and_its_checkpoint_scores_as_it_did(fol
     assert told.index("CC BY-SA 4.0") < told.index("WordNet's licence")
     of_given = Grade(checkpoint=str(folder / "given" / "grade-lite"))
     assert of_given.params == {"checkpoint": given.digest}
-    np.testing.assert_allclose(
-        of_given.scored(REPLIES, TextCache())["grade_bot"], scores, atol=2e-3
-    )
+    np.testing.assert_allclose(of_given.scored(REPLIES, TextCache())["grade_bot"], scores, atol=2e-3)
 
 
 def test_without_wordnet_its_licence_is_not_named(folder: Path) -> None:

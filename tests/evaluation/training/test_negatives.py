@@ -31,9 +31,7 @@ def test_a_lexical_negative_stands_in_the_middle_of_what_is_found() -> None:
     # "rain" finds nothing, so one is drawn.
     assert found[4] in set(REPLIES) - {"rain"}
     assert all(false != true for false, true in zip(found, REPLIES, strict=True))
-    assert (
-        lexical_negatives([*REPLIES, "tea"], 0)[-1] == "tea milk sugar"
-    )  # duplicates do not count
+    assert lexical_negatives([*REPLIES, "tea"], 0)[-1] == "tea milk sugar"  # duplicates do not count
 
 
 def test_the_reply_itself_is_none_of_the_hits_whose_middle_is_taken() -> None:
@@ -95,9 +93,7 @@ def test_a_high_temperature_draws_uniformly_and_a_low_one_takes_the_most_similar
     alike, same = np.array([[1.0, 0.6, 0.8]]), np.zeros((1, 3), bool)
     assert pool_probabilities(alike, same, 1e9)[0].tolist() == pytest.approx([1 / 3] * 3)
     assert pool_probabilities(alike, same, 1e-6)[0].tolist() == [1, 0, 0]
-    assert pool_probabilities(alike, np.ones((1, 3), bool), 0.1)[0].tolist() == pytest.approx(
-        [1 / 3] * 3
-    )
+    assert pool_probabilities(alike, np.ones((1, 3), bool), 0.1)[0].tolist() == pytest.approx([1 / 3] * 3)
 
 
 def test_draws_follow_the_probabilities(rng):
@@ -132,9 +128,7 @@ def test_a_negative_is_no_other_fitting_response_to_the_same_utterance(rng):
 
 def test_random_negatives_are_uniform(rng):
     drawn = [random_responses(NUMBERS, rng)[0] for _ in range(3000)]
-    assert np.bincount(drawn, minlength=5) / 3000 == pytest.approx(
-        [0, 1 / 3, 0, 1 / 3, 1 / 3], abs=0.04
-    )
+    assert np.bincount(drawn, minlength=5) / 3000 == pytest.approx([0, 1 / 3, 0, 1 / 3, 1 / 3], abs=0.04)
 
 
 def test_a_cold_sampler_takes_the_most_similar_other_text(rng):

@@ -122,9 +122,7 @@ def test_augmented_responses_are_no_negatives_of_their_own_query(folder):
     examples = PoneTraining().prepare(chosen, dialogues_read(chosen), "cpu").train
     drawn = np.array([examples.negatives(5, epoch) for epoch in range(2)])
     own = {k: set(examples.response[examples.owners == k].tolist()) for k in set(examples.owners)}
-    taken = [
-        set(column) & own[k] for column, k in zip(drawn.T.tolist(), examples.owners, strict=True)
-    ]
+    taken = [set(column) & own[k] for column, k in zip(drawn.T.tolist(), examples.owners, strict=True)]
     assert not any(taken)
 
 
@@ -143,9 +141,7 @@ def test_negatives_are_random_in_every_third_epoch_and_never_the_response(folder
 def test_ruber_learns_its_sentences_and_scores_replies_whatever_stands_beside_them(folder):
     options = {"sentences": "recurrent", "sentence_width": 16, "loss": "hinge", "window": 2}
     chosen = config(folder, "ruber-tiny", 10, lr=0.03, negatives="random", **options)
-    begun = PoneTraining().network(
-        chosen, PoneTraining().prepare(chosen, dialogues_read(chosen), "cpu")
-    )
+    begun = PoneTraining().network(chosen, PoneTraining().prepare(chosen, dialogues_read(chosen), "cpu"))
     assert begun.scorer.bilinear.shape == (16, 16)
     place = folder / "metrics" / "ruber-tiny"
     metric = Pone("mine", checkpoint=str(train(chosen, place).checkpoint))
@@ -187,9 +183,7 @@ def test_checkpoints_are_metrics(trained, tmp_path_factory):
         pmi_spread=2,
     )
     shared = TextCache()
-    level, spread = (
-        float(one.detach()) for one in (both.restored("cpu").level, both.restored("cpu").spread)
-    )
+    level, spread = (float(one.detach()) for one in (both.restored("cpu").level, both.restored("cpu").spread))
     assert spread != 1
     logit = np.log(found[:3] / (1 - found[:3]))
     pmi = both._pmi.scored(REPLIES, shared)["reply_pmi_bot"][:3]

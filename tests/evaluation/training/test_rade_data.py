@@ -105,9 +105,7 @@ def test_scores_of_several_qualities_and_scales_are_averaged_on_1_to_5(tmp_path)
 
 
 def test_a_file_without_pairs_says_what_is_wrong(tmp_path):
-    (tmp_path / "a").write_text(
-        '{"context": ["Hi"], "output": "", "reference": "x", "s_output": 1}'
-    )
+    (tmp_path / "a").write_text('{"context": ["Hi"], "output": "", "reference": "x", "s_output": 1}')
     with pytest.raises(ValueError, match=r"has no rated pair; line 1: .*response is ''"):
         rated_pairs_read(tmp_path / "a")
 

@@ -140,9 +140,7 @@ def test_its_checkpoint_is_a_metric_that_needs_a_reference(folder, lite):
     assert metric.identity != made.identity
     other = made.scored(replies, TextCache())
     assert np.isfinite(other["made_bot"][:3]).all()
-    assert other["made_bot"][1] == pytest.approx(
-        found["mine_bot"][1]
-    )  # a person's reference comes first
+    assert other["made_bot"][1] == pytest.approx(found["mine_bot"][1])  # a person's reference comes first
     retrieved = {"checkpoint": str(lite.checkpoint), "references": "retrieved"}
     lines = (folder / "rated.jsonl").read_text().splitlines()[:2]
     told = [json.dumps({"turns": json.loads(line)["context"]}) + "\n" for line in lines]
@@ -193,9 +191,7 @@ def test_the_lite_network_begins_without_scores_of_references(folder):
     made = metric.scored([ReplyInContext(("hello",), "i am fine", "cats")], TextCache())
     assert np.isfinite(made["first_bot"]).all()
     with pytest.raises(ValueError, match="no reference has a score"):
-        train(
-            config_check(values("no", rated=["unscored.jsonl"]), folder), folder / "metrics" / "no"
-        )
+        train(config_check(values("no", rated=["unscored.jsonl"]), folder), folder / "metrics" / "no")
 
 
 def test_options_that_cannot_be_are_told(folder):
@@ -231,9 +227,7 @@ def test_retrieved_references_answer_the_context_most_alike_and_never_repeat_the
         ReplyInContext(("Where is the station?",), "No idea."),
     ]
     assert RetrievedReferences(corpus).of(replies) == ["With milk.", "No, black.", "Over there."]
-    found = RetrievedReferences(corpus, "responses").of(
-        [ReplyInContext(("Over the hills?",), "Yes.")]
-    )
+    found = RetrievedReferences(corpus, "responses").of([ReplyInContext(("Over the hills?",), "Yes.")])
     assert found == ["Over there."]
     with pytest.raises(ValueError, match="no utterance that answers"):
         RetrievedReferences([Dialogue(("Alone.",))])
@@ -242,9 +236,7 @@ def test_retrieved_references_answer_the_context_most_alike_and_never_repeat_the
 def test_scores_are_of_the_network_alone(lite):
     """A batch gives what its rows give alone: nothing is standardised over what is scored."""
     metric = Rade("mine", checkpoint=str(lite.checkpoint))
-    replies = [
-        ReplyInContext(("Hi.",), text, "Hello.") for text in ("Yes.", "Go on then, tell me.")
-    ]
+    replies = [ReplyInContext(("Hi.",), text, "Hello.") for text in ("Yes.", "Go on then, tell me.")]
     both = metric.scored(replies, TextCache())["mine_bot"]
     alone = metric.scored(replies[1:], TextCache())["mine_bot"]
     assert both[1] == pytest.approx(alone[0], abs=1e-5)

@@ -77,9 +77,7 @@ def test_a_killed_training_ends_with_the_same_bits(data: Path, tmp_path: Path) -
         train(config(data, optimiser={"lr": 0.1}), tmp_path / "killed")
 
 
-def test_a_training_starts_from_another_one(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_training_starts_from_another_one(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = train(config(data, name="first"), tmp_path / "first")
     stopped = {"optimiser": {"lr": 1e-9, "max_batches": 1}}
     second = train(config(data, start="first", seed=1, **stopped), tmp_path / "second")
@@ -119,8 +117,6 @@ def test_all_mistakes_of_a_config_are_told_at_once(data: Path) -> None:
     assert "margin is -1" in str(told.value)
     with pytest.raises(ValuesError, match="did you mean shared_words"):
         config_check(values(metric="shared_word"), data)
-    missing = values(
-        data={"corpora": [{"path": "no.jsonl"}]}, backbone={"model": "no/such-encoder"}
-    )
+    missing = values(data={"corpora": [{"path": "no.jsonl"}]}, backbone={"model": "no/such-encoder"})
     with pytest.raises(ValuesError, match=r"no\.jsonl(.|\n)*no/such-encoder"):
         config_check(missing, data)

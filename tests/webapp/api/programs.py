@@ -16,9 +16,7 @@ class Program:
 
     def __init__(self, *rights: Right, name: str = "ci") -> None:
         self.user = make_staff(*(rights or (Right.READ,)), username=name)
-        self.row, self.token = token_make(
-            user=self.user, name=name, rights=[r.value for r in rights]
-        )
+        self.row, self.token = token_make(user=self.user, name=name, rights=[r.value for r in rights])
         self.client = Client(headers={"authorization": f"Bearer {self.token}"})
 
     def get(self, path: str, **asked: Any) -> Any:

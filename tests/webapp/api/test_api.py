@@ -201,9 +201,7 @@ def test_runs_metrics_and_fits_are_started_followed_and_stopped() -> None:
     assert program.post(f"jobs/metrics/{measured.json()['id']}/go-on").json()["state"] == "queued"
 
     make_rating(make_conversation(make_study("shop"), n_exchanges=3))
-    fit = program.post(
-        "studies/shop/fits", {"targets": ["quality"], "preset": "paper", "run": run.pk}
-    )
+    fit = program.post("studies/shop/fits", {"targets": ["quality"], "preset": "paper", "run": run.pk})
     assert fit.status_code == 202, fit.content
     [listed] = program.get("studies/shop/fits").json()
     assert listed["run"] == run.pk
@@ -229,9 +227,7 @@ def test_conversations_are_imported_by_a_job() -> None:
 
     def sent(name: str, *, study: str = "mine", **asked: Any) -> Any:
         file = SimpleUploadedFile(name, json.dumps(record).encode())
-        return program.client.post(
-            f"/api/v1/studies/{study}/conversations", {"file": file, **asked}
-        )
+        return program.client.post(f"/api/v1/studies/{study}/conversations", {"file": file, **asked})
 
     asked = sent("rated.jsonl", low=1, high=7)
     assert asked.status_code == 202, asked.content
@@ -248,12 +244,7 @@ def test_conversations_are_imported_by_a_job() -> None:
     assert {one.key: one.scale_inferred for one in asked_of} == {"quality": True, "fun": False}
     assert "must end in .jsonl.gz" in sent("rated.txt").json()["error"]["message"]
     assert sent("rated.jsonl", low=1).status_code == 422
-    assert (
-        Program(Right.READ, name="reader")
-        .client.post("/api/v1/studies/mine/conversations")
-        .status_code
-        == 403
-    )
+    assert Program(Right.READ, name="reader").client.post("/api/v1/studies/mine/conversations").status_code == 403
 
 
 def test_lists_of_bots_metrics_and_tables() -> None:

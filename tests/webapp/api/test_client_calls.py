@@ -150,12 +150,7 @@ def test_every_call_has_a_method_and_every_method_a_call(tmp_path: Path) -> None
 
 def test_the_documentation_names_every_method() -> None:
     text = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
-    shown = {
-        name
-        for line in text.splitlines()
-        if line.startswith("| `")
-        for name in re.findall(r"`(\w+)\(", line)
-    }
+    shown = {name for line in text.splitlines() if line.startswith("| `") for name in re.findall(r"`(\w+)\(", line)}
     assert shown == {name for name in dir(Server) if not name.startswith("_")}
 
 
@@ -163,11 +158,7 @@ def test_what_can_be_sent_twice_is_sent_again_where_the_server_was_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("evaluation.remote.client._AGAIN_S", (0.0,))
-    answers = iter(
-        [httpx.Response(503, headers={"Retry-After": "0"}), httpx.Response(200, json={})]
-    )
-    lab = Server(
-        "http://lab", "confab_x", transport=httpx.MockTransport(lambda request: next(answers))
-    )
+    answers = iter([httpx.Response(503, headers={"Retry-After": "0"}), httpx.Response(200, json={})])
+    lab = Server("http://lab", "confab_x", transport=httpx.MockTransport(lambda request: next(answers)))
     assert lab.tag(ID, "odd") == {}
     assert next(answers, None) is None

@@ -35,9 +35,7 @@ def described(request: pytest.FixtureRequest) -> Any:
     """Return the API's description; of the boundary values of every route a part is sent."""
     schema = schemathesis.openapi.from_dict(api.get_openapi_schema())
     schema.app = WSGIHandler()
-    request.node._nodeid = (
-        request.node.nodeid
-    )  # schemathesis 4.32 reads it, and pytest 9.2 has it no more
+    request.node._nodeid = request.node.nodeid  # schemathesis 4.32 reads it, and pytest 9.2 has it no more
     counted: Counter[str] = Counter()
     begun = time.process_time()
 

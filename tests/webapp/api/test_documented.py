@@ -51,9 +51,7 @@ def test_the_calls_that_the_documentation_shows(settings: Any, tmp_path: Path) -
     rights = [Right.READ, Right.RUN]
     token = token_make(user=make_staff(*rights), name="ci", rights=rights)[1]
     (tmp_path / "more.jsonl").write_text("{}\n")
-    [block] = blocks_tested(
-        "tests/webapp/api/test_documented.py::test_the_calls_that_the_documentation_shows"
-    )
+    [block] = blocks_tested("tests/webapp/api/test_documented.py::test_the_calls_that_the_documentation_shows")
     commands = block.text.replace("$TOKEN", token).replace("$URL", "").splitlines()
     *asked, following = commands
     answers = [called(command, tmp_path) for command in asked]

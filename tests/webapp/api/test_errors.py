@@ -52,9 +52,7 @@ def error_of(answer: Any, status: int) -> dict[str, Any]:
     ],
 )
 @pytest.mark.parametrize("debug", [False, True])
-def test_an_address_without_a_call(
-    program: Client, settings: Any, path: str, words: str, debug: bool
-) -> None:
+def test_an_address_without_a_call(program: Client, settings: Any, path: str, words: str, debug: bool) -> None:
     settings.DEBUG = debug
     assert words in error_of(program.get(path), 404)["message"]
 
@@ -69,9 +67,7 @@ def test_a_post_to_an_address_without_a_call_is_not_asked_for_a_form(program: Cl
     ("method", "path", "takes"),
     [("delete", "studies", "GET, POST"), ("put", "me", "GET"), ("put", "runs", "GET, POST")],
 )
-def test_a_method_that_a_call_does_not_take(
-    program: Client, method: str, path: str, takes: str
-) -> None:
+def test_a_method_that_a_call_does_not_take(program: Client, method: str, path: str, takes: str) -> None:
     answer = getattr(program, method)(f"/api/v1/{path}")
     error = error_of(answer, 405)
     assert error["code"] == "wrong_method"
@@ -84,9 +80,7 @@ def test_bodies_of_another_type(program: Client) -> None:
     asked = json.dumps({"bots": ["eliza"]})
     for given in ("text/plain", "application/xml", "application/x-www-form-urlencoded"):
         error = error_of(program.post("/api/v1/runs", asked, content_type=given), 415)
-        assert error["message"] == (
-            f"The body is {given}; this call takes application/json, as `curl --json` sends it"
-        )
+        assert error["message"] == (f"The body is {given}; this call takes application/json, as `curl --json` sends it")
     make_study("s")
     bring = "/api/v1/studies/s/conversations"
     error = error_of(program.post(bring, asked, content_type="application/json"), 415)
@@ -133,9 +127,7 @@ def test_faults_inside_a_call_and_outside(program: Client, monkeypatch: pytest.M
     assert error_of(answer, 503)["code"] == "away"
     assert int(answer["Retry-After"]) > 0
     for trouble, status in ((broken, 500), (away, 503)):
-        monkeypatch.setattr(
-            "django.contrib.auth.middleware.AuthenticationMiddleware.process_request", trouble
-        )
+        monkeypatch.setattr("django.contrib.auth.middleware.AuthenticationMiddleware.process_request", trouble)
         error_of(program.get("/api/v1/me"), status)
 
 

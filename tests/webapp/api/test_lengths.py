@@ -129,9 +129,7 @@ def test_no_text_of_a_file_is_too_long_for_an_import(path: tuple[Any, ...], text
         inside = inside[part]
     inside[last] = 3 if last.startswith("x") and above[:1] == ["ratings"] else text
     file = "\n".join(json.dumps(one) for one in (line, {**LINE, "dialogue_id": "d2"})).encode()
-    sent = program.client.post(
-        "/api/v1/studies/mine/conversations", {"file": SimpleUploadedFile("x.jsonl", file)}
-    )
+    sent = program.client.post("/api/v1/studies/mine/conversations", {"file": SimpleUploadedFile("x.jsonl", file)})
     assert sent.status_code in (202, 400, 422), sent.content
     if sent.status_code == 202:
         job = Job.objects.get()

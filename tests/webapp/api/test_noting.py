@@ -41,9 +41,7 @@ def chat(study: Study) -> Conversation:
     return Conversation.objects.filter(study=study).order_by("created_at")[0]
 
 
-def test_stars_tags_and_notes_are_written_once_and_taken_away(
-    chat: Conversation, study: Study
-) -> None:
+def test_stars_tags_and_notes_are_written_once_and_taken_away(chat: Conversation, study: Study) -> None:
     program, other = Program(Right.READ), Program(Right.READ, name="other")
     where = f"conversations/{chat.pk}"
     for _ in range(2):
@@ -118,9 +116,7 @@ def test_searches_are_kept_and_forgotten_by_name_for_one_person(study: Study) ->
         ({"name": "x" * 81, "q": "quality<3"}, "name", "80"),
     ],
 )
-def test_a_search_that_cannot_be_kept_says_why(
-    study: Study, asked: dict[str, str], path: str, words: str
-) -> None:
+def test_a_search_that_cannot_be_kept_says_why(study: Study, asked: dict[str, str], path: str, words: str) -> None:
     answer = Program(Right.READ).post("studies/shop/searches", asked)
     assert answer.status_code == 422
     [mistake] = answer.json()["error"]["mistakes"]
@@ -163,9 +159,7 @@ def test_flags_are_counted_as_on_the_page_and_name_nobody(study: Study) -> None:
     assert (found["n_people"], found["n_tasks"], found["is_current"]) == (5, 5, True)
     assert found["n_flagged"] == page.n_flagged == 1
     kinds = {one["name"]: one for one in found["kinds"]}
-    assert {name: one["n_people"] for name, one in kinds.items()} == {
-        one.name: one.n_people for one in page.kinds
-    }
+    assert {name: one["n_people"] for name, one in kinds.items()} == {one.name: one.n_people for one in page.kinds}
     same = kinds["same_answer"]
     assert (same["n_people"], same["n_tasks"], same["of"], same["why_none"]) == (1, 1, 5, "")
     assert "ten finished tasks" in kinds["fast"]["why_none"]

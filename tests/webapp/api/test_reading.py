@@ -123,9 +123,7 @@ def test_a_conversation_has_all_that_its_reader_shows(study: Study) -> None:
     row = Conversation.objects.filter(study=study).order_by("created_at").first()
     assert row is not None
     note_add(conversation=row, text="Twice the same.", author=program.user)
-    call_command(
-        "compute_metrics", "--study", "shop", "--metrics", "words", "--inline", stdout=StringIO()
-    )
+    call_command("compute_metrics", "--study", "shop", "--metrics", "words", "--inline", stdout=StringIO())
     found = program.get(f"conversations/{row.pk}").json()
     texts = list(row.turns.order_by("index").values_list("speaker", "text"))
     assert [(one["speaker"], one["text"]) for one in found["turns"]] == texts
@@ -174,17 +172,13 @@ def test_runs_are_listed_read_and_searched(run: SelfPlayRun) -> None:
     assert program.get(f"runs/{run.pk}/tables/participants").status_code == 404
 
 
-def test_tables_of_a_run_are_the_commands_bytes_and_hold_notes_and_metrics(
-    run: SelfPlayRun, tmp_path: Path
-) -> None:
+def test_tables_of_a_run_are_the_commands_bytes_and_hold_notes_and_metrics(run: SelfPlayRun, tmp_path: Path) -> None:
     program = Program(Right.READ)
     chat = Conversation.objects.filter(selfplay__run=run).order_by("created_at", "id").first()
     assert chat is not None
     tag_add(conversation=chat, text="loops", author=program.user)
     star_set(conversation=chat, is_starred=True, author=program.user)
-    call_command(
-        "compute_metrics", "--run", str(run.pk), "--metrics", "words", "--inline", stdout=StringIO()
-    )
+    call_command("compute_metrics", "--run", str(run.pk), "--metrics", "words", "--inline", stdout=StringIO())
     names = [one["name"] for one in program.get("run-tables").json()]
     assert {"conversations", "messages", "metrics", "reader_notes", "bots"} <= set(names)
     for name in names:
@@ -208,9 +202,7 @@ def test_tables_of_a_run_are_the_commands_bytes_and_hold_notes_and_metrics(
     report = import_conversations(tmp_path / "conversations.jsonl", study_key="played")
     assert (report.conversations, report.ratings) == (3, 0)
     with pytest.raises(CommandError, match="a self-play run has no table 'package'"):
-        call_command(
-            "export", "--run", str(run.pk), "--what", "package", "--format", "csv", "--output", "x"
-        )
+        call_command("export", "--run", str(run.pk), "--what", "package", "--format", "csv", "--output", "x")
 
 
 def test_the_leaderboard_has_ranks_as_ranges(study: Study) -> None:
@@ -244,9 +236,7 @@ def test_the_overview_says_what_is_next_and_a_call_starts_it(study: Study) -> No
     started = program.post("studies/shop/analysis", {})
     assert (started.status_code, started.json()["kind"]) == (202, "metrics")
     assert MetricRun.objects.get().then == {"study": "shop", "steps": []}
-    assert (
-        program.get("studies/shop/overview").json()["pipeline"]["next"]["job"]["kind"] == "metrics"
-    )
+    assert program.get("studies/shop/overview").json()["pipeline"]["next"]["job"]["kind"] == "metrics"
     make_annotated("items")
     assert program.get("studies/items/overview").json()["pipeline"] is None
     reader = Program(Right.READ, name="reader")
@@ -285,9 +275,7 @@ def test_a_report_is_asked_for_read_and_sent_as_a_page(study: Study) -> None:
     assert found["headlines"][0]["text"] == document.numbers[0].text
     assert program.get("studies/shop/report.html").content.decode() == report_html(document)
     first = found["chapters"][0]["id"]
-    assert [
-        one["id"] for one in program.get("studies/shop/report", sections=first).json()["chapters"]
-    ] == [first]
+    assert [one["id"] for one in program.get("studies/shop/report", sections=first).json()["chapters"]] == [first]
     assert "it has" in program.get("studies/shop/report", sections="x").json()["error"]["message"]
     make_rating(make_conversation(study, n_exchanges=3), quality=7)
     assert program.get("studies/shop/report").json()["is_current"] is False

@@ -47,9 +47,7 @@ def server(*rights: Right) -> Server:
 
 def test_a_study_is_the_one_that_read_returns(study: Study, tmp_path: Path) -> None:
     file = tmp_path / "package.zip"
-    call_command(
-        "export", "--study", "shop", "--what", "package", "--output", str(file), stdout=StringIO()
-    )
+    call_command("export", "--study", "shop", "--what", "package", "--output", str(file), stdout=StringIO())
     found, wanted = server(Right.READ, Right.PAY).study("shop"), confab.read(file)
     assert found.dialogues == wanted.dialogues
     assert found.scale == wanted.scale
@@ -61,9 +59,7 @@ def test_a_study_is_the_one_that_read_returns(study: Study, tmp_path: Path) -> N
     assert (reader.scale, reader.reversed) == (wanted.scale, wanted.reversed)
     assert reader.left_out == ("participants",)
     assert set(wanted.tables) - set(reader.tables) == {"participants"}
-    assert (
-        confab.compare(reader, "quality").to_json() == confab.compare(wanted, "quality").to_json()
-    )
+    assert confab.compare(reader, "quality").to_json() == confab.compare(wanted, "quality").to_json()
 
 
 def test_tables_results_and_files(study: Study, tmp_path: Path) -> None:
@@ -107,9 +103,7 @@ def test_work_is_asked_for_and_waited_for(study: Study, tmp_path: Path) -> None:
         lab.fit(fit.id)
 
     file = tmp_path / "more.jsonl"
-    file.write_text(
-        json.dumps({"dialogue_id": "1", "bot": "a", "turns": [{"speaker": "human", "text": "hi"}]})
-    )
+    file.write_text(json.dumps({"dialogue_id": "1", "bot": "a", "turns": [{"speaker": "human", "text": "hi"}]}))
     brought = lab.bring("mine", file, scale=(1, 7))
     run_job(Job.objects.get(kind="import"))
     assert lab.wait(brought).result["conversations"] == 1
@@ -148,9 +142,7 @@ def test_what_pages_count_and_list_is_read(study: Study, tmp_path: Path) -> None
     assert "words" in {one["name"] for one in lab.metrics()}
     assert "bots" in {one["name"] for one in lab.run_tables()}
     assert lab.fits("shop") == []
-    assert {one["name"] for one in lab.metrics_progress("shop")} <= {
-        one["name"] for one in lab.metrics()
-    }
+    assert {one["name"] for one in lab.metrics_progress("shop")} <= {one["name"] for one in lab.metrics()}
     sheet = lab.datasheet_file("shop", tmp_path / "sheet.md").read_text()
     assert all(one["question"] in sheet for one in lab.datasheet("shop")["answers"])
     package = lab.package("shop", tmp_path / "shop.zip")
@@ -193,9 +185,7 @@ def test_runs_are_compared_and_benchmarks_made_of_files(tmp_path: Path) -> None:
 def test_addresses_and_tokens_that_open_nothing_say_why() -> None:
     with pytest.raises(ValueError, match="must begin with http"):
         confab.connect("lab.example.org", "confab_x")
-    stranger = Server(
-        "http://testserver", "confab_x", transport=httpx.WSGITransport(app=WSGIHandler())
-    )
+    stranger = Server("http://testserver", "confab_x", transport=httpx.WSGITransport(app=WSGIHandler()))
     with pytest.raises(ServerError, match="none of this server"):
         stranger.me()
     elsewhere = httpx.MockTransport(lambda request: httpx.Response(404, text="<html>"))

@@ -40,9 +40,7 @@ def study(shop: int, db: None) -> Study:
 
 
 def exported(path: Path, what: str, line: str, **source: Any) -> bytes:
-    call_command(
-        "export", what=what, format="jsonl", search=line, output=path, stdout=StringIO(), **source
-    )
+    call_command("export", what=what, format="jsonl", search=line, output=path, stdout=StringIO(), **source)
     return path.read_bytes()
 
 

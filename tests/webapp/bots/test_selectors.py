@@ -31,9 +31,7 @@ def bots_file(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def declare(path: Path, *ids: str, at: int = 0, **params: object) -> None:
-    path.write_text(
-        "".join(f"- {{id: {name}, kind: retrieval, params: {params or '{}'}}}\n" for name in ids)
-    )
+    path.write_text("".join(f"- {{id: {name}, kind: retrieval, params: {params or '{}'}}}\n" for name in ids))
     os.utime(path, ns=(at, at))  # two writes within the clock's tick are two all the same
 
 
@@ -64,12 +62,8 @@ def test_what_is_added_is_found_and_what_is_there_stays(bots_file: Path) -> None
 
 
 @pytest.mark.django_db
-def test_a_broken_entry_is_told_of_by_list_and_pages_and_the_others_go_on(
-    bots_file: Path, client: Client
-) -> None:
-    bots_file.write_text(
-        "- {id: one, kind: retrieval}\n- {id: mine, kind: retrival}\n- {id: one, kind: retrieval}\n"
-    )
+def test_a_broken_entry_is_told_of_by_list_and_pages_and_the_others_go_on(bots_file: Path, client: Client) -> None:
+    bots_file.write_text("- {id: one, kind: retrieval}\n- {id: mine, kind: retrival}\n- {id: one, kind: retrieval}\n")
     out = StringIO()
     call_command("list_bots", "--json", stdout=out)
     listed = {bot["id"]: bot for bot in json.loads(out.getvalue())}

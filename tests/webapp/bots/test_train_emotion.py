@@ -15,9 +15,7 @@ from chatbots.encoders.sentence import EncoderError
 from webapp.bots.management.commands import train_emotion
 
 
-def test_one_document_tells_what_was_trained(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Any
-) -> None:
+def test_one_document_tells_what_was_trained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Any) -> None:
     """The shipped head's own manifest stands in for a training of minutes."""
     given: list[Any] = []
 
@@ -60,9 +58,7 @@ def test_a_missing_sentence_encoder_is_told(monkeypatch: pytest.MonkeyPatch) -> 
         ("", "no comment of the part 'train'"),
     ],
 )
-def test_data_that_cannot_be_used_is_told_in_one_line(
-    tmp_path: Path, content: str | None, message: str
-) -> None:
+def test_data_that_cannot_be_used_is_told_in_one_line(tmp_path: Path, content: str | None, message: str) -> None:
     data = tmp_path / "comments.jsonl"
     if content is not None:
         data.write_text(content, encoding="utf-8")

@@ -60,9 +60,7 @@ async def published(runtime: BotHostRuntime, conversation, n_frames: int) -> lis
 
 def due(bot_id: str, **fields):
     conversation = make_conversation(make_study(bots=[bot_id], **fields))
-    services.turn_add_human(
-        conversation_id=conversation.pk, client_id=uuid.uuid4(), text="hello you"
-    )
+    services.turn_add_human(conversation_id=conversation.pk, client_id=uuid.uuid4(), text="hello you")
     return conversation
 
 
@@ -300,9 +298,7 @@ async def test_a_reply_that_ended_its_hosts_is_given_up_and_told() -> None:
 
     def killed_each_time() -> None:
         for _ in range(Conversation.MAX_ATTEMPTS):
-            assert services.reply_claim(
-                conversation_id=conversation.pk, lease=uuid.uuid4(), lease_s=-1
-            )
+            assert services.reply_claim(conversation_id=conversation.pk, lease=uuid.uuid4(), lease_s=-1)
 
     await in_database(killed_each_time)()
     try:
@@ -365,9 +361,7 @@ async def test_a_withheld_reply_is_never_shown_and_kept_for_staff() -> None:
 @pytest.mark.usefixtures("_test_bots")
 async def test_a_marked_reply_is_shown_and_what_was_found_is_stored() -> None:
     filters = {"phrases": "mark", "names_model": "withhold"}
-    frames, turn = await reply_of(
-        "test-quick", reply_filters=filters, filter_phrases=["reply", "HELLO"]
-    )
+    frames, turn = await reply_of("test-quick", reply_filters=filters, filter_phrases=["reply", "HELLO"])
     assert frames[-1]["text"] == turn.text == "Reply 1 to: hello you"
     [mark] = turn.marks.all()
     assert (mark.found, mark.is_withheld, turn.withheld_text) == (["Reply", "hello"], False, "")
@@ -388,9 +382,7 @@ async def test_a_filter_that_cannot_look_holds_the_reply_back_or_says_so() -> No
         phrases = {"filter_phrases": ["x"]}
         _frames, turn = await reply_of("test-quick", reply_filters={"broken": "mark"}, **phrases)
         assert "no disk" in turn.marks.all()[0].reason
-        held = await in_database(due)(
-            "test-quick", key="two", reply_filters={"broken": "withhold"}, **phrases
-        )
+        held = await in_database(due)("test-quick", key="two", reply_filters={"broken": "withhold"}, **phrases)
         runtime = BotHostRuntime()
         try:
             frames = await ended(runtime, held)
@@ -472,9 +464,7 @@ async def test_two_paced_chatbots_side_by_side_begin_together() -> None:
         task = task_start(participant=make_participant(study), version=study.version)
         found = list(Conversation.objects.filter(slot__task=task).order_by("slot__order"))
         for one in found:
-            services.turn_add_human(
-                conversation_id=one.pk, client_id=uuid.uuid4(), text="hello you"
-            )
+            services.turn_add_human(conversation_id=one.pk, client_id=uuid.uuid4(), text="hello you")
         return found
 
     first, second = await in_database(both_due)()
@@ -492,9 +482,7 @@ async def test_two_paced_chatbots_side_by_side_begin_together() -> None:
     assert early.n_exchanges == 0
     shown = [
         turn.shown_first_ms
-        for turn in await in_database(list)(
-            Turn.objects.filter(conversation__in=[first, second], speaker="bot")
-        )
+        for turn in await in_database(list)(Turn.objects.filter(conversation__in=[first, second], speaker="bot"))
     ]
     assert abs(shown[0] - shown[1]) < 2000
     assert min(shown) >= 200

@@ -74,9 +74,7 @@ async def test_a_reply_is_stored_with_its_tokens_and_cost_and_charged_to_bot_and
             assert (await answered(conversation))["type"] == "reply"
 
     def stored() -> tuple[list[Any], list[Any], list[Any]]:
-        turns = Turn.objects.order_by("index").values_list(
-            "tokens_in", "tokens_out", "tokens_estimated", "cost"
-        )
+        turns = Turn.objects.order_by("index").values_list("tokens_in", "tokens_out", "tokens_estimated", "cost")
         accounts = Spending.objects.order_by("of").values_list("of", "spent_nano", "n_calls")
         table = exporter_get("messages")
         study = Study.objects.get()
@@ -125,9 +123,7 @@ async def test_a_cap_that_is_reached_offers_the_bot_to_nobody() -> None:
         await answered(conversation)
     entry = await in_database(bot_entry)(bot)
     assert not entry.available
-    assert entry.reason == (
-        "its cap of 30 is reached: 20 is spent; max_cost in bots.yaml is the cap"
-    )
+    assert entry.reason == ("its cap of 30 is reached: 20 is spent; max_cost in bots.yaml is the cap")
 
     def next_one() -> None:
         conversation_start(participant=make_participant(study))

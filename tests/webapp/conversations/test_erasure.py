@@ -56,9 +56,7 @@ def kept(*texts: str) -> set[str]:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("is_many", [False, True])
 @pytest.mark.parametrize("way", WAYS)
-def test_whoever_deletes_turns_forgets_their_texts(
-    way: str, is_many: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whoever_deletes_turns_forgets_their_texts(way: str, is_many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if is_many:
         monkeypatch.setattr(erasure, "_MOST_QUERIES", 0)
     gone = chat(make_study("one"), "mine alone", "said by both")
@@ -93,9 +91,7 @@ def test_one_entry_of_the_transaction_holds_all_texts(
     encoded("text 3")
     with django_capture_on_commit_callbacks() as callbacks:
         study.delete()
-    assert [
-        len(each.texts) for each in callbacks if isinstance(each, erasure._EncodedTextsErasure)
-    ] == [10]
+    assert [len(each.texts) for each in callbacks if isinstance(each, erasure._EncodedTextsErasure)] == [10]
     with django_assert_max_num_queries(1):
         for each in callbacks:
             each()

@@ -72,9 +72,7 @@ def shown(
         showing.add(text, is_whole=True)
 
     async def both() -> PacedReply:
-        showing = PacedReply(
-            pace, tell=tell, clock=time.clock, sleep=time.sleep, longest_s=longest_s
-        )
+        showing = PacedReply(pace, tell=tell, clock=time.clock, sleep=time.sleep, longest_s=longest_s)
         beside = (lambda: both_ready(time)) if both_ready else None
         await time.run(showing.run(beside), reply(showing))
         return showing

@@ -27,9 +27,7 @@ pytestmark = pytest.mark.django_db
 
 
 def say(conversation: Conversation, text: str = "hello", client_id: uuid.UUID | None = None):
-    return services.turn_add_human(
-        conversation_id=conversation.pk, client_id=client_id or uuid.uuid4(), text=text
-    )
+    return services.turn_add_human(conversation_id=conversation.pk, client_id=client_id or uuid.uuid4(), text=text)
 
 
 def test_message_is_stored_and_its_reply_is_due() -> None:
@@ -352,9 +350,7 @@ def test_too_few_exchanges_are_not_rated_after_a_failure_either() -> None:
 def test_a_failure_is_stored_whatever_its_text(error: str) -> None:
     conversation = make_conversation(make_study())
     say(conversation)
-    failure = services.reply_fail(
-        conversation_id=conversation.pk, lease=claimed(conversation), error=error
-    )
+    failure = services.reply_fail(conversation_id=conversation.pk, lease=claimed(conversation), error=error)
     conversation.refresh_from_db()
     assert failure is not None
     assert conversation.due_error == failure.error
@@ -386,9 +382,7 @@ def test_retries_start_a_new_count_and_are_limited_too() -> None:
     failed(conversation)
     n_calls = 1
     while services.reply_retry(conversation_id=conversation.pk) is not None:
-        services.reply_fail(
-            conversation_id=conversation.pk, lease=claimed(conversation), error="again"
-        )
+        services.reply_fail(conversation_id=conversation.pk, lease=claimed(conversation), error="again")
         n_calls += 1
     assert n_calls == 1 + Conversation.MAX_RETRIES
     history = selectors.history(conversation.pk)
@@ -401,17 +395,13 @@ def test_an_answered_message_leaves_a_full_count_to_the_next() -> None:
     conversation = make_conversation(make_study())
     failed(conversation)
     services.reply_retry(conversation_id=conversation.pk)
-    services.turn_add_bot(
-        conversation_id=conversation.pk, lease=claimed(conversation), text="at last"
-    )
+    services.turn_add_bot(conversation_id=conversation.pk, lease=claimed(conversation), text="at last")
     say(conversation)
     conversation.refresh_from_db()
     assert (conversation.due_attempts, conversation.due_retries) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    "way_on", [services.conversation_swap, services.conversation_finish_failed]
-)
+@pytest.mark.parametrize("way_on", [services.conversation_swap, services.conversation_finish_failed])
 def test_a_long_overdue_reply_lets_people_go_on(way_on) -> None:
     conversation = make_conversation(make_study())
     say(conversation)

@@ -80,9 +80,7 @@ async def test_a_bot_that_fails_everybody_is_set_aside_until_a_trial_works() -> 
                 await in_database(make_due)()
                 await reply_pipeline.try_disabled_bot(runtime.host, "e")
                 assert bool(await in_database(bot_available_ids)(["e"])) is is_back
-            assert server.requests[-1]["messages"] == [
-                {"role": "user", "content": reply_pipeline.TEST_MESSAGE}
-            ]
+            assert server.requests[-1]["messages"] == [{"role": "user", "content": reply_pipeline.TEST_MESSAGE}]
             await in_database(lambda: make_conversation(conversation.study))()
         finally:
             await runtime.close()
@@ -144,9 +142,7 @@ async def test_a_stand_ins_reply_is_marked_and_the_bot_it_stands_for_is_failing(
         (conversation,) = await in_database(chats)(1, "e")
         await answer(runtime, conversation)
         with pytest.raises(BotError, match="scripted failure"):
-            await reply_pipeline.fetch_test_reply(
-                runtime.host, "e", Context("t").with_turn("human", "hi")
-            )
+            await reply_pipeline.fetch_test_reply(runtime.host, "e", Context("t").with_turn("human", "hi"))
     finally:
         await runtime.close()
     turn = await in_database(Turn.objects.get)(conversation=conversation, speaker="bot")

@@ -85,9 +85,7 @@ def values(alias: str = "default") -> dict[str, list]:
     }
 
 
-def test_what_was_backed_up_comes_back_and_what_was_there_is_kept(
-    collected: Conversation, data_dir: Path
-) -> None:
+def test_what_was_backed_up_comes_back_and_what_was_there_is_kept(collected: Conversation, data_dir: Path) -> None:
     (data_dir / "bots.yaml").write_text("[]\n")
     (data_dir / "checkpoints").mkdir()
     (data_dir / "checkpoints" / "model.safetensors").write_bytes(b"12345")
@@ -137,9 +135,7 @@ def test_a_backup_tells_whether_links_will_open_where_it_is_restored(
         assert (data_dir / "secret_key").read_text() == here
 
 
-def test_archives_that_are_damaged_foreign_or_later_are_refused(
-    collected: Conversation, tmp_path: Path
-) -> None:
+def test_archives_that_are_damaged_foreign_or_later_are_refused(collected: Conversation, tmp_path: Path) -> None:
     before = values()
     file, backup = backup_make()
     changed, later = tmp_path / "changed.zip", tmp_path / "later.zip"
@@ -218,9 +214,7 @@ def of_an_earlier_version() -> Iterator[str]:
     """Take back the record of a migration on which no other depends."""
     recorder, graph = MigrationRecorder(connection), MigrationLoader(None).graph
     ours = {app.label for app in apps.get_app_configs() if app.name.startswith("webapp.")}
-    app, name = next(
-        node for node in graph.leaf_nodes() if node[0] in ours and not graph.node_map[node].children
-    )
+    app, name = next(node for node in graph.leaf_nodes() if node[0] in ours and not graph.node_map[node].children)
     recorder.record_unapplied(app, name)
     yield f"{app}.{name}"
     if not recorder.migration_qs.filter(app=app, name=name).exists():
@@ -331,9 +325,7 @@ def moved(source: str, target: str, data_dir: Path) -> str:
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="the next test moves from PostgreSQL")
-def test_everything_moves_to_another_database(
-    collected: Conversation, empty_database: str, tmp_path: Path
-) -> None:
+def test_everything_moves_to_another_database(collected: Conversation, empty_database: str, tmp_path: Path) -> None:
     with zipfile.ZipFile(backup_make()[0]) as archive:
         archive.extract("database.sqlite3", tmp_path)
     source = f"sqlite:///{tmp_path / 'database.sqlite3'}"

@@ -49,9 +49,7 @@ def test_what_was_deleted_is_in_no_file_of_sqlite(tmp_path: Path) -> None:
     opened = ConnectionHandler({"default": file})["default"]
     with opened.cursor() as cursor:
         cursor.execute("CREATE TABLE said (n integer PRIMARY KEY, words text)")
-        rows = [
-            (n, f"these words {n} " * (n * 5)) for n in range(1, 100)
-        ]  # pages of their own, too
+        rows = [(n, f"these words {n} " * (n * 5)) for n in range(1, 100)]  # pages of their own, too
         cursor.executemany("INSERT INTO said VALUES (%s, %s)", rows)
         journal_emptied(opened)
         cursor.execute("UPDATE said SET words = '' WHERE n < 50")

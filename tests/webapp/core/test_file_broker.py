@@ -37,9 +37,7 @@ def test_messages_come_whole_each_to_its_queue(channel: Any) -> None:
     assert channel._size("gpu") == 20
 
 
-def test_who_looks_while_a_message_is_written_finds_none(
-    channel: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_looks_while_a_message_is_written_finds_none(channel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
     write = Path.write_bytes
 

@@ -55,9 +55,7 @@ def test_what_is_logged_stands_in_the_file_without_tokens(tmp_path: Path, settin
         "logging.getLogger('webapp.x').info('opened /s/demo/?t=abc:def:ghi')\n"
         "from webapp.celery import app; print(app.conf.worker_hijack_root_logger)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True)
     assert done.stdout.strip() == "False", done.stderr
     (line,) = file.read_text().splitlines()
     assert "INFO webapp.x: opened /s/demo/" in line
@@ -79,10 +77,7 @@ for number in range(300):
 def test_processes_that_write_at_once_lose_no_line(tmp_path: Path) -> None:
     file = tmp_path / "confab.log"
     names = ("web", "worker", "bot-host")
-    started = [
-        subprocess.Popen([sys.executable, "-c", _WRITER, str(file), name], cwd=ROOT)
-        for name in names
-    ]
+    started = [subprocess.Popen([sys.executable, "-c", _WRITER, str(file), name], cwd=ROOT) for name in names]
     assert [process.wait(timeout=600) for process in started] == [0, 0, 0]
     files = [found for found in tmp_path.glob("confab.log*") if found.suffix != ".lock"]
     assert len(files) > 3

@@ -23,9 +23,7 @@ def admin() -> None:
     get_user_model().objects.create_superuser("admin", password=RIGHT)
 
 
-def attempt(
-    client: Client, password: str, address: str, username: str = "admin", **more: Any
-) -> int:
+def attempt(client: Client, password: str, address: str, username: str = "admin", **more: Any) -> int:
     """Return the status of a login: 302 it worked, 200 wrong, 429 not looked at."""
     data = {"username": username, "password": password}
     return client.post(reverse("login"), data, REMOTE_ADDR=address, **more).status_code
@@ -54,9 +52,7 @@ def test_a_forged_address_does_not_get_around_the_limit() -> None:
         (1, "2001:db8::1", "2001:db8::1"),
     ],
 )
-def test_proxies_are_heard_where_they_are_declared(
-    settings: Any, n_proxies: int, header: str, address: str
-) -> None:
+def test_proxies_are_heard_where_they_are_declared(settings: Any, n_proxies: int, header: str, address: str) -> None:
     settings.CONFAB_PROXY_COUNT = n_proxies
     request = RequestFactory().get("/", REMOTE_ADDR="10.0.0.1", HTTP_X_FORWARDED_FOR=header)
     assert client_address(request) == address
@@ -78,8 +74,7 @@ def test_many_addresses_share_the_limit_of_an_account() -> None:
     # What is refused unseen does not make it longer, and is not stored.
     assert AccessFailureLog.objects.count() == ACCOUNT_LIMIT
     AccessFailureLog.objects.update(
-        attempt_time=AccessFailureLog.objects.earliest("attempt_time").attempt_time
-        - timedelta(hours=1)
+        attempt_time=AccessFailureLog.objects.earliest("attempt_time").attempt_time - timedelta(hours=1)
     )
     assert attempt(Client(), RIGHT, "10.9.9.9") == 302
 
@@ -104,9 +99,7 @@ def test_an_account_under_attack_lets_in_who_has_signed_in_before_and_other_acco
     assert attempt(others, RIGHT, "10.2.0.7") == 429
     known = Client()
     known.cookies["confab_browser"] = remembered
-    tries = [
-        attempt(known, "wrong", "10.2.0.8") for _ in range(django_settings.AXES_FAILURE_LIMIT + 1)
-    ]
+    tries = [attempt(known, "wrong", "10.2.0.8") for _ in range(django_settings.AXES_FAILURE_LIMIT + 1)]
     assert tries[-1] == 429
 
 

@@ -26,9 +26,7 @@ from webapp.core.rights import Right
 PERSON = "5f3c9aparticipant0000011"
 
 
-def test_a_requests_line_has_names_and_ids_and_no_address(
-    db: None, json_lines: Callable[[], list[str]]
-) -> None:
+def test_a_requests_line_has_names_and_ids_and_no_address(db: None, json_lines: Callable[[], list[str]]) -> None:
     study = make_study()
     chat = make_conversation(study=study)
     client = Client()
@@ -47,9 +45,7 @@ def test_a_requests_line_has_names_and_ids_and_no_address(
         "unknown",
     ]
     assert all(isinstance(line["duration_ms"], float) and line["status"] for line in found)
-    [shown] = blocks_tested(
-        "tests/webapp/core/test_logs.py::test_a_requests_line_has_names_and_ids_and_no_address"
-    )
+    [shown] = blocks_tested("tests/webapp/core/test_logs.py::test_a_requests_line_has_names_and_ids_and_no_address")
     # The documentation shows one of a page of a chat.
     assert found[1].keys() == json.loads(shown.text).keys()
     assert found[0]["request_id"] == entered[REQUEST_ID_HEADER]
@@ -60,9 +56,7 @@ def test_a_requests_line_has_names_and_ids_and_no_address(
         assert secret not in text, secret
     # Django's own line of the page that is missing belongs to the same request.
     (missing,) = [
-        line
-        for line in lines
-        if line["logger"] == "django.request" and line["event"].startswith("Not Found: unknown")
+        line for line in lines if line["logger"] == "django.request" and line["event"].startswith("Not Found: unknown")
     ]
     assert missing["request_id"] == found[-1]["request_id"]
 
@@ -120,9 +114,7 @@ def test_a_readable_line_ends_with_its_ids() -> None:
 def test_django_names_the_page_in_the_place_of_its_address() -> None:
     request: HttpRequest = RequestFactory().get("/go-on/secret/")
     request.resolver_match = resolve("/go-on/secret/")
-    record = logging.LogRecord(
-        "django.request", logging.ERROR, "", 1, "%s: %s", ("Server Error", request.path), None
-    )
+    record = logging.LogRecord("django.request", logging.ERROR, "", 1, "%s: %s", ("Server Error", request.path), None)
     record.request = request
     assert RedactTokens().filter(record)
     assert record.getMessage() == "Server Error: participant:go-on"
@@ -137,9 +129,7 @@ def test_a_traceback_of_any_text_is_written() -> None:
     try:
         raise ValueError("half \ud83d of a pair and \x00" + "x" * 100_000)
     except ValueError as error:
-        record = logging.LogRecord(
-            "webapp", logging.ERROR, __file__, 1, "it failed", None, (type(error), error, None)
-        )
+        record = logging.LogRecord("webapp", logging.ERROR, __file__, 1, "it failed", None, (type(error), error, None))
     handler.handle(record)
     stream.flush()
     written = stream.buffer.getvalue().decode()

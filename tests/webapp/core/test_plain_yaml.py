@@ -11,9 +11,7 @@ from hypothesis import strategies as some
 
 from webapp.core.plain_yaml import MOST_BYTES, NotPlain, plain_read, plain_text
 
-TEXTS = some.text(
-    some.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]) | some.sampled_from("\n\r\t")
-)
+TEXTS = some.text(some.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]) | some.sampled_from("\n\r\t"))
 VALUES = some.recursive(
     some.none() | some.booleans() | some.integers() | some.floats(allow_nan=False, allow_infinity=False) | TEXTS,
     lambda inner: some.lists(inner, max_size=3) | some.dictionaries(TEXTS, inner, max_size=3),
@@ -35,9 +33,7 @@ def test_texts_that_look_like_something_else_stay_texts(text: str) -> None:
 
 
 def test_answers_and_dates_are_texts_as_people_mean_them() -> None:
-    found = plain_read(
-        "options: [Yes, No, On]\nday: 2026-01-01\nat: 12:30\nn: 007\nx: 1e-4\nok: true"
-    )
+    found = plain_read("options: [Yes, No, On]\nday: 2026-01-01\nat: 12:30\nn: 007\nx: 1e-4\nok: true")
     assert found == {
         "options": ["Yes", "No", "On"],
         "day": "2026-01-01",
@@ -77,9 +73,7 @@ def test_what_is_not_plain_is_refused_with_its_place(text: str | bytes, said: st
 
 
 def test_a_few_lines_that_stand_for_gigabytes_are_refused_at_once() -> None:
-    bomb = "a0: &a0 [x]\n" + "".join(
-        f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12)
-    )
+    bomb = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12))
     began = time.monotonic()
     with pytest.raises(NotPlain):
         plain_read(bomb)

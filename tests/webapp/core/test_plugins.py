@@ -45,9 +45,7 @@ def test_a_broken_module_is_named_with_what_breaks(
     folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
 ) -> None:
     (folder / "lab_broken.py").write_text(text)
-    with pytest.raises(
-        PluginError, match=f"'lab_broken': it cannot be imported: .*{message}"
-    ) as caught:
+    with pytest.raises(PluginError, match=f"'lab_broken': it cannot be imported: .*{message}") as caught:
         plugins_import(["lab_broken"])
     assert "\n" not in str(caught.value)
 
@@ -110,15 +108,11 @@ Again.title += "!"
 """
 
 
-@pytest.mark.parametrize(
-    "order", ["lab_asks,lab_uses,tests.plugin", "tests.plugin,lab_uses,lab_asks"]
-)
+@pytest.mark.parametrize("order", ["lab_asks,lab_uses,tests.plugin", "tests.plugin,lab_uses,lab_asks"])
 def test_a_plug_in_finds_every_app_ready_whatever_the_order(tmp_path: Path, order: str) -> None:
     (tmp_path / "lab_asks.py").write_text(ASKS)
     (tmp_path / "lab_uses.py").write_text(USES)
-    code = (
-        "from webapp.jobs.kinds.base import kinds; print(*kinds.names(), kinds.get('again').title)"
-    )
+    code = "from webapp.jobs.kinds.base import kinds; print(*kinds.names(), kinds.get('again').title)"
     done = subprocess.run(
         [sys.executable, "manage.py", "shell", "--no-imports", "-c", code],
         cwd=ROOT,

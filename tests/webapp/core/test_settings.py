@@ -129,9 +129,7 @@ def test_what_is_set_to_nothing_is_not_set(monkeypatch: pytest.MonkeyPatch) -> N
     assert env.flag(name, True) is True
     assert env.names(name, ["a"]) == ["a"]
     assert env.database(name, {}) == {}
-    with pytest.raises(
-        ImproperlyConfigured, match="CONFAB_TESTED is not set; it must be names of hosts"
-    ):
+    with pytest.raises(ImproperlyConfigured, match="CONFAB_TESTED is not set; it must be names of hosts"):
         env.hosts(name)
 
 
@@ -149,12 +147,8 @@ def test_a_text_is_taken_letter_by_letter(monkeypatch: pytest.MonkeyPatch) -> No
     assert env.text(name, "") == "$ecret"
 
 
-@pytest.mark.parametrize(
-    "url", ["postgres://confab:pass%2Fword@host:5432/confab", "postgres:///confab"]
-)
-def test_postgresql_is_reached_by_address_or_socket(
-    monkeypatch: pytest.MonkeyPatch, url: str
-) -> None:
+@pytest.mark.parametrize("url", ["postgres://confab:pass%2Fword@host:5432/confab", "postgres:///confab"])
+def test_postgresql_is_reached_by_address_or_socket(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     env, name = read(monkeypatch, url)
     found = env.database(name, {})
     assert (found["ENGINE"], found["NAME"]) == ("django.db.backends.postgresql", "confab")
@@ -169,9 +163,7 @@ def test_a_sqlite_file_that_move_made_is_served_as_the_usual_one(
     assert found["OPTIONS"] == SQLITE_OPTIONS
 
 
-@pytest.mark.parametrize(
-    "url", ["postgres://confab:hunter2@host", "mysql://u:hunter/2@h/d", "redis://:hunter2@h/x"]
-)
+@pytest.mark.parametrize("url", ["postgres://confab:hunter2@host", "mysql://u:hunter/2@h/d", "redis://:hunter2@h/x"])
 def test_no_error_shows_a_password(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     env, name = read(monkeypatch, url)
     for reader in (lambda: env.database(name, {}), lambda: env.redis(name, "")):

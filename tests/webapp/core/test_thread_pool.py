@@ -43,9 +43,7 @@ class Page:
 class Visit:
     """One request: what is still to come from the client, and what it was sent."""
 
-    def __init__(
-        self, pages: ThreadPooledApp, path: str, *, method: str = "GET", whole: bool = True
-    ):
+    def __init__(self, pages: ThreadPooledApp, path: str, *, method: str = "GET", whole: bool = True):
         self.inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.sent: list[dict[str, Any]] = []
         if whole:

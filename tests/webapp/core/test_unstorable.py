@@ -66,9 +66,7 @@ def staff(db: None) -> Client:
 
 @pytest.mark.parametrize("text", UNSTORABLE.values(), ids=UNSTORABLE)
 @pytest.mark.parametrize("name", PARAMETERS)
-def test_a_link_with_unstorable_parameters_is_no_server_error(
-    db: None, name: str, text: str
-) -> None:
+def test_a_link_with_unstorable_parameters_is_no_server_error(db: None, name: str, text: str) -> None:
     make_study("s")
     assert Client().get(f"/s/s/?{name}={text}").status_code in (200, 302, 400, 404)
 
@@ -136,9 +134,7 @@ def test_no_sign_in_with_a_nul(db: None) -> None:
     ("query", "cookie"), [("?t=%00", b""), ("", b"sessionid=a\x00b"), ("?%00", b"sessionid=a%00b")]
 )
 async def test_a_socket_with_a_nul_is_closed_as_unknown(query: str, cookie: bytes) -> None:
-    socket = WebsocketCommunicator(
-        application, f"/ws/chat/{uuid.uuid4()}/{query}", headers=[(b"cookie", cookie)]
-    )
+    socket = WebsocketCommunicator(application, f"/ws/chat/{uuid.uuid4()}/{query}", headers=[(b"cookie", cookie)])
     assert (await socket.connect())[0]
     closed = await socket.receive_output(timeout=10)
     assert (closed["type"], closed["code"]) == ("websocket.close", 4404)

@@ -14,9 +14,7 @@ from webapp.core.health import Health
 def test_loading_is_no_error_in_the_log(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, db: None
 ) -> None:
-    monkeypatch.setattr(
-        health, "_checks", {"bots": lambda: Health(False, {"states": {"loading": 1}})}
-    )
+    monkeypatch.setattr(health, "_checks", {"bots": lambda: Health(False, {"states": {"loading": 1}})})
     assert Client().get("/healthz").status_code == 503
     assert caplog.records == []
 
@@ -43,17 +41,13 @@ def test_a_database_that_is_away_asks_for_patience(monkeypatch: pytest.MonkeyPat
     assert answer.status_code == 503
     assert int(answer["Retry-After"]) > 0
     assert "Nothing is lost" in answer.content.decode()
-    monkeypatch.setattr(
-        "webapp.participant.access.study_by_key", lambda _key: (_ for _ in ()).throw(ValueError())
-    )
+    monkeypatch.setattr("webapp.participant.access.study_by_key", lambda _key: (_ for _ in ()).throw(ValueError()))
     answer = Client(raise_request_exception=False).get("/s/demo/")
     assert answer.status_code == 500
 
 
 @pytest.mark.parametrize("address", ["/login/", "/admin/login/"])
-@pytest.mark.parametrize(
-    "where", ["", "?next=https://evil.example/", "?next=", "?next=/dashboard/"]
-)
+@pytest.mark.parametrize("where", ["", "?next=https://evil.example/", "?next=", "?next=/dashboard/"])
 def test_every_login_leads_to_a_page(db: None, where: str, address: str) -> None:
     get_user_model().objects.create_superuser("chief", password="secret-of-chief")
     client = Client()

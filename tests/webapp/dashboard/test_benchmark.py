@@ -66,9 +66,7 @@ def judged(n: int = 24) -> bytes:
             "context": [f"context {k // 4}"],
             "response": " ".join(["word", "or", "so", "it", "is"][: 1 + k % 5]),
             "reference": "so it is" if k % 2 else None,
-            "ratings": [
-                {"good": 1 + (k % 5 if k % 2 and k != 7 else k * 7 % 5), "fluent": 1 + k % 3}
-            ],
+            "ratings": [{"good": 1 + (k % 5 if k % 2 and k != 7 else k * 7 % 5), "fluent": 1 + k % 3}],
             "scale": [1, 5],
         }
         for k in range(n)
@@ -103,11 +101,7 @@ def test_a_file_is_compared_by_a_worker_and_shown_with_intervals_and_reasons(sta
     assert 'class="bench-baseline"' in html
     assert html.count('<th scope="col">') == 4, "the metric, two data sets, the mean rank"
     table = list(
-        csv.DictReader(
-            io.StringIO(
-                staff.get(f"{ADDRESS}benchmark.csv?target=good&by=pearson").content.decode()
-            )
-        )
+        csv.DictReader(io.StringIO(staff.get(f"{ADDRESS}benchmark.csv?target=good&by=pearson").content.decode()))
     )
     mine = next(row for row in table if row["Metric"] == rows[-1] and row["Data"] == "set 1")
     assert float(mine["r"]) == pytest.approx(found["r"])
@@ -118,9 +112,7 @@ def test_a_file_is_compared_by_a_worker_and_shown_with_intervals_and_reasons(sta
         whole["n_responses"],
     )
     [of_model] = [
-        row
-        for row in table
-        if (row["Metric"], row["Data"], row["Dialogue model"]) == (rows[-1], "set 1", "y")
+        row for row in table if (row["Metric"], row["Data"], row["Dialogue model"]) == (rows[-1], "set 1", "y")
     ]
     assert float(of_model["r"]) == pytest.approx(whole["models"]["y"]["pearson"]["r"])
     assert int(of_model["n"]) == whole["models"]["y"]["n"]
@@ -193,12 +185,8 @@ def test_published_figures_stand_beside_ours_of_the_same_set_and_dimension(staff
     assert ".86 [.84, .88]" in everything, "RADE on its empathetic set, with an interval"
 
 
-GERMAN = (
-    "Ich gehe heute mit meiner Schwester in die Stadt und kaufe dort frisches Brot und Gemüse. "
-)
-ENGLISH = (
-    "My sister and I are walking into the town today, where we would like to buy some fresh bread. "
-)
+GERMAN = "Ich gehe heute mit meiner Schwester in die Stadt und kaufe dort frisches Brot und Gemüse. "
+ENGLISH = "My sister and I are walking into the town today, where we would like to buy some fresh bread. "
 
 
 def test_data_sets_are_chosen_by_language_and_rows_sorted(staff: Client) -> None:
@@ -227,11 +215,7 @@ def test_data_sets_are_chosen_by_language_and_rows_sorted(staff: Client) -> None
     assert "by=spearman&amp;target=good&amp;language=de" in html, "other menus keep the language"
     assert shown("language=fi")[0] == ["set 0", "set 1"], "of a data set that is gone"
     table = list(
-        csv.DictReader(
-            io.StringIO(
-                staff.get(f"{ADDRESS}benchmark.csv?target=good&language=en").content.decode()
-            )
-        )
+        csv.DictReader(io.StringIO(staff.get(f"{ADDRESS}benchmark.csv?target=good&language=en").content.decode()))
     )
     table = [row for row in table if not row["Dialogue model"]]
     r = {row["Metric"]: float(row["r"]) for row in table}
@@ -388,11 +372,7 @@ def test_the_file_carries_published_figures_and_what_to_mind_of_them(staff: Clie
     ]
     post(staff, "\n".join(lines).encode(), "grade.jsonl", "rouge_l")
     run_job(Job.objects.get(kind="benchmark"))
-    table = list(
-        csv.DictReader(
-            io.StringIO(staff.get(f"{ADDRESS}benchmark.csv?by=pearson").content.decode())
-        )
-    )
+    table = list(csv.DictReader(io.StringIO(staff.get(f"{ADDRESS}benchmark.csv?by=pearson").content.decode())))
     [ranker] = [row for row in table if row["Dialogue model"] == "transformer_ranker"]
     assert float(ranker["Published r"]) == 0.170
     assert ranker["Published metric"] == "ROUGE-L"

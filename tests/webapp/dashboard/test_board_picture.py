@@ -72,9 +72,7 @@ def test_the_leaderboard_has_the_numbers_of_the_page(staff: Client, compared: St
         for word in (row.bot.title, row.ranks, row.n, f"{row.mean} {row.ends}"):
             assert word in said
     ticks = of_class(root, "mean-tick")
-    assert values(root, ticks) == pytest.approx(
-        [row.place.mean.mean for row in board.rows], abs=0.02
-    )
+    assert values(root, ticks) == pytest.approx([row.place.mean.mean for row in board.rows], abs=0.02)
     assert ["hollow" in tick.get("class", "") for tick in ticks] == [False, False, False, True]
     assert len(of_class(root, "interval")) == 4
     assert len(of_class(root, "joins")) == 2, "one bar, over the two rows of alpha and beta"
@@ -150,9 +148,7 @@ def test_votes_have_a_picture_with_the_numbers_of_the_page(staff: Client, compar
         ("board", "?by=votes"),
     ],
 )
-def test_where_there_is_no_picture_the_page_says_why(
-    staff: Client, compared: Study, what: str, query: str
-) -> None:
+def test_where_there_is_no_picture_the_page_says_why(staff: Client, compared: Study, what: str, query: str) -> None:
     answer = staff.get(reverse(f"dashboard:study_compare_{what}", args=["c"]) + query)
     assert answer.status_code == 302
     assert answer["Location"].startswith(reverse("dashboard:study_compare", args=["c"]))

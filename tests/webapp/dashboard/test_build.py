@@ -106,9 +106,7 @@ def test_a_new_study_is_a_draft_with_a_key_of_its_name(staff: Client) -> None:
         ({"name": "x", "protocol": "nothing"}, "nothing is not one of the available choices"),
     ],
 )
-def test_what_is_no_new_study_is_said_at_its_field(
-    staff: Client, given: dict[str, str], said: str
-) -> None:
+def test_what_is_no_new_study_is_said_at_its_field(staff: Client, given: dict[str, str], said: str) -> None:
     make_study("s")
     answer = staff.post(reverse("dashboard:study_new"), {"protocol": "chat", **given})
     assert said in answer.content.decode()
@@ -119,9 +117,7 @@ def test_other_addresses_are_none(staff: Client) -> None:
     study = draft()
     assert staff.get(address(study, "nothing")).status_code == 404
     assert staff.get(address("nobody", "bots")).status_code == 404
-    assert staff.get(reverse("dashboard:study_build", args=["d"]))["Location"] == address(
-        "d", "bots"
-    )
+    assert staff.get(reverse("dashboard:study_build", args=["d"]))["Location"] == address("d", "bots")
 
 
 def test_every_setting_of_every_section_has_a_field() -> None:
@@ -263,9 +259,7 @@ def test_a_chosen_bot_has_the_mark_that_it_has_on_the_study_page() -> None:
     assert cards["generic"] is None
 
 
-def test_a_bot_that_cannot_load_keeps_its_card_closed(
-    staff: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bot_that_cannot_load_keeps_its_card_closed(staff: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     why = "has no checkpoint in its folder"
     monkeypatch.setattr(type(bot_get("parrot")), "unavailable_reason", lambda _self: why)
     study = draft(bots=["eliza"])
@@ -354,10 +348,7 @@ def test_a_study_opens_once_somebody_has_gone_the_whole_way(staff: Client) -> No
     for state in ("paused", "collecting", "ended"):
         staff.post(address(study, "check"), {"_state": state})
         assert Study.objects.get().state == state
-    assert (
-        "cannot become that"
-        in staff.post(address(study, "check"), {"_state": "paused"}).content.decode()
-    )
+    assert "cannot become that" in staff.post(address(study, "check"), {"_state": "paused"}).content.decode()
 
 
 def test_a_way_gone_through_before_an_edit_is_said() -> None:
@@ -386,9 +377,7 @@ def test_cost_and_what_the_plan_can_show() -> None:
     reached = test.power(reach.difference / reach.spread.sd, 40, ORDER_ALPHA)
     assert reached == pytest.approx(0.8, abs=1e-4)
     assert reach.for_half is not None
-    enough = [
-        test.power(0.5 / reach.spread.sd, reach.for_half + less, ORDER_ALPHA) for less in (0, -1)
-    ]
+    enough = [test.power(0.5 / reach.spread.sd, reach.for_half + less, ORDER_ALPHA) for less in (0, -1)]
     assert enough[0] >= 0.8 > enough[1]
     told = leads(study)
     assert "80 are wanted in all" in told
@@ -435,9 +424,7 @@ def test_a_study_with_a_fit_is_planned_with_and_without_its_predictions() -> Non
         "ratings_worth": {"stated": 21.0, "by_error": 30.0},
         "bots": {"ada": {}, "eliza": {}},
     }
-    HybridFit.objects.create(
-        study=rated, state=Job.State.DONE, result=fit, request={"targets": ["quality"]}
-    )
+    HybridFit.objects.create(study=rated, state=Job.State.DONE, result=fit, request={"targets": ["quality"]})
     reach = reach_of(rated, 6)
     assert reach is not None
     assert reach.for_half is not None
@@ -482,9 +469,7 @@ def test_two_equal_codes_are_said_at_the_field(staff: Client) -> None:
 
 
 def test_a_duplicate_is_a_draft_with_the_items_and_without_codes(staff: Client) -> None:
-    study = make_annotated(
-        "a", n_items=4, platform="prolific", **{f"code_{o}": f"C{o}" for o in CODES}
-    )
+    study = make_annotated("a", n_items=4, platform="prolific", **{f"code_{o}": f"C{o}" for o in CODES})
     make_participant(study)
     answer = staff.post(reverse("dashboard:study_duplicate", args=["a"]))
     assert answer["Location"] == address("a-2", "bots")
@@ -498,10 +483,7 @@ def test_a_duplicate_is_a_draft_with_the_items_and_without_codes(staff: Client) 
 def test_an_archived_study_leaves_the_list_and_comes_back(staff: Client) -> None:
     study = make_study("kept")
     where = reverse("dashboard:study_archive", args=["kept"])
-    assert (
-        "Pause or close it first"
-        in staff.post(where, {"archived": "1"}, follow=True).content.decode()
-    )
+    assert "Pause or close it first" in staff.post(where, {"archived": "1"}, follow=True).content.decode()
     study_edit(study=study, state=Study.State.ENDED)
     staff.post(where, {"archived": "1"})
     listed = reverse("dashboard:studies")
@@ -538,9 +520,7 @@ def test_a_draft_that_was_only_rehearsed_is_deleted_at_once(staff: Client) -> No
     assert not Study.objects.exists()
 
 
-@pytest.mark.parametrize(
-    ("people", "said"), [("many", "“many” is no number"), ("0", "people"), ("900", "people")]
-)
+@pytest.mark.parametrize(("people", "said"), [("many", "“many” is no number"), ("0", "people"), ("900", "people")])
 def test_a_rehearsal_of_no_number_is_refused(staff: Client, people: str, said: str) -> None:
     study = draft()
     where = reverse("dashboard:study_rehearse", args=[study.key])
@@ -630,18 +610,13 @@ def test_a_newcomer_has_samples_and_lists_for_what_is_judged(staff: Client) -> N
         for _twice in range(2):
             page = staff.post(bring, {"_sample": "1"}, follow=True).content.decode()
         assert f"{n} items to judge" in page or f"{n} conversations to judge" in page, name
-        assert f">{n} items<" in page or f">{n} conversations<" in page, (
-            "the row of steps says it too"
-        )
+        assert f">{n} items<" in page or f">{n} conversations<" in page, "the row of steps says it too"
     for name, left in (("survey", "No items yet"), ("turns", "No conversations yet")):
         bring = reverse("dashboard:study_items", args=[name])
         page = staff.post(bring, {"_take_out": "sample"}, follow=True).content.decode()
         assert "taken out." in page
         assert left in page
-        assert (
-            "gone already"
-            in staff.post(bring, {"_take_out": "sample"}, follow=True).content.decode()
-        )
+        assert "gone already" in staff.post(bring, {"_take_out": "sample"}, follow=True).content.decode()
     page = staff.get(address("turns", "bots")).content.decode()
     assert '<option value="dialogues">dialogues (6 chats)</option>' in page
     data = form_of(staff, address("turns", "bots")) | {"conversations_of": "dialogues"}

@@ -40,9 +40,7 @@ def test_a_study_comes_back_as_a_draft_like_it(staff: Client) -> None:
 def test_every_mistake_is_told_at_once_and_nothing_is_stored(staff: Client) -> None:
     make_study("s")
     text = text_of(staff, "s").replace("key: s\n", "key: t\n", 1)
-    wrong = text.replace("min_exchanges: 3", "min_exchanges: lots").replace(
-        "protocol: chat", "protocol: chatt"
-    )
+    wrong = text.replace("min_exchanges: 3", "min_exchanges: lots").replace("protocol: chat", "protocol: chatt")
     answer = staff.post(reverse("dashboard:study_new_file"), sent(wrong))
     html = answer.content.decode()
     assert answer.status_code == 422
@@ -86,9 +84,7 @@ def test_a_changed_file_shows_what_would_change_before_it_does(staff: Client) ->
 def test_a_study_with_many_items_takes_two_files(staff: Client) -> None:
     make_annotated("a", n_items=30)
     text = text_of(staff, "a").replace("key: a\n", "key: b\n", 1)
-    lines = b"".join(
-        staff.get(reverse("dashboard:study_file", args=["a"]), {"items": ""}).streaming_content
-    )  # type: ignore[attr-defined]
+    lines = b"".join(staff.get(reverse("dashboard:study_file", args=["a"]), {"items": ""}).streaming_content)  # type: ignore[attr-defined]
     where = reverse("dashboard:study_new_file")
     assert "not beside the study" in staff.post(where, sent(text)).content.decode()
     both = [SimpleUploadedFile("b.yaml", text.encode()), SimpleUploadedFile("a.items.jsonl", lines)]

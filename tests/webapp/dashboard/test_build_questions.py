@@ -127,9 +127,7 @@ def test_all_of_a_question_can_be_worded(staff: Client) -> None:
 
 @pytest.mark.parametrize("name", ["after", "questions"])
 @pytest.mark.parametrize("kind", ["scale", "choice", "choices", "text"])
-def test_a_question_of_each_kind_is_added_before_and_after(
-    staff: Client, name: str, kind: str
-) -> None:
+def test_a_question_of_each_kind_is_added_before_and_after(staff: Client, name: str, kind: str) -> None:
     study = draft()
     answer = press(staff, study, f"add:{name}:{kind}")
     assert answer.status_code == 302
@@ -160,9 +158,7 @@ def test_a_set_says_that_its_wording_is_ours(staff: Client) -> None:
 
 def test_understandability_is_asked_as_by_rade() -> None:
     """Its paper glosses it as "is there external knowledge in the response"."""
-    asked = [q for one in QUESTION_SETS for q in one.questions] + list(
-        protocols.get("reference").asks
-    )
+    asked = [q for one in QUESTION_SETS for q in one.questions] + list(protocols.get("reference").asks)
     titles = [q.title for q in asked if q.key == "understandability"]
     assert len(titles) == 3
     assert all("knowledge from outside" in title for title in titles)
@@ -269,10 +265,7 @@ def test_only_what_the_protocol_asks_can_be_edited(staff: Client) -> None:
 def test_reading_staff_see_the_questions_closed() -> None:
     study = draft(after=[MOOD])
     reader = signed_in(Right.READ, username="reader")
-    assert (
-        '<fieldset class="build-fields" disabled>'
-        in reader.get(address(study, "questions")).content.decode()
-    )
+    assert '<fieldset class="build-fields" disabled>' in reader.get(address(study, "questions")).content.decode()
     assert reader.post(address(study, "questions"), {}).status_code == 403
 
 
@@ -383,9 +376,7 @@ def test_buttons_add_move_and_delete_without_script_and_a_deletion_is_undone(
         ("delete:quiz_questions:1", 2, "#deleted"),
     ]
     for button, n, place in asked:
-        answer = staff.post(
-            address_of_build_checks(study), {**fields_of(staff, study), "_do": button}
-        )
+        answer = staff.post(address_of_build_checks(study), {**fields_of(staff, study), "_do": button})
         assert answer.url.endswith(place)
         assert len(Study.objects.get().values.checking.quiz_questions) == n
     five, new = Study.objects.get().values.checking.quiz_questions
@@ -405,9 +396,7 @@ def test_a_mistake_stands_at_its_field(staff: Client) -> None:
         "chat_checks-1-expected": "Green",
         "screened_out_pay": "x" * 99,
     }
-    told = staff.post(
-        address_of_build_checks(study), sent, headers={"accept": "application/json"}
-    ).json()
+    told = staff.post(address_of_build_checks(study), sent, headers={"accept": "application/json"}).json()
     assert set(told["errors"]) == {
         "quiz_questions-1-right",
         "quiz_questions-2-options",
@@ -420,9 +409,7 @@ def test_a_mistake_stands_at_its_field(staff: Client) -> None:
     ):
         assert told["errors"][told_by_title][0].startswith(f"“{title}” "), "no name of a file's"
     beyond = fields_of(staff, study) | {"quiz_questions-2-point": "9"}
-    told = staff.post(
-        address_of_build_checks(study), beyond, headers={"accept": "application/json"}
-    ).json()
+    told = staff.post(address_of_build_checks(study), beyond, headers={"accept": "application/json"}).json()
     assert "the instructions have 4" in told["errors"]["quiz_questions"][0]
 
 
@@ -440,15 +427,11 @@ def test_pairs_are_practised_and_checked_by_a_field_for_each_question(staff: Cli
     assert staff.post(address_of_build_checks(study), sent).status_code == 302
     assert Study.objects.get().values.to_json() == before
     wrong = sent | {"attention_checks-1-by_quality": "7", "training_pairs-1-why": ""}
-    told = staff.post(
-        address_of_build_checks(study), wrong, headers={"accept": "application/json"}
-    ).json()
+    told = staff.post(address_of_build_checks(study), wrong, headers={"accept": "application/json"}).json()
     assert set(told["errors"]) == {"attention_checks-1-by_quality", "training_pairs-1-why"}
     # New ones can be used as they stand: right answers are there for the questions that are asked.
     for name in ("training_pairs", "attention_checks"):
-        staff.post(
-            address_of_build_checks(study), {**fields_of(staff, study), "_do": f"add:{name}"}
-        )
+        staff.post(address_of_build_checks(study), {**fields_of(staff, study), "_do": f"add:{name}"})
     values = Study.objects.get().values
     assert values.training.training_pairs[1].answers == {"quality": "first"}
     assert set(values.attention.attention_checks[1].expected) == {
@@ -460,15 +443,11 @@ def test_a_question_is_made_a_check_in_its_card_and_the_file_says_all_of_it(staf
     study = make_study(
         quiz_questions=QUIZ,
         chat_checks=[CHAT_CHECK],
-        questions=[
-            {"key": "blue", "title": "Choose blue.", "kind": "choice", "options": ["Red", "Blue"]}
-        ],
+        questions=[{"key": "blue", "title": "Choose blue.", "kind": "choice", "options": ["Red", "Blue"]}],
         state="draft",
     )
     sent = fields_of(staff, study, "questions") | {"questions-1-expected": "Green"}
-    told = staff.post(
-        address_of_build_checks(study, "questions"), sent, headers={"accept": "application/json"}
-    )
+    told = staff.post(address_of_build_checks(study, "questions"), sent, headers={"accept": "application/json"})
     assert list(told.json()["errors"]) == ["questions-1-expected"]
     sent |= {"questions-1-expected": "Blue"}
     assert staff.post(address_of_build_checks(study, "questions"), sent).status_code == 302
@@ -488,8 +467,6 @@ def test_an_item_gets_its_right_answers_in_the_builder(staff: Client) -> None:
         staff.post(page, {"item": item, "by_quality": answers.split(", ")})
     [gold] = study.items.filter(purpose="gold")
     assert (gold.key, gold.expected) == ("i1", {"quality": [4, 5]})
-    assert (
-        "The study has 1 gold item." in staff.get(address_of_build_checks(study)).content.decode()
-    )
+    assert "The study has 1 gold item." in staff.get(address_of_build_checks(study)).content.decode()
     staff.post(page, {"item": "i1"})
     assert not study.items.filter(purpose="gold").exists()

@@ -121,9 +121,7 @@ def test_another_question_has_tests_of_its_own(staff: Client, compared: Study) -
     assertContains(page, "Fluency, 1 to 7")
 
 
-def test_the_scale_is_cut_to_the_data_and_its_whole_stays_as_a_strip(
-    staff: Client, compared: Study
-) -> None:
+def test_the_scale_is_cut_to_the_data_and_its_whole_stays_as_a_strip(staff: Client, compared: Study) -> None:
     assertNotContains(staff.get(address(compared)), 'class="strip"')
     assertContains(staff.get(address(compared, "?zoom=1&by=fluency")), 'class="strip"')
 
@@ -147,9 +145,7 @@ def test_two_ticks_open_one_against_the_other(staff: Client, compared: Study) ->
     ]
     assert against.lead == "Only quality sets them apart."
     pair = (
-        PARTS["comparisons"]
-        .make(data_of(AnalysisKey(compared, "comparisons")), None)
-        .compared.pair("alpha", "gamma")
+        PARTS["comparisons"].make(data_of(AnalysisKey(compared, "comparisons")), None).compared.pair("alpha", "gamma")
     )
     assert against.questions[0].gap == f"{pair.difference:.2f}"
     # The other way round the page is the same: the better one comes first.
@@ -157,9 +153,7 @@ def test_two_ticks_open_one_against_the_other(staff: Client, compared: Study) ->
     assert turned.questions == against.questions
     alike = staff.get(address(compared, "?against=alpha&against=beta"))
     assert alike.context["against"].lead == "No question sets them apart."
-    assertContains(
-        alike, "By quality: alpha and beta do not differ significantly with 15 raters each."
-    )
+    assertContains(alike, "By quality: alpha and beta do not differ significantly with 15 raters each.")
     assertContains(staff.get(address(compared, "?against=alpha")), "Tick one more bot")
 
 
@@ -170,10 +164,7 @@ def test_conversations_are_drawn_from_the_middle_by_a_seed(staff: Client, compar
     assertContains(page, "Seed 1.")
     assert [quote.bot.bot_id for quote in samples.quotes] == ["alpha", "delta"] * 2
     assert samples.quotes == staff.get(where).context["samples"].quotes
-    drawn = {
-        tuple(quote.pk for quote in staff.get(f"{where}&seed={n}").context["samples"].quotes)
-        for n in range(1, 7)
-    }
+    drawn = {tuple(quote.pk for quote in staff.get(f"{where}&seed={n}").context["samples"].quotes) for n in range(1, 7)}
     assert len(drawn) > 1
     assertContains(page, "&amp;seed=2#against")
     means = study_ratings(compared).per_conversation()
@@ -198,9 +189,7 @@ def test_conversations_are_drawn_from_the_middle_by_a_seed(staff: Client, compar
         ("?against=alpha&against=beta&against=gamma", "3 bots are ticked"),
     ],
 )
-def test_what_an_address_cannot_ask_is_said(
-    staff: Client, compared: Study, query: str, said: str
-) -> None:
+def test_what_an_address_cannot_ask_is_said(staff: Client, compared: Study, query: str, said: str) -> None:
     page = staff.get(address(compared, query))
     assert said in text_of(page.content.decode())
     assert len(page.context["board"].rows) == 4
@@ -221,9 +210,7 @@ def test_more_bots_ask_the_database_no_more_often(
     assert asked[0] == asked[1]
 
 
-def test_a_large_study_waits_for_a_worker(
-    staff: Client, compared: Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_study_waits_for_a_worker(staff: Client, compared: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "DIRECT_RATINGS", 1)
     assertContains(staff.get(address(compared)), "The result is being computed")
     run_job(Job.objects.get(kind="results"))
@@ -266,15 +253,11 @@ def test_every_drawn_mark_is_within_its_row(staff: Client, compared: Study) -> N
     assert max(places) <= 100
 
 
-def test_votes_are_a_tab_with_intervals_that_count_conversations_as_clusters(
-    staff: Client, compared: Study
-) -> None:
+def test_votes_are_a_tab_with_intervals_that_count_conversations_as_clusters(staff: Client, compared: Study) -> None:
     assertNotContains(staff.get(address(compared)), "by=votes")
     replies = Turn.objects.filter(conversation__study=compared, speaker="bot")
     of_alpha = replies.filter(conversation__bot__bot_id="alpha")
-    chats = list(
-        of_alpha.order_by("conversation").values_list("conversation", flat=True).distinct()[:8]
-    )
+    chats = list(of_alpha.order_by("conversation").values_list("conversation", flat=True).distinct()[:8])
     of_alpha.filter(conversation__in=chats[:6]).update(vote=1)
     of_alpha.filter(conversation__in=chats[6:]).update(vote=-1)
     of_beta = replies.filter(conversation__bot__bot_id="beta").order_by("pk")
@@ -296,7 +279,5 @@ def test_votes_are_a_tab_with_intervals_that_count_conversations_as_clusters(
         18,
         6,
     )
-    against = staff.get(address(compared, "?by=votes&against=alpha&against=beta")).context[
-        "against"
-    ]
+    against = staff.get(address(compared, "?by=votes&against=alpha&against=beta")).context["against"]
     assert (against.first.bot_id, against.second.bot_id) == ("alpha", "beta")

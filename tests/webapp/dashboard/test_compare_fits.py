@@ -48,9 +48,7 @@ def cells_of(page: object, name: str = "table") -> list[dict[str, str]]:
     titles: list[str] = []
     for header in table.headers:
         titles.append(header.text + "*" * titles.count(header.text))
-    return [
-        {title: cell.text for title, cell in zip(titles, row, strict=True)} for row in table.rows
-    ]
+    return [{title: cell.text for title, cell in zip(titles, row, strict=True)} for row in table.rows]
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +63,7 @@ def study(four_bots: int, db: None) -> Study:
     return Study.objects.get(pk=four_bots)
 
 
-def test_fits_stand_in_one_table_with_what_chance_and_the_best_rival_reach(
-    staff: Client, study: Study
-) -> None:
+def test_fits_stand_in_one_table_with_what_chance_and_the_best_rival_reach(staff: Client, study: Study) -> None:
     assertContains(staff.get(address(study)), "No fit yet")
     older = fit_of(study, q2={"value": 0.41, "null95": 0.22})
     few = fit_of(study, 4)
@@ -106,14 +102,10 @@ def test_runs_are_compared_by_what_they_predict(staff: Client, study: Study) -> 
     rows = {row[0].text: [cell.text for cell in row[1:]] for row in table.table.rows}
     assert rows["alpha"] == ["–", "5.50 [4.50, 6.50]", "4.00 [3.00, 5.00]"]
     assert rows["eliza"] == ["2.00", "–", "2.50 [1.50, 3.50]"]
-    assert [href for _title, href in links] == [
-        reverse("dashboard:run", args=[run.pk]) for run in reversed(runs)
-    ]
+    assert [href for _title, href in links] == [reverse("dashboard:run", args=[run.pk]) for run in reversed(runs)]
 
 
-def test_the_same_bots_stand_in_several_studies(
-    staff: Client, study: Study, tmp_path: Path
-) -> None:
+def test_the_same_bots_stand_in_several_studies(staff: Client, study: Study, tmp_path: Path) -> None:
     other = study_of(tmp_path, {"alpha": 3.0, "gamma": 5.5, "new": 4.0}, key="other")
     fit_of(other)
     page = staff.get(address(study, "?with=other"))

@@ -26,9 +26,7 @@ pytestmark = pytest.mark.django_db
 def record(bot: str, n: int, value: int, **more: Any) -> str:
     turns = [{"speaker": "human", "text": f"hi {n}"}, {"speaker": "bot", "text": "yes"}]
     ratings = [{"rater": f"w{n}", "quality": value, "fun": (value + n) % 3 + 1}]
-    return json.dumps(
-        {"dialogue_id": f"{bot}-{n}", "bot": bot, "turns": turns, "ratings": ratings, **more}
-    )
+    return json.dumps({"dialogue_id": f"{bot}-{n}", "bot": bot, "turns": turns, "ratings": ratings, **more})
 
 
 def file_of(folder: Path, means: dict[str, float], n: int = 12, control: str = "qc") -> Path:

@@ -149,9 +149,7 @@ def test_the_reader_has_the_ratings_before_the_turns(staff: Client, study: Study
     assert markup.escape("<i>dull</i>") in page
 
 
-def test_queries_do_not_grow_with_the_order(
-    staff: Client, study: Study, django_assert_max_num_queries: object
-) -> None:
+def test_queries_do_not_grow_with_the_order(staff: Client, study: Study, django_assert_max_num_queries: object) -> None:
     address = reverse("dashboard:study_conversations", args=[study.key])
     with django_assert_max_num_queries(35):  # type: ignore[operator]
         staff.get(address, {"sort": "high:quality", "words": "message"})
@@ -163,9 +161,7 @@ def test_a_reversed_question_says_that_low_is_good_wherever_its_answers_stand_as
     study.rubric.dimensions.filter(key="quality").update(reversed=True)
     title = study.rubric.dimensions.get(key="quality").title
     address = reverse("dashboard:study_conversations", args=[study.key])
-    assert f'<span class="bench-lead" title="{title} (low is good)">' in (
-        staff.get(address).content.decode()
-    )
+    assert f'<span class="bench-lead" title="{title} (low is good)">' in (staff.get(address).content.decode())
     orders = staff.get(address).context["orders"]
     assert ("quality", f"{title} (low is good), lowest first") in orders
     rated = in_time(study)[0]
@@ -173,17 +169,12 @@ def test_a_reversed_question_says_that_low_is_good_wherever_its_answers_stand_as
     assert f"<dt>{title} (low is good)</dt><dd>4 of 7</dd>" in page
 
 
-def test_a_mark_of_the_spread_leads_to_the_conversations_with_that_answer(
-    staff: Client, study: Study
-) -> None:
+def test_a_mark_of_the_spread_leads_to_the_conversations_with_that_answer(staff: Client, study: Study) -> None:
     study.rubric.dimensions.filter(key="fluency").update(reversed=True)
     address = reverse("dashboard:study_agreement", args=[study.key])
     for question in ("quality", "fluency"):
         figure = staff.get(address, {"dimension": question}).context["spread"]
-        links = [
-            markup.unescape(link)
-            for link in re.findall(r'href="([^"]+answer=\d[^"]*)"', figure.wide)
-        ]
+        links = [markup.unescape(link) for link in re.findall(r'href="([^"]+answer=\d[^"]*)"', figure.wide)]
         found: Counter[UUID] = Counter()
         for link in links:
             for row in staff.get(link).context["page"].rows:
@@ -192,14 +183,10 @@ def test_a_mark_of_the_spread_leads_to_the_conversations_with_that_answer(
                 assert f"answer={given}" in link
                 assert f"bot={row.conversation.bot.bot_id}" in link
         # Every rated conversation stands behind one mark.
-        assert found == dict.fromkeys(
-            study.conversations.filter(ratings__isnull=False).values_list("pk", flat=True), 1
-        )
+        assert found == dict.fromkeys(study.conversations.filter(ratings__isnull=False).values_list("pk", flat=True), 1)
 
 
-def test_the_spread_of_a_number_is_of_what_the_rest_of_the_line_asks_for(
-    staff: Client, study: Study
-) -> None:
+def test_the_spread_of_a_number_is_of_what_the_rest_of_the_line_asks_for(staff: Client, study: Study) -> None:
     address = reverse("dashboard:study_spread", args=[study.key])
 
     def drawn(**query: str) -> tuple[str, list[tuple[str, str]]]:

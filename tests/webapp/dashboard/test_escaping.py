@@ -20,9 +20,7 @@ NOT_HERE = ("study_live_now", "study_report_file", "study_spread")
 OF_A_STUDY = [
     pattern.name
     for pattern in urlpatterns
-    if list(pattern.pattern.converters) == ["key"]
-    and "GET" in pattern.callback.rights
-    and pattern.name not in NOT_HERE
+    if list(pattern.pattern.converters) == ["key"] and "GET" in pattern.callback.rights and pattern.name not in NOT_HERE
 ]
 
 
@@ -47,9 +45,7 @@ def staff(tmp_path: Path) -> Client:
     file.write_text("\n".join(map(json.dumps, lines)))
     call_command("import_conversations", str(file), "--study", "m")
     client = Client()
-    client.force_login(
-        get_user_model().objects.create_superuser(MARKUP, password="a-long-password")
-    )
+    client.force_login(get_user_model().objects.create_superuser(MARKUP, password="a-long-password"))
     return client
 
 

@@ -212,9 +212,7 @@ def test_a_file_goes_after_its_time(study: Study) -> None:
         ({"what": "ratings", "format": "csv", "include_privat": True}, "include_private"),
     ],
 )
-def test_a_mistyped_export_is_refused_before_there_is_a_job(
-    study: Study, payload: dict[str, Any], told: str
-) -> None:
+def test_a_mistyped_export_is_refused_before_there_is_a_job(study: Study, payload: dict[str, Any], told: str) -> None:
     with pytest.raises(Refused, match=told):
         job_files.export_make(study=study, asked=payload)
     assert not Job.objects.exists()

@@ -57,9 +57,7 @@ class Forms(HTMLParser):
             self.texts.append(of["name"])
 
 
-def test_no_text_is_too_long_for_a_form(
-    paid: Study, settings: Any, tmp_path: Path, visit: Any
-) -> None:
+def test_no_text_is_too_long_for_a_form(paid: Study, settings: Any, tmp_path: Path, visit: Any) -> None:
     settings.DATA_DIR = tmp_path
     settings.CONFAB_BOTS = str(tmp_path / "bots.yaml")
     visit("rated", "a")

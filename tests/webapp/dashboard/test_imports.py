@@ -25,9 +25,7 @@ from webapp.studies.models import Study
 pytestmark = pytest.mark.django_db
 
 
-def test_a_large_upload_is_a_job(
-    staff: Client, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_upload_is_a_job(staff: Client, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.DATA_DIR = tmp_path
     monkeypatch.setattr(jobs, "WAITED_FOR_BYTES", 0)
     good = {
@@ -105,9 +103,7 @@ def test_a_worker_that_is_killed_at_the_very_end_loses_neither_upload_nor_report
         ({"file": __file__, "studie": "a"}, "did you mean study"),
     ],
 )
-def test_what_cannot_be_imported_is_refused_before_there_is_a_job(
-    payload: dict[str, Any], told: str
-) -> None:
+def test_what_cannot_be_imported_is_refused_before_there_is_a_job(payload: dict[str, Any], told: str) -> None:
     with pytest.raises(Refused, match=told):
         job_create(kind="import", payload=payload)
     assert not Job.objects.exists()

@@ -149,9 +149,7 @@ def test_a_bots_replies_failures_and_who_waits(staff: Client) -> None:
     assert "It failed 3 times in a row" in html
     assert f"{bot.info.title} is set aside." in html.split('data-alarm="')[1].split('"')[0]
     assert "3 wait for a reply" in html
-    assert [(one.bot, one.chat) for one in found.failed] == [
-        (bot.info.title, chat.pk) for chat in reversed(chats[:3])
-    ]
+    assert [(one.bot, one.chat) for one in found.failed] == [(bot.info.title, chat.pk) for chat in reversed(chats[:3])]
     assert found.failed[0].reason in html
     assert reverse("dashboard:conversation", args=[chats[2].pk]) in html.split('id="c-failed"')[1]
     Turn.objects.filter(conversation=chats[1]).update(created_at=timezone.now())
@@ -192,9 +190,7 @@ def test_scripted_people_are_shown_by_a_switch_and_count_in_a_bots_health(staff:
 
 def test_late_replies_and_replies_that_name_their_model_are_counted(staff: Client) -> None:
     study = make_study("s", bots=["eliza"], paces_alike=True)
-    said = Turn.objects.filter(
-        conversation=make_conversation(study, n_exchanges=3), speaker="bot"
-    ).order_by("index")
+    said = Turn.objects.filter(conversation=make_conversation(study, n_exchanges=3), speaker="bot").order_by("index")
     for turn, late_ms in zip(said, (0, 500, 501), strict=True):
         Turn.objects.filter(pk=turn.pk).update(late_ms=late_ms, latency_ms=100)
     mark = {"identity": {}, "reason": "It says which model gives it."}
@@ -261,9 +257,7 @@ def test_what_is_settled_beside_the_plan(staff: Client) -> None:
     study.refresh_from_db()
     order, *others = room(Study.objects.get()).orders
     assert order.key == "quality"
-    assert [one.key for one in others] == [
-        one.key for one in study.rubric.dimensions.all() if one.key != "quality"
-    ]
+    assert [one.key for one in others] == [one.key for one in study.rubric.dimensions.all() if one.key != "quality"]
     assert others[0].n_told_apart == 0, "each question has a verdict of its own"
     assert (order.n_told_apart, order.n_pairs) == (1, 1)
     [sentence] = order.sentences
@@ -384,9 +378,7 @@ def test_asking_again_costs_little_and_says_when_nothing_changed(
     assert len(before) < 40
 
 
-def test_pause_resume_and_close_with_what_people_read_then(
-    staff: Client, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_pause_resume_and_close_with_what_people_read_then(staff: Client, caplog: pytest.LogCaptureFixture) -> None:
     study = make_study("s")
     inside = Client()
     inside.get("/s/s/")

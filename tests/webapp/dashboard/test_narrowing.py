@@ -53,9 +53,7 @@ def study(rated_chats: int, db: None) -> Study:
 
 def sent(line: str, numbers: Numbers, changed: Mapping[str, Any]) -> str:
     """Return the line that comes of the form of a line, as a browser sends it after these changes."""
-    form = search_form_of(
-        line, numbers, {"bot": [("eliza", "Eliza"), ("parrot", "Parrot")], "tag": []}
-    )
+    form = search_form_of(line, numbers, {"bot": [("eliza", "Eliza"), ("parrot", "Parrot")], "tag": []})
     assert form.shown is not None
     values: dict[str, Any] = {
         "q": line,
@@ -139,9 +137,7 @@ def test_the_form_shows_what_the_line_asks_for(reader: Client, study: Study) -> 
     ):
         assert part in form, part
     assert "<one>" not in form
-    assert (
-        search_form_of(line, Numbers([]), {"bot": [("c", "C")]}).selects["bot"].otherwise == "a,b"
-    )
+    assert search_form_of(line, Numbers([]), {"bot": [("c", "C")]}).selects["bot"].otherwise == "a,b"
 
 
 def test_the_form_leads_to_the_address_of_its_line(reader: Client, study: Study) -> None:
@@ -157,9 +153,7 @@ def test_the_form_leads_to_the_address_of_its_line(reader: Client, study: Study)
 
 def test_whose_ratings_are_asked_for_by_name_or_id(reader: Client, study: Study) -> None:
     chats = list(study.conversations.order_by("created_at"))
-    Rating.objects.filter(conversation=chats[1]).update(
-        rater="Doe, Jane", participant=None, task=None
-    )
+    Rating.objects.filter(conversation=chats[1]).update(rater="Doe, Jane", participant=None, task=None)
     listed = reverse("dashboard:study_conversations", args=["n"])
 
     def found(rater: str) -> list[Conversation]:

@@ -64,9 +64,7 @@ def test_staff_see_every_page(staff: Client, rated: Study) -> None:
         assert "<script>" not in html, address
 
 
-def test_others_are_sent_to_the_login_or_refused(
-    client: Client, stranger: Client, rated: Study
-) -> None:
+def test_others_are_sent_to_the_login_or_refused(client: Client, stranger: Client, rated: Study) -> None:
     for address in addresses(rated):
         answer = client.get(address)
         assert answer.status_code == 302
@@ -152,10 +150,7 @@ def test_a_study_without_ratings_says_what_will_be_here(staff: Client, db: None)
     assert "No ratings yet" in html
     assert "/s/empty/" in html
     assert staff.get(reverse("dashboard:study_agreement", args=["empty"])).status_code == 200
-    assert (
-        "No conversation yet"
-        in staff.get(reverse("dashboard:study_conversations", args=["empty"])).content.decode()
-    )
+    assert "No conversation yet" in staff.get(reverse("dashboard:study_conversations", args=["empty"])).content.decode()
 
 
 def test_an_unknown_study_is_not_found(staff: Client, db: None) -> None:
@@ -178,9 +173,7 @@ def test_scripted_participants_are_left_out_until_asked_for(staff: Client, rated
     assert counted.context["cards"].n_completed == 9
 
 
-def test_conversations_are_filtered_and_paged(
-    staff: Client, rated: Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_conversations_are_filtered_and_paged(staff: Client, rated: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     address = reverse("dashboard:study_conversations", args=[rated.key])
     eliza = staff.get(address + "?bot=eliza").context["page"].rows
     assert {row.conversation.bot.bot_id for row in eliza} == {"eliza"}
@@ -227,9 +220,7 @@ def test_the_reader_says_none_and_why(staff: Client, rated: Study) -> None:
 
     conversation = rated.conversations.first()
     metric = metric_get("sentiment")
-    version = MetricVersion.objects.create(
-        key=metric.identity.key, name="sentiment", version=metric.identity.version
-    )
+    version = MetricVersion.objects.create(key=metric.identity.key, name="sentiment", version=metric.identity.version)
     MetricResult.objects.create(
         conversation=conversation,
         metric=version,
@@ -284,9 +275,7 @@ def hybrid_result(n_bots: int) -> dict:
         "bot_level": {"pearson": level},
         "bot_level_selfplay": None,
         "conversation_level": {"pearson": {"r": 0.3, "p": 0.1, "ci95": [0.1, 0.5]}},
-        "baselines": {
-            "words_per_human_turn": {"bot_level": {"pearson": {"r": 0.58, "p": 0.1, "ci95": None}}}
-        },
+        "baselines": {"words_per_human_turn": {"bot_level": {"pearson": {"r": 0.58, "p": 0.1, "ci95": None}}}},
         "pairs": {"all": 28, "ordered": 20, "resolvable": 10, "resolvable_ordered": 9},
         "cautions": ["Features are nearly collinear."],
     }
@@ -323,9 +312,7 @@ def test_under_five_bots_there_is_no_correlation_but_a_reason(staff: Client, rat
     assert ">.84<" not in html
 
 
-def test_a_fit_is_asked_for(
-    staff: Client, rated: Study, django_capture_on_commit_callbacks: object
-) -> None:
+def test_a_fit_is_asked_for(staff: Client, rated: Study, django_capture_on_commit_callbacks: object) -> None:
     address = reverse("dashboard:study_hybrid", args=[rated.key])
     wrong = staff.post(address, {"targets": ["no"], "preset": "paper", "intercept": "fold"})
     assert wrong.status_code == 400
@@ -397,9 +384,7 @@ def test_an_upload_is_imported_and_bad_lines_are_listed(staff: Client) -> None:
         "ratings": [{"rater": "r", "quality": 4}],
     }
     lines = json.dumps(good) + "\n{broken\n"
-    answer = staff.post(
-        reverse("dashboard:imports"), {"file": upload(lines), "study": "imp", "low": 1, "high": 5}
-    )
+    answer = staff.post(reverse("dashboard:imports"), {"file": upload(lines), "study": "imp", "low": 1, "high": 5})
     html = flat(answer.content.decode())
     assert answer.status_code == 200
     assert "1 conversation and 1 rating are new." in html

@@ -51,9 +51,7 @@ def _no_result(part: str) -> SimpleNamespace:
 
 def make_compared(key: str = "one-turn", *, n_people: int = 6, n_items: int = 8) -> Study:
     """Make a study in which eliza's replies are preferred to parrot's by all but every sixth person."""
-    study = make_study(
-        key, name="One turn", protocol="pairwise", bots=[], state="draft", n_items=n_items
-    )
+    study = make_study(key, name="One turn", protocol="pairwise", bots=[], state="draft", n_items=n_items)
     for number in range(n_items):
         order = ["eliza", "parrot"] if number % 2 else ["parrot", "eliza"]
         replies = [{"model": bot, "text": f"{bot} says {number}"} for bot in order]
@@ -130,10 +128,7 @@ def test_both_ways_of_asking_stand_side_by_side_from_either_study(staff: Client)
     for study in (compared, chats):
         text = text_of(staff, study)
         assert "One turn against interactive evaluation" in text
-        assert (
-            "“One turn” compares single replies of 2 bots; in “Chats” people chatted with them."
-            in text
-        )
+        assert "“One turn” compares single replies of 2 bots; in “Chats” people chatted with them." in text
         assert "Agreement by each way of asking" in text
         assert "both, the same" in text
     found = study_pairs(chats).compared

@@ -72,8 +72,7 @@ def test_everybody_who_began_is_listed_and_filtered(
         visit(end, end)
     html = listed(payer, paid)
     assert sorted(names(html)) == sorted(
-        f"pid-{end}"
-        for end in ("rated", "bot_failed", "failed_check", "withdrawn", "left", "inside")
+        f"pid-{end}" for end in ("rated", "bot_failed", "failed_check", "withdrawn", "left", "inside")
     )
     assert "1 person could not finish through no fault of theirs" in html
     assert "£3.20 to pay" in html
@@ -86,14 +85,10 @@ def test_everybody_who_began_is_listed_and_filtered(
     assert names(listed(payer, paid, show="nonsense", page="-3")) == names(html)
 
 
-def test_what_waits_for_a_decision_is_told_and_leads_here(
-    payer: Client, paid: Study, visit: Make
-) -> None:
+def test_what_waits_for_a_decision_is_told_and_leads_here(payer: Client, paid: Study, visit: Make) -> None:
     old, new = visit("rated", "old", quality=1), visit("rated", "new", quality=2)
     assert pay_waits() == []
-    Task.objects.filter(participant=old.participant).update(
-        ended_at=timezone.now() - timedelta(days=4)
-    )
+    Task.objects.filter(participant=old.participant).update(ended_at=timezone.now() - timedelta(days=4))
     (need,) = pay_waits()
     assert (need.lead, need.href[0]) == ("1 person", "dashboard:study_pay")
     assert "more than 3 days ago" in payer.get("/dashboard/").content.decode()
@@ -104,9 +99,7 @@ def test_what_waits_for_a_decision_is_told_and_leads_here(
     assert (need.lead, need.href[2]) == ("1 decision", "show=failed")
 
 
-def test_the_steps_of_the_webhook_stand_here(
-    payer: Client, paid: Study, visit: Make, settings: Any
-) -> None:
+def test_the_steps_of_the_webhook_stand_here(payer: Client, paid: Study, visit: Make, settings: Any) -> None:
     html = listed(payer, paid)
     assert "http://testserver/hooks/prolific/paid/" in html
     assert "webhook: not set up" in html
@@ -171,9 +164,7 @@ def test_a_rejection_is_confirmed_by_name(
     fields = {"action": "reject", "visit": str(key), "person": str(key), "category": "LOW_EFFORT"}
     short = decide(payer, paid, **fields, reason="Too fast.")
     assert short.status_code == 400
-    assert (
-        "The reason has 9 characters; Prolific takes no fewer than 100." in short.content.decode()
-    )
+    assert "The reason has 9 characters; Prolific takes no fewer than 100." in short.content.decode()
     assert "Too fast." in short.content.decode()
     asked = decide(payer, paid, **fields, reason=f"{REASON} {HOSTILE}").content.decode()
     assert "Reject pid-…6789?" in asked
@@ -194,13 +185,8 @@ def test_a_bonus_is_confirmed_by_name_and_given_once(
     fields = {"action": "bonus", "visit": str(key), "asked": str(uuid.uuid4()), "note": "time"}
     refused = decide(payer, paid, **fields, amount="1,5")
     assert refused.status_code == 400
-    assert (
-        "“1,5” cannot be paid: an amount is from 0.01 to 1000, as 1.50." in refused.content.decode()
-    )
-    assert (
-        "Pay pid-a a bonus of £0.60?"
-        in decide(payer, paid, **fields, amount="0.60").content.decode()
-    )
+    assert "“1,5” cannot be paid: an amount is from 0.01 to 1000, as 1.50." in refused.content.decode()
+    assert "Pay pid-a a bonus of £0.60?" in decide(payer, paid, **fields, amount="0.60").content.decode()
     for _again in range(2):
         decide(payer, paid, **fields, amount="0.60", sure="1")
     assert Decision.objects.get().amount is not None
@@ -267,9 +253,7 @@ def test_pages_of_the_list(
     assert names(listed(payer, paid, page="99")) == pages[3]
 
 
-def test_the_table_has_everybody_and_runs_no_formula(
-    payer: Client, paid: Study, visit: Make
-) -> None:
+def test_the_table_has_everybody_and_runs_no_formula(payer: Client, paid: Study, visit: Make) -> None:
     key = visit("rated", "=1+1", platform="mturk")
     PlatformIds.objects.filter(participant=key.participant).update(external_id="=1+1")
     visit("withdrawn", "w")
@@ -301,9 +285,7 @@ def test_page_and_table_agree_on_what_is_to_be_paid_without_bonuses_and_with_the
     assert "£3.20 to pay, no bonuses" in listed(payer, paid)
     for key in keys:
         visit_bonus(study=paid, key=key, amount=Decimal("0.55"), reason="thanks")
-    Decision.objects.filter(participant=keys[0].participant).update(
-        state=Decision.State.SENT, closed_at=timezone.now()
-    )
+    Decision.objects.filter(participant=keys[0].participant).update(state=Decision.State.SENT, closed_at=timezone.now())
     assert "£3.20 to pay, £3.75 with bonuses" in listed(payer, paid)
     exporter = exporter_get("pay")
     options = ExportOptions(include_private=False)
@@ -313,9 +295,7 @@ def test_page_and_table_agree_on_what_is_to_be_paid_without_bonuses_and_with_the
     assert sum(row["to_pay_with_bonuses"] for row in rows) == pytest.approx(3.75)
     study_edit(study=paid, pay_each=None)
     assert "£0.55 of bonuses to pay" in listed(payer, Study.objects.get(pk=paid.pk))
-    assert [row[names.index("to_pay")] for row in exporter.rows(paid, options)] == [None] * len(
-        rows
-    )
+    assert [row[names.index("to_pay")] for row in exporter.rows(paid, options)] == [None] * len(rows)
 
 
 def test_the_table_is_offered_to_those_who_pay(payer: Client, paid: Study, visit: Make) -> None:
@@ -340,9 +320,7 @@ def test_without_a_token_nothing_is_sent_and_the_page_says_what_to_set(
     assert not Job.objects.exists()
 
 
-def test_sending_comparing_and_trying_again(
-    payer: Client, paid: Study, visit: Make, settings: Any
-) -> None:
+def test_sending_comparing_and_trying_again(payer: Client, paid: Study, visit: Make, settings: Any) -> None:
     with fake_prolific(PROLIFIC_STUDY) as platform:
         settings.CONFAB_PROLIFIC_URL, settings.CONFAB_PROLIFIC_TOKEN = platform.url, TOKEN
         platform.add("ses-a", status="RETURNED")
@@ -426,9 +404,7 @@ def test_the_results_file_of_mechanical_turk_is_filled_in_by_assignment_or_paste
     text = "\ufeffAssignmentId,WorkerId,Answer.surveycode\n"
     text += "".join(f'{assignment},W,"{answer}"\n' for assignment, answer in given)
     with CaptureQueriesContext(connection) as queries:
-        filled = results_filled(
-            paid, io.StringIO(text.removeprefix("\ufeff")), out := io.StringIO()
-        )
+        filled = results_filled(paid, io.StringIO(text.removeprefix("\ufeff")), out := io.StringIO())
     assert len(queries) == 2
     rows = list(csv.DictReader(io.StringIO(out.getvalue())))
     assert [(row["Approve"], row["Reject"]) for row in rows] == [

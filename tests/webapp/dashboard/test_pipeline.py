@@ -209,17 +209,13 @@ def test_times_are_told_by_earlier_jobs(staff: Client) -> None:
     usual = [metric.name for metric in metric_defaults()]
     lasting: dict[str, Any] = {"state": State.DONE, "started_at": now, "n_done": 10}
     other = make_study("t")
-    MetricRun.objects.create(
-        study=other, metrics=usual, ended_at=now + timedelta(seconds=100), **lasting
-    )
+    MetricRun.objects.create(study=other, metrics=usual, ended_at=now + timedelta(seconds=100), **lasting)
     assert "about" not in line(staff)[1], "nobody knows how long a fit takes"
     asked = {"preset": "strong", "applies_kept_fit": False}
     fit: dict[str, Any] = {"study": other, "request": asked}
     HybridFit.objects.create(**fit, ended_at=now + timedelta(seconds=210), **lasting)
     assert "3 conversations, about 4 minutes." in line(staff)[1]  # 3 x 10 s and 210 s
-    MetricRun.objects.create(
-        study=study, metrics=usual, state=State.DONE, ended_at=now - timedelta(hours=2)
-    )
+    MetricRun.objects.create(study=study, metrics=usual, state=State.DONE, ended_at=now - timedelta(hours=2))
     html = staff.get("/dashboard/studies/s/").content.decode()
     assert "2\xa0hours ago</time>" in html
 

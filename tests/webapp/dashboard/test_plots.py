@@ -71,12 +71,8 @@ def all_figures(name: str) -> list[PageFigure]:
             note=name,
         ),
         weights_figure([Weight(name, 0.1, -0.1, 0.3)], title=name, method=""),
-        spread_figure(
-            [AnswerDistribution(info, [1, 2, 0], 2.0)], RatingDimension("q", name, 1, 3), [1, 2, 3]
-        ),
-        heatmap_figure(
-            [name, name], {(0, 1): Correlation(0.5, 0.1, 0.2, 0.7, 9)}, title="", method=""
-        ),
+        spread_figure([AnswerDistribution(info, [1, 2, 0], 2.0)], RatingDimension("q", name, 1, 3), [1, 2, 3]),
+        heatmap_figure([name, name], {(0, 1): Correlation(0.5, 0.1, 0.2, 0.7, 9)}, title="", method=""),
     ]
 
 
@@ -113,15 +109,11 @@ def test_marks_stand_where_the_scale_puts_them() -> None:
     svg = bots_figure(summary(["Alpha"], 1), lambda bot: "/x").narrow[0].svg
     ticks_at = {
         label: float(x)
-        for x, label in re.findall(
-            r'<text x="([\d.]+)" y="[\d.]+" class="tick middle">(\d)</text>', svg
-        )
+        for x, label in re.findall(r'<text x="([\d.]+)" y="[\d.]+" class="tick middle">(\d)</text>', svg)
     }
     (mean_x,) = re.findall(r'<rect x="([\d.]+)"[^>]*class="mean-tick"', svg)
     assert float(mean_x) + 1.5 == pytest.approx(ticks_at["6"], abs=0.02)
-    (left, width) = re.findall(
-        r'<rect x="([\d.]+)"[^>]*width="([\d.]+)"[^>]*class="interval"', svg
-    )[0]
+    (left, width) = re.findall(r'<rect x="([\d.]+)"[^>]*width="([\d.]+)"[^>]*class="interval"', svg)[0]
     unit = (ticks_at["7"] - ticks_at["1"]) / 6
     assert float(width) == pytest.approx(unit, abs=0.1)  # from 5.5 to 6.5
     assert float(left) == pytest.approx(ticks_at["5"] + unit / 2, abs=0.05)
@@ -135,10 +127,7 @@ def test_controls_are_hollow_and_bots_without_ratings_say_so() -> None:
         BotInfo("z", "Zed", 3, False),
         0,
         0,
-        {
-            d.key: Interval(None, None, None, 0, Reason("no_rating_yet", ""))
-            for d in data.dimensions
-        },
+        {d.key: Interval(None, None, None, 0, Reason("no_rating_yet", "")) for d in data.dimensions},
         0,
         0,
         0,
@@ -208,15 +197,11 @@ def test_wide_drawings_cut_no_name_of_24_letters() -> None:
 def test_every_difference_prints_its_number(n_bots: int) -> None:
     bots = [BotInfo(f"b{i}", f"Bot number {i} of many", i + 1, False) for i in range(n_bots)]
     pairs = {
-        (a.bot_id, b.bot_id): Comparison(
-            a.bot_id, b.bot_id, -1.25, -2.0, -0.5, 0.01, 0.02, ordered=True
-        )
+        (a.bot_id, b.bot_id): Comparison(a.bot_id, b.bot_id, -1.25, -2.0, -0.5, 0.01, 0.02, ordered=True)
         for i, a in enumerate(bots)
         for b in bots[i + 1 :]
     }
-    found = differences_figure(
-        bots, pairs, {}, digits=2, title="Differences", method="", level=0.95
-    )
+    found = differences_figure(bots, pairs, {}, digits=2, title="Differences", method="", level=0.95)
 
     def numbers(svg: str) -> list[str]:
         found = ElementTree.fromstring(svg)
@@ -233,9 +218,7 @@ def test_scatter_leaves_bots_without_ratings_to_the_table() -> None:
         ScatterPoint("rated", 1, False, 3.0, (2.5, 3.5), 3.2, (3, 3.4), 9),
         ScatterPoint("unrated", 2, False, None, None, 4.0, None, 0),
     ]
-    found = scatter_figure(
-        points, id="s", title="", method="", x_title="Human", y_title="Predicted", note=""
-    )
+    found = scatter_figure(points, id="s", title="", method="", x_title="Human", y_title="Predicted", note="")
     assert "unrated" not in found.wide
     assert [row[0].text for row in found.table.rows] == ["rated", "unrated"]
     assert found.table.rows[1][2].text == "–"
@@ -252,9 +235,7 @@ def test_weights_are_hollow_where_zero_is_inside() -> None:
 
 def test_answer_shares_add_up_in_the_drawing_as_in_the_table() -> None:
     info = BotInfo("b", "Bot", 1, False)
-    found = spread_figure(
-        [AnswerDistribution(info, [1, 1, 2], 2.25)], RatingDimension("q", "Q", 1, 3), [1, 2, 3]
-    )
+    found = spread_figure([AnswerDistribution(info, [1, 1, 2], 2.25)], RatingDimension("q", "Q", 1, 3), [1, 2, 3])
     assert [cell.text for cell in found.table.rows[0]] == [
         "Bot",
         "25 %",

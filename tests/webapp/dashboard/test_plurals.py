@@ -41,9 +41,7 @@ def test_the_search_finds_what_is_wrong() -> None:
 
 @pytest.mark.parametrize("bots", [["eliza"], ["eliza", "parrot"]])
 @pytest.mark.parametrize("n_exchanges", [1, 2])
-def test_no_page_tells_one_thing_in_the_plural(
-    staff: Client, bots: list[str], n_exchanges: int
-) -> None:
+def test_no_page_tells_one_thing_in_the_plural(staff: Client, bots: list[str], n_exchanges: int) -> None:
     study = make_study("one", bots=bots, min_exchanges=1)
     conversation = make_conversation(study, n_exchanges=n_exchanges)
     Turn.objects.filter(conversation=conversation, index=1).update(vote=1)

@@ -9,10 +9,7 @@ from django.test import Client
 from tests.builders import BY_PROLIFIC, make_study
 from webapp.studies.versions import study_edit
 
-PROLIFIC = (
-    "http://testserver/s/s/?PROLIFIC_PID={{%PROLIFIC_PID%}}&STUDY_ID={{%STUDY_ID%}}"
-    "&SESSION_ID={{%SESSION_ID%}}"
-)
+PROLIFIC = "http://testserver/s/s/?PROLIFIC_PID={{%PROLIFIC_PID%}}&STUDY_ID={{%STUDY_ID%}}&SESSION_ID={{%SESSION_ID%}}"
 
 
 def test_the_overview_offers_the_links_ready_to_copy(staff: Client) -> None:

@@ -69,9 +69,7 @@ def test_a_report_without_an_earlier_one_or_with_the_same_numbers() -> None:
 
 
 def test_a_document_is_read_as_it_was_written() -> None:
-    one = with_changes(
-        document(2, share_headline("alpha", 0.5, "a", None, None, 0.95, "few")), None
-    )
+    one = with_changes(document(2, share_headline("alpha", 0.5, "a", None, None, 0.95, "few")), None)
     again = document_load(document_dump(one))
     assert document_dump(again) == document_dump(one)
     assert (again.made, again.headlines) == (one.made, one.headlines)

@@ -26,10 +26,7 @@ from webapp.studies.bot_columns import bot_columns_read
 from webapp.studies.models import Study
 from webapp.studies.services import bot_columns_store
 
-TABLE = (
-    b"bot,ppl,corpus,architecture,EI\nalpha,20,Reddit,HRED,EI\nbeta,25,Reddit,HRED,plain\n"
-    b"gamma,40,,,\nbad,,,,\n"
-)
+TABLE = b"bot,ppl,corpus,architecture,EI\nalpha,20,Reddit,HRED,EI\nbeta,25,Reddit,HRED,plain\ngamma,40,,,\nbad,,,,\n"
 
 
 def test_the_published_numbers_agree_with_what_the_paper_says_of_them() -> None:
@@ -60,9 +57,7 @@ def test_the_published_numbers_agree_with_what_the_paper_says_of_them() -> None:
         ("dialog-350m", {}, None),
     ],
 )  # fmt: skip
-def test_bots_are_matched_by_factors_or_words(
-    bot: str, factors: dict, expected: PaperBot | None
-) -> None:
+def test_bots_are_matched_by_factors_or_words(bot: str, factors: dict, expected: PaperBot | None) -> None:
     assert matched(bot, factors) == expected
 
 
@@ -88,14 +83,10 @@ def test_a_study_stands_beside_the_paper(
     rows = {(row[0].text, row[1].text): row for row in two.table.rows}
     there = rows["HRED, Reddit, EI", "Quality"]
     assert (there[2].raw, there[3].text, there[6].raw) == ((2.714,), "[2.415, 3.013]", (16,))
-    assert rows["VHCR, Cornell, EI", "Quality"][4].why == (
-        "this study has no bot VHCR, Cornell, EI"
-    )
+    assert rows["VHCR, Cornell, EI", "Quality"][4].why == ("this study has no bot VHCR, Cornell, EI")
     assert "does not ask for empathy" in rows["HRED, Reddit, EI", "empathy"][4].why
     assert rows["gamma", "Quality"][2].why == "not in the paper"
-    assert [row[2].text for row in three.table.rows if row[0].text == "HRED, Reddit, EI"] == [
-        "20.000"
-    ]
+    assert [row[2].text for row in three.table.rows if row[0].text == "HRED, Reddit, EI"] == ["20.000"]
     assert [row[1].text for row in eight.table.rows[:2]] == ["55", "49"]
     lacking = next(one for one in document.chapters if one.id == "figure-6")
     assert not lacking.parts

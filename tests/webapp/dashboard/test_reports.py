@@ -40,11 +40,7 @@ def marked(chat: Conversation, *, withheld: Sequence[int] = ()) -> None:
     marks_store(
         turns,
         [
-            [
-                FilterLabel(
-                    "names_model", {"name": "x"}, "It says so.", ("GPT-4",), turn.index in withheld
-                )
-            ]
+            [FilterLabel("names_model", {"name": "x"}, "It says so.", ("GPT-4",), turn.index in withheld)]
             for turn in turns
         ],
     )
@@ -79,9 +75,7 @@ def test_a_report_is_seen_on_the_page_in_the_reader_and_among_the_needs(staff: C
 def test_reports_of_items_name_the_item_and_its_model(staff: Client) -> None:
     study = make_annotated("a")
     item = Item.objects.filter(study=study).first()
-    reply_report(
-        participant=make_participant(study), item=item, response=0, reason="sexual", words=""
-    )
+    reply_report(participant=make_participant(study), item=item, response=0, reason="sexual", words="")
     page = staff.get(f"/dashboard/studies/{study.key}/collect/reports/").content.decode()
     assert f"Item {item.key}" in page
     [row] = exporter_get("reports").rows(study, ExportOptions())

@@ -179,9 +179,7 @@ def test_the_matrix_knows_every_address_under_the_dashboard() -> None:
             else:
                 yield from below(one.url_patterns, prefix + str(one.pattern))  # type: ignore[attr-defined]
 
-    every = [
-        route for route in below(get_resolver().url_patterns) if route.startswith("dashboard/")
-    ]
+    every = [route for route in below(get_resolver().url_patterns) if route.startswith("dashboard/")]
     assert sorted(every) == sorted(f"dashboard/{pattern.pattern}" for pattern in urlpatterns)
     assert (TO_GET.keys() | TO_POST.keys()) <= {pattern.name for pattern in urlpatterns}
 

@@ -193,17 +193,13 @@ def test_empty_pages_say_what_to_do(staff: Client) -> None:
     page = staff.get(address())
     assertContains(page, "No metric was computed for these runs")
     where = reverse("dashboard:run", args=[run.pk])
-    assertNotContains(
-        page, f'page has them computed: <a href="{where}"'
-    )  # whoever only reads cannot
+    assertNotContains(page, f'page has them computed: <a href="{where}"')  # whoever only reads cannot
     assertContains(staff.get(where), address(f"?run={run.pk}"))
 
 
 def test_what_a_run_lacks_is_computed_from_its_page(staff: Client) -> None:
     run = played("eliza", measures=False)
-    where, to_measure = (
-        reverse(f"dashboard:{name}", args=[run.pk]) for name in ("run", "run_measure")
-    )
+    where, to_measure = (reverse(f"dashboard:{name}", args=[run.pk]) for name in ("run", "run_measure"))
     assertNotContains(staff.get(where), to_measure)  # whoever only reads cannot start it
     assert staff.post(to_measure).status_code == 403
     runner = signed_in(Right.READ, Right.RUN, username="runner")
@@ -252,9 +248,7 @@ def test_the_call_gives_the_numbers_of_the_page(staff: Client) -> None:
     runs = [played("eliza", "parrot"), played("eliza", seed=8)]
     asked = ",".join(str(run.pk) for run in runs)
     found = Program(Right.READ).get("runs/compare", runs=asked, columns="words_bot").json()
-    page = staff.get(address(f"?run={runs[0].pk}&run={runs[1].pk}&column=words_bot")).context[
-        "found"
-    ]
+    page = staff.get(address(f"?run={runs[0].pk}&run={runs[1].pk}&column=words_bot")).context["found"]
     assert found["level"] == 0.95
     assert [one["id"] for one in found["runs"]] == [run.pk for run in page.runs]
     assert found["runs"][0]["settings"] == {

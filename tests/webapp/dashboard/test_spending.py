@@ -47,9 +47,7 @@ def spend(cost: float, study: Any = None) -> None:
     spending_settle(reservation=receipt, cost=ReplyCost(1200, 34, cost, True))
 
 
-def test_pages_tell_what_was_spent_and_which_cap_is_reached(
-    staff: Client, paid: EndpointBot
-) -> None:
+def test_pages_tell_what_was_spent_and_which_cap_is_reached(staff: Client, paid: EndpointBot) -> None:
     study = make_study("dear", bots=["eliza", "gpt"], max_cost=15)
     overview, needs = reverse("dashboard:study", args=["dear"]), reverse("dashboard:studies")
     assert "0.00 of 15.00" in flat(staff.get(overview).content.decode())

@@ -51,9 +51,7 @@ def test_every_page_of_a_study_stands_under_one_of_five_tabs(staff: Client, rate
             assert [words for words in shown if "*" in words] == [f"*{tab.title}"]
             below = open_links(html, "subnav")
             assert below == (
-                [f"*{p.title}" if p == page else str(p.title) for p in tab.pages]
-                if len(tab.pages) > 1
-                else []
+                [f"*{p.title}" if p == page else str(p.title) for p in tab.pages] if len(tab.pages) > 1 else []
             )
             assert f"<title>{page.title} – rated – Confab" in html
 

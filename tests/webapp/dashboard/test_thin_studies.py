@@ -37,9 +37,7 @@ def records(n: int, bots: list[str], *, turns: int = 4) -> list[dict[str, Any]]:
     ]
 
 
-def rated(
-    conversations: list[dict[str, Any]], raters: list[str], *scores: dict[str, Any]
-) -> list[dict[str, Any]]:
+def rated(conversations: list[dict[str, Any]], raters: list[str], *scores: dict[str, Any]) -> list[dict[str, Any]]:
     """Have the raters take the conversations in turn and give the scores in turn."""
     for number, conversation in enumerate(conversations):
         score = scores[number % len(scores)]
@@ -58,12 +56,8 @@ THIN = {
     "one bot": lambda: rated(records(6, ["a"]), ["r", "s"], {"quality": 2}, {"quality": 5}),
     "one rater": lambda: rated(records(6, ["a", "b"]), ["r"], {"quality": 2}, {"quality": 5}),
     "all alike": lambda: rated(records(8, ["a", "b"]), ["r", "s", "t"], ALIKE),
-    "values missing": lambda: rated(
-        records(8, ["a", "b"]), ["r", "s"], {"quality": 3}, {"fluency": 6}, ALIKE
-    ),
-    "one utterance each": lambda: rated(
-        records(4, ["a", "b"], turns=1), ["r", "s"], {"quality": 1}, {"quality": 7}
-    ),
+    "values missing": lambda: rated(records(8, ["a", "b"]), ["r", "s"], {"quality": 3}, {"fluency": 6}, ALIKE),
+    "one utterance each": lambda: rated(records(4, ["a", "b"], turns=1), ["r", "s"], {"quality": 1}, {"quality": 7}),
 }
 
 
@@ -89,9 +83,7 @@ def test_the_search_finds_what_is_no_number() -> None:
 
 
 @pytest.mark.parametrize("what", THIN)
-def test_every_page_of_a_thin_study_is_there_and_tells_numbers(
-    staff: Client, tmp_path: Path, what: str
-) -> None:
+def test_every_page_of_a_thin_study_is_there_and_tells_numbers(staff: Client, tmp_path: Path, what: str) -> None:
     study = thin(tmp_path, what)
     call_command("compute_metrics", "--study", "thin", "--metrics", "words,question", "--inline")
     pages = [page for page in addresses(study) if "/thin/" in page or "/conversations/" in page]

@@ -22,9 +22,7 @@ def browser() -> Client:
     return signed_in(Right.READ, Right.ADMINISTER, username="r.okafor")
 
 
-def test_versions_say_what_each_changed(
-    browser: Client, django_assert_max_num_queries: Any
-) -> None:
+def test_versions_say_what_each_changed(browser: Client, django_assert_max_num_queries: Any) -> None:
     study = make_study("s", consent_text="First line.\n" + "A long text. " * 10)
     for minutes in range(10, 16):
         make_participant(study)

@@ -78,13 +78,9 @@ def test_each_way_is_told_once(told: list[Any]) -> None:
     assert Alert.objects.filter(sent_at=None).count() == 0
 
 
-def test_what_could_not_be_sent_says_why_and_is_tried_again(
-    told: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_could_not_be_sent_says_why_and_is_tried_again(told: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     later: list[float] = []
-    monkeypatch.setattr(
-        alerts.queue, "alerts_later", lambda *, countdown_s: later.append(countdown_s)
-    )
+    monkeypatch.setattr(alerts.queue, "alerts_later", lambda *, countdown_s: later.append(countdown_s))
     works = alerts.httpx.post
     monkeypatch.setattr(alerts.httpx, "post", lambda *_a, **_k: httpx.Response(503))
     set_aside()
@@ -125,9 +121,7 @@ def test_one_worker_sends_and_a_killed_one_is_made_up_for(told: list[Any]) -> No
     assert len(told) == 1
 
 
-def test_nobody_is_told_where_nothing_is_set_up_or_who_knows(
-    told: list[Any], settings: Any
-) -> None:
+def test_nobody_is_told_where_nothing_is_set_up_or_who_knows(told: list[Any], settings: Any) -> None:
     set_aside()
     bot_put_back(bot_id="eliza")
     assert set(Alert.objects.values_list("event", flat=True)) == {"bot_set_aside"}

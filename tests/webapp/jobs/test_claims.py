@@ -102,9 +102,7 @@ def test_every_shard_is_done_once_and_the_job_ended_once(noted: Noted) -> None:
     done = Counter(n for _who, n in noted.done)
     assert set(done) == set(range(N_SHARDS))
     assert noted.followed == [job.pk]
-    if (
-        connection.vendor != "sqlite"
-    ):  # where in memory a shard that could not be stored is done again
+    if connection.vendor != "sqlite":  # where in memory a shard that could not be stored is done again
         assert set(done.values()) == {1}
         assert noted.finished == [job.pk]
     assert not Shard.objects.exists()

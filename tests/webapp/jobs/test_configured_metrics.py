@@ -26,9 +26,7 @@ def test_the_file_of_the_settings_is_registered(settings: Any, tmp_path: Path) -
         configured_metrics.register(tmp_path / "none.yaml")
 
 
-def test_a_file_that_cannot_be_read_ends_the_process_with_one_line(
-    settings: Any, tmp_path: Path
-) -> None:
+def test_a_file_that_cannot_be_read_ends_the_process_with_one_line(settings: Any, tmp_path: Path) -> None:
     settings.CONFAB_METRICS = tmp_path / "metrics.yaml"
     settings.CONFAB_METRICS.write_text("kind: perplexity")
     with pytest.raises(SystemExit, match=r"metrics.yaml must hold a list of metrics"):
@@ -36,13 +34,9 @@ def test_a_file_that_cannot_be_read_ends_the_process_with_one_line(
 
 
 @pytest.mark.django_db
-def test_a_broken_entry_is_left_out_and_told_of(
-    settings: Any, tmp_path: Path, client: Client
-) -> None:
+def test_a_broken_entry_is_left_out_and_told_of(settings: Any, tmp_path: Path, client: Client) -> None:
     settings.CONFAB_METRICS = tmp_path / "metrics.yaml"
-    settings.CONFAB_METRICS.write_text(
-        "[{id: mine, kind: perplexit}, {kind: toxicity, params: {model: x}}]"
-    )
+    settings.CONFAB_METRICS.write_text("[{id: mine, kind: perplexit}, {kind: toxicity, params: {model: x}}]")
     said = "entry 1 (mine): kind is &#x27;perplexit&#x27;; did you mean perplexity?"
     client.force_login(make_staff(*Right))
     make_study("s")

@@ -24,9 +24,7 @@ def _elsewhere(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.django_db
-def test_metrics_and_strong_encode_there(
-    rated_study: Callable[..., Study], encoder_devices: list[str]
-) -> None:
+def test_metrics_and_strong_encode_there(rated_study: Callable[..., Study], encoder_devices: list[str]) -> None:
     study = rated_study(n_bots=3, n_each=4)
     run = metric_run_create(study=study, metrics=["sentiment"], enqueue=False)
     run_job(run)

@@ -53,9 +53,7 @@ def compute(**where: Any) -> None:
 
 def fit(*args: str) -> dict[str, Any]:
     out = StringIO()
-    call_command(
-        "fit_hybrid", "--features", FEATURES, "--json", *args, stdout=out, stderr=StringIO()
-    )
+    call_command("fit_hybrid", "--features", FEATURES, "--json", *args, stdout=out, stderr=StringIO())
     return json.loads(out.getvalue())
 
 
@@ -67,9 +65,7 @@ def test_the_command_gives_what_the_library_gives(rated_study: Callable[..., Stu
     assert (found["n_conversations"], found["n_bots"], found["target"]) == (48, 4, "quality")
     # The same table, made here by hand.
     rows = []
-    for rating in Rating.objects.filter(conversation__study=study).select_related(
-        "conversation__bot"
-    ):
+    for rating in Rating.objects.filter(conversation__study=study).select_related("conversation__bot"):
         values: dict[str, Any] = {}
         for result in MetricResult.objects.filter(conversation=rating.conversation):
             values.update(result.values)
@@ -96,13 +92,7 @@ def test_the_command_gives_what_the_library_gives(rated_study: Callable[..., Stu
     assert len(stored.predictions["target"]) == 48
     np.testing.assert_allclose(
         np.mean(
-            [
-                p
-                for b, p in zip(
-                    stored.predictions["bot"], stored.predictions["predicted"], strict=True
-                )
-                if b == "bot2"
-            ]
+            [p for b, p in zip(stored.predictions["bot"], stored.predictions["predicted"], strict=True) if b == "bot2"]
         ),
         found["bots"]["bot2"]["predicted"],
     )
@@ -124,9 +114,7 @@ def test_a_fit_is_kept_and_applied(rated_study: Callable[..., Study], tmp_path: 
         fit("--study", "a", "--fit", str(tmp_path / "bad.json"))
 
 
-def test_a_kept_fit_is_held_against_the_ratings_of_now(
-    rated_study: Callable[..., Study], tmp_path: Path
-) -> None:
+def test_a_kept_fit_is_held_against_the_ratings_of_now(rated_study: Callable[..., Study], tmp_path: Path) -> None:
     study = rated_study("k")
     compute(study=study)
     path = str(tmp_path / "fit.json")
@@ -162,9 +150,7 @@ def test_self_play_of_a_bot_without_ratings_is_predicted(rated_study: Callable[.
 
 def test_bots_and_targets_are_chosen(rated_study: Callable[..., Study]) -> None:
     compute(study=rated_study("k", n_bots=5, dimensions=("quality", "fun")))
-    found = fit(
-        "--study", "k", "--target", "quality,fun", "--exclude-bots", "bot4", "--intercept", "common"
-    )
+    found = fit("--study", "k", "--target", "quality,fun", "--exclude-bots", "bot4", "--intercept", "common")
     assert (found["n_bots"], found["target"], found["intercept"]) == (4, "quality,fun", "common")
 
 
@@ -214,9 +200,7 @@ def test_for_people_the_command_prints_the_summary(rated_study: Callable[..., St
     study = rated_study("k")
     compute(study=study)
     out = StringIO()
-    call_command(
-        "fit_hybrid", "--study", "k", "--features", FEATURES, stdout=out, stderr=StringIO()
-    )
+    call_command("fit_hybrid", "--study", "k", "--features", FEATURES, stdout=out, stderr=StringIO())
     result = HybridFit.objects.get().result
     assert result is not None
     assert out.getvalue().strip() == summary_of(result)
@@ -269,9 +253,7 @@ def test_strong_reads_embeddings_and_is_kept_without_them(
     assert (stored.n_done, stored.n_total) == (4 * 6 + 1, 4 * 6 + 1)
 
 
-def test_a_fit_of_stored_metrics_encodes_nothing(
-    rated_study: Callable[..., Study], encoders_called: list[str]
-) -> None:
+def test_a_fit_of_stored_metrics_encodes_nothing(rated_study: Callable[..., Study], encoders_called: list[str]) -> None:
     study = rated_study("k", n_bots=3, n_each=3)
     run_job(metric_run_create(study=study, metrics=["emotions", "reactions"], enqueue=False))
     assert set(encoders_called) == {"LocalSentenceEncoder.encode", "EmotionHead.from_embeddings"}

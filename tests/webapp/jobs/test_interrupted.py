@@ -110,9 +110,7 @@ def test_a_killed_commands_job_is_interrupted_in_lists_filters_pages_and_the_row
     assert run.state == "interrupted"
 
 
-def test_a_killed_workers_job_waits_for_another_which_is_woken(
-    gone: str, sent: list[JobBase]
-) -> None:
+def test_a_killed_workers_job_waits_for_another_which_is_woken(gone: str, sent: list[JobBase]) -> None:
     run = run_create(bots=["eliza"], n_conversations=2, n_turns=2)
     killed(run, gone)
     jobs_settle()
@@ -174,9 +172,7 @@ def interrupted(kind: str, study: Study, gone: str) -> JobBase:
     return job
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"), [("metrics", "study_metrics"), ("hybrid", "study_hybrid")]
-)
+@pytest.mark.parametrize(("kind", "name"), [("metrics", "study_metrics"), ("hybrid", "study_hybrid")])
 def test_going_on_is_a_button_on_the_pages_of_metrics_and_fits(
     kind: str,
     name: str,

@@ -29,18 +29,14 @@ def chats(key: str = "s", n: int = 4) -> Study:
     for number in range(n):
         chat = make_conversation(study, entry_nonce=f"{key}{number}")
         for at in range(3):
-            exchange(
-                chat, LONG.format(n=f"{number} {at}"), f"that is reply {at} of {number}, thank you"
-            )
+            exchange(chat, LONG.format(n=f"{number} {at}"), f"that is reply {at} of {number}, thank you")
         chat.refresh_from_db()
         make_rating(chat)
     return study
 
 
 def draw(study: Study, **asked: object) -> dict[str, int]:
-    job = job_create(
-        kind="items", study=study, payload={"study": study.key, **asked}, enqueue=False
-    )
+    job = job_create(kind="items", study=study, payload={"study": study.key, **asked}, enqueue=False)
     run_job(job)
     job.refresh_from_db()
     return job.result
@@ -54,10 +50,7 @@ def target() -> Study:
 def test_filters_are_those_of_the_papers() -> None:
     def taken(*texts: str, **filters: object) -> list[int]:
         talk = Talk.from_texts(texts)
-        return [
-            place.turn
-            for place in context_spans(talk, ContextFilters(**{"n_utterances": 1, **filters}))
-        ]
+        return [place.turn for place in context_spans(talk, ContextFilters(**{"n_utterances": 1, **filters}))]
 
     assert taken("hello there", "hi", "how are you", "fine") == [1, 3]
     assert taken("a b c d e f g h i j", "hi", more_than_tokens=10) == []
@@ -106,9 +99,7 @@ def test_two_bots_reply_to_one_context(target: Study) -> None:
 def test_every_two_of_three_bots_and_no_pair_of_the_same_reply(target: Study) -> None:
     chats(n=1)
     study_edit(study=target, protocol="pairwise")
-    made = draw(
-        target, of_study="s", n_contexts=1, bots=["eliza", "parrot", "generic"], n_utterances=1
-    )
+    made = draw(target, of_study="s", n_contexts=1, bots=["eliza", "parrot", "generic"], n_utterances=1)
     assert made["items"] + made["same_replies"] == 3
     for item in target.items.all():
         first, second = (reply["text"] for reply in item.responses)
@@ -165,9 +156,7 @@ def test_items_go_with_the_person_whose_words_they_hold(target: Study) -> None:
 
 def test_the_command_says_what_it_made(target: Study, capsys: pytest.CaptureFixture[str]) -> None:
     chats(n=2)
-    call_command(
-        "make_items", "--study", "t", "--from-study", "s", "--contexts", "2", "--inline", "--json"
-    )
+    call_command("make_items", "--study", "t", "--from-study", "s", "--contexts", "2", "--inline", "--json")
     assert json.loads(capsys.readouterr().out) == {
         "items": 2,
         "unchanged": 0,

@@ -161,9 +161,7 @@ def test_a_shard_has_one_holder_and_is_begun_anew_when_that_dies(run: SelfPlayRu
     assert second
     assert (first.number, second.number) == (0, 1)
     assert shard_claim(job=run) is None
-    Shard.objects.filter(pk=first.pk).update(
-        heartbeat_at=timezone.now() - STALE_AFTER - timedelta(seconds=1)
-    )
+    Shard.objects.filter(pk=first.pk).update(heartbeat_at=timezone.now() - STALE_AFTER - timedelta(seconds=1))
     again = shard_claim(job=run)
     assert again
     assert again.number == 0
@@ -179,9 +177,7 @@ def test_a_shard_has_one_holder_and_is_begun_anew_when_that_dies(run: SelfPlayRu
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
     """Record what is sent to the broker: the task's arguments and how long it is to wait."""
     found: list[tuple[Any, Any]] = []
-    monkeypatch.setattr(
-        queue.app, "send_task", lambda name, args, **how: found.append((args, how["countdown"]))
-    )
+    monkeypatch.setattr(queue.app, "send_task", lambda name, args, **how: found.append((args, how["countdown"])))
     return found
 
 
@@ -198,9 +194,7 @@ def test_a_worker_that_starts_is_woken_for_what_is_unfinished(
 def test_a_worker_takes_the_job_that_waited_longest_and_leaves_those_of_commands(
     run: SelfPlayRun, sent: list[Any]
 ) -> None:
-    with_turn = [
-        run_create(bots=["eliza"], n_conversations=1, n_turns=2, enqueue=True) for _ in range(3)
-    ]
+    with_turn = [run_create(bots=["eliza"], n_conversations=1, n_turns=2, enqueue=True) for _ in range(3)]
     sent.clear()
     with_turn[0].refresh_from_db()
     SelfPlayRun.objects.filter(pk=with_turn[0].pk).update(heartbeat_at=timezone.now())
@@ -215,9 +209,7 @@ def test_a_worker_takes_the_job_that_waited_longest_and_leaves_those_of_commands
     assert run.state == "queued"
 
 
-def test_who_has_worked_looks_again_while_others_do_the_rest(
-    run: SelfPlayRun, sent: list[Any]
-) -> None:
+def test_who_has_worked_looks_again_while_others_do_the_rest(run: SelfPlayRun, sent: list[Any]) -> None:
     SelfPlayRun.objects.update(inline=False)
     holder = job_claim(job=run)
     assert holder
@@ -229,9 +221,7 @@ def test_who_has_worked_looks_again_while_others_do_the_rest(
     assert sent == [(["gpu", True], tasks.WATCH_IN_S)]
 
 
-def test_a_broker_that_is_away_leaves_the_job_waiting(
-    run: SelfPlayRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broker_that_is_away_leaves_the_job_waiting(run: SelfPlayRun, monkeypatch: pytest.MonkeyPatch) -> None:
     def away(*_: Any, **__: Any) -> None:
         raise ConnectionRefusedError("no broker")
 
@@ -255,9 +245,7 @@ def test_a_holder_that_ended_unnoticed_is_dead() -> None:
     assert holder_is_dead(holder)
 
 
-def test_a_call_that_takes_long_gives_signs_of_life(
-    run: SelfPlayRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_that_takes_long_gives_signs_of_life(run: SelfPlayRun, monkeypatch: pytest.MonkeyPatch) -> None:
     assert STALE_AFTER.total_seconds() / 3 > engine.PULSE_EVERY_S
     beaten = threading.Event()
     beats: list[str] = []
@@ -284,9 +272,7 @@ def test_a_call_that_takes_long_gives_signs_of_life(
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("pulse")]
 
 
-def test_a_quick_job_ends_with_its_progress(
-    run: SelfPlayRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_quick_job_ends_with_its_progress(run: SelfPlayRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts are told every other second; those of the last one must not get lost."""
 
     def quick(_kind: Any, work: Any) -> None:

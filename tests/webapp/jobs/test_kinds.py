@@ -136,9 +136,7 @@ WAITING = '<span class="pill">Waiting</span>'
 RUNNING = '<span class="pill pill-info">Running</span>'
 
 
-def test_waiting_and_running_look_different(
-    sums: Sums, admin_client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waiting_and_running_look_different(sums: Sums, admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue, "send", lambda job: True)
     job = job_create(kind="sums", payload={"numbers": [1, 2]})
     pages = [reverse("dashboard:job", args=["sums", job.pk]), reverse("dashboard:studies")]

@@ -38,9 +38,7 @@ def study_of(folder: Path, *talks: list[str]) -> Study:
     path = folder / "talks.jsonl"
     with path.open("w", encoding="utf-8") as file:
         for number, texts in enumerate(talks):
-            turns = [
-                {"speaker": ("human", "bot")[i % 2], "text": text} for i, text in enumerate(texts)
-            ]
+            turns = [{"speaker": ("human", "bot")[i % 2], "text": text} for i, text in enumerate(texts)]
             record = {"dialogue_id": str(number), "bot": "b", "turns": turns}
             file.write(json.dumps({**record, "ratings": [{"rater": "r", "quality": 3}]}) + "\n")
     import_conversations(path, study_key="talks", scale=(1, 7))
@@ -56,9 +54,7 @@ def compute(*metrics: str, study: str = "talks") -> str:
 
 
 @pytest.mark.django_db
-def test_imported_conversations_are_told_by_their_words(
-    tmp_path: Path, admin_client: Client
-) -> None:
+def test_imported_conversations_are_told_by_their_words(tmp_path: Path, admin_client: Client) -> None:
     study = study_of(tmp_path, GERMAN, GERMAN, SPANISH, ENGLISH, ["ok"])
     told = compute("question", "votes", "vader")
     assert "Left out of 3 conversations in German and Spanish" in told
@@ -83,9 +79,7 @@ def test_imported_conversations_are_told_by_their_words(
     reader = admin_client.get(f"/dashboard/conversations/{chat.pk}/").content.decode()
     assert "left out: it holds for English, and this is in German" in reader
     out = tmp_path / "undefined.csv"
-    call_command(
-        "export", "--study", study.key, "--what", "undefined", "--format", "csv", "--out", str(out)
-    )
+    call_command("export", "--study", study.key, "--what", "undefined", "--format", "csv", "--out", str(out))
     [line] = [
         row
         for row in out.read_text(encoding="utf-8").splitlines()
@@ -115,13 +109,8 @@ def test_a_chat_is_in_the_language_of_its_study_whatever_is_written() -> None:
     make_rating(chat)
     compute("question", "length", study="s")
     left = metrics_left_out(study=study)
-    assert [(one.metric.name, one.n, one.is_whole) for one in left] == [
-        ("question", {"ar": 1}, True)
-    ]
-    assert (
-        "in Arabic, since they hold for English only: Question score."
-        in left_out_sentences(left)[0]
-    )
+    assert [(one.metric.name, one.n, one.is_whole) for one in left] == [("question", {"ar": 1}, True)]
+    assert "in Arabic, since they hold for English only: Question score." in left_out_sentences(left)[0]
     fit = HybridFit(study=study)
     kept, [found] = features_held(fit, ["question_user", "words_user"], [], may_leave_out=True)
     assert kept == ["words_user"]
@@ -147,9 +136,7 @@ def test_what_holds_for_every_language_is_never_left_out(tmp_path: Path) -> None
 
 
 @pytest.mark.django_db
-def test_numbers_from_before_metrics_were_left_out_are_warned_of(
-    tmp_path: Path, admin_client: Client
-) -> None:
+def test_numbers_from_before_metrics_were_left_out_are_warned_of(tmp_path: Path, admin_client: Client) -> None:
     study = study_of(tmp_path, ENGLISH)
     compute("question")
     MetricRun.objects.update(languages={"en": 3, "de": 1})

@@ -48,9 +48,7 @@ class Odd:
     def unavailable_reason(self) -> str | None:
         return None
 
-    def compute(
-        self, conversations: Any, *, self_play: bool = False, shared: Any = None
-    ) -> MetricTable:
+    def compute(self, conversations: Any, *, self_play: bool = False, shared: Any = None) -> MetricTable:
         ids = [c.id for c in conversations]
         values = [float(i) for i in range(len(ids))]
         values[:2] = [np.nan, np.inf]
@@ -92,14 +90,10 @@ def test_results_are_those_of_the_metric(rated_study: Callable[..., Study]) -> N
         result = MetricResult.objects.get(conversation=one.id, metric__name=name)
         for column in table.turns.columns:
             expected = table.turns.loc[one.id][column].reindex(range(len(one.turns)))
-            np.testing.assert_allclose(
-                np.array(result.turns[column], dtype=float), expected.to_numpy()
-            )
+            np.testing.assert_allclose(np.array(result.turns[column], dtype=float), expected.to_numpy())
 
 
-def test_only_what_is_missing_is_computed(
-    rated_study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_what_is_missing_is_computed(rated_study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch) -> None:
     study = rated_study(n_bots=2, n_each=3)
     assert compute(study, "words").n_done == 6
     assert compute(study, "words").n_total == 0
@@ -118,9 +112,7 @@ def test_only_what_is_missing_is_computed(
     assert MetricResult.objects.count() == 18
 
 
-def test_a_new_version_is_computed_anew_and_the_old_kept(
-    rated_study: Callable[..., Study], odd: Odd
-) -> None:
+def test_a_new_version_is_computed_anew_and_the_old_kept(rated_study: Callable[..., Study], odd: Odd) -> None:
     study = rated_study(n_bots=1, n_each=3)
     compute(study, "odd")
     odd.version = "2"
@@ -128,9 +120,7 @@ def test_a_new_version_is_computed_anew_and_the_old_kept(
     assert MetricResult.objects.count() == 6
 
 
-def test_undefined_and_infinite_are_null_with_a_reason(
-    rated_study: Callable[..., Study], odd: Odd
-) -> None:
+def test_undefined_and_infinite_are_null_with_a_reason(rated_study: Callable[..., Study], odd: Odd) -> None:
     study = rated_study(n_bots=1, n_each=3)
     compute(study, "odd")
     found = list(MetricResult.objects.order_by("conversation__created_at", "conversation_id"))
@@ -145,9 +135,7 @@ def test_undefined_and_infinite_are_null_with_a_reason(
     assert all(result.turns["odd_turn"] == [None] * 8 for result in found)
 
 
-def test_a_slice_that_dies_is_gone_on_with(
-    rated_study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slice_that_dies_is_gone_on_with(rated_study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch) -> None:
     study = rated_study(n_bots=2, n_each=5)
     job = metric_run_create(study=study, metrics=CHEAP, enqueue=False)
     monkeypatch.setattr(metrics_kind, "BATCH", 4)

@@ -28,9 +28,7 @@ MakeBot = Callable[..., FakeStepBot]
 
 
 def create(*bots: str, n: int = 2, turns: int = 4, **more: Any) -> SelfPlayRun:
-    return run_create(
-        bots=bots, pairs="all", n_conversations=n, n_turns=turns, seed=7, enqueue=False, **more
-    )
+    return run_create(bots=bots, pairs="all", n_conversations=n, n_turns=turns, seed=7, enqueue=False, **more)
 
 
 @pytest.fixture
@@ -46,9 +44,7 @@ def two(fake_bot: MakeBot) -> tuple[FakeStepBot, FakeStepBot]:
 def speakers(run: SelfPlayRun) -> dict[BotPair, list[set[str]]]:
     """Return per pair who was heard on the two sides, "human" and "bot"."""
     found: dict[BotPair, list[set[str]]] = {}
-    for bot, partner, speaker, text in Turn.objects.filter(
-        conversation__selfplay__run=run
-    ).values_list(
+    for bot, partner, speaker, text in Turn.objects.filter(conversation__selfplay__run=run).values_list(
         "conversation__selfplay__bot_id",
         "conversation__selfplay__partner_bot_id",
         "speaker",
@@ -78,9 +74,7 @@ def test_a_run_of_all_pairs_has_the_whole_matrix(two: Any) -> None:
         assert (link.partner.key if link.partner else None) == expected
 
 
-def test_the_seed_and_the_slices_decide_nothing_else(
-    two: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_seed_and_the_slices_decide_nothing_else(two: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def said(run: SelfPlayRun) -> list[Any]:
         rows = Turn.objects.filter(conversation__selfplay__run=run).values_list(
             "conversation__selfplay__bot_id",
@@ -160,10 +154,7 @@ def test_metrics_measure_the_one_who_answers_and_the_hybrid_metric_leaves_them_o
     frame = metric_frame(run=run, metrics=[metric_get("words")])
     assert sorted(frame["bot"]) == ["ann", "bob"]
     assert set(frame["conversation"]) == {
-        str(pk)
-        for pk in Conversation.objects.filter(selfplay__partner_bot_id="").values_list(
-            "pk", flat=True
-        )
+        str(pk) for pk in Conversation.objects.filter(selfplay__partner_bot_id="").values_list("pk", flat=True)
     }
 
 

@@ -86,9 +86,7 @@ def test_the_same_seed_gives_the_same_conversations_however_the_slices_fall(
     assert len({tuple(t) for t in texts(whole).values()}) == 7
 
 
-def test_a_slice_that_dies_is_gone_on_with(
-    fake_bot: MakeBot, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slice_that_dies_is_gone_on_with(fake_bot: MakeBot, monkeypatch: pytest.MonkeyPatch) -> None:
     bot = fake_bot("mortal", capacity=2)
     run = create("mortal", n=6)
     store, calls = selfplay.selfplay_store, []
@@ -116,9 +114,7 @@ def test_a_slice_that_dies_is_gone_on_with(
 def test_replies_are_marked_by_the_filters_of_the_study_as_it_was(fake_bot: MakeBot) -> None:
     """Of a run for no study by those that a new study has: they know names of models and no phrases."""
     bot = fake_bot("talker", reply=lambda _context: "I am a language model, you know.")
-    study = make_study(
-        bots=["eliza"], reply_filters={"phrases": "withhold"}, filter_phrases=["you know"]
-    )
+    study = make_study(bots=["eliza"], reply_filters={"phrases": "withhold"}, filter_phrases=["you know"])
     of_study, usual = create(bot.name, n=1, study=study), create(bot.name, n=1)
     study_edit(study=study, filter_phrases=["something else"])
     for run in (of_study, usual):
@@ -138,9 +134,7 @@ def test_storing_twice_stores_once(fake_bot: MakeBot) -> None:
     fake_bot("twice")
     run = create("twice", n=2)
     bot = bot_load("twice")
-    played = play(
-        bot, seeds=[conversation_seed(run, BotPair("twice"), n) for n in range(2)], n_turns=2
-    )
+    played = play(bot, seeds=[conversation_seed(run, BotPair("twice"), n) for n in range(2)], n_turns=2)
     given: dict[str, Any] = {"run": run, "version": bot_version_record(bot=bot), "ordinals": [0, 1]}
     assert selfplay_store(**given, played=played) == 2
     assert selfplay_store(**given, played=played) == 0
@@ -182,9 +176,7 @@ def test_a_bot_that_always_fails_fails_the_run_and_can_be_tried_again(fake_bot: 
         job_restart(job=run)
 
 
-def test_a_run_is_stopped_between_batches(
-    fake_bot: MakeBot, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_is_stopped_between_batches(fake_bot: MakeBot, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_bot("slow", capacity=2)
     run = create("slow", n=6)
     store = selfplay.selfplay_store

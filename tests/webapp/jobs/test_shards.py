@@ -48,9 +48,7 @@ def by_two(job: JobBase) -> None:
 def by_one_killed(job: JobBase) -> None:
     """Do the job in a process that dies in the middle of its second shard, and in another after it."""
     module, name = (
-        (selfplay, "selfplay_store")
-        if isinstance(job, SelfPlayRun)
-        else (metrics_kind, "metric_results_store")
+        (selfplay, "selfplay_store") if isinstance(job, SelfPlayRun) else (metrics_kind, "metric_results_store")
     )
     store, calls = getattr(module, name), []
 
@@ -113,9 +111,7 @@ def played(bot: FakeStepBot, way: Callable[[JobBase], None]) -> tuple[list[Any],
     way(run)
     run.refresh_from_db()
     assert (run.state, run.n_done, run.n_total) == ("done", 40, 40)
-    said = Turn.objects.filter(conversation__selfplay__run=run).order_by(
-        "conversation__selfplay__ordinal", "index"
-    )
+    said = Turn.objects.filter(conversation__selfplay__run=run).order_by("conversation__selfplay__ordinal", "index")
     batches = {tuple(batch) for batch in bot.batches}
     return list(said.values_list("conversation__selfplay__ordinal", "text")), batches
 

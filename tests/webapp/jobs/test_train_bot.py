@@ -73,9 +73,7 @@ def test_a_process_killed_in_the_middle_loses_nothing(config_file, tmp_path, vec
         "DJANGO_SETTINGS_MODULE": "webapp.settings.embedded",
         "CONFAB_DATA_DIR": str(tmp_path),
     }
-    killed = subprocess.Popen(
-        [*command, str(tmp_path / "out")], cwd=ROOT, env=environment, stderr=subprocess.DEVNULL
-    )
+    killed = subprocess.Popen([*command, str(tmp_path / "out")], cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
     state = tmp_path / "out" / "tiny" / STATE
     while not state.exists() and killed.poll() is None:
         time.sleep(0.005)
@@ -91,10 +89,7 @@ def test_a_process_killed_in_the_middle_loses_nothing(config_file, tmp_path, vec
         stdout=StringIO(),
         stderr=StringIO(),
     )
-    weights = [
-        (tmp_path / output / "tiny" / "best" / "model.safetensors").read_bytes()
-        for output in ("out", "whole")
-    ]
+    weights = [(tmp_path / output / "tiny" / "best" / "model.safetensors").read_bytes() for output in ("out", "whole")]
     assert weights[0] == weights[1]
 
 
@@ -144,9 +139,7 @@ def test_a_base_is_laid_under_the_config(config_file):
     assert Path(found).parent.name == "tiny-compat-2019"  # beside the one without
     assert checkpoint_load(found)[0].config.compat_inert_dropout
     assert not checkpoint_load(plain)[0].config.compat_inert_dropout
-    with pytest.raises(
-        CommandError, match=r"'compat-2018', and there is no such file.*compat-2019"
-    ):
+    with pytest.raises(CommandError, match=r"'compat-2018', and there is no such file.*compat-2019"):
         train(config_file, "--base", "compat-2018")
 
 

@@ -139,9 +139,7 @@ def test_a_killed_training_goes_on_from_its_state_to_the_same_weights(
     assert weights(config_file.parent / "killed") == weights(config_file.parent / "whole")
 
 
-def test_a_training_is_stopped_and_gone_on_with(
-    config_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_training_is_stopped_and_gone_on_with(config_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = asked_for(config_file, "out")
     steps: list[int] = []
 

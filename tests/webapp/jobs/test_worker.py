@@ -98,9 +98,7 @@ def test_a_worker_does_a_run_and_its_parent_loads_no_torch(server: ConfabServer)
         "--metrics", "semantic_similarity,words", "--json",
     )  # fmt: skip
     assert json.loads(done.stdout)["bots"] == {"eliza": {"conversations": 3, "turns": 12}}
-    states = (
-        "[(j.state, j.n_done) for m in (SelfPlayRun, MetricRun) for j in m.objects.order_by('pk')]"
-    )
+    states = "[(j.state, j.n_done) for m in (SelfPlayRun, MetricRun) for j in m.objects.order_by('pk')]"
     wait_for(server, states, [("done", 2), ("done", 3), ("done", 3)])
     parent = server.processes["worker"].pid
     (child,) = children_of(parent)

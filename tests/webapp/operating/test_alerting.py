@@ -51,9 +51,7 @@ class Receiver:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 receiver.heard.append((json.loads(body), dict(self.headers), body))
-                status = (
-                    receiver.answers.pop(0) if len(receiver.answers) > 1 else receiver.answers[0]
-                )
+                status = receiver.answers.pop(0) if len(receiver.answers) > 1 else receiver.answers[0]
                 self.send_response(status)
                 self.end_headers()
 
@@ -112,9 +110,7 @@ def test_a_process_that_is_missed_is_told_once_and_again_when_replaced(
     assert headers["X-Confab-Signature"] == signature(raw, headers["X-Confab-Timestamp"], SECRET)
     assert (body["host"], body["roles"]) == (gone.host, ["worker"])
     assert body["link"] == "https://confab.example.org/dashboard/system/"
-    assert [one.subject for one in mail.outbox] == [
-        f"Confab: Worker on {gone.host} is not heard of"
-    ]
+    assert [one.subject for one in mail.outbox] == [f"Confab: Worker on {gone.host} is not heard of"]
     # Another of other queues does not take its place; one of its own does.
     sign("worker", monkeypatch, queues=["default"])
     look()
@@ -127,9 +123,7 @@ def test_a_process_that_is_missed_is_told_once_and_again_when_replaced(
     assert "over" in mail.outbox[-1].subject
 
 
-def test_a_process_that_hangs_is_told_although_it_gives_signs(
-    lab: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_hangs_is_told_although_it_gives_signs(lab: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(django_settings, "CONFAB_SIGN_EVERY_S", 10.0)
     signs = Signs()
     signs.begin("web", in_thread=False)
@@ -180,12 +174,8 @@ def test_what_the_lab_does_not_take_is_sent_again_under_the_same_id(lab: Receive
     assert len(mail.outbox) == 1
 
 
-def test_without_a_worker_the_process_that_looks_sends(
-    lab: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Job.objects.create(
-        kind="results", payload={"part": "models"}, state=State.FAILED, error="he wrote: my secret"
-    )
+def test_without_a_worker_the_process_that_looks_sends(lab: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    Job.objects.create(kind="results", payload={"part": "models"}, state=State.FAILED, error="he wrote: my secret")
     monkeypatch.setattr(alerting, "_looked_at", None)
     look_if_due()
     look_if_due()
@@ -225,9 +215,7 @@ def test_a_disk_and_queues_are_told_too(lab: Receiver, monkeypatch: pytest.Monke
         system_load.shutil, "disk_usage", lambda _folder: type("Usage", (), {"free": free["now"], "total": total})
     )  # fmt: skip
     chat = make_conversation(make_study(bots=["eliza"]))
-    Conversation.objects.filter(pk=chat.pk).update(
-        due_turn=1, due_since=timezone.now() - timedelta(minutes=3)
-    )
+    Conversation.objects.filter(pk=chat.pk).update(due_turn=1, due_since=timezone.now() - timedelta(minutes=3))
     job = Job.objects.create(kind="results", payload={"part": "models"}, state=State.QUEUED)
     Job.objects.filter(pk=job.pk).update(created_at=timezone.now() - timedelta(hours=1))
     look()
@@ -244,14 +232,10 @@ def test_a_disk_and_queues_are_told_too(lab: Receiver, monkeypatch: pytest.Monke
     look()
     assert not Incident.objects.filter(ended_at=None).exists()
     sent()
-    assert sorted(lab.events) == sorted(
-        ["disk_low", "disk_enough", *["queue_still", "queue_moves"] * 2]
-    )
+    assert sorted(lab.events) == sorted(["disk_low", "disk_enough", *["queue_still", "queue_moves"] * 2])
 
 
-def test_a_redis_that_does_not_answer_is_told_and_said_once_a_minute(
-    lab: Receiver, settings: Any
-) -> None:
+def test_a_redis_that_does_not_answer_is_told_and_said_once_a_minute(lab: Receiver, settings: Any) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1"  # where nothing listens
     look()
     assert Incident.objects.get().kind == "redis_away"
@@ -336,9 +320,7 @@ def test_a_check_that_raises_is_told_and_stops_no_other(
     assert list(open_still) == [f"results:{job.pk}"]
 
 
-def test_what_was_told_goes_on_while_its_check_fails(
-    lab: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_told_goes_on_while_its_check_fails(lab: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job.objects.create(kind="results", payload={"part": "models"}, state=State.FAILED)
     look()
     with monkeypatch.context() as patched:
@@ -351,8 +333,7 @@ def test_an_incident_that_cannot_end_stops_no_other(
     lab: Receiver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     jobs = [
-        Job.objects.create(kind="results", payload={"part": part}, state=State.FAILED)
-        for part in ("models", "raters")
+        Job.objects.create(kind="results", payload={"part": part}, state=State.FAILED) for part in ("models", "raters")
     ]
     look()
     # The first is of a kind that this version does not know.

@@ -31,11 +31,7 @@ def scraped(**headers: str) -> Values:
     answer = Client(headers=headers).get("/metrics")
     assert answer.status_code == 200, answer.content
     families = text_string_to_metric_families(answer.content.decode())
-    return {
-        (one.name, frozenset(one.labels.items())): one.value
-        for family in families
-        for one in family.samples
-    }
+    return {(one.name, frozenset(one.labels.items())): one.value for family in families for one in family.samples}
 
 
 def value(found: Values, name: str, **labels: str) -> float:
@@ -132,9 +128,7 @@ def test_it_is_closed_to_the_world(monkeypatch: pytest.MonkeyPatch) -> None:
     assert here.get("/metrics", headers={"X-Forwarded-For": "127.0.0.1"}).status_code == 403
     monkeypatch.setattr(settings, "CONFAB_PROMETHEUS_TOKEN", "tell-me")
     for given, status in (("tell-me", 200), ("tell-m", 403), ("", 403)):
-        answer = here.get(
-            "/metrics", REMOTE_ADDR="203.0.113.9", headers={"Authorization": f"Bearer {given}"}
-        )
+        answer = here.get("/metrics", REMOTE_ADDR="203.0.113.9", headers={"Authorization": f"Bearer {given}"})
         assert answer.status_code == status, given
     assert "CONFAB_PROMETHEUS_TOKEN" in answer.content.decode()
     monkeypatch.setattr(settings, "CONFAB_PROMETHEUS_ALLOW", ["203.0.113.0/24"])

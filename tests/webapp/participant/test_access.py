@@ -158,9 +158,7 @@ def test_nobody_frames_a_study_that_names_no_one(study: Study, browser: Client) 
 
 
 def test_named_platforms_may_frame(browser: Client) -> None:
-    study = make_study(
-        "framed", frame_ancestors="https://www.mturk.com https://workersandbox.mturk.com"
-    )
+    study = make_study("framed", frame_ancestors="https://www.mturk.com https://workersandbox.mturk.com")
     conversation = begin(browser, "framed")
     for path in (f"/s/{study.key}/", f"/chat/{conversation.pk}/"):
         response = browser.get(path)
@@ -173,16 +171,12 @@ def test_named_platforms_may_frame(browser: Client) -> None:
 
 def test_what_is_no_origin_is_left_out(study: Study) -> None:
     values = study.values.flat()
-    values["frame_ancestors"] = (
-        "https://a.example; script-src *, http://b.example:8080 'self' data:"
-    )
+    values["frame_ancestors"] = "https://a.example; script-src *, http://b.example:8080 'self' data:"
     study.version.values = values_made({}, values)
     assert frame_ancestors(study) == ["https://a.example", "http://b.example:8080"]
 
 
-def test_pages_carry_no_inline_code_and_send_no_path_as_referrer(
-    study: Study, browser: Client
-) -> None:
+def test_pages_carry_no_inline_code_and_send_no_path_as_referrer(study: Study, browser: Client) -> None:
     conversation = begin(browser)
     chat(conversation, 3)
     paths = ["/", "/s/s/", f"/chat/{conversation.pk}/", f"/chat/{conversation.pk}/rate/"]
@@ -193,9 +187,7 @@ def test_pages_carry_no_inline_code_and_send_no_path_as_referrer(
         assert "style=" not in page
         assert "<style" not in page
         assert not re.search(r"<[^>]*\son[a-z]+=", page)
-        assert page.count("<script") == page.count('<script type="module" src=') + page.count(
-            'type="application/json"'
-        )
+        assert page.count("<script") == page.count('<script type="module" src=') + page.count('type="application/json"')
 
 
 MTURK = [

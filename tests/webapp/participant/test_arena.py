@@ -50,9 +50,7 @@ def talk(n: int = 1) -> None:
             exchange(chat, f"message {number}", f"reply {number} of {chat.slot.side}")
 
 
-def test_one_pair_is_open_at_a_time_and_its_page_names_no_bot(
-    browser: Client, address: str
-) -> None:
+def test_one_pair_is_open_at_a_time_and_its_page_names_no_bot(browser: Client, address: str) -> None:
     task = Task.objects.get()
     assert address == f"/task/{task.public_id}/arena/"
     assert [slot.side for slot in task.slots.order_by("order")] == ["A", "B", "A", "B"]
@@ -148,9 +146,7 @@ def test_the_pages_of_a_single_chat_lead_to_the_arena(browser: Client, address: 
     assert not Rating.objects.exists()
 
 
-def test_another_pair_stands_in_for_one_in_which_a_chatbot_failed(
-    browser: Client, address: str
-) -> None:
+def test_another_pair_stands_in_for_one_in_which_a_chatbot_failed(browser: Client, address: str) -> None:
     first, second = open_chats()
     refused = post(browser, f"/chat/{first.pk}/swap/").url
     assert refused == f"{address}?note=not_failed"
@@ -271,9 +267,7 @@ def test_the_researchers_question_and_what_is_asked_beside_the_choice_come_first
         assert 'value="a" aria-disabled="true" checked' in again.content.decode()
         ended = post(browser, address, **{**sent, "_n": str(n)}).url
     assert ended.endswith("/done/")
-    assert [one.other_answers["why"] for one in Rating.objects.order_by("pk")] == [
-        "it listened"
-    ] * 2
+    assert [one.other_answers["why"] for one in Rating.objects.order_by("pk")] == ["it listened"] * 2
     task = Task.objects.get()
     assert task.outcome == Outcome.FAILED_CHECK
     found = {(one.kind, one.passed) for one in checks_by_task(Task.objects.all())[task.pk]}
@@ -282,9 +276,7 @@ def test_the_researchers_question_and_what_is_asked_beside_the_choice_come_first
 
 
 @pytest.mark.parametrize("answered_first", [True, False])
-def test_the_check_beside_the_choice_is_asked_once_whatever_pairs_go(
-    browser: Client, answered_first: bool
-) -> None:
+def test_the_check_beside_the_choice_is_asked_once_whatever_pairs_go(browser: Client, answered_first: bool) -> None:
     """A pair that failed takes others with it; the place stays where it was answered, or is one still to come."""
     check = {"kind": "choice", "options": ["Red", "Blue"], "expected": ["Blue"]}
     make_arena(
@@ -325,9 +317,7 @@ def test_pairs_are_new_balanced_and_end() -> None:
     for _person in range(12):
         task = task_open(participant=make_participant(study))
         slots = list(task.slots.order_by("order"))
-        pairs = [
-            frozenset((a.bot_id, b.bot_id)) for a, b in zip(slots[::2], slots[1::2], strict=True)
-        ]
+        pairs = [frozenset((a.bot_id, b.bot_id)) for a, b in zip(slots[::2], slots[1::2], strict=True)]
         assert len(set(pairs)) == 4
         assert all(len(pair) == 2 for pair in pairs)
         for slot in slots:

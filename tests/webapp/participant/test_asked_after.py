@@ -81,9 +81,7 @@ def test_the_form_shows_every_kind_with_its_words(asking: Study, browser: Client
     chat(conversation, 3)
     page = shown(browser.get(f"/chat/{conversation.pk}/rate/"))
     assert "5 questions." in page
-    assert re.findall(r'aria-label="(\d[^"]*)"', page) == [
-        *("1, bad", "2", "3, neither", "4", "5, good")
-    ]
+    assert re.findall(r'aria-label="(\d[^"]*)"', page) == [*("1, bad", "2", "3, neither", "4", "5, good")]
     assert '<small dir="auto">neither</small>' in page
     assert 'type="number" inputmode="numeric" name="dull"' in page
     assert 'min="0" max="100"' in page
@@ -101,9 +99,7 @@ def test_the_form_shows_every_kind_with_its_words(asking: Study, browser: Client
     assert 'name="comments"' not in shown(browser.get(f"/chat/{later.pk}/rate/"))
 
 
-def test_answers_are_stored_once_exported_and_read(
-    asking: Study, browser: Client, tmp_path: Path
-) -> None:
+def test_answers_are_stored_once_exported_and_read(asking: Study, browser: Client, tmp_path: Path) -> None:
     conversation = begin(browser)
     chat(conversation, 3)
     path = f"/chat/{conversation.pk}/rate/"
@@ -113,9 +109,7 @@ def test_answers_are_stored_once_exported_and_read(
     assert rating.answers == {"overall": 4}
     assert rating.other_answers == OTHERS
     [row] = rows_of(asking, "ratings")
-    assert (row["overall"], row["again"], row["wrong"], row["why"]) == (
-        *(4, "Yes", "Facts; Tone", "So."),
-    )
+    assert (row["overall"], row["again"], row["wrong"], row["why"]) == (*(4, "Yes", "Facts; Tone", "So."),)
     assert row["dull"] is None
     call_command(
         *("export", "--study", "s", "--what", "ratings", "--format", "csv"),
@@ -162,9 +156,7 @@ def test_what_cannot_be_taken_is_said_beside_its_question_and_the_rest_kept(
         assert f'id="{name}-error"' in page
         assert "1 answer is missing or not valid." in page
         if name != "wrong":
-            assert len(re.findall(r" checked[ >]", page)) == (3 if name == "overall" else 4) - (
-                name == "again"
-            )
+            assert len(re.findall(r" checked[ >]", page)) == (3 if name == "overall" else 4) - (name == "again")
     assert not Rating.objects.exists()
     with pytest.raises(Refused) as refused:
         rating_submit(

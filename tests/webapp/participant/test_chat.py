@@ -81,9 +81,7 @@ def test_swap_keeps_the_failed_chat_and_opens_another(study: Study, browser: Cli
     assert Conversation.objects.count() == 2
 
 
-def test_swap_without_another_bot_says_so_and_changes_nothing(
-    study: Study, browser: Client
-) -> None:
+def test_swap_without_another_bot_says_so_and_changes_nothing(study: Study, browser: Client) -> None:
     study_edit(study=study, bots=["parrot"])
     conversation = begin(browser)
     fail_reply(conversation)

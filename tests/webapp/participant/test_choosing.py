@@ -18,9 +18,7 @@ NAMES = {"eliza": "Robin", "parrot": "Kim", "generic": "Sasha"}
 
 
 def make_chosen(**fields: object) -> Study:
-    return make_study(
-        **{"bots": list(NAMES), "choice": "names", "bot_names": dict(NAMES), **fields}
-    )
+    return make_study(**{"bots": list(NAMES), "choice": "names", "bot_names": dict(NAMES), **fields})
 
 
 def offered(page: str) -> dict[str, str]:
@@ -37,9 +35,7 @@ def start(client: Client, study: Study, name: str) -> str:
     """Open the link and start with the chatbot of this name. Returns the bot that was given."""
     page = client.get(f"/s/{study.key}/").content.decode()
     number = offered(page)[name]
-    answer = client.post(
-        f"/s/{study.key}/start/", {**form_of(page), "consent": "on", "_chatbot": number}
-    )
+    answer = client.post(f"/s/{study.key}/start/", {**form_of(page), "consent": "on", "_chatbot": number})
     assert answer.status_code == 302
     return Task.objects.latest("pk").bot_ids[0]
 
@@ -112,9 +108,7 @@ def test_a_study_that_gives_bots_itself_shows_no_choice_and_takes_none() -> None
         ({"bots_in_a_row": 2}, "choice", "cannot choose"),
     ],
 )
-def test_a_choice_that_cannot_be_is_refused_at_its_field(
-    fields: dict[str, object], at: str, words: str
-) -> None:
+def test_a_choice_that_cannot_be_is_refused_at_its_field(fields: dict[str, object], at: str, words: str) -> None:
     with pytest.raises(ValidationError) as wrong:
         make_chosen(**fields)
     assert words in " ".join(wrong.value.message_dict[at])

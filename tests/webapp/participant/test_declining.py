@@ -27,9 +27,7 @@ def decline(browser: Client, query: str = PROLIFIC):
     return post(browser, "/s/s/decline/", _entry=entry_field(page))
 
 
-def test_no_is_an_answer_with_a_code_of_its_own_in_any_browser(
-    study: Study, browser: Client
-) -> None:
+def test_no_is_an_answer_with_a_code_of_its_own_in_any_browser(study: Study, browser: Client) -> None:
     response = decline(browser)
     task = Task.objects.get()
     assert task.ended_at == task.created_at
@@ -76,9 +74,7 @@ def test_only_the_ids_and_the_outcome_are_kept(study: Study, browser: Client) ->
 
 def test_who_thinks_again_may_agree(study: Study, browser: Client) -> None:
     decline(browser)
-    other = Client(
-        enforce_csrf_checks=True
-    )  # another browser, which knows the visit by its link alone
+    other = Client(enforce_csrf_checks=True)  # another browser, which knows the visit by its link alone
     html = other.get(f"/s/s/{PROLIFIC}").content.decode()
     again = html.split('class="small muted">')[1].split('href="')[1].split('"')[0]
     page = other.get(again.replace("&amp;", "&"))
@@ -122,9 +118,7 @@ def test_nobody_declines_for_somebody_else(study: Study, browser: Client) -> Non
         ("?assignmentId=ASSIGNMENT_ID_NOT_AVAILABLE&hitId=h", 200, "Accept the task to start"),
     ],
 )
-def test_who_only_looks_is_not_kept(
-    study: Study, browser: Client, query: str, status: int, words: str
-) -> None:
+def test_who_only_looks_is_not_kept(study: Study, browser: Client, query: str, status: int, words: str) -> None:
     browser.get(f"/s/s/{PROLIFIC}")
     answer = post(browser, f"/s/s/decline/{query}")
     assert (answer.status_code, words in answer.content.decode()) == (status, True)
@@ -145,10 +139,7 @@ def test_without_cookies_a_token_knows_them(study: Study) -> None:
     assert (
         "I do not agree"
         in frame.get(
-            html.split('class="small muted">')[1]
-            .split('href="')[1]
-            .split('"')[0]
-            .replace("&amp;", "&")
+            html.split('class="small muted">')[1].split('href="')[1].split('"')[0].replace("&amp;", "&")
         ).content.decode()
     )
 

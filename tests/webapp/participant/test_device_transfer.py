@@ -70,9 +70,7 @@ def test_any_step_of_any_protocol_goes_on_elsewhere(protocol: str) -> None:
         assert "You continued on another device" in left.content.decode()
 
 
-def test_a_link_moves_once_and_old_ones_nobody(
-    study: Study, browser: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_link_moves_once_and_old_ones_nobody(study: Study, browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     chat = begin(browser)
     participant = Participant.objects.get()
     elsewhere = f"/task/{chat.task.public_id}/elsewhere/"
@@ -149,9 +147,7 @@ async def test_the_old_device_s_socket_closes_and_nothing_is_lost() -> None:
 
     def moved() -> str:
         chat = Conversation.objects.get(pk=conversation_id)
-        services.turn_add_human(
-            conversation_id=chat.pk, client_id=uuid.uuid4(), text="said on the old one"
-        )
+        services.turn_add_human(conversation_id=chat.pk, client_id=uuid.uuid4(), text="said on the old one")
         answer(conversation_id)
         link = move_link_make(participant=chat.participant)
         device = Client(enforce_csrf_checks=True)

@@ -67,9 +67,7 @@ def test_pairs_are_read_and_one_is_chosen_with_a_reason(browser: Client) -> None
     assert "Please choose A or B." in refused
     assert refused.count("Please say why, in at least 3 words.") == 1
     assert "because yes" in refused
-    assert "Please choose A or B." in shown(
-        post(browser, address, _n="1", preference="same", comments=REASON)
-    )
+    assert "Please choose A or B." in shown(post(browser, address, _n="1", preference="same", comments=REASON))
     assert not Rating.objects.filter(first__isnull=False).exists()
     assert post(browser, address, _n="1", preference="b", comments=REASON).status_code == 302
     back = shown(browser.get(f"{address}?n=1"))

@@ -62,9 +62,7 @@ def test_the_box_is_not_ticked_and_texts_are_the_studys_own(browser: Client) -> 
         ({"pay_each": 1.6, "payment": " £1.60 and a bonus "}, "£1.60 and a bonus"),
     ],
 )
-def test_people_read_what_they_are_paid_and_it_is_kept(
-    db: None, browser: Client, fields: dict, read: str
-) -> None:
+def test_people_read_what_they_are_paid_and_it_is_kept(db: None, browser: Client, fields: dict, read: str) -> None:
     make_study("s", **fields)
     assert f">{read}</strong>" in browser.get("/s/s/").content.decode()
     begin(browser)
@@ -210,9 +208,7 @@ def test_rehearsal_marks_the_participant_and_takes_no_place(browser: Client) -> 
     ("state", "words"),
     [("paused", "is paused"), ("ended", "has ended"), ("draft", "has ended")],
 )
-def test_refusals_come_before_consent(
-    study: Study, browser: Client, state: str, words: str
-) -> None:
+def test_refusals_come_before_consent(study: Study, browser: Client, state: str, words: str) -> None:
     browser.get("/s/s/")
     study.state = state
     study.save()
@@ -307,9 +303,7 @@ def _taken_in(client: Client, study: Study, link: str) -> Participant:
 
 
 @pytest.mark.parametrize("state", ["draft", "paused", "ended"])
-def test_a_rehearsal_goes_through_a_study_that_is_closed_to_people(
-    client: Client, state: str
-) -> None:
+def test_a_rehearsal_goes_through_a_study_that_is_closed_to_people(client: Client, state: str) -> None:
     study = make_study(state=state)
     assert 'name="consent"' not in client.get("/s/s/").content.decode()
     link = f"/s/s/?rehearsal={rehearsal_token(study)}"
@@ -351,9 +345,9 @@ def test_a_notice_without_a_box_of_its_own_is_only_shown(browser: Client) -> Non
     begin(browser, "n")
 
 
-SPELLINGS = json.loads(
-    (Path(__file__).parents[2] / "cases" / "pid_with_blanks.json").read_text(encoding="utf-8")
-)["same_person"]
+SPELLINGS = json.loads((Path(__file__).parents[2] / "cases" / "pid_with_blanks.json").read_text(encoding="utf-8"))[
+    "same_person"
+]
 
 
 @pytest.mark.parametrize(

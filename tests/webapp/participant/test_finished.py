@@ -44,9 +44,7 @@ def end_with(outcome: str):
         conversation = begin(browser, query=query)
         task_end_with_chats(task=conversation.task, outcome=outcome)
         conversation.refresh_from_db()
-        assert browser.get(f"/chat/{conversation.pk}/").url.startswith(
-            f"/chat/{conversation.pk}/done"
-        )
+        assert browser.get(f"/chat/{conversation.pk}/").url.startswith(f"/chat/{conversation.pk}/done")
         return conversation
 
     return end
@@ -99,9 +97,7 @@ def test_every_outcome_is_told_at_once_and_by_prolifics_code_alone(
 
 
 @pytest.mark.parametrize("query", [PROLIFIC, MTURK])
-def test_the_first_of_several_visits_keeps_its_outcome(
-    study: Study, browser: Client, query: str
-) -> None:
+def test_the_first_of_several_visits_keeps_its_outcome(study: Study, browser: Client, query: str) -> None:
     first = rate(browser, query)
     code = first.task.completion_code if query == MTURK else "RATED1"
     again = query.replace("s1", "s2").replace("a1", "a2")
@@ -179,9 +175,7 @@ def test_who_was_screened_out_does_not_begin_again(study: Study, browser: Client
 
 
 @pytest.mark.parametrize("end", [rate, end_early])
-def test_who_has_earned_pay_is_never_told_to_return_their_place(
-    study: Study, browser: Client, end
-) -> None:
+def test_who_has_earned_pay_is_never_told_to_return_their_place(study: Study, browser: Client, end) -> None:
     end(browser, PROLIFIC)
     study.state = Study.State.ENDED
     study.save()

@@ -53,9 +53,7 @@ def withdraw_of(
     return withdraw
 
 
-def test_half_a_pair_is_never_asked_about(
-    browser: Client, withdraw_of: Callable[[UUID], None]
-) -> None:
+def test_half_a_pair_is_never_asked_about(browser: Client, withdraw_of: Callable[[UUID], None]) -> None:
     make_dialogues()
     address = begin(browser)
     task = Task.objects.get(participant__study__key="a")

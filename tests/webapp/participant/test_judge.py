@@ -150,9 +150,7 @@ def test_only_who_took_the_task_on_opens_it(browser: Client) -> None:
 
 
 def test_texts_are_shown_as_texts_and_say_nothing_of_where_they_are_from(browser: Client) -> None:
-    study = make_study(
-        "a", protocol="annotate", bots=[], state="draft", n_items=1, show_reference=True
-    )
+    study = make_study("a", protocol="annotate", bots=[], state="draft", n_items=1, show_reference=True)
     make_items(
         study,
         1,
@@ -280,9 +278,7 @@ def test_a_pair_of_replies_is_compared_and_stored_by_model_whatever_side_it_stoo
             assert "3 answers are missing" in incomplete
             assert '<a href="#fluency-a">Go to question 2</a>' in incomplete
             assert "not on the scale" not in incomplete
-            assert "Please choose A, B" in shown(
-                post(browser, address, _n="3", **{**given, "quality": "5"})
-            )
+            assert "Please choose A, B" in shown(post(browser, address, _n="3", **{**given, "quality": "5"}))
         post(browser, address, _n=str(n), **given)
         if n < 3:
             again = shown(browser.get(f"{address}?n={n}"))

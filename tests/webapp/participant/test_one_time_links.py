@@ -46,9 +46,7 @@ def finish(browser: Client, study: Study, number: int = 1) -> str:
     return make_rating(conversation).task.completion_code
 
 
-def test_a_link_lets_one_person_in_and_tells_its_end_in_any_browser(
-    study: Study, browser: Client
-) -> None:
+def test_a_link_lets_one_person_in_and_tells_its_end_in_any_browser(study: Study, browser: Client) -> None:
     code = finish(browser, study)
     for client in (browser, Client()):
         assert code in client.get(f"/s/s/{query(study)}").content.decode()
@@ -63,9 +61,7 @@ def test_a_link_lets_one_person_in_and_tells_its_end_in_any_browser(
     assert kept == {"link": "1"}, "the signature is kept nowhere"
 
 
-def test_a_link_in_use_lets_nobody_else_in_and_leads_back_once_it_is_idle(
-    study: Study, browser: Client
-) -> None:
+def test_a_link_in_use_lets_nobody_else_in_and_leads_back_once_it_is_idle(study: Study, browser: Client) -> None:
     conversation = begin(browser, query=query(study))
     chat(conversation, 1)
     other = Client(enforce_csrf_checks=True)
@@ -92,9 +88,7 @@ def test_a_link_in_use_lets_nobody_else_in_and_leads_back_once_it_is_idle(
         ("elsewhere", "We do not recognise this link"),
     ],
 )
-def test_what_is_no_link_of_the_study_gets_a_clear_page(
-    study: Study, browser: Client, asked: str, words: str
-) -> None:
+def test_what_is_no_link_of_the_study_gets_a_clear_page(study: Study, browser: Client, asked: str, words: str) -> None:
     if asked == "unmade":
         asked = query(study, 99)
     if asked == "expired":
@@ -152,9 +146,7 @@ def test_the_page_makes_lists_and_gives_them_as_csv(study: Study, browser: Clien
         ("4", "'=1+1", "unused"),
         ("5", "'=1+1", "unused"),
     ]
-    every = rows_of(
-        b"".join(staff.get("/dashboard/studies/s/collect/links.csv").streaming_content).decode()
-    )
+    every = rows_of(b"".join(staff.get("/dashboard/studies/s/collect/links.csv").streaming_content).decode())
     assert [row["state"] for row in every] == ["rated", *["unused"] * 4]
     parts = urlsplit(every[1]["link"])
     assert (parts.netloc, parts.path) == ("testserver", "/s/s/")

@@ -25,9 +25,7 @@ def back(outcome: str) -> str:
     return f'href="https://panel.example/{outcome}?who=P%201&amp;visit=V1&amp;supplier=S7"'
 
 
-def test_a_panels_person_is_known_by_its_parameters_and_goes_back_with_them(
-    study: Study, browser: Client
-) -> None:
+def test_a_panels_person_is_known_by_its_parameters_and_goes_back_with_them(study: Study, browser: Client) -> None:
     conversation = begin(browser, query=CAME)
     participant = Participant.objects.get()
     assert (participant.platform, participant.external_id) == ("panel", "P 1")
@@ -62,9 +60,7 @@ def test_without_an_id_nobody_begins(study: Study, browser: Client, query: str) 
 
 
 def test_without_a_parameter_for_visits_the_persons_id_opens_the_outcome(browser: Client) -> None:
-    make_study(
-        "s", platform="panel", id_parameter="pid", **dict.fromkeys(LINKS, "https://panel.example/")
-    )
+    make_study("s", platform="panel", id_parameter="pid", **dict.fromkeys(LINKS, "https://panel.example/"))
     conversation = begin(browser, query="?pid=7")
     chat(conversation, 3)
     make_rating(conversation)

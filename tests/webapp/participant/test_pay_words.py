@@ -63,9 +63,7 @@ def test_a_study_without_pay_says_no_word_of_it(browser: Client, come_by: str) -
 
 
 @pytest.mark.parametrize("come_by", LINKS)
-def test_who_has_rated_in_a_study_without_pay_is_promised_none(
-    browser: Client, come_by: str
-) -> None:
+def test_who_has_rated_in_a_study_without_pay_is_promised_none(browser: Client, come_by: str) -> None:
     settings, query = LINKS[come_by]
     make_study("s", **settings)
     chat = rate(browser, query)

@@ -84,9 +84,7 @@ def test_what_is_sent_twice_is_one_attempt() -> None:
     due = practice_due(task.participant, study.version)
     assert due is not None
     for _time in range(3):
-        assert not practice_answer(
-            task=task, attempt=1, pair=due.pair.digest, answers={"quality": -1, "fluency": 0}
-        )
+        assert not practice_answer(task=task, attempt=1, pair=due.pair.digest, answers={"quality": -1, "fluency": 0})
     assert TrainingAnswer.objects.count() == 1
     task.refresh_from_db()
     assert task.state == Task.State.OPEN
@@ -106,9 +104,7 @@ def test_practice_is_passed_once_whatever_version_has_the_pair_and_goes_with_its
     study = make_pairwise("a", training_pairs=[TRAINING_PAIR])
     task = task_open(participant=make_participant(study))
     right = {"quality": 1, "fluency": 0}
-    practice_answer(
-        task=task, attempt=1, pair=study.values.training.training_pairs[0].digest, answers=right
-    )
+    practice_answer(task=task, attempt=1, pair=study.values.training.training_pairs[0].digest, answers=right)
     study_edit(study=study, title="Another one", training_pairs=[TRAINING_PAIR, SECOND_PAIR])
     study.refresh_from_db()
     due = practice_due(task.participant, study.version)

@@ -39,9 +39,7 @@ def test_what_the_study_does_not_have_is_not_found(study: Study, staff: Client, 
     assert staff.get(f"/preview/{path}").status_code == 404
 
 
-def test_a_step_that_the_study_has_nothing_for_leads_to_its_first_page(
-    study: Study, staff: Client
-) -> None:
+def test_a_step_that_the_study_has_nothing_for_leads_to_its_first_page(study: Study, staff: Client) -> None:
     answer = staff.get("/preview/s/questions/", {"theme": "dark"})
     assert answer.url.startswith("/preview/s/consent/?theme=dark")
 

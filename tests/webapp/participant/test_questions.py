@@ -77,9 +77,7 @@ def shown(page: Any) -> str:
     return re.sub(r"\s+", " ", page.content.decode())
 
 
-def test_questions_come_between_start_and_chat_and_are_asked_once(
-    asking: Study, browser: Client
-) -> None:
+def test_questions_come_between_start_and_chat_and_are_asked_once(asking: Study, browser: Client) -> None:
     address = begin(browser)
     task = Task.objects.get()
     assert address == f"/task/{task.public_id}/questions/"
@@ -99,9 +97,7 @@ def test_questions_come_between_start_and_chat_and_are_asked_once(
     assert browser.get(answered.url).status_code == 200
 
 
-def test_a_chat_opened_by_its_address_leads_back_to_the_questions(
-    asking: Study, browser: Client
-) -> None:
+def test_a_chat_opened_by_its_address_leads_back_to_the_questions(asking: Study, browser: Client) -> None:
     address = begin(browser)
     chat = Conversation.objects.get()
     for page in ("", "rate/", "done/"):
@@ -174,9 +170,7 @@ def test_sent_twice_the_first_answers_stay(asking: Study, browser: Client) -> No
     task = Task.objects.get()
     assert question_answers_store(task=task, answers={"age": "18 to 29"}) == stored
     with pytest.raises(IntegrityError), transaction.atomic():
-        QuestionAnswers.objects.create(
-            participant=task.participant, version=task.version, answers={}
-        )
+        QuestionAnswers.objects.create(participant=task.participant, version=task.version, answers={})
 
 
 def test_only_who_took_the_task_on_opens_it(asking: Study, browser: Client) -> None:
@@ -264,9 +258,7 @@ def test_who_comes_again_is_asked_only_what_is_new(asking: Study) -> None:
     )
 
 
-def test_answers_are_columns_of_participants_with_their_words(
-    asking: Study, tmp_path: Path
-) -> None:
+def test_answers_are_columns_of_participants_with_their_words(asking: Study, tmp_path: Path) -> None:
     chat = make_conversation(asking)
     make_conversation(asking)
     question_answers_store(task=chat.task, answers={**STORED, "job": '=1+1, "a"\nb\x00'})
@@ -338,11 +330,7 @@ def test_all_that_is_wrong_with_questions_is_said_at_once_with_its_place() -> No
 def test_a_protocol_without_the_step_takes_no_questions() -> None:
     chat = protocols.get("chat")
     steps_without = tuple(step for step in chat.steps if step.name != "questions")
-    protocols.add(
-        type(
-            "Silent", (type(chat),), {"name": "silent", "title": "No words", "steps": steps_without}
-        )()
-    )
+    protocols.add(type("Silent", (type(chat),), {"name": "silent", "title": "No words", "steps": steps_without})())
     try:
         make_study("plain", protocol="silent")
         with pytest.raises(ValidationError, match="“No words” asks no questions"):
@@ -351,9 +339,7 @@ def test_a_protocol_without_the_step_takes_no_questions() -> None:
         protocols.discard("silent")
 
 
-def test_the_admin_takes_questions_as_text_and_shows_those_of_each_version(
-    asking: Study, admin_client: Client
-) -> None:
+def test_the_admin_takes_questions_as_text_and_shows_those_of_each_version(asking: Study, admin_client: Client) -> None:
     make_conversation(asking)
     address = reverse("admin:studies_study_change", args=[asking.pk])
     form = form_of(admin_client, address)
@@ -370,9 +356,7 @@ def test_the_admin_takes_questions_as_text_and_shows_those_of_each_version(
     assert admin_client.post(address, {**form, "questions": text}).status_code == 302
     asking = Study.objects.get(pk=asking.pk)
     assert asking.version.number == 2
-    assert asking.values.questions == (
-        Question(key="age", title="Your age in years?", kind="text"),
-    )
+    assert asking.values.questions == (Question(key="age", title="Your age in years?", kind="text"),)
     page = shown(admin_client.get(address))
     assert page.count("Which do you speak?") == 1, "what the first version asks"
     assert page.count("Your age in years?") == 2, "what the second does, and the box to edit"

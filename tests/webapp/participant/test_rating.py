@@ -45,9 +45,7 @@ def message(conversation: Conversation, text: str = "one more") -> None:
     turn_add_human(conversation_id=conversation.pk, client_id=uuid.uuid4(), text=text)
 
 
-def test_while_a_reply_is_under_way_the_form_waits_and_loses_nothing(
-    study: Study, browser: Client
-) -> None:
+def test_while_a_reply_is_under_way_the_form_waits_and_loses_nothing(study: Study, browser: Client) -> None:
     conversation = begin(browser)
     chat(conversation, 3)
     path = f"/chat/{conversation.pk}/rate/"
@@ -75,9 +73,7 @@ def answer(conversation: Conversation) -> None:
     assert turn_add_bot(conversation_id=conversation.pk, lease=lease, text="Here I am.")
 
 
-def test_a_reply_that_never_comes_does_not_hold_the_form_back(
-    study: Study, browser: Client
-) -> None:
+def test_a_reply_that_never_comes_does_not_hold_the_form_back(study: Study, browser: Client) -> None:
     conversation = begin(browser)
     chat(conversation, 3)
     message(conversation)
@@ -87,9 +83,7 @@ def test_a_reply_that_never_comes_does_not_hold_the_form_back(
     assert post(browser, path, **ANSWERS).url == f"/chat/{conversation.pk}/done/"
 
 
-def test_form_has_seven_native_radios_a_question_and_the_conversation(
-    study: Study, browser: Client
-) -> None:
+def test_form_has_seven_native_radios_a_question_and_the_conversation(study: Study, browser: Client) -> None:
     conversation = begin(browser)
     chat(conversation, 3)
     page = browser.get(f"/chat/{conversation.pk}/rate/").content.decode()
@@ -146,18 +140,14 @@ def test_without_cookies_what_was_sent_is_kept_too(study: Study) -> None:
     chat(conversation, 3)
     token = participant_token(conversation.participant)
     path = f"/chat/{conversation.pk}/rate/"
-    sent = Client(enforce_csrf_checks=True).post(
-        path, {"quality": "3", "comments": "a", "_t": token}
-    )
+    sent = Client(enforce_csrf_checks=True).post(path, {"quality": "3", "comments": "a", "_t": token})
     page = Client().get(sent.url).content.decode()
     assert "4 answers are missing." in page
     assert 'id="quality-3" value="3" aria-label="3" checked' in " ".join(page.split())
 
 
 @pytest.mark.parametrize("end", ["rate", "withdraw", "finish"])
-def test_what_was_kept_of_a_rating_goes_with_the_chat(
-    study: Study, browser: Client, end: str
-) -> None:
+def test_what_was_kept_of_a_rating_goes_with_the_chat(study: Study, browser: Client, end: str) -> None:
     conversation = begin(browser)
     chat(conversation, 3)
     path = f"/chat/{conversation.pk}"
@@ -176,9 +166,7 @@ def test_what_was_kept_of_a_rating_goes_with_the_chat(
 
 
 @pytest.mark.parametrize("value", ["0", "8", "4.5", "nan", "inf", "many", "1e400", "", "²"])
-def test_what_is_not_on_the_scale_is_refused_beside_its_question(
-    study: Study, browser: Client, value: str
-) -> None:
+def test_what_is_not_on_the_scale_is_refused_beside_its_question(study: Study, browser: Client, value: str) -> None:
     conversation = begin(browser)
     chat(conversation, 3)
     sent = post(browser, f"/chat/{conversation.pk}/rate/", **{**ANSWERS, "fluency": value})

@@ -78,9 +78,7 @@ def test_the_page_has_the_known_reply_its_score_and_the_questions_that_fit(brows
 def test_the_first_page_says_how_many_questions_each_text_has(browser: Client) -> None:
     check = {"key": "check", "title": "Please choose 2", "kind": "scale", "low": 1, "high": 5}
     study = make_referenced()
-    assert "answer 4 questions about each text" in shown(browser.get("/s/a/")), (
-        "three and which is better"
-    )
+    assert "answer 4 questions about each text" in shown(browser.get("/s/a/")), "three and which is better"
     study.items.filter(pk=study.items.earliest("pk").pk).update(task="")
     assert "answer 3 to 4 questions about each text" in shown(browser.get("/s/a/"))
     study_edit(study=study, after=[*QUESTIONS, {**check, "expected": [2]}])
@@ -95,9 +93,7 @@ def test_all_of_it_is_stored_and_a_changed_score_too(browser: Client) -> None:
     post(browser, address, _n="1", direction="better", reference_score="4", **GOOD)
     scored = dict.fromkeys(("relevance", "fluency", "personality_awareness"), 5)
     assert Rating.objects.get().answers == {**scored, "direction": 1}, "4 is what it was"
-    post(
-        browser, address, _n="2", direction="worse", reference_score="3", **dict.fromkeys(GOOD, "2")
-    )
+    post(browser, address, _n="2", direction="worse", reference_score="3", **dict.fromkeys(GOOD, "2"))
     last = Rating.objects.order_by("pk").last()
     assert last is not None
     assert (last.answers["direction"], last.answers["reference_score"]) == (-1, 3)
@@ -118,10 +114,7 @@ def test_a_contradiction_is_asked_about_once_and_both_may_be_kept(browser: Clien
     make_referenced()
     address = begin(browser)
     page = shown(post(browser, address, _n="1", direction="worse", **GOOD))
-    assert (
-        "You said worse but rated it higher than the reference reply. Keep both, or change one."
-        in page
-    )
+    assert "You said worse but rated it higher than the reference reply. Keep both, or change one." in page
     assert "Error:" not in page, "a question, no mistake"
     assert 'name="_asked" value="1"' in page
     assert re.search(r'value="worse" checked', page)
@@ -173,9 +166,7 @@ def test_what_is_missing_is_said_beside_its_question(browser: Client) -> None:
         ({"direction": 1, "emotional_awareness": 4}, "emotional_awareness"),
     ],
 )
-def test_the_service_and_the_database_refuse_what_is_on_no_scale(
-    answers: dict[str, Any], key: str
-) -> None:
+def test_the_service_and_the_database_refuse_what_is_on_no_scale(answers: dict[str, Any], key: str) -> None:
     task = task_open(participant=make_participant(make_referenced()))
     item = task.slots.all()[0].item
     good = dict.fromkeys(GOOD, 5)
@@ -213,9 +204,7 @@ def test_only_items_with_a_scored_reference_are_given_and_none_is_refused() -> N
         ),
     ],
 )
-def test_settings_that_cannot_be_are_refused(
-    fields: dict[str, Any], field: str, words: str
-) -> None:
+def test_settings_that_cannot_be_are_refused(fields: dict[str, Any], field: str, words: str) -> None:
     with pytest.raises(ValidationError) as refused:
         make_referenced(**fields)
     assert words in " ".join(refused.value.message_dict[field])

@@ -77,11 +77,7 @@ def test_opinions_spread_over_the_scale_and_tell_bots_apart() -> None:
 def test_good_bots_alone_do_not_crowd_the_top(bots: list[str], n_points: int) -> None:
     """Whatever the scale: several points are used, the best by a minority, and people differ."""
     choices = [str(point) for point in range(n_points)]
-    shares = [
-        int(answers_of(GOOD[bot], seed, choices)["quality"]) / (n_points - 1)
-        for bot in bots
-        for seed in PEOPLE
-    ]
+    shares = [int(answers_of(GOOD[bot], seed, choices)["quality"]) / (n_points - 1) for bot in bots for seed in PEOPLE]
     assert 0.5 < mean(shares) < 0.85
     assert stdev(shares) > 0.15
     assert shares.count(1) < 0.4 * len(shares)
@@ -94,9 +90,7 @@ def test_people_who_compare_differ_too() -> None:
     given = [person_of(seed).prefer("hi", good, "quality", ["a", "same", "b"]) for seed in PEOPLE]
     assert min(Counter(given)[side] for side in ("a", "same", "b")) > len(PEOPLE) / 6
     for heard, better in (([good[0], "hi"], "a"), (["hi", good[0]], "b")):
-        given = [
-            person_of(seed).prefer("hi", heard, "quality", ["a", "same", "b"]) for seed in PEOPLE
-        ]
+        given = [person_of(seed).prefer("hi", heard, "quality", ["a", "same", "b"]) for seed in PEOPLE]
         assert len(PEOPLE) / 2 < given.count(better) < len(PEOPLE)
 
 

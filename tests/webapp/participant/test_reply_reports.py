@@ -21,16 +21,12 @@ def report(browser: Client, address: str, **data: str):
     return browser.post(address, sent, headers={"Accept": "application/json"})
 
 
-def test_a_reply_of_a_chat_is_reported_once_and_may_be_changed(
-    study: Study, browser: Client
-) -> None:
+def test_a_reply_of_a_chat_is_reported_once_and_may_be_changed(study: Study, browser: Client) -> None:
     conversation = begin(browser)
     chat(conversation, 1)
     address = f"/chat/{conversation.pk}/report/?turn=1"
     page = browser.get(f"/chat/{conversation.pk}/").content.decode()
-    assert f'data-report-url="/chat/{conversation.pk}/report/" data-reported=""' in " ".join(
-        page.split()
-    )
+    assert f'data-report-url="/chat/{conversation.pk}/report/" data-reported=""' in " ".join(page.split())
     for _time in range(2):
         assert json.loads(report(browser, address).content) == {"saved": True, "error": ""}
     stored = ReplyReport.objects.get()
@@ -45,9 +41,7 @@ def test_a_reply_of_a_chat_is_reported_once_and_may_be_changed(
     assert 'data-reported="1"' in page
 
 
-def test_what_cannot_be_a_report_is_refused_with_what_is_missing(
-    study: Study, browser: Client
-) -> None:
+def test_what_cannot_be_a_report_is_refused_with_what_is_missing(study: Study, browser: Client) -> None:
     conversation = begin(browser)
     chat(conversation, 1)
     address = f"/chat/{conversation.pk}/report/"
@@ -90,9 +84,7 @@ def begin_task(browser: Client, study: Study) -> Task:
 
 
 @pytest.mark.parametrize("is_flipped", [False, True])
-def test_a_judged_reply_is_named_by_its_place_on_the_page(
-    browser: Client, is_flipped: bool
-) -> None:
+def test_a_judged_reply_is_named_by_its_place_on_the_page(browser: Client, is_flipped: bool) -> None:
     task = begin_task(browser, make_pairwise())
     task.slots.update(is_flipped=is_flipped)
     page = browser.get(f"/task/{task.public_id}/judge/").content.decode()

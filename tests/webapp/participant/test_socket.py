@@ -133,9 +133,7 @@ async def test_a_page_opens_while_redis_is_away_and_hears_frames_once_it_is_back
     await page.socket.disconnect()
 
 
-async def test_a_page_that_goes_before_the_acknowledgement_still_gets_its_reply(
-    monkeypatch, caplog
-) -> None:
+async def test_a_page_that_goes_before_the_acknowledgement_still_gets_its_reply(monkeypatch, caplog) -> None:
     conversation_id, cookies = await in_database(started)()
     page, other = [await Page(conversation_id, cookies).open() for _ in range(2)]
     stored_by = services.turn_add_human

@@ -67,9 +67,7 @@ def test_a_task_that_ended_in_nothing_has_no_next_step(study: Study) -> None:
     assert step_of(following) == "chat"
 
 
-def test_an_old_address_leads_to_the_open_chat_and_else_to_the_beginning(
-    study: Study, browser: Client
-) -> None:
+def test_an_old_address_leads_to_the_open_chat_and_else_to_the_beginning(study: Study, browser: Client) -> None:
     swapped = begin(browser)
     fail_reply(swapped)
     following = post(browser, f"/chat/{swapped.pk}/swap/").url.split("/")[2]
@@ -77,9 +75,7 @@ def test_an_old_address_leads_to_the_open_chat_and_else_to_the_beginning(
         assert browser.get(f"/chat/{swapped.pk}/{page}").url == f"/chat/{following}/"
 
 
-def test_who_lost_the_place_to_another_visit_goes_on_with_the_chat(
-    study: Study, browser: Client
-) -> None:
+def test_who_lost_the_place_to_another_visit_goes_on_with_the_chat(study: Study, browser: Client) -> None:
     left = begin(browser, query="?workerId=w1&assignmentId=a1")
     chat(left, 1)
     long_ago = timezone.now() - timedelta(hours=1)

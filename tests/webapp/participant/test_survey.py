@@ -75,10 +75,7 @@ def test_the_check_looks_like_any_other_and_counts_among_them(browser: Client) -
     left = re.compile(r"about 0 minutes? left")
     for page in (bare[at], middle):
         assert page
-    same = [
-        " ".join(left.sub("", back.sub("", page.replace(*last_button))).split())
-        for page in (bare[at], middle)
-    ]
+    same = [" ".join(left.sub("", back.sub("", page.replace(*last_button))).split()) for page in (bare[at], middle)]
     assert same[0] == same[1]
 
 
@@ -177,9 +174,7 @@ def test_checks_that_cannot_be_passed_are_refused(fields: dict[str, Any], words:
 
 def test_other_protocols_of_items_may_have_checks_and_need_none() -> None:
     for protocol in ("annotate", "aspects", "majority"):
-        study = make_study(
-            protocol, protocol=protocol, bots=[], state="draft", after=DEFAULT_QUESTIONS
-        )
+        study = make_study(protocol, protocol=protocol, bots=[], state="draft", after=DEFAULT_QUESTIONS)
         make_items(study, 6)
         study = study_edit(study=study, state=Study.State.COLLECTING)
         assert task_open(participant=make_participant(study)).slots.count() == 5

@@ -141,10 +141,7 @@ def test_labels_are_counted_for_each_bot_and_exported(client: Client) -> None:
     summary = bot_summary(study)
     assert {bot.intervals["asks"].mean for bot in summary.bots if bot.n_ratings} == {1.0}
     names = [column.name for column in exporter_get("ratings").columns(study, ExportOptions())]
-    rows = [
-        dict(zip(names, row, strict=True))
-        for row in exporter_get("ratings").rows(study, ExportOptions())
-    ]
+    rows = [dict(zip(names, row, strict=True)) for row in exporter_get("ratings").rows(study, ExportOptions())]
     assert [row["target"] for row in rows] == ["turn"] * 6
     assert {row["asks"] for row in rows} == {1}
     talked = Study.objects.get(key="talked")
@@ -250,8 +247,7 @@ def test_conversations_of_a_self_play_run_are_marked(browser: Client) -> None:
     bot = make_conversation(make_study("talked")).bot
     talk = Conversation.objects.create(source="selfplay", state="completed", bot=bot)
     Turn.objects.bulk_create(
-        Turn(conversation=talk, index=i, speaker=("human", "bot")[i % 2], text=f"line {i}")
-        for i in range(4)
+        Turn(conversation=talk, index=i, speaker=("human", "bot")[i % 2], text=f"line {i}") for i in range(4)
     )
     SelfPlayConversation.objects.create(run=run, bot_id="eliza", ordinal=0, conversation=talk)
     study = make_study("a", protocol="turns", bots=[], conversations_run=run.pk)

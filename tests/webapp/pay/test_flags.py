@@ -45,9 +45,7 @@ def test_the_same_answer_throughout(paid: Study, visit: Make) -> None:
     }
 
 
-def test_who_lost_a_chat_or_came_for_a_code_that_is_missing_has_none(
-    paid: Study, visit: Make
-) -> None:
+def test_who_lost_a_chat_or_came_for_a_code_that_is_missing_has_none(paid: Study, visit: Make) -> None:
     visit("rated", "fine", quality=1, fluency=2)
     chat = make_conversation(paid, platform="prolific", external_id="pid-lost")
     fail_reply(chat)

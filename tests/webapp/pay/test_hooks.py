@@ -66,10 +66,7 @@ def status_of(study: Study) -> str:
 
 def test_the_signature_is_that_of_the_documentation() -> None:
     # printf '1700000000{"a": 1}' | openssl dgst -sha256 -hmac s -binary | base64
-    assert (
-        signature_of("s", "1700000000", b'{"a": 1}')
-        == "UpaUuXz6TvjQp/uADZS0coFu0VfUfmVGGEonXRoExZ4="
-    )
+    assert signature_of("s", "1700000000", b'{"a": 1}') == "UpaUuXz6TvjQp/uADZS0coFu0VfUfmVGGEonXRoExZ4="
 
 
 def test_a_signed_event_is_taken_once(paid: Study, visit: Make) -> None:

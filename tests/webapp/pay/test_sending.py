@@ -47,9 +47,7 @@ def states() -> list[str]:
     return list(Decision.objects.order_by("pk").values_list("state", flat=True))
 
 
-def test_what_was_decided_reaches_prolific(
-    paid: Study, visit: Make, platform: FakeProlific
-) -> None:
+def test_what_was_decided_reaches_prolific(paid: Study, visit: Make, platform: FakeProlific) -> None:
     platform.add("ses-a", "ses-b", "ses-c")
     a, b, c = visit("rated", "a"), visit("rated", "b"), visit("withdrawn", "c")
     visits_approve(study=paid, keys=[a])
@@ -71,17 +69,13 @@ def test_what_was_decided_reaches_prolific(
     assert len(platform.asked) == n_asked, "what is sent is sent once"
 
 
-def test_people_of_other_platforms_are_left_to_a_person(
-    paid: Study, visit: Make, platform: FakeProlific
-) -> None:
+def test_people_of_other_platforms_are_left_to_a_person(paid: Study, visit: Make, platform: FakeProlific) -> None:
     visits_approve(study=paid, keys=[visit("rated", "w", platform="mturk")])
     assert send(paid).result == {"sent": 0, "failed": 0}
     assert states() == ["decided"]
 
 
-def test_a_failure_stands_in_its_row_and_is_tried_again(
-    paid: Study, visit: Make, platform: FakeProlific
-) -> None:
+def test_a_failure_stands_in_its_row_and_is_tried_again(paid: Study, visit: Make, platform: FakeProlific) -> None:
     platform.add("ses-a", status="RETURNED")
     platform.add("ses-b")
     a, b = visit("rated", "a"), visit("rated", "b")
@@ -168,9 +162,7 @@ def test_a_bonus_that_was_not_paid_is_paid_once_prolific_had_its_time(
     send(paid)
     assert platform.submissions["ses-a"]["bonuses"] == [50]
     # A second bonus of the same amount is another bonus.
-    visit_bonus(
-        study=paid, key=SubmissionKey(bonus.participant_id, "ses-a"), amount=Decimal("0.50")
-    )
+    visit_bonus(study=paid, key=SubmissionKey(bonus.participant_id, "ses-a"), amount=Decimal("0.50"))
     platform.trouble.append(("/pay/", "drop"))
     send(paid)
     assert platform.submissions["ses-a"]["bonuses"] == [50, 50]
@@ -226,9 +218,7 @@ def test_how_visits_stand_at_prolific(paid: Study, visit: Make, platform: FakePr
     assert job.result == {"submissions": 6, "never_came": 120}
     assert PlatformVisit.objects.count() == 6, "of those who never came nothing is kept"
     visits = submissions_of(paid)
-    named = {
-        key.submission: {flag.name for flag in flags} for key, flags in flags_of(visits).items()
-    }
+    named = {key.submission: {flag.name for flag in flags} for key, flags in flags_of(visits).items()}
     assert named == {"ses-none": {"no_code"}, "ses-other": {"other_code"}}
     assert visits_approve(study=paid, keys=[visit.key for visit in visits.all]) == 3
     assert submissions_of(paid).by_key[keys["back"]].status == "RETURNED"

@@ -34,15 +34,11 @@ def test_a_visit_is_approved_once(paid: Study, visit: Make) -> None:
     keys = [visit("rated", "a"), visit("bot_failed", "b")]
     assert visits_approve(study=paid, keys=[*keys, keys[0]], by=user) == 2
     assert visits_approve(study=paid, keys=keys) == 0
-    assert {visit.verdict.action for visit in submissions_of(paid).all if visit.verdict} == {
-        "approve"
-    }
+    assert {visit.verdict.action for visit in submissions_of(paid).all if visit.verdict} == {"approve"}
     assert set(Decision.objects.values_list("decided_by", flat=True)) == {user.pk}
 
 
-def test_nobody_is_approved_who_is_not_in_the_study_or_still_at_it(
-    paid: Study, visit: Make
-) -> None:
+def test_nobody_is_approved_who_is_not_in_the_study_or_still_at_it(paid: Study, visit: Make) -> None:
     a, inside = visit("rated", "a"), visit("inside", "b")
     other = make_study("other")
     assert visits_approve(study=other, keys=[a]) == 0
@@ -65,9 +61,7 @@ def test_nobody_is_approved_who_is_not_in_the_study_or_still_at_it(
         (REASON, "UGLY", "bad_category"),
     ],
 )
-def test_a_rejection_needs_a_reason(
-    paid: Study, visit: Make, reason: str, category: str, code: str
-) -> None:
+def test_a_rejection_needs_a_reason(paid: Study, visit: Make, reason: str, category: str, code: str) -> None:
     with pytest.raises(Refused) as refused:
         visit_reject(study=paid, key=visit("rated", "a"), reason=reason, category=category)
     assert refused.value.code == code
@@ -134,9 +128,7 @@ def test_a_bonus_that_cannot_be_paid_is_refused(paid: Study, visit: Make, amount
         {"action": "approve", "closed_at": timezone.now()},
     ],
 )
-def test_the_database_refuses_what_makes_no_sense(
-    paid: Study, visit: Make, fields: dict[str, object]
-) -> None:
+def test_the_database_refuses_what_makes_no_sense(paid: Study, visit: Make, fields: dict[str, object]) -> None:
     key = visit("rated", "a")
     with pytest.raises(IntegrityError), transaction.atomic():
         Decision.objects.create(participant_id=key.participant, **fields)

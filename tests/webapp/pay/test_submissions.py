@@ -80,9 +80,7 @@ def test_scripts_are_paid_by_nobody(paid: Study) -> None:
     assert submissions_of(paid).all == []
 
 
-def test_ids_and_codes_are_found_and_ids_only_by_those_who_may_see_them(
-    paid: Study, visit: Make
-) -> None:
+def test_ids_and_codes_are_found_and_ids_only_by_those_who_may_see_them(paid: Study, visit: Make) -> None:
     ann, bob = visit("rated", "ann"), visit("withdrawn", "bob")
     visits = submissions_of(paid)
 

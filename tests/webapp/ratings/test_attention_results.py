@@ -87,9 +87,7 @@ def test_a_check_in_the_form_after_a_chat_is_no_rating_and_sets_apart_who_misses
     for given in ("2", "4"):
         chat = make_conversation(study, n_exchanges=3)
         assert chat.participant is not None
-        outcome = rating_submit(
-            conversation=chat, participant=chat.participant, answers={**FIVES, "attentive": given}
-        )
+        outcome = rating_submit(conversation=chat, participant=chat.participant, answers={**FIVES, "attentive": given})
         assert outcome.rating.answers == FIVES
         assert outcome.rating.other_answers == {"attentive": given}
         chat.refresh_from_db()

@@ -28,8 +28,7 @@ _ME, _OTHER = uuid.uuid4(), uuid.uuid4()
 def work_of(*said: Sequence[str | Message], people: Sequence[Any] = ()) -> StudyWork:
     """Return work whose tasks hold these messages; each of another person unless said otherwise."""
     tasks = {
-        number: [m if isinstance(m, Message) else Message(m) for m in messages]
-        for number, messages in enumerate(said)
+        number: [m if isinstance(m, Message) else Message(m) for m in messages] for number, messages in enumerate(said)
     }
     work = StudyWork.__new__(StudyWork)
     who = list(people) or [uuid.uuid4() for _ in said]
@@ -113,9 +112,7 @@ def test_pasted_needs_few_keys_and_a_paste_or_the_chatbots_own_words() -> None:
     typed = Message(text, typed=MessageTyping(60, 0, 4, 20_000))
     with_link = Message(text, typed=MessageTyping(50, 1, 0, 20_000))
     copied = Message(text, reply)
-    assert words(
-        "pasted", work_of([pasted, pasted, typed], [typed, with_link], [copied, copied])
-    ) == {
+    assert words("pasted", work_of([pasted, pasted, typed], [typed, with_link], [copied, copied])) == {
         0: "2 of 3 messages were pasted.",
         2: "2 of 3 messages only repeat the chatbot's last reply.".replace("of 3", "of 2"),
     }
@@ -130,9 +127,7 @@ def test_a_machine_is_suspected_of_long_messages_that_nobody_typed() -> None:
     pasted = Message(long, typed=MessageTyping(1, 1, 0, 400))
     found = words(
         "machine",
-        work_of(
-            [quick, even], [slow, slow], [by_words, by_words], [pasted, pasted, slow, slow, slow]
-        ),
+        work_of([quick, even], [slow, slow], [by_words, by_words], [pasted, pasted, slow, slow, slow]),
     )
     assert list(found) == [0], "and two of five are not half"
     assert found[0].startswith(

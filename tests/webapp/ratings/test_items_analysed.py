@@ -104,9 +104,7 @@ def test_the_overview_counts_items_and_asks_for_no_chatbot(study: Study) -> None
     client = signed_in(*Right)
     overview = flat(client.get(f"/dashboard/studies/{study.key}/").content.decode())
     for model in ("a", "b"):
-        assert re.search(
-            rf'{model}</th><td class="number">3</td><td class="number">12</td>', overview
-        )
+        assert re.search(rf'{model}</th><td class="number">3</td><td class="number">12</td>', overview)
     assert "Participants cannot get a chatbot" not in overview
     assert "cannot give participants a chatbot" not in client.get("/dashboard/").content.decode()
 

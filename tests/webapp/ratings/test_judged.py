@@ -46,9 +46,7 @@ def json_of(*arguments: Any) -> Any:
 @pytest.fixture
 def study() -> Study:
     """Make a study whose six people judged three items each: long replies are good and dull."""
-    study = make_study(
-        "lab", protocol="annotate", bots=[], state=Study.State.DRAFT, n_items=3, after=AFTER
-    )
+    study = make_study("lab", protocol="annotate", bots=[], state=Study.State.DRAFT, n_items=3, after=AFTER)
     for number, text in enumerate(WORDS):
         item_add(
             study=study, key=f"convai2/{number}", context=["hi", "hello"],
@@ -68,9 +66,7 @@ def study() -> Study:
     return study
 
 
-def test_items_are_judged_alike_from_the_study_its_file_and_its_package(
-    study: Study, tmp_path: Path
-) -> None:
+def test_items_are_judged_alike_from_the_study_its_file_and_its_package(study: Study, tmp_path: Path) -> None:
     file, package = tmp_path / "judged.jsonl", tmp_path / "lab.zip"
     metrics = "words_bot,bleu_1"
     for what, form, path in (("judged", "jsonl", file), ("package", "csv", package)):
@@ -80,9 +76,7 @@ def test_items_are_judged_alike_from_the_study_its_file_and_its_package(
         json_of("evaluate_metrics", "--data", str(file), "--metrics", metrics, "--target", "dull"),
         {
             name: one.to_json()
-            for name, one in confab.judge(
-                confab.read(package), metrics.split(","), target="dull"
-            ).items()
+            for name, one in confab.judge(confab.read(package), metrics.split(","), target="dull").items()
         },
     ):
         assert found == here
@@ -176,10 +170,7 @@ def test_lines_that_cannot_be_read_are_told_with_the_error(case: str, line: str)
 
 
 def test_lines_left_out_are_told_with_the_result(tmp_path: Path) -> None:
-    good = [
-        {"id": k, "context": ["hi"], "response": "yes " * (k + 1), "ratings": [{"a": k}]}
-        for k in range(4)
-    ]
+    good = [{"id": k, "context": ["hi"], "response": "yes " * (k + 1), "ratings": [{"a": k}]} for k in range(4)]
     path = tmp_path / "x.jsonl"
     path.write_text("\n".join(map(json.dumps, [*good, {**good[0], "id": 9, "context": "hi"}])))
     told = "line 5: context is 'hi'; it must be a list"
@@ -203,7 +194,4 @@ def test_a_file_in_another_language_is_told_with_the_metrics_that_do_not_hold_fo
     err = StringIO()
     asked = ["--data", str(tmp_path / "de.jsonl"), "--metrics", "bleu,rouge,rouge_1"]
     call_command("evaluate_metrics", *asked, "--json", stdout=StringIO(), stderr=err)
-    assert (
-        "the replies of lab read as German, for which these metrics do not hold: rouge, rouge_1\n"
-        in err.getvalue()
-    )
+    assert "the replies of lab read as German, for which these metrics do not hold: rouge, rouge_1\n" in err.getvalue()

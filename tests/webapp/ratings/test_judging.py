@@ -35,9 +35,7 @@ from webapp.studies.services import task_open
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
 
 pytestmark = pytest.mark.django_db
-ANSWERS: dict[str, float] = dict.fromkeys(
-    ("quality", "fluency", "diversity", "contingency", "empathy"), 5
-)
+ANSWERS: dict[str, float] = dict.fromkeys(("quality", "fluency", "diversity", "contingency", "empathy"), 5)
 
 
 class Pairs(StudyProtocol):
@@ -160,9 +158,7 @@ def test_a_stored_conversation_and_its_turns_can_be_rated_by_themselves(study: S
 def test_what_people_judge_is_spread_by_the_rule_and_then_used_up(study: Study) -> None:
     people = [make_participant(study) for _ in range(3)]
     shown = Counter(
-        slot.conversation_id or slot.item_id
-        for person in people
-        for slot in slots_of(task_open(participant=person))
+        slot.conversation_id or slot.item_id for person in people for slot in slots_of(task_open(participant=person))
     )
     assert sorted(shown.values()) == [1, 2, 2, 2, 2]
     task = task_open(participant=people[0])
@@ -267,9 +263,7 @@ def test_pairs_and_turns_are_exported_with_what_they_are_about(study: Study) -> 
     assert (of["pair"]["conversation"], of["pair"]["bot"]) == (None, None)
     assert (of["item"]["item"], of["item"]["bot"]) == (alone.item.key, "m")
     task.refresh_from_db()
-    assert {of[what]["completion_code"] for what in ("turn", "pair", "item")} == {
-        task.completion_code
-    }
+    assert {of[what]["completion_code"] for what in ("turn", "pair", "item")} == {task.completion_code}
 
 
 def test_who_withdraws_in_one_of_two_chats_withdraws_the_task() -> None:

@@ -61,9 +61,7 @@ PAIR_QUESTIONS = ["quality", "fluency", "relatedness", "empathy"]
 def rated() -> Study:
     """Return a study that four people rated, the first of them all alike."""
     study = make_study("rated")
-    for number, answers in enumerate(
-        [ALIKE, *({"quality": 5 + n, "empathy": 3} for n in range(3))]
-    ):
+    for number, answers in enumerate([ALIKE, *({"quality": 5 + n, "empathy": 3} for n in range(3))]):
         chat = make_conversation(study, n_exchanges=3)
         make_rating(chat, **answers)
         if not number:
@@ -75,9 +73,7 @@ def alike(study: Study) -> Participant:
     return Participant.objects.get(conversations__external_id="alike", study=study)
 
 
-def test_flags_are_found_once_and_again_when_the_data_change(
-    rated: Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_flags_are_found_once_and_again_when_the_data_change(rated: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     state = refresh_flags(rated).state
     assert state is not None
     [flag] = TaskFlag.objects.all()
@@ -104,9 +100,7 @@ def test_flags_are_found_once_and_again_when_the_data_change(
     assert Job.objects.filter(kind="flags").count() == 1
 
 
-def test_erasing_somebody_lets_flags_be_found_anew(
-    rated: Study, django_capture_on_commit_callbacks: Any
-) -> None:
+def test_erasing_somebody_lets_flags_be_found_anew(rated: Study, django_capture_on_commit_callbacks: Any) -> None:
     flags_make(study=rated)
     with django_capture_on_commit_callbacks(execute=True):
         removed = participants_erase(participants=Participant.objects.filter(pk=alike(rated).pk))
@@ -117,9 +111,7 @@ def test_erasing_somebody_lets_flags_be_found_anew(
     assert state.of("same_answer")["n"] == 0
 
 
-def test_whoever_has_a_flag_is_left_out_of_all_results_alike(
-    rated: Study, client: Client, tmp_path: Path
-) -> None:
+def test_whoever_has_a_flag_is_left_out_of_all_results_alike(rated: Study, client: Client, tmp_path: Path) -> None:
     client.force_login(make_staff(Right.READ, Right.PAY))
     flags_make(study=rated)
     everybody, fewer = study_ratings(rated), study_ratings(rated, without=WITHOUT)
@@ -177,10 +169,7 @@ def test_pages_say_who_is_left_out_and_put_them_in(rated: Study, client: Client)
     for name in ("bots", "agreement", "statistics", "report", "conversations", "export"):
         address = reverse(f"dashboard:study_{name}", args=["rated"])
         html = client.get(address, {"without": "same_answer"}).content.decode()
-        assert (
-            "1 of 4 people is left out" in html
-            or "1 of 4 people are left out: All alike (1)." in html
-        )
+        assert "1 of 4 people is left out" in html or "1 of 4 people are left out: All alike (1)." in html
         assert 'href="?">Put them in' in html
         assert "without=same_answer" in html, "the choice goes from page to page"
         assert "Everybody is counted." in client.get(address).content.decode()
@@ -190,9 +179,7 @@ def test_pages_say_who_is_left_out_and_put_them_in(rated: Study, client: Client)
     assert AnalysisKey(rated, "raters", without=WITHOUT).state != AnalysisKey(rated, "raters").state
 
 
-def test_the_quality_page_explains_every_flag_in_a_constant_number_of_queries(
-    rated: Study, client: Client
-) -> None:
+def test_the_quality_page_explains_every_flag_in_a_constant_number_of_queries(rated: Study, client: Client) -> None:
     client.force_login(make_staff(Right.READ))
     address = reverse("dashboard:study_quality", args=["rated"])
 
@@ -218,9 +205,7 @@ def test_the_quality_page_explains_every_flag_in_a_constant_number_of_queries(
 def test_alike_means_as_given_by_side_and_without_checks(rated: Study) -> None:
     Dimension.objects.filter(rubric=rated.rubric, key="empathy").update(reversed=True)
     state = flags_make(study=rated)
-    assert state.of("same_answer")["n"] == 1, (
-        "the same number to a turned question is no other answer"
-    )
+    assert state.of("same_answer")["n"] == 1, "the same number to a turned question is no other answer"
     assert TaskFlag.objects.get().figures == {"n": 5, "answer": 2, "reversed": 1}
 
     study = make_pairwise(n_items=8)
@@ -238,18 +223,14 @@ def test_alike_means_as_given_by_side_and_without_checks(rated: Study) -> None:
 
 def test_known_answers_and_items_shown_twice_have_flags_of_their_own() -> None:
     study = make_annotated(n_gold=1, n_repeated=1, gold_misses_allowed=1)
-    item_add(
-        study=study, key="known", context=["hi"], responses=[{"model": "a", "text": "well said"}]
-    )
+    item_add(study=study, key="known", context=["hi"], responses=[{"model": "a", "text": "well said"}])
     gold_store(item=study.items.get(key="known"), expected={"quality": [7]})
     for known, again in ((7, 6), (1, 1)):
         task = task_open(participant=make_participant(study))
         for judgement in requested_ratings(task):
             item = judgement.slots[0].item
             assert item is not None
-            value = {Item.Purpose.GOLD: known, Item.Purpose.REPEAT: again}.get(
-                Item.Purpose(item.purpose), 5
-            )
+            value = {Item.Purpose.GOLD: known, Item.Purpose.REPEAT: again}.get(Item.Purpose(item.purpose), 5)
             answers = dict.fromkeys(study.rubric.dimensions.values_list("key", flat=True), value)
             rating_add(task=task, target=item, answers=answers)
     state = flags_make(study=study)

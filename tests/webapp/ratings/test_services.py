@@ -55,9 +55,7 @@ def test_too_early_and_not_mine() -> None:
     assert refused.value.code == "not_found"
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"quality": 0}, {"quality": 8}, {"quality": 3.5}, {"quality": float("nan")}]
-)
+@pytest.mark.parametrize("wrong", [{"quality": 0}, {"quality": 8}, {"quality": 3.5}, {"quality": float("nan")}])
 def test_values_off_the_scale_are_refused_by_name(wrong: dict[str, float]) -> None:
     conversation = make_conversation(make_study(), n_exchanges=3)
     with pytest.raises(Refused) as refused:

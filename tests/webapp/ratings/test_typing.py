@@ -46,9 +46,7 @@ def written(study: Study) -> Conversation:
     ("fields", "n_stored"),
     [({"counts_typing": True}, 1), ({}, 0), ({"counts_typing": True, "typing_notice": " "}, 0)],
 )
-def test_typing_is_stored_only_where_people_agreed_to_it(
-    fields: dict[str, object], n_stored: int
-) -> None:
+def test_typing_is_stored_only_where_people_agreed_to_it(fields: dict[str, object], n_stored: int) -> None:
     study = make_study(**fields)
     chat = make_conversation(study)
     turn_add_human(conversation_id=chat.pk, client_id=uuid.uuid4(), text="Hello", typed=COUNTED)
@@ -64,9 +62,7 @@ def test_frames_may_carry_it_and_need_not() -> None:
     plain = frame_parse(sent + "}")
     assert isinstance(plain, MessageFrame)
     assert plain.typing is None
-    counted = frame_parse(
-        sent + ', "typing": {"keystrokes": 3, "pastes": 1, "deletions": 0, "ms": 900}}'
-    )
+    counted = frame_parse(sent + ', "typing": {"keystrokes": 3, "pastes": 1, "deletions": 0, "ms": 900}}')
     assert isinstance(counted, MessageFrame)
     assert counted.typing == COUNTED
 
@@ -94,9 +90,7 @@ def test_of_an_arena_what_was_written_to_both_counts_once() -> None:
     for number in range(3):
         text = f"Message {number}, with which somebody fills in more than sixty characters."
         for chat in (first, second):
-            turn_add_human(
-                conversation_id=chat.pk, client_id=uuid.uuid4(), text=text, typed=COUNTED
-            )
+            turn_add_human(conversation_id=chat.pk, client_id=uuid.uuid4(), text=text, typed=COUNTED)
             answer(chat, "I see.")
     slots = (first.slot, second.slot)
     assert comparison_submit(task=task, slots=slots, choice="a").task.outcome == "rated"

@@ -64,9 +64,7 @@ def test_a_study_read_once_gives_all_results_until_its_data_change(study: Study)
         assert first is not None
         for part in PARTS:
             assert study_read(study) is first
-            assert_same(
-                compute_part(part, first), compute_part(part, data_of(AnalysisKey(study, part)))
-            )  # type: ignore[arg-type]
+            assert_same(compute_part(part, first), compute_part(part, data_of(AnalysisKey(study, part))))  # type: ignore[arg-type]
         change(study)
         again = study_read(study)
         assert again is not first
@@ -112,14 +110,10 @@ def test_another_rating_is_another_state_of_the_data(study: Study) -> None:
     )
     answer = get_result(AnalysisKey(study, "comparisons"))
     assert answer.n_since == 1
-    assert (
-        Job.objects.count() == 2
-    )  # one is at work on the question, and a third would only be in its way
+    assert Job.objects.count() == 2  # one is at work on the question, and a third would only be in its way
 
 
-def test_parts_made_of_the_same_data_look_at_them_once(
-    study: Study, django_assert_num_queries: Any
-) -> None:
+def test_parts_made_of_the_same_data_look_at_them_once(study: Study, django_assert_num_queries: Any) -> None:
     asked = AnalysisKey(study, "comparisons", include_failed=True)
     digest = asked.state.digest
     beside = asked.beside("dimensions")
@@ -158,9 +152,7 @@ def test_nothing_that_was_said_stands_in_a_result(study: Study) -> None:
         assert SECRET not in json.dumps(done(study, part).result)
 
 
-def test_results_go_with_a_person_and_with_the_study(
-    study: Study, django_capture_on_commit_callbacks: Any
-) -> None:
+def test_results_go_with_a_person_and_with_the_study(study: Study, django_capture_on_commit_callbacks: Any) -> None:
     for part in PARTS:
         done(study, part)
     one = Participant.objects.filter(study=study)[:1]
@@ -174,9 +166,7 @@ def test_results_go_with_a_person_and_with_the_study(
     assert not Shard.objects.exists()
 
 
-def test_what_is_made_of_an_erased_person_is_not_stored(
-    study: Study, django_capture_on_commit_callbacks: Any
-) -> None:
+def test_what_is_made_of_an_erased_person_is_not_stored(study: Study, django_capture_on_commit_callbacks: Any) -> None:
     job = get_result(AnalysisKey(study, "comparisons")).job
     assert job is not None
     holder = job_claim(job=job)
@@ -188,9 +178,7 @@ def test_what_is_made_of_an_erased_person_is_not_stored(
     assert not Job.objects.filter(result__isnull=False).exists()
 
 
-def test_what_failed_says_why_and_is_not_asked_again(
-    study: Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_failed_says_why_and_is_not_asked_again(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     def breaks(*_: Any) -> None:
         raise ArithmeticError("no such number")
 

@@ -47,9 +47,7 @@ def reply(bot: str, rng: np.random.Generator) -> str:
 def judged() -> Study:
     """Make a study of nine pairs, three of each two bots, that eight people judge, some kinder to what stands first."""
     rng = np.random.default_rng(11)
-    study = make_study(
-        "p", protocol="pairwise", bots=[], state="draft", n_items=9, kappa_items=SHARED
-    )
+    study = make_study("p", protocol="pairwise", bots=[], state="draft", n_items=9, kappa_items=SHARED)
     for number in range(9):
         pair = list(combinations(BOTS, 2))[number % 3]
         two = [pair[i] for i in rng.permutation(2)]
@@ -146,9 +144,7 @@ def test_a_stored_study_of_pairs_is_what_brute_force_says() -> None:
             gap, error = contrast @ at, np.sqrt(contrast @ covariance @ contrast)
             pair = next(one for one in fitted.comparisons if (one.a, one.b) == (BOTS[i], BOTS[j]))
             assert pair.difference == pytest.approx(gap, abs=1e-4)
-            assert (pair.low, pair.high) == pytest.approx(
-                (gap - t * error, gap + t * error), abs=1e-3
-            )
+            assert (pair.low, pair.high) == pytest.approx((gap - t * error, gap + t * error), abs=1e-3)
             p_values.append((i, j, gap, 2 * stats.t.sf(abs(gap) / error, 7)))
         assert fitted.tie == pytest.approx(np.exp(at[2]), abs=1e-4)
         for n, effect in enumerate(fitted.controls):
@@ -160,11 +156,7 @@ def test_a_stored_study_of_pairs_is_what_brute_force_says() -> None:
         # Rank ranges: one place down for each bot that is stronger beyond chance after Holm's correction.
         told = multipletests([p for *_pair, p in p_values], alpha=1 - LEVEL, method="holm")[0]
         for bot in range(3):
-            pairs = [
-                (i, j, gap)
-                for (i, j, gap, _p), is_told in zip(p_values, told, strict=True)
-                if is_told
-            ]
+            pairs = [(i, j, gap) for (i, j, gap, _p), is_told in zip(p_values, told, strict=True) if is_told]
             above = sum((i == bot and gap < 0) or (j == bot and gap > 0) for i, j, gap in pairs)
             below = sum((i == bot and gap > 0) or (j == bot and gap < 0) for i, j, gap in pairs)
             ranges[BOTS[bot]] = (1 + above, 3 - below)
@@ -212,9 +204,7 @@ def test_a_stored_study_of_pairs_is_what_brute_force_says() -> None:
 def compared() -> Study:
     """Make a study of nine stored conversations of three bots, pairs of which ten people choose from."""
     rng = np.random.default_rng(5)
-    study = make_study(
-        "d", protocol="dialogues", bots=[], state="draft", n_dialogues=6, raters_each_pair=5
-    )
+    study = make_study("d", protocol="dialogues", bots=[], state="draft", n_dialogues=6, raters_each_pair=5)
     for name in BOTS:
         bot = BotVersion.objects.create(key=name, bot_id=name, title="", kind="", version="")
         for number in range(3):
@@ -227,8 +217,7 @@ def compared() -> Study:
             )
             said = [("human", "hello"), ("bot", reply(name, rng))]
             Turn.objects.bulk_create(
-                Turn(conversation=chat, index=n, speaker=who, text=text)
-                for n, (who, text) in enumerate(said)
+                Turn(conversation=chat, index=n, speaker=who, text=text) for n, (who, text) in enumerate(said)
             )
     study = study_edit(study=study, state=Study.State.COLLECTING)
     for _person in range(10):
@@ -260,9 +249,7 @@ def test_whole_dialogues_are_what_a_model_of_choices_without_ties_says() -> None
     assert (found.n, found.n_items, found.n_raters) == (len(rows), rows["pair"].nunique(), 10)
     assert len(rows) == 40, "nobody reads a conversation twice: nine make four pairs"
 
-    sides = [
-        (rows[side].to_numpy()[:, None] == BOTS[1:]).astype(float) for side in ("first", "second")
-    ]
+    sides = [(rows[side].to_numpy()[:, None] == BOTS[1:]).astype(float) for side in ("first", "second")]
     fit = GLM((rows["said"] > 0).astype(float), sides[0] - sides[1], families.Binomial()).fit(
         cov_type="cluster",
         cov_kwds={"groups": pd.factorize(rows["rater"])[0], "use_correction": False},
@@ -272,14 +259,10 @@ def test_whole_dialogues_are_what_a_model_of_choices_without_ties_says() -> None
     covariance[1:, 1:] = np.asarray(fit.cov_params()) * 10 / 9
     t = stats.t.ppf(0.5 + LEVEL / 2, 10 - 1)
     for i, j in combinations(range(3), 2):
-        pair = next(
-            one for one in found.strengths.comparisons if (one.a, one.b) == (BOTS[i], BOTS[j])
-        )
+        pair = next(one for one in found.strengths.comparisons if (one.a, one.b) == (BOTS[i], BOTS[j]))
         half = t * np.sqrt(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j])
         assert pair.difference == pytest.approx(at[i] - at[j], abs=1e-4)
-        assert (pair.low, pair.high) == pytest.approx(
-            (at[i] - at[j] - half, at[i] - at[j] + half), abs=1e-3
-        )
+        assert (pair.low, pair.high) == pytest.approx((at[i] - at[j] - half, at[i] - at[j] + half), abs=1e-3)
         mine = rows[rows[["first", "second"]].isin([BOTS[i], BOTS[j]]).all(axis=1)]
         won = mine["said"] * np.where(mine["first"] == BOTS[i], 1, -1)
         outcome = found.of("preference", BOTS[i], BOTS[j])
@@ -321,10 +304,7 @@ def test_what_was_said_beside_known_replies_is_what_pandas_says() -> None:
         for slot in task.slots.select_related("item").order_by("item__key"):
             bot = slot.item.responses[0]["model"]
             asked = [key for key in keys if key not in only or slot.item.task in only[key]]
-            scores = {
-                k: int(np.clip(round(3 + Z[bot] + 2 * Z["listing"] * leans + rng.normal()), 1, 5))
-                for k in asked
-            }
+            scores = {k: int(np.clip(round(3 + Z[bot] + 2 * Z["listing"] * leans + rng.normal()), 1, 5)) for k in asked}
             left = 3 + int(rng.integers(0, 4) == 0)
             said = int(rng.integers(-1, 2))
             answers = {**scores, "direction": said}
@@ -394,11 +374,6 @@ def test_what_people_chose_is_what_statsmodels_says() -> None:
         assert one.weight == pytest.approx(np.exp(shares[n]) / np.exp(shares).sum())
         moves = [1 if k == n else -at[k] / (1 - at[n]) for k in range(6)]
         for told, sign in ((one.weight_low, -1), (one.weight_high, 1)):
-            far = [
-                move * abs(middle[k] + np.sign(move) * sign * half[k] - shares[k])
-                for k, move in enumerate(moves)
-            ]
+            far = [move * abs(middle[k] + np.sign(move) * sign * half[k] - shares[k]) for k, move in enumerate(moves)]
             apart = np.sqrt(sum(far[k] * far[m] * r[k, m] for k in range(6) for m in range(6)))
-            assert told == pytest.approx(
-                1 / (1 + np.exp(-np.log(at[n] / (1 - at[n])) - sign * apart))
-            )
+            assert told == pytest.approx(1 / (1 + np.exp(-np.log(at[n] / (1 - at[n])) - sign * apart)))

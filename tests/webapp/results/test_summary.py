@@ -88,10 +88,7 @@ def test_slots_follow_the_study_and_then_the_data() -> None:
 
 def test_bots_far_apart_are_ordered_and_close_ones_are_not() -> None:
     study = make_study("s", bots=["eliza"])
-    versions = {
-        name: bot_version_record_imported(bot_id=name, source="x")
-        for name in ("low", "mid", "high")
-    }
+    versions = {name: bot_version_record_imported(bot_id=name, source="x") for name in ("low", "mid", "high")}
     given = {"low": [1, 2, 3] * 8, "mid": [5, 6, 7] * 8, "high": [5, 6, 7] * 8}
     for name, values in given.items():
         for value in values:

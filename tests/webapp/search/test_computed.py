@@ -45,9 +45,7 @@ def timed_study(rows_of_file: None) -> Study:
             make_rating(chat, quality=3)
         for k in range(FLAGS[i] or 0):
             assert chat.task is not None
-            TaskFlag.objects.create(
-                task=chat.task, participant_id=chat.participant_id, name=flag_kinds.names()[k]
-            )
+            TaskFlag.objects.create(task=chat.task, participant_id=chat.participant_id, name=flag_kinds.names()[k])
         rows.update(created_at=begun, ended_at=ended)
     return study
 
@@ -117,9 +115,7 @@ def test_a_line_finds(study: Study, line: str, expected: list[int]) -> None:
 
 def test_columns_tell_the_values_in_one_more_query(study: Study) -> None:
     numbers = Numbers(study_dimensions(study))
-    columns = [
-        numbers.get(name) for name in ("flags", "raters", "duration", "started", "exchanges")
-    ]
+    columns = [numbers.get(name) for name in ("flags", "raters", "duration", "started", "exchanges")]
     list_of = listing(study, "sort:oldest")
     with CaptureQueriesContext(
         connection,

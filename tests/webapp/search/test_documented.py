@@ -58,9 +58,7 @@ def test_a_field_of_few_values_names_them_all(field: str) -> None:
 def test_every_search_shown_can_be_read() -> None:
     study = make_study("s", bots=["eliza", "retrieval"])
     make_rating(make_conversation(study, n_exchanges=3))
-    shown = blocks_tested(
-        "tests/webapp/search/test_documented.py::test_every_search_shown_can_be_read"
-    )
+    shown = blocks_tested("tests/webapp/search/test_documented.py::test_every_search_shown_can_be_read")
     lines = [re.split(r"\s{2,}", line)[0] for block in shown for line in block.text.splitlines()]
     assert len(lines) > 5
     for line in lines:

@@ -102,9 +102,7 @@ def study() -> Study:
     )
     Rating.objects.bulk_create([other])
     version = MetricVersion.objects.create(key="k", name="made", version="1")
-    MetricResult.objects.create(
-        conversation=first, metric=version, values={"made_bot": 0.25, "made_user": None}
-    )
+    MetricResult.objects.create(conversation=first, metric=version, values={"made_bot": 0.25, "made_user": None})
     return study
 
 

@@ -102,9 +102,7 @@ def test_a_reader_stars_tags_and_notes(reader: Client, chat: Conversation) -> No
 
 
 @pytest.mark.parametrize("text", ["", "\u200b", "a,b", 'say "it"', "x" * 41])
-def test_a_tag_that_no_search_could_name_is_refused(
-    reader: Client, chat: Conversation, text: str
-) -> None:
+def test_a_tag_that_no_search_could_name_is_refused(reader: Client, chat: Conversation, text: str) -> None:
     with pytest.raises(Refused, match="is no tag"):
         tag_add(conversation=chat, text=text, author=None)
     where = reverse("dashboard:conversation_note", args=[chat.pk])
@@ -127,9 +125,7 @@ def test_notes_are_exported_and_go_with_the_person(chat: Conversation) -> None:
     assert chat.study is not None
     exporter = exporter_get("reader_notes")
     columns = [column.name for column in exporter.columns(chat.study, ExportOptions())]
-    rows = [
-        dict(zip(columns, row, strict=True)) for row in exporter.rows(chat.study, ExportOptions())
-    ]
+    rows = [dict(zip(columns, row, strict=True)) for row in exporter.rows(chat.study, ExportOptions())]
     assert [(row["conversation"], row["kind"], row["text"], row["author"]) for row in rows] == [
         (str(chat.pk), "star", "", "u"),
         (str(chat.pk), "tag", "repeats", "u"),
@@ -153,9 +149,7 @@ def test_two_conversations_stand_side_by_side(reader: Client, chat: Conversation
     assert [row.pk for row, _read in answer.context["sides"]] == [other.pk, chat.pk]
     assert html.count("<mark>message</mark>") == 6
     assert html.index(f"<code>{other.pk.hex[:4]}") < html.index(f"<code>{chat.pk.hex[:4]}")
-    nobody = reverse(
-        "dashboard:side_by_side", args=[other.pk, "0" * 8 + "-0000-0000-0000-" + "0" * 12]
-    )
+    nobody = reverse("dashboard:side_by_side", args=[other.pk, "0" * 8 + "-0000-0000-0000-" + "0" * 12])
     assert reader.get(nobody).status_code == 404
 
 
@@ -175,15 +169,10 @@ def test_a_search_is_kept_by_name_for_one_person(reader: Client, chat: Conversat
     assert SavedSearch.objects.exists(), "somebody else's"
     reader.post(where, {"what": "forget", "name": " Worst "})
     assert not SavedSearch.objects.exists()
-    assert (
-        "There is no search to save"
-        in reader.post(where, {"name": "x"}, follow=True).content.decode()
-    )
+    assert "There is no search to save" in reader.post(where, {"name": "x"}, follow=True).content.decode()
 
 
-def test_a_kept_search_for_a_metric_that_is_gone_is_shown_as_such(
-    reader: Client, chat: Conversation
-) -> None:
+def test_a_kept_search_for_a_metric_that_is_gone_is_shown_as_such(reader: Client, chat: Conversation) -> None:
     user = make_staff(Right.READ, username="owner")
     reader.force_login(user)
     assert chat.study is not None
@@ -205,17 +194,13 @@ def test_a_run_keeps_searches_of_its_own(reader: Client, chat: Conversation) -> 
         assert (answer.status_code, answer.url) == (302, listed)  # type: ignore[attr-defined]
     kept = SavedSearch.objects.get()
     assert (kept.run, kept.study, kept.line) == (run, None, "bot:eliza sort:-exchanges")
-    assert 'href="?q=bot:eliza+sort:-exchanges">Best</a>' in flat(
-        reader.get(listed).content.decode()
-    )
+    assert 'href="?q=bot:eliza+sort:-exchanges">Best</a>' in flat(reader.get(listed).content.decode())
     others = [
         reverse("dashboard:run_conversations", args=[other.pk]),
         reverse("dashboard:study_conversations", args=["noted"]),
     ]
     assert all(">Best<" not in reader.get(one).content.decode() for one in others)
-    reader.post(
-        reverse("dashboard:study_keep", args=["noted"]), {"what": "forget", "name": kept.name}
-    )
+    reader.post(reverse("dashboard:study_keep", args=["noted"]), {"what": "forget", "name": kept.name})
     assert SavedSearch.objects.exists(), "it is no search of the study"
     reader.post(where, {"what": "forget", "name": kept.name})
     assert not SavedSearch.objects.exists()
@@ -246,9 +231,7 @@ def links(html: str) -> list[str]:
     return [unescape(href) for href in re.findall(r'href="([^"]+)"', main)]
 
 
-def test_all_tags_and_notes_lead_to_the_searches_that_find_them(
-    reader: Client, chat: Conversation
-) -> None:
+def test_all_tags_and_notes_lead_to_the_searches_that_find_them(reader: Client, chat: Conversation) -> None:
     assert chat.study is not None
     author = make_staff(Right.READ, username="lee")
     other = chat.study.conversations.exclude(pk=chat.pk).get()
@@ -280,9 +263,7 @@ def test_all_tags_and_notes_lead_to_the_searches_that_find_them(
     assert opened[:3] == [other, chat, other]
 
 
-def test_tags_and_notes_come_page_by_page(
-    reader: Client, chat: Conversation, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tags_and_notes_come_page_by_page(reader: Client, chat: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webapp.dashboard.views.notes.MOST_TAGS", 2)
     monkeypatch.setitem(notes_in.__kwdefaults__, "size", 2)
     for name in "abcde":

@@ -54,9 +54,7 @@ def read(study: Study, line: str) -> SearchQuery:
 def found(study: Study, line: str) -> list[int]:
     """Return the numbers of the conversations that a line finds, in its order."""
     rows = Conversation.objects.filter(study=study)
-    number = {
-        pk: i for i, pk in enumerate(rows.order_by("created_at").values_list("pk", flat=True))
-    }
+    number = {pk: i for i, pk in enumerate(rows.order_by("created_at").values_list("pk", flat=True))}
     of_study = Listing(rows, read(study, line), study)
     assert of_study.count() == len(of_study.take(None, 10))
     order = [row.pk for row in of_study.take(None, 10)]
@@ -113,9 +111,7 @@ def test_bots_ids_and_raters(study: Study) -> None:
     for row in rows:
         others = {one.bot.bot_id for one in rows} - {row.bot.bot_id}
         line = f"bot:{row.bot.bot_id} id:{row.pk.hex[:12]}"
-        assert [one.pk for one in Listing(Conversation.objects.all(), read(study, line)).rows] == [
-            row.pk
-        ]
+        assert [one.pk for one in Listing(Conversation.objects.all(), read(study, line)).rows] == [row.pk]
         for other in others:
             assert found(study, f"bot:{other} id:{row.pk}") == []
     assert len(found(study, "bot:eliza,parrot")) == 6

@@ -53,9 +53,7 @@ def make_person(study: Study, secret: str = SECRET) -> Participant:
     vote_set(conversation_id=conversation.pk, turn_index=1, value=1)
     reply = Turn.objects.get(conversation=conversation, index=1)
     assert conversation.participant is not None
-    reply_report(
-        participant=conversation.participant, turn=reply, reason="other", words=f"{secret} found"
-    )
+    reply_report(participant=conversation.participant, turn=reply, reason="other", words=f"{secret} found")
     ReplyMark.objects.create(turn=reply, filter="phrases", identity={}, found=[secret], reason="")
     question_answers_store(task=conversation.task, answers={"home": f"in {secret}"})
     conversation.refresh_from_db()
@@ -125,9 +123,7 @@ def test_what_encoders_made_of_a_persons_texts_goes_too(
     django_capture_on_commit_callbacks: Any,
 ) -> None:
     person = make_person(make_study())
-    said = list(
-        Turn.objects.filter(conversation__participant=person).values_list("text", flat=True)
-    )
+    said = list(Turn.objects.filter(conversation__participant=person).values_list("text", flat=True))
     row = np.ones(3, dtype=np.float32)
     text_store().put("an encoder", {**dict.fromkeys(said, row), "said by others": row})
     with django_capture_on_commit_callbacks(execute=True):
@@ -230,9 +226,7 @@ def test_what_comes_late_finds_nobody() -> None:
     assert services.reply_fail(conversation_id=conversation.pk, lease=lease, error="x") is None
     assert services.reply_give_up(conversation_id=conversation.pk) is None
     for late in (
-        lambda: services.turn_add_human(
-            conversation_id=conversation.pk, client_id=uuid.uuid4(), text="hi"
-        ),
+        lambda: services.turn_add_human(conversation_id=conversation.pk, client_id=uuid.uuid4(), text="hi"),
         lambda: vote_set(conversation_id=conversation.pk, turn_index=1, value=1),
     ):
         with pytest.raises(Refused):
@@ -271,9 +265,7 @@ def test_a_person_who_writes_while_being_erased_leaves_nothing() -> None:
 def exchange_or_gone(conversation: Conversation, n: int) -> None:
     """Send a message, as long as the chat is there."""
     try:
-        services.turn_add_human(
-            conversation_id=conversation.pk, client_id=uuid.uuid4(), text=f"message {n}"
-        )
+        services.turn_add_human(conversation_id=conversation.pk, client_id=uuid.uuid4(), text=f"message {n}")
     except Refused as refused:
         if refused.code == "not_found":
             return

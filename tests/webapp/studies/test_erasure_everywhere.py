@@ -69,9 +69,7 @@ def places(marks: list[str]) -> set[str]:
         keys = redis.Redis.from_url(settings.REDIS_URL)
         for key in keys.scan_iter():
             held = key + (keys.dump(key) or b"")
-            found |= (
-                {key.decode(errors="replace")} if any(m.encode() in held for m in marks) else set()
-            )
+            found |= {key.decode(errors="replace")} if any(m.encode() in held for m in marks) else set()
     return found
 
 
@@ -105,9 +103,7 @@ def left_everywhere(study: Study) -> Participant:
     for _ in range(3):
         bot_failed(bot_id=study.bots[0], reason=f"cannot answer {MARK!r}", chat=uuid4().hex)
     chief = get_user_model().objects.create_superuser("chief", password="x")
-    LogEntry.objects.log_actions(
-        chief.pk, [person], CHANGE, change_message="changed", single_object=True
-    )
+    LogEntry.objects.log_actions(chief.pk, [person], CHANGE, change_message="changed", single_object=True)
     return person
 
 

@@ -58,9 +58,7 @@ def test_sets_are_told_apart_and_taken_out_but_for_what_people_were_given() -> N
     mine, rehearsed, repeated = Item.objects.filter(key__startswith="example-").order_by("pk")[:3]
     given(study, is_synthetic=False, item=mine)
     given(study, is_synthetic=True, item=rehearsed)
-    again = Item.objects.create(
-        study=study, key="again", purpose="repeat", original=repeated, responses=replies
-    )
+    again = Item.objects.create(study=study, key="again", purpose="repeat", original=repeated, responses=replies)
     given(study, is_synthetic=False, item=again)
     Study.objects.filter(pk=study.pk).update(state=Study.State.COLLECTING)
     with pytest.raises(ValidationError, match="Pause the study first"):
@@ -86,9 +84,7 @@ def test_another_file_of_the_same_name_is_another_set(tmp_path: Path) -> None:
         ("file:items.jsonl", 1),
         ("file:items.jsonl (2)", 1),
     ]
-    path.write_text(
-        "\n".join(json.dumps({"id": key, "context": ["hi"], "response": "yes"}) for key in "bc")
-    )
+    path.write_text("\n".join(json.dumps({"id": key, "context": ["hi"], "response": "yes"}) for key in "bc"))
     origin = origin_of_file(study, path.name, path)
     items_import(study=study, lines=items_read(path), origin=origin)
     assert [(one.name, one.n) for one in item_sets(study)][2:] == [("file:items.jsonl (3)", 1)]

@@ -75,9 +75,7 @@ def test_the_same_file_again_changes_nothing(study: Study, tmp_path: Path) -> No
 
 def test_what_is_stored_is_not_changed_under_people(study: Study, tmp_path: Path) -> None:
     run(write(tmp_path / "x.jsonl", line(1)))
-    result = run(
-        write(tmp_path / "y.jsonl", line(1, response="another"), line(2), line(2, context=[]))
-    )
+    result = run(write(tmp_path / "y.jsonl", line(1, response="another"), line(2), line(2, context=[])))
     assert result["items"] == 1
     assert [one["line"] for one in result["skipped"]] == [1, 3]
     assert "stands in the study with other texts" in result["skipped"][0]["reason"]
@@ -99,9 +97,7 @@ def test_what_is_stored_is_not_changed_under_people(study: Study, tmp_path: Path
         (line("x" * 200), "206 characters together"),
     ],
 )
-def test_a_bad_line_is_told_by_number_and_reason(
-    study: Study, tmp_path: Path, bad: str, reason: str
-) -> None:
+def test_a_bad_line_is_told_by_number_and_reason(study: Study, tmp_path: Path, bad: str, reason: str) -> None:
     result = run(write(tmp_path / "x.jsonl", line("good"), "", bad, line("too")))
     assert result["items"] == 2
     [skipped] = result["skipped"]

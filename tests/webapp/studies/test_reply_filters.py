@@ -79,10 +79,7 @@ def test_a_classifier_of_ones_own_finds_what_it_gives_its_label(tmp_path: Path) 
     assert got is not None
     assert "“neutral” a probability of 0." in got.reason
     beyond = {**settings, "filter_from": 1.0}
-    assert (
-        one.find("hello you", FilterInput(StudyValues.model_validate({"filtering": beyond})))
-        is None
-    )
+    assert one.find("hello you", FilterInput(StudyValues.model_validate({"filtering": beyond}))) is None
     assert one.identity(values).key != one.identity(StudyValues()).key
     wrong = StudyValues.model_validate({"filtering": {**settings, "filter_label": "neutrl"}})
     assert "did you mean neutral?" in str(one.unavailable_reason(wrong))

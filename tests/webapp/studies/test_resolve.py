@@ -86,9 +86,7 @@ def test_a_rating_asks_a_worker_to_look_again_and_no_request_does_so_itself(clie
     assert set(found.needs.values()) == {MOST_NEEDED}
     rate(study)
     assert Job.objects.filter(kind="order").count() == 1, "it has just been looked at"
-    OrderState.objects.update(
-        made_at=timezone.now() - RANKING_NOT_SOONER_THAN - timedelta(seconds=1)
-    )
+    OrderState.objects.update(made_at=timezone.now() - RANKING_NOT_SOONER_THAN - timedelta(seconds=1))
     rate(study)
     run_job(Job.objects.latest("pk"))
     assert Job.objects.filter(kind="order").count() == 1, "earlier ones are gone"

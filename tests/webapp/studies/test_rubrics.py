@@ -48,9 +48,7 @@ def test_scales_become_rows_with_their_points_and_words() -> None:
     good, clear = study.rubric.dimensions.all()
     assert (good.key, good.title, good.question) == ("good", "Good", "How good?")
     assert (good.low_label, good.high_label, good.scale) == ("bad", "good", (1, 7))
-    assert (clear.title, clear.scale, clear.required, clear.reversed) == (
-        *("Clarity", (0, 3), False, True),
-    )
+    assert (clear.title, clear.scale, clear.required, clear.reversed) == (*("Clarity", (0, 3), False, True),)
     assert clear.labels == {"0": "bad", "1": "poor", "2": "fair", "3": "fine"}
     assert keys_of(study) == ["good", "again", "clear"]
     stored = StudyVersion.objects.get(pk=study.version_id)

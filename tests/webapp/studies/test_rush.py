@@ -100,9 +100,7 @@ def test_nobody_gets_a_bot_twice_who_starts_in_several_studies_of_a_group_at_onc
     came = at_once(start, people)
     # Three bots for four studies: each person is left without one in the last of theirs.
     assert came == {"given": 90, "all_rated": 30}
-    met = Slot.objects.values_list(
-        "task__participant__platform_ids__external_id", "bot_id", named=False
-    )
+    met = Slot.objects.values_list("task__participant__platform_ids__external_id", "bot_id", named=False)
     assert len(set(met)) == 90, "nobody has a bot twice"
 
 

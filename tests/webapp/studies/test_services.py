@@ -54,9 +54,7 @@ def test_scripted_participants_balance_among_themselves() -> None:
 
     assert Counter(give(is_synthetic=True) for _ in range(12)) == dict.fromkeys(BOTS, 4)
     # People are not moved by them: five and four more are three each.
-    given = Counter(
-        Slot.objects.filter(task__participant__is_synthetic=False).values_list("bot_id", flat=True)
-    )
+    given = Counter(Slot.objects.filter(task__participant__is_synthetic=False).values_list("bot_id", flat=True))
     given.update(give(is_synthetic=False) for _ in range(4))
     assert given == dict.fromkeys(BOTS, 3)
 
@@ -65,9 +63,7 @@ def test_people_who_left_do_not_hold_places_for_ever() -> None:
     study = make_study(bots=["eliza", "parrot"])
     for _ in range(4):
         task_open(participant=make_participant(study))
-    Task.objects.filter(slots__bot_id="eliza").update(
-        created_at=timezone.now() - timedelta(hours=3)
-    )
+    Task.objects.filter(slots__bot_id="eliza").update(created_at=timezone.now() - timedelta(hours=3))
     given = Counter(task_open(participant=make_participant(study)).bot_ids[0] for _ in range(2))
     assert given == {"eliza": 2}
 
@@ -91,9 +87,7 @@ def test_one_open_task_each() -> None:
     assert task_open(participant=participant) == task_open(participant=participant)
 
 
-@pytest.mark.parametrize(
-    ("state", "code"), [("paused", "paused"), ("ended", "ended"), ("draft", "ended")]
-)
+@pytest.mark.parametrize(("state", "code"), [("paused", "paused"), ("ended", "ended"), ("draft", "ended")])
 def test_closed_studies_say_why(state: str, code: str) -> None:
     study = make_study(state=state)
     assert study_refusal(study, None).code == code
@@ -192,9 +186,7 @@ def test_the_papers_demo_study_waits_for_its_bots_and_then_collects() -> None:
         assert demo_paper_study_ensure().state == "draft"
         bots.add(FakeStepBot(name="vhred-demo"))
         assert demo_paper_study_ensure().state == "collecting"
-        assert task_open(participant=make_participant(study_by_key("demo-paper"))).bot_ids == [
-            "vhred-demo"
-        ]
+        assert task_open(participant=make_participant(study_by_key("demo-paper"))).bot_ids == ["vhred-demo"]
         assert bots_of_running_studies(None) == []  # it does not hold up the start
         make_conversation(study_by_key("demo-paper"))
         assert bots_of_running_studies(None) == ["vhred-demo"]  # before the first message

@@ -197,9 +197,7 @@ def test_mistakes_of_the_whole_are_told_with_those_of_parts(
     path.write_text(text.replace(*change))
     out = StringIO()
     with pytest.raises(CommandError):
-        call_command(
-            "import_study", str(path), "--json", *(["--open"] if opens else []), stdout=out
-        )
+        call_command("import_study", str(path), "--json", *(["--open"] if opens else []), stdout=out)
     found = {one["path"] for one in json.loads(out.getvalue())["errors"]}
     assert {one for one in found if not one.startswith("recruitment")} == {
         one for one in paths if not one.startswith("recruitment")
@@ -211,11 +209,7 @@ def test_what_people_have_agreed_to_is_not_undone_by_a_file() -> None:
     study = imported(opens=True)
     make_conversation(study)
     with pytest.raises(ValuesError) as error:
-        imported(
-            FILE.replace("{1: bad, 7: good}", "{1: bad, 5: good}").replace(
-                "scale,", "scale, high: 5,"
-            )
-        )
+        imported(FILE.replace("{1: bad, 7: good}", "{1: bad, 5: good}").replace("scale,", "scale, high: 5,"))
     assert "1 person has agreed to take part" in told(error)["after"]
     with pytest.raises(ValuesError) as error:
         imported(FILE.replace("protocol: chat", "protocol: annotate"))
@@ -257,9 +251,7 @@ def test_few_items_stand_in_the_file_and_many_beside_it(tmp_path: Path) -> None:
             panel={"persona": ["I ski."]},
             reference_score=2.5,
         )
-    assert command("export_study", "--study", "a", "--output", str(path))["items"] == (
-        "a.items.jsonl"
-    )
+    assert command("export_study", "--study", "a", "--output", str(path))["items"] == ("a.items.jsonl")
     beside = tmp_path / "a.items.jsonl"
     assert "items: a.items.jsonl" in path.read_text()
     assert len(beside.read_text().splitlines()) == MOST_INLINE + 3
@@ -273,9 +265,7 @@ def test_few_items_stand_in_the_file_and_many_beside_it(tmp_path: Path) -> None:
 
 
 def test_items_of_the_import_format_are_read_and_wrong_ones_told(tmp_path: Path) -> None:
-    text = FILE.replace("protocol: chat", "protocol: annotate").replace(
-        "bots: [eliza, parrot]", "items: mine.jsonl"
-    )
+    text = FILE.replace("protocol: chat", "protocol: annotate").replace("bots: [eliza, parrot]", "items: mine.jsonl")
     mine = tmp_path / "mine.jsonl"
     line = {"id": 7, "source": "corpus", "context": ["Hi"], "response": "Hello", "model": "m"}
     mine.write_text(json.dumps({**line, "ratings": [{"coherence": 3}]}) + "\n")
@@ -356,18 +346,12 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize(
-    "place", ["confab_study: 1", "key: talk", "minutes: 6", "min_exchanges: 3", "protocol: chat"]
-)
-def test_a_file_with_any_value_is_refused_in_one_sentence(
-    name: str, place: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("place", ["confab_study: 1", "key: talk", "minutes: 6", "min_exchanges: 3", "protocol: chat"])
+def test_a_file_with_any_value_is_refused_in_one_sentence(name: str, place: str, tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(FILE.replace(place, f"{place.partition(':')[0]}: {HOSTILE[name]}"))
     err = StringIO()
-    with pytest.raises(
-        CommandError, match=r"mistakes? in .*s\.yaml; nothing was changed"
-    ) as raised:
+    with pytest.raises(CommandError, match=r"mistakes? in .*s\.yaml; nothing was changed") as raised:
         call_command("import_study", str(path), stderr=err)
     assert raised.value.returncode == 1
     said = err.getvalue()

@@ -73,9 +73,7 @@ def test_a_task_is_open_without_or_completed_with_code_and_outcome(task: Task) -
     assert refused(lambda: mine.update(state="completed", outcome="rated"))
     assert refused(lambda: mine.update(outcome="withdrawn"))
     assert refused(lambda: mine.update(completion_code="X"))
-    assert refused(
-        lambda: Task.objects.create(participant=task.participant, kind="chat", version=task.version)
-    )
+    assert refused(lambda: Task.objects.create(participant=task.participant, kind="chat", version=task.version))
 
 
 def test_what_has_ended_in_something_stays_so(task: Task) -> None:

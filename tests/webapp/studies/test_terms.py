@@ -92,9 +92,7 @@ def test_a_chat_under_way_keeps_its_limits_questions_and_promises(client: Client
     study = make_study(payment="£1.40", min_exchanges=3, max_exchanges=4)
     conversation = make_conversation(study, n_exchanges=3, platform="", entry_nonce="n")
     token = participant_token(conversation.participant)
-    edited = study_edit(
-        study=study, min_exchanges=5, max_exchanges=9, title="New", promises_pay_on_failure=False
-    )
+    edited = study_edit(study=study, min_exchanges=5, max_exchanges=9, title="New", promises_pay_on_failure=False)
     page = client.get(f"/chat/{conversation.pk}/?t={token}").content.decode()
     assert 'data-min-exchanges="3" data-max-exchanges="4"' in " ".join(page.split())
     assert "Finish early with pay" in page
@@ -198,9 +196,7 @@ def test_a_form_read_before_a_change_is_shown_again(client: Client) -> None:
         ({"min_exchanges": 9}, "min_exchanges", "At least 9 and at most 5 exchanges cannot be."),
     ],
 )
-def test_a_study_that_cannot_work_is_not_opened(
-    fields: dict[str, Any], field: str, said: str
-) -> None:
+def test_a_study_that_cannot_work_is_not_opened(fields: dict[str, Any], field: str, said: str) -> None:
     with pytest.raises(ValidationError) as error:
         make_study(**fields)
     assert error.value.message_dict.keys() == {field}

@@ -93,9 +93,7 @@ def test_a_damaged_package_is_one_sentence(method: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_damaged_zip_is_read_by_the_notebook_with_one_sentence(
-    method: str, tmp_path: Path
-) -> None:
+def test_a_damaged_zip_is_read_by_the_notebook_with_one_sentence(method: str, tmp_path: Path) -> None:
     whole = zipped({"chats.jsonl": (json.dumps(CHAT) + "\n").encode() * 50}, METHODS[method])
     path, n_refused = tmp_path / "mine.zip", 0
     for data in damaged(whole, 60):
@@ -181,9 +179,7 @@ def test_the_api_and_its_job_name_the_persons_own_file(settings: Any, tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["mine.jsonl.gz", "cut.jsonl.gz"])
-def test_a_damaged_file_of_judged_replies_is_refused(
-    name: str, settings: Any, tmp_path: Path
-) -> None:
+def test_a_damaged_file_of_judged_replies_is_refused(name: str, settings: Any, tmp_path: Path) -> None:
     settings.DATA_DIR = tmp_path
     answer = Program(Right.READ, Right.RUN).client.post(
         "/api/v1/benchmark/files", {"file": SimpleUploadedFile(name, BROKEN[name])}

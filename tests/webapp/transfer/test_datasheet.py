@@ -58,9 +58,7 @@ def test_a_study_of_pairs_is_relative_and_has_kappas() -> None:
     assert found["3.2.2.2"] == ""
 
 
-def test_what_people_answer_is_kept_shown_packed_and_read_back(
-    study: Study, client: Client, tmp_path: Path
-) -> None:
+def test_what_people_answer_is_kept_shown_packed_and_read_back(study: Study, client: Client, tmp_path: Path) -> None:
     where = reverse("dashboard:study_datasheet", args=[study.key])
     client.force_login(make_staff(Right.READ))
     assertNotContains(client.get(where), "<textarea")

@@ -108,9 +108,7 @@ def test_a_rating_tells_the_code_that_the_person_was_shown(study: Study) -> None
 
 
 def test_ratings_and_messages(study: Study) -> None:
-    conversation = make_conversation(
-        study, n_exchanges=3, platform="prolific", external_id="secret-id"
-    )
+    conversation = make_conversation(study, n_exchanges=3, platform="prolific", external_id="secret-id")
     vote_set(conversation_id=conversation.pk, turn_index=3, value=-1)
     outcome = make_rating(conversation, quality=6, empathy=2)
     (rating,) = rows_of(study, "ratings")
@@ -130,18 +128,14 @@ def test_ratings_and_messages(study: Study) -> None:
 def test_answers_to_an_older_rubric_keep_their_column(study: Study) -> None:
     make_rating(make_conversation(study, n_exchanges=3), quality=6)
     # Rubrics were exchanged before studies had versions.
-    study.version.rubric = rubric_create(
-        name="other", dimensions=[Dimension(key="rating", title="R", question="R?")]
-    )
+    study.version.rubric = rubric_create(name="other", dimensions=[Dimension(key="rating", title="R", question="R?")])
     study.version.save()
     (row,) = rows_of(study, "ratings")
     assert row["quality"] == 6
     assert row["answer_rating"] is None  # `rating` is the number of the row
 
 
-@pytest.mark.parametrize(
-    "what", ["ratings", "messages", "conversations", "chatrecords", "chat_ratings"]
-)
+@pytest.mark.parametrize("what", ["ratings", "messages", "conversations", "chatrecords", "chat_ratings"])
 def test_what_was_withdrawn_failed_or_scripted_is_left_out(study: Study, what: str) -> None:
     def rated(**fields: Any) -> Conversation:
         conversation = make_conversation(study, n_exchanges=3, **fields)
@@ -209,9 +203,7 @@ def test_the_2019_layout_joins_runs_and_comes_back(study: Study, tmp_path: Path)
         ["=welcome", "a\nb"],
         ["=welcome", "a\nb", "c\nd", "e"],
     ]
-    assert {(row["Chat Rating Quality"], row["Chat Rating Empathy"]) for row in rows} == {
-        ("3", "5")
-    }
+    assert {(row["Chat Rating Quality"], row["Chat Rating Empathy"]) for row in rows} == {("3", "5")}
     report = import_conversations(tmp_path / "out.csv", study_key="again", scale=(1, 7))
     assert (report.conversations, report.ratings, report.skipped) == (1, 1, [])
     again = Turn.objects.filter(conversation__study__key="again").order_by("index")
@@ -282,9 +274,7 @@ def test_an_ending_that_says_another_format_is_refused(
 
 def test_an_unknown_study_or_folder_is_one_line(study: Study, tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="there is no study 'nope'") as error:
-        call_command(
-            "export", "--study", "nope", "--what", "ratings", "--format", "csv", "--output", "x"
-        )
+        call_command("export", "--study", "nope", "--what", "ratings", "--format", "csv", "--output", "x")
     assert error.value.returncode == 1
     with pytest.raises(CommandError, match=r"there is no folder .*missing; make it first"):
         export(study, "ratings", tmp_path / "missing" / "x.csv")

@@ -116,9 +116,7 @@ def test_an_id_that_stands_for_something_else_is_told(tmp_path: Path) -> None:
     assert run(later, "--study", "k")["skipped"] == [{"line": 1, "reason": told}]
 
 
-def test_bots_may_number_their_conversations_alike(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bots_may_number_their_conversations_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = ROOT / "tests" / "cases" / "read_ids_restart_per_bot.jsonl"
     monkeypatch.setattr("webapp.transfer.import_file.BATCH", 3)  # one bot's in several batches
     result = run(path, "--study", "k")
@@ -190,9 +188,7 @@ def test_an_answer_beyond_its_scale_is_told_and_its_conversation_stays(tmp_path:
     # A later file without a scale is held against those that are known.
     later = write(tmp_path / "y.jsonl", record(4, {"quality": 8, "new": 3}))
     again = run(later, "--study", "k")
-    assert [one["reason"] for one in again["skipped"]] == [
-        f"ratings[0].quality is 8, {told} 1 to 7"
-    ]
+    assert [one["reason"] for one in again["skipped"]] == [f"ratings[0].quality is 8, {told} 1 to 7"]
     study = Study.objects.get(key="k")
     inferred = study.rubric.dimensions.filter(scale_inferred=True)
     assert [one.key for one in inferred] == ["new"]
@@ -245,9 +241,7 @@ def test_a_second_file_widens_the_rubric_of_an_imported_study(tmp_path: Path) ->
         "--study",
         "k",
     )
-    run(
-        write(tmp_path / "y.jsonl", record(3, {"overall": 5, "fun": 1}, bot="beta")), "--study", "k"
-    )
+    run(write(tmp_path / "y.jsonl", record(3, {"overall": 5, "fun": 1}, bot="beta")), "--study", "k")
     study = Study.objects.get(key="k")
     assert study.bots == ["alpha", "beta"]
     assert study.rubric.version == 2
@@ -261,22 +255,16 @@ def test_a_live_study_is_not_changed_by_an_import(tmp_path: Path) -> None:
     fits = write(tmp_path / "a.jsonl", record(1, {"quality": 7, "fluency": 1}))
     assert import_conversations(fits, study_key="live").ratings == 1
     with pytest.raises(Refused, match="rates 'overall', but study 'live' asks for quality"):
-        import_conversations(
-            write(tmp_path / "b.jsonl", record(2, {"overall": 3})), study_key="live"
-        )
+        import_conversations(write(tmp_path / "b.jsonl", record(2, {"overall": 3})), study_key="live")
     with pytest.raises(Refused, match="from 8 to 8, but study 'live' asks for it from 1 to 7"):
-        import_conversations(
-            write(tmp_path / "c.jsonl", record(3, {"quality": 8})), study_key="live"
-        )
+        import_conversations(write(tmp_path / "c.jsonl", record(3, {"quality": 8})), study_key="live")
     study.refresh_from_db()
     assert study.rubric == rubric
     assert study.bots == ["eliza", "parrot"]
 
 
 def test_names_that_are_nobody_make_no_participant(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "x.jsonl", record(1, {"rater": "slot1", "q": 1}, {"rater": "unknown", "q": 2})
-    )
+    path = write(tmp_path / "x.jsonl", record(1, {"rater": "slot1", "q": 1}, {"rater": "unknown", "q": 2}))
     run(path, "--study", "k")
     assert Participant.objects.count() == 0
     assert set(Rating.objects.values_list("rater", flat=True)) == {"slot1", "unknown"}
@@ -328,9 +316,7 @@ def test_a_data_package_keeps_which_scales_were_read_off(tmp_path: Path) -> None
     path = write(tmp_path / "x.jsonl", *(record(n, *answers) for n in (1, 2)))
     run(path, "--study", "k", "--scale", "fun=0:1")
     packed = tmp_path / "k.zip"
-    call_command(
-        "export", "--study", "k", "--what", "package", "--output", str(packed), stdout=StringIO()
-    )
+    call_command("export", "--study", "k", "--what", "package", "--output", str(packed), stdout=StringIO())
     run(packed, "--study", "again")
     study = Study.objects.get(key="again")
     read_off = {"fun": False, "quality": True}

@@ -16,9 +16,7 @@ from webapp.studies.models import Study
 from webapp.transfer.import_file import import_conversations
 
 
-def row(
-    chat: str, at: str, message: str, response: str, vote: str = "0", **more: str
-) -> dict[str, str]:
+def row(chat: str, at: str, message: str, response: str, vote: str = "0", **more: str) -> dict[str, str]:
     cells = dict.fromkeys(RECORD_HEADER, "")
     cells |= {
         "Chat ID": chat,

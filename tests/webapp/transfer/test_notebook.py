@@ -51,9 +51,7 @@ def test_every_form_of_an_export_reads_the_same(study: Study, tmp_path: Path) ->
         complete = exported(study, "conversations", tmp_path / f"whole.{ending}")
         for name, table in tables(confab.read(complete)).items():
             other = whole[name].drop(columns="conversation")
-            pd.testing.assert_frame_equal(
-                table.drop(columns="conversation"), other, check_like=True
-            )
+            pd.testing.assert_frame_equal(table.drop(columns="conversation"), other, check_like=True)
         messages = exported(study, "messages", folder / f"messages.{ending}")
         ratings = exported(study, "ratings", folder / f"ratings.{ending}")
         packed = tmp_path / f"{ending}.zip"
@@ -62,16 +60,12 @@ def test_every_form_of_an_export_reads_the_same(study: Study, tmp_path: Path) ->
             archive.write(ratings, ratings.name)
         for found in (confab.read(messages, ratings), confab.read(folder), confab.read(packed)):
             for name, table in tables(found).items():
-                pd.testing.assert_frame_equal(
-                    table, whole[name], check_like=True, obj=f"{ending} {name}"
-                )
+                pd.testing.assert_frame_equal(table, whole[name], check_like=True, obj=f"{ending} {name}")
 
 
 def test_texts_that_look_like_formulas_come_back_as_they_were(study: Study, tmp_path: Path) -> None:
     conversation = make_conversation(study)
-    turn_add_human(
-        conversation_id=conversation.pk, client_id=conversation.pk, text="=1+1, 'quoted'"
-    )
+    turn_add_human(conversation_id=conversation.pk, client_id=conversation.pk, text="=1+1, 'quoted'")
     found = confab.read(exported(study, "messages", tmp_path / "messages.csv"))
     assert "=1+1, 'quoted'" in found.messages["text"].tolist()
 

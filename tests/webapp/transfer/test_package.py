@@ -49,9 +49,7 @@ AFTER = [
 
 @pytest.fixture
 def study() -> Study:
-    study = make_study(
-        "shop", questions=QUESTIONS, after=AFTER, organisation="A lab", **BY_PROLIFIC
-    )
+    study = make_study("shop", questions=QUESTIONS, after=AFTER, organisation="A lab", **BY_PROLIFIC)
     rate(study, 0)
     study = study_edit(study=study, minutes=9)  # agreed to before: a second version
     rate(study, 1)
@@ -193,11 +191,7 @@ def test_the_codebook_says_what_was_asked_and_which_way_round(study: Study) -> N
     assert by_name["turns", "latency_ms"]["unit"] == "ms"
     as_csv = list(csv.DictReader(io.StringIO(files["codebook.csv"].decode(), newline="")))
     assert [(one["table"], one["column"]) for one in as_csv] == list(by_name)
-    there = {
-        (table.name, column.name)
-        for table in packaged_tables(study, ExportOptions())
-        for column in table.columns
-    }
+    there = {(table.name, column.name) for table in packaged_tables(study, ExportOptions()) for column in table.columns}
     assert there == by_name.keys()
 
 
@@ -223,9 +217,7 @@ def test_every_loader_knows_every_column_and_its_words(study: Study) -> None:
     assert all(len(line.encode()) <= 256 for line in of_sps.splitlines())
     for name, data in files.items():
         if name.startswith("spss/"):
-            whole = csv.reader(
-                io.StringIO(files[name.replace("spss", "data")].decode(), newline="")
-            )
+            whole = csv.reader(io.StringIO(files[name.replace("spss", "data")].decode(), newline=""))
             assert len(data.decode().splitlines()) == len(list(whole))
 
 
@@ -251,9 +243,7 @@ def test_pandas_gets_the_values_as_they_were(study: Study, tmp_path: Any) -> Non
 def test_an_undefined_metric_keeps_its_reason(study: Study) -> None:
     chat = Conversation.objects.filter(study=study).order_by("created_at").first()
     version = MetricVersion.objects.create(key="k", name="gone", version="1")
-    MetricResult.objects.create(
-        conversation=chat, metric=version, values={"gone": None}, reasons={"gone": "no words"}
-    )
+    MetricResult.objects.create(conversation=chat, metric=version, values={"gone": None}, reasons={"gone": "no words"})
     files = opened(packed(study))
     [row] = rows(files, "undefined")
     assert (row["metric"], row["reason"]) == ("gone", "no words")

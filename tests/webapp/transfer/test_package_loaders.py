@@ -71,9 +71,7 @@ def study() -> Study:
             after |= {"dull": 7, "why": second}
         rating_submit(conversation=chat, participant=person, answers=after, comment=third)
     version = MetricVersion.objects.create(key="k", name="gone", version="1")
-    for chat, value in zip(
-        study.conversations.all(), (None, 1 / 3, 1e22, 12345.678901), strict=False
-    ):
+    for chat, value in zip(study.conversations.all(), (None, 1 / 3, 1e22, 12345.678901), strict=False):
         MetricResult.objects.create(conversation=chat, metric=version, values={"gone": value})
     return study
 
@@ -159,11 +157,7 @@ def wanted(loader: str, column: ExportColumn, cell: str) -> str | float | None:
     if not cell:
         return None
     if column.type == "time":
-        zero = (
-            datetime(1582, 10, 14, tzinfo=UTC)
-            if loader == "SPSS"
-            else datetime.fromtimestamp(0, UTC)
-        )
+        zero = datetime(1582, 10, 14, tzinfo=UTC) if loader == "SPSS" else datetime.fromtimestamp(0, UTC)
         return (datetime.fromisoformat(cell) - zero).total_seconds()
     if column.type == "boolean":
         return {"true": "Yes", "false": "No"}[cell] if loader == "SPSS" else float(cell == "true")
@@ -199,8 +193,6 @@ def test_a_loader_gets_every_value_as_it_was(study: Study, tmp_path: Path, loade
                 want = wanted(loader, column, cell)
                 told = f"{table.name}.{column.name}: {value!r} of {cell!r}"
                 if isinstance(want, float):
-                    assert float(value) == pytest.approx(
-                        want, rel=1e-14, abs=1e-3 * (column.type == "time")
-                    ), told
+                    assert float(value) == pytest.approx(want, rel=1e-14, abs=1e-3 * (column.type == "time")), told
                 else:
                     assert value == want, told

@@ -106,14 +106,10 @@ def assert_same_ratings(one: Study, other: Study) -> None:
         np.testing.assert_array_equal(given, read.answers[key])
 
 
-def test_a_study_of_chats_comes_back_with_its_people_texts_and_numbers(
-    study: Study, tmp_path: Path
-) -> None:
+def test_a_study_of_chats_comes_back_with_its_people_texts_and_numbers(study: Study, tmp_path: Path) -> None:
     for number in range(2, 8):
         rate(study, number)
-    study = study_edit(
-        study=study, state=Study.State.ENDED
-    )  # one that collects is tested otherwise
+    study = study_edit(study=study, state=Study.State.ENDED)  # one that collects is tested otherwise
     spoken = Conversation.objects.filter(study=study).order_by("pk").first()
     Conversation.objects.filter(pk=spoken.pk).update(language="pt-br")
     read = again(study, tmp_path)
@@ -279,15 +275,11 @@ def test_what_readers_left_comes_back_once(study: Study, tmp_path: Path) -> None
 BESIDE = (ReplyReport, ReplyMark, QuizAttempt, ChatCheckAnswer, Rating, Slot, Task)
 
 
-def test_metrics_come_back_with_their_reasons_and_are_not_computed_again(
-    study: Study, tmp_path: Path
-) -> None:
+def test_metrics_come_back_with_their_reasons_and_are_not_computed_again(study: Study, tmp_path: Path) -> None:
     first, second = study.conversations.order_by("created_at")
     left_out = {"code": "other_language", "language": "de", "holds": ["en"]}
     words, other = (
-        MetricVersion.objects.create(
-            key=Identity(name, "1", {"n": 2}).key, name=name, version="1", params={"n": 2}
-        )
+        MetricVersion.objects.create(key=Identity(name, "1", {"n": 2}).key, name=name, version="1", params={"n": 2})
         for name in ("words", "other")
     )
     MetricResult.objects.create(

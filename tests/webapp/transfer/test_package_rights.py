@@ -24,8 +24,7 @@ def test_what_was_left_out_is_said_and_no_study_is_made_of_the_rest(tmp_path: Pa
     study = make_study("shop", code_rated="THANKS-7")
     make_rating(make_conversation(study, n_exchanges=3), quality=5)
     whole, part = (
-        b"".join(package_pieces(study, ExportOptions(), rights=rights))
-        for rights in ([*Right], [Right.READ])
+        b"".join(package_pieces(study, ExportOptions(), rights=rights)) for rights in ([*Right], [Right.READ])
     )
     assert whole == b"".join(package_pieces(study, ExportOptions()))
     with zipfile.ZipFile(io.BytesIO(part)) as archive:

@@ -121,9 +121,7 @@ def test_tables_name_the_study_the_person_and_the_scripts(study: Study) -> None:
     conversation = make_conversation(study, n_exchanges=3, is_synthetic=True)
     make_rating(conversation)
     version = MetricVersion.objects.create(key="k", name="mine", version="1")
-    MetricResult.objects.create(
-        conversation=conversation, metric=version, values={"m": 1}, turns={"m": [1] * 6}
-    )
+    MetricResult.objects.create(conversation=conversation, metric=version, values={"m": 1}, turns={"m": [1] * 6})
     for what in ("ratings", "messages", "metrics", "turn_metrics"):
         row = rows_of(study, what, include_synthetic=True)[0]
         assert (row["study"], row["is_synthetic"]) == ("pay", True), what

@@ -113,9 +113,7 @@ def test_what_cannot_be_searched_is_told(
         assert answer.status_code == 400
         assert why in answer.content.decode()
     with pytest.raises(CommandError, match=re.escape(why)):
-        call_command(
-            "export", study=study.key, what=what, format="csv", search=line, output=tmp_path / "x"
-        )
+        call_command("export", study=study.key, what=what, format="csv", search=line, output=tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
 

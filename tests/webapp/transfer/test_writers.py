@@ -29,26 +29,19 @@ COLUMNS = [
     ExportColumn("inner", "json", "A list."),
 ]
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=12)
-risky = st.builds(
-    lambda a, b: a + b, st.sampled_from(["=", "+", "-", "@", "\t", "\r", "'=", "''+"]), texts
-)
+risky = st.builds(lambda a, b: a + b, st.sampled_from(["=", "+", "-", "@", "\t", "\r", "'=", "''+"]), texts)
 rows_of = st.lists(
     st.tuples(
         texts | risky | st.none(),
         st.integers(-(2**62), 2**62) | st.none(),
         st.floats(allow_nan=False, allow_infinity=False) | st.none(),
         st.booleans() | st.none(),
-        st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1)).map(
-            lambda t: t.replace(tzinfo=UTC)
-        )
-        | st.none(),
+        st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1)).map(lambda t: t.replace(tzinfo=UTC)) | st.none(),
         st.lists(texts | st.integers(-5, 5), max_size=3) | st.none(),
     ),
     max_size=8,
 )
-LOOSE = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+LOOSE = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @given(text=texts | risky)
@@ -88,9 +81,7 @@ def test_json_lines_and_parquet_come_back(tmp_path: Path, rows: list[tuple[Any, 
         found["at"] = datetime.fromisoformat(found["at"]) if found["at"] else None
         assert found == dict(zip(names, given_row, strict=True))
     write_file(tmp_path / "x.parquet", "parquet", COLUMNS, rows)
-    for given_row, found in zip(
-        rows, pq.read_table(tmp_path / "x.parquet").to_pylist(), strict=True
-    ):
+    for given_row, found in zip(rows, pq.read_table(tmp_path / "x.parquet").to_pylist(), strict=True):
         found["inner"] = json.loads(found["inner"]) if found["inner"] is not None else None
         assert found == dict(zip(names, given_row, strict=True))
 

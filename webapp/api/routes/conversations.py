@@ -163,11 +163,7 @@ def conversation_page(
             created_at=one.conversation.created_at,
             ended_at=one.conversation.ended_at,
             excerpt="".join(piece.text for piece in one.excerpt),
-            figures={
-                number.name: value
-                for number, value in one.figures
-                if not isinstance(value, datetime)
-            },
+            figures={number.name: value for number, value in one.figures if not isinstance(value, datetime)},
             tags=list(one.tags),
             is_starred=one.is_starred,
         )
@@ -186,9 +182,7 @@ def _after(text: str) -> str:
         key = PageKey.read(text)
         is_one = key is not None and not timezone.is_naive(key.created_at)
         if key is None or not is_one or not _is_finite(key.at):
-            raise ValuesError(
-                [Mistake("after", f"after is {quote(text)}, which no page has given")]
-            )
+            raise ValuesError([Mistake("after", f"after is {quote(text)}, which no page has given")])
     return text
 
 

@@ -73,9 +73,7 @@ def job_found(kind: str, pk: int) -> JobBase:
         Http404: there is none.
     """
     if kind not in kinds:
-        raise Http404(
-            f"there is no kind of job {quote(kind)}; there are {', '.join(kinds.names())}"
-        )
+        raise Http404(f"there is no kind of job {quote(kind)}; there are {', '.join(kinds.names())}")
     job = kinds.get(kind).model._default_manager.filter(pk=pk).first()
     if job is None or job.kind != kind:
         raise Http404(f"there is no job {pk} of the kind {kind}")

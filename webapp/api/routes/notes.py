@@ -54,9 +54,7 @@ def star_remove(request: HttpRequest, id: UUID) -> Any:
     return _starred(request, id, False)
 
 
-@router.post(
-    "/conversations/{id}/tags", response={200: NotesOut, **BODY_FAILURES}, operation_id="tag_add"
-)
+@router.post("/conversations/{id}/tags", response={200: NotesOut, **BODY_FAILURES}, operation_id="tag_add")
 def tag_add(request: HttpRequest, id: UUID, asked: AskTag) -> Any:
     """Tag a conversation; a tag that it has already stands there once."""
     row = _found(id)
@@ -72,9 +70,7 @@ def tag_remove(request: HttpRequest, id: UUID, text: str) -> Any:
     return _left(row)
 
 
-@router.post(
-    "/conversations/{id}/notes", response={200: NotesOut, **BODY_FAILURES}, operation_id="note_add"
-)
+@router.post("/conversations/{id}/notes", response={200: NotesOut, **BODY_FAILURES}, operation_id="note_add")
 def note_add(request: HttpRequest, id: UUID, asked: AskNote) -> Any:
     """Write a note at a conversation; the same words again of the same person stay one note."""
     row = _found(id)
@@ -90,9 +86,7 @@ def note_remove(request: HttpRequest, id: UUID, note: int) -> Any:
     return _left(row)
 
 
-@router.get(
-    "/studies/{key}/searches", response={200: list[SearchOut], **FAILURES}, operation_id="searches"
-)
+@router.get("/studies/{key}/searches", response={200: list[SearchOut], **FAILURES}, operation_id="searches")
 def searches(request: HttpRequest, key: str) -> Any:
     """List the searches of a study that the token's person keeps."""
     return _kept(request, _of_study(key))
@@ -114,9 +108,7 @@ def search_forget(request: HttpRequest, key: str, name: str) -> Any:
     return _forget(request, _of_study(key), name)
 
 
-@router.get(
-    "/runs/{id}/searches", response={200: list[SearchOut], **FAILURES}, operation_id="run_searches"
-)
+@router.get("/runs/{id}/searches", response={200: list[SearchOut], **FAILURES}, operation_id="run_searches")
 def run_searches(request: HttpRequest, id: int) -> Any:
     """List the searches of a self-play run that the token's person keeps."""
     return _kept(request, _of_run(id))
@@ -196,9 +188,7 @@ def _keep(request: HttpRequest, found: _Searched, asked: AskSearch) -> list[Sear
     with line_told(asked.q):
         parse_query(asked.q, found.numbers, bots=found.bots, study=found.study)
     columns = ",".join(one.name for one in columns_read(asked.columns, found.numbers))
-    services.search_save(
-        source=found.source, owner=request.user, name=asked.name, line=asked.q, columns=columns
-    )
+    services.search_save(source=found.source, owner=request.user, name=asked.name, line=asked.q, columns=columns)
     return _kept(request, found)
 
 

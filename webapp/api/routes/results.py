@@ -116,10 +116,7 @@ def metrics(request: HttpRequest) -> Any:
 @router.get("/tables", response={200: list[TableOut], **FAILURES}, operation_id="tables")
 def tables(request: HttpRequest) -> Any:
     """List the tables that every study has."""
-    return [
-        TableOut(name=one.name, title=str(one.title), description=str(one.description))
-        for one in exporter_list()
-    ]
+    return [TableOut(name=one.name, title=str(one.title), description=str(one.description)) for one in exporter_list()]
 
 
 @router.get(
@@ -173,9 +170,7 @@ def package(request: HttpRequest, key: str, included: Query[Included]) -> HttpRe
     return sent(pieces, study.key, PACKAGE, "zip", is_private=options.include_private)
 
 
-@router.get(
-    "/studies/{key}/results/{part}", response={200: ResultOut, **FAILURES}, operation_id="result"
-)
+@router.get("/studies/{key}/results/{part}", response={200: ResultOut, **FAILURES}, operation_id="result")
 def result(
     request: HttpRequest,
     key: str,
@@ -215,9 +210,7 @@ reports_router = Router(tags=["reports"], auth=Token())
 Like = Literal["", "ghandeharioun2019"]
 
 
-@reports_router.get(
-    "/studies/{key}/report", response={200: ReportOut, **FAILURES}, operation_id="report"
-)
+@reports_router.get("/studies/{key}/report", response={200: ReportOut, **FAILURES}, operation_id="report")
 def report(
     request: HttpRequest,
     key: str,
@@ -312,9 +305,7 @@ def report_make(request: HttpRequest, response: HttpResponse, key: str, asked: A
     return Status(202, job_out(job))
 
 
-@reports_router.get(
-    "/studies/{key}/datasheet", response={200: DatasheetOut, **FAILURES}, operation_id="datasheet"
-)
+@reports_router.get("/studies/{key}/datasheet", response={200: DatasheetOut, **FAILURES}, operation_id="datasheet")
 def datasheet(request: HttpRequest, key: str) -> Any:
     """Return a study's human evaluation datasheet, with what the study answers and what its researchers wrote."""
     study = study_by_key(key)
@@ -384,7 +375,6 @@ def _part(part: ReportPart) -> ReportPartOut:
         note=part.note,
         headers=[one.text for one in part.table.headers],
         rows=[
-            [ReportCellOut(text=cell.text, raw=list(cell.raw), why=cell.why) for cell in row]
-            for row in part.table.rows
+            [ReportCellOut(text=cell.text, raw=list(cell.raw), why=cell.why) for cell in row] for row in part.table.rows
         ],
     )

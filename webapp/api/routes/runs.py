@@ -81,9 +81,7 @@ def runs(request: HttpRequest, part: Query[Part]) -> Any:
     )
 
 
-@router.post(
-    "/runs", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="run_start"
-)
+@router.post("/runs", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="run_start")
 def run_start(request: HttpRequest, asked: AskRun) -> Any:
     """Let bots converse with themselves or each other."""
     run = run_create(
@@ -101,16 +99,12 @@ def run_start(request: HttpRequest, asked: AskRun) -> Any:
     return Status(202, job_out(run))
 
 
-@router.get(
-    "/runs/compare", response={200: RunsComparedOut, **FAILURES}, operation_id="runs_compare"
-)
+@router.get("/runs/compare", response={200: RunsComparedOut, **FAILURES}, operation_id="runs_compare")
 def runs_compare(request: HttpRequest, compared: Query[ComparedRuns]) -> Any:
     """Compare runs: the means of metrics over each bot's conversations with itself, with intervals."""
     jobs_settle()
     found = runs_compared(
-        RunComparisonParams(
-            *(_listed(part) for part in (compared.runs, compared.bots, compared.columns))
-        )
+        RunComparisonParams(*(_listed(part) for part in (compared.runs, compared.bots, compared.columns)))
     )
     if found.wrong:
         raise ValuesError(found.wrong)
@@ -165,18 +159,13 @@ def run(request: HttpRequest, id: int) -> Any:
 def run_conversations(request: HttpRequest, id: int, searched: Query[Searched]) -> Any:
     """Find a run's conversations by the workbench's search line, such as `bot:eliza sort:-repetition`."""
     found = run_found(id)
-    return conversation_page(
-        conversations_of_run(found), searched, Numbers([]), bots=tuple(found.plan.get("bots", []))
-    )
+    return conversation_page(conversations_of_run(found), searched, Numbers([]), bots=tuple(found.plan.get("bots", [])))
 
 
 @router.get("/run-tables", response={200: list[TableOut], **FAILURES}, operation_id="run_tables")
 def run_tables(request: HttpRequest) -> Any:
     """List the tables that every self-play run has."""
-    return [
-        TableOut(name=one.name, title=str(one.title), description=str(one.description))
-        for one in run_exporters()
-    ]
+    return [TableOut(name=one.name, title=str(one.title), description=str(one.description)) for one in run_exporters()]
 
 
 @router.get(

@@ -167,9 +167,7 @@ def benchmark(
     )
 
 
-@router.post(
-    "/benchmark", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="benchmark_ask"
-)
+@router.post("/benchmark", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="benchmark_ask")
 def benchmark_start(request: HttpRequest, asked: AskBenchmark) -> Any:
     """Compare metrics with the ratings of a study's single replies."""
     job = benchmark_ask(

@@ -86,9 +86,7 @@ def study(request: HttpRequest, key: str) -> Any:
     return found
 
 
-@router.get(
-    "/studies/{key}/file", response={200: dict[str, Any], **FAILURES}, operation_id="study_file"
-)
+@router.get("/studies/{key}/file", response={200: dict[str, Any], **FAILURES}, operation_id="study_file")
 def study_file(request: HttpRequest, key: str) -> Any:
     """Return a study as its file has it: what `import_study` and a POST of studies read.
 
@@ -111,9 +109,7 @@ def study_make(request: HttpRequest, file: StudyFile, opens: bool = False) -> An
     All mistakes come at once, each with its path.
     """
     made = study_import(file=file, opens=opens, author=request.user.get_username())
-    return StudyMade(
-        key=made.study.key, is_new=made.is_new, n_changes=len(made.changes), n_items=made.n_items
-    )
+    return StudyMade(key=made.study.key, is_new=made.is_new, n_changes=len(made.changes), n_items=made.n_items)
 
 
 pages_router = Router(tags=["pages"], auth=Token())
@@ -133,9 +129,7 @@ class Counted(Schema):
         return found
 
 
-@pages_router.get(
-    "/studies/{key}/overview", response={200: OverviewOut, **FAILURES}, operation_id="overview"
-)
+@pages_router.get("/studies/{key}/overview", response={200: OverviewOut, **FAILURES}, operation_id="overview")
 def overview(request: HttpRequest, key: str, include_synthetic: bool = False) -> Any:
     """Return a study's progress: its stages with the next step, its bots, and what needs a researcher."""
     study = study_by_key(key)
@@ -151,10 +145,7 @@ def overview(request: HttpRequest, key: str, include_synthetic: bool = False) ->
         bots=[BotProgressOut.model_validate(one) for one in progress],
         pipeline=_pipeline(pipeline_of(study, cards, progress)) if is_rated_whole else None,
         needs=[
-            NeedOut(
-                tone=one.tone, lead=one.lead, rest=one.rest, action=one.action, href=one.address
-            )
-            for one in needs
+            NeedOut(tone=one.tone, lead=one.lead, rest=one.rest, action=one.action, href=one.address) for one in needs
         ],
     )
 
@@ -284,12 +275,8 @@ def study_leaderboard(
     )
 
 
-@pages_router.get(
-    "/studies/{key}/votes", response={200: VotesOut, **FAILURES}, operation_id="votes"
-)
-def votes(
-    request: HttpRequest, key: str, counted: Query[Counted], include_failed: bool = False
-) -> Any:
+@pages_router.get("/studies/{key}/votes", response={200: VotesOut, **FAILURES}, operation_id="votes")
+def votes(request: HttpRequest, key: str, counted: Query[Counted], include_failed: bool = False) -> Any:
     """Return the votes on single replies bot by bot, the highest share of votes up first."""
     study = study_by_key(key)
     chats = study_conversations(
@@ -320,9 +307,7 @@ def votes(
     )
 
 
-@pages_router.get(
-    "/studies/{key}/flags", response={200: FlagsOut, **FAILURES}, operation_id="flags"
-)
+@pages_router.get("/studies/{key}/flags", response={200: FlagsOut, **FAILURES}, operation_id="flags")
 def flags(request: HttpRequest, key: str) -> Any:
     """Count the participants whose work has flags, kind by kind, as the page Quality does; no names."""
     study = study_by_key(key)
@@ -351,9 +336,7 @@ def flags(request: HttpRequest, key: str) -> Any:
     )
 
 
-@pages_router.get(
-    "/studies/{key}/results/pairs", response={200: PairsOut, **FAILURES}, operation_id="pairs"
-)
+@pages_router.get("/studies/{key}/results/pairs", response={200: PairsOut, **FAILURES}, operation_id="pairs")
 def pairs(request: HttpRequest, key: str, counted: Query[Counted], beside: str = "") -> Any:
     """Return the results of paired comparisons.
 
@@ -378,10 +361,7 @@ def pairs(request: HttpRequest, key: str, counted: Query[Counted], beside: str =
 def _pipeline(found: Pipeline) -> PipelineOut:
     coming = found.next
     return PipelineOut(
-        stages=[
-            StageOut(title=one.title, tone=one.tone, words=one.words, href=one.href)
-            for one in found.stages
-        ],
+        stages=[StageOut(title=one.title, tone=one.tone, words=one.words, href=one.href) for one in found.stages],
         next=NextOut(
             title=coming.title,
             words=coming.words,

@@ -78,9 +78,7 @@ def turn_add_human(
             .first()
         )
         if conversation is None:  # its participant was erased
-            raise Refused(
-                "not_found", _("We cannot open this chat here."), client_id=str(client_id)
-            )
+            raise Refused("not_found", _("We cannot open this chat here."), client_id=str(client_id))
         turns = Turn.objects.filter(conversation=conversation)
         client_ids = list(turns.values_list("client_id", flat=True))
         if client_id in client_ids:
@@ -157,9 +155,7 @@ def vote_set(*, conversation_id: UUID, turn_index: int, value: int) -> None:
     state = Conversation.objects.filter(pk=conversation_id).values_list("state", flat=True).first()
     if state != Conversation.State.OPEN:
         raise Refused("closed", _("This chat is finished. You can rate it now."), turn=turn_index)
-    raise Refused(
-        "bad_frame", _("There is no reply of the chatbot with this number."), turn=turn_index
-    )
+    raise Refused("bad_frame", _("There is no reply of the chatbot with this number."), turn=turn_index)
 
 
 def reply_report(

@@ -53,9 +53,7 @@ def conversation_swap(*, conversation: Conversation) -> Conversation:
         if task is not None and task.slots.filter(side="").count() > 1:
             return _swap_within(conversation)
         task = _failed_close(conversation, Task.State.FAILED)
-        return conversation_start(
-            participant=task.participant, exclude=task.bot_ids, version=task.version
-        )
+        return conversation_start(participant=task.participant, exclude=task.bot_ids, version=task.version)
 
 
 def _swap_within(conversation: Conversation) -> Conversation:
@@ -159,9 +157,7 @@ def pair_chats(*, slots: tuple[Slot, ...]) -> list[Conversation]:
     Raises:
         Refused: `not_found` if they have not both been opened.
     """
-    rows = Conversation.objects.select_for_update(of=("self",)).select_related(
-        "slot__task__version"
-    )
+    rows = Conversation.objects.select_for_update(of=("self",)).select_related("slot__task__version")
     # By their keys: all code that locks several does it in one order, against deadlocks.
     chats = list(rows.filter(slot__in=slots).order_by("pk"))
     if len(chats) != 2:

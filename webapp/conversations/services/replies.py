@@ -27,9 +27,7 @@ from webapp.core.prometheus import REPLIES, REPLY_FAILURES, REPLY_FIRST, REPLY_W
 def heartbeat_store(*, host_id: UUID, pool: str, bots: dict[str, Any]) -> None:
     """Note that a bot host lives and what it has loaded; forget hosts silent for a day."""
     now = timezone.now()
-    BotHostHeartbeat.objects.update_or_create(
-        host_id=host_id, defaults={"pool": pool, "beat_at": now, "bots": bots}
-    )
+    BotHostHeartbeat.objects.update_or_create(host_id=host_id, defaults={"pool": pool, "beat_at": now, "bots": bots})
     BotHostHeartbeat.objects.filter(beat_at__lt=now - timedelta(days=1)).delete()
 
 
@@ -50,9 +48,7 @@ NOTHING_DUE: dict[str, Any] = {
 }
 
 
-def due_set(
-    conversation: Conversation, *, turn: int | None = None, since: datetime | None = None
-) -> None:
+def due_set(conversation: Conversation, *, turn: int | None = None, since: datetime | None = None) -> None:
     """Put on the unsaved row which reply is due; without a turn: none."""
     for name, value in {**NOTHING_DUE, "due_turn": turn, "due_since": since}.items():
         setattr(conversation, name, value)
@@ -128,11 +124,7 @@ def turn_add_bot(
     """
     with transaction.atomic():
         conversation = _locked(conversation_id)
-        if (
-            conversation is None
-            or not _is_held(conversation, lease)
-            or conversation.due_turn is None
-        ):
+        if conversation is None or not _is_held(conversation, lease) or conversation.due_turn is None:
             return None
         latency = timezone.now() - (conversation.due_since or timezone.now())
         times = times or ReplyTimes(whole_s=latency.total_seconds())
@@ -174,9 +166,7 @@ def _count(bot_id: str, times: ReplyTimes) -> None:
         REPLY_FIRST.labels(bot_id).observe(times.first_s)
 
 
-def reply_fail(
-    *, conversation_id: UUID, lease: UUID, error: str, is_trouble: bool = True
-) -> Failure | None:
+def reply_fail(*, conversation_id: UUID, lease: UUID, error: str, is_trouble: bool = True) -> Failure | None:
     """Note that the reply could not be made, whatever the error's text; None if the lease is lost.
 
     `is_trouble` is false where that says nothing of the bot's health: it was not even asked.

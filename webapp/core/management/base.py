@@ -69,9 +69,7 @@ class ConfabCommand(BaseCommand):
         """Tell a person something without touching standard output."""
         self.stderr.write(text)
 
-    def progress(
-        self, items: Iterable[T], *, total: int | None = None, what: str = ""
-    ) -> Iterable[T]:
+    def progress(self, items: Iterable[T], *, total: int | None = None, what: str = "") -> Iterable[T]:
         """Show a progress bar on standard error, where that is a terminal."""
         from tqdm import tqdm
 

@@ -42,18 +42,14 @@ class PluginsConfig(AppConfig):
         from evaluation.metrics.trained import FOLDER, TrainedLook
 
         trainings = TrainedLook()
-        metrics.look_again_by(
-            lambda: trainings.look(Path(settings.DATA_DIR) / FOLDER, settings.CONFAB_DEVICE)
-        )
+        metrics.look_again_by(lambda: trainings.look(Path(settings.DATA_DIR) / FOLDER, settings.CONFAB_DEVICE))
 
     def _metrics_configure(self) -> None:
         from chatbots.yaml_registry import EntriesError
         from evaluation.metrics.registry import configured_metrics
 
         try:
-            configured_metrics.register(
-                settings.CONFAB_METRICS, usual={"device": settings.CONFAB_DEVICE}
-            )
+            configured_metrics.register(settings.CONFAB_METRICS, usual={"device": settings.CONFAB_DEVICE})
         except EntriesError as error:
             raise SystemExit(str(error)) from error
         for broken in configured_metrics.broken:

@@ -25,8 +25,7 @@ _OUTLINES = {
     "chevron-down": '<path d="M6 9l6 6 6-6"/>',
     "warning": '<path d="M12 3.5 22 20.5H2z"/><path d="M12 10v5M12 17.6v.2"/>',
     "info": '<circle cx="12" cy="12" r="9"/><path d="M12 11v6M12 7.4v.2"/>',
-    "help": '<circle cx="12" cy="12" r="9"/>'
-    '<path d="M9.5 9.5a2.5 2.5 0 1 1 3.6 2.2c-.8.4-1.1.9-1.1 1.8M12 16.8v.2"/>',
+    "help": '<circle cx="12" cy="12" r="9"/><path d="M9.5 9.5a2.5 2.5 0 1 1 3.6 2.2c-.8.4-1.1.9-1.1 1.8M12 16.8v.2"/>',
     "clock": '<circle cx="12" cy="12" r="9"/><path d="M12 7v5l3 2"/>',
     "thumb-up": '<path d="M7.5 10.5v9.5H4v-9.5zM7.5 11l4-7.5c1.5 0 2.5 1 2.5 2.5v3.5h4.2a1.8 1.8 0 0 1'
     ' 1.8 2.1l-1.1 6.6a1.8 1.8 0 0 1-1.8 1.5H7.5"/>',
@@ -37,8 +36,7 @@ _OUTLINES = {
     "wifi": '<path d="M4 10a12 12 0 0 1 16 0M7.5 13.5a7 7 0 0 1 9 0M12 17.5v.2"/>',
     "copy": '<rect x="9" y="9" width="11" height="11" rx="2"/>'
     '<path d="M15 9V6a2 2 0 0 0-2-2H6a2 2 0 0 0-2 2v7a2 2 0 0 0 2 2h3"/>',
-    "bot": '<rect x="4" y="9" width="16" height="11" rx="3"/>'
-    '<path d="M12 9V5M9 14v1M15 14v1M12 4.5v.2"/>',
+    "bot": '<rect x="4" y="9" width="16" height="11" rx="3"/><path d="M12 9V5M9 14v1M15 14v1M12 4.5v.2"/>',
     "repeat": '<path d="M20 11a8 8 0 0 0-14-4.5L4 8.5M4 4v4.5h4.5M4 13a8 8 0 0 0 14 4.5l2-2M20 20v-4.5h-4.5"/>',
     "download": '<path d="M12 4v11M7 10.5l5 5 5-5M5 20h14"/>',
     "upload": '<path d="M12 16V5M7 9.5l5-5 5 5M5 20h14"/>',
@@ -78,7 +76,5 @@ def icon(name: str) -> SafeString:
     else:
         near = difflib.get_close_matches(name, [*_OUTLINES, *_FILLED], n=3, cutoff=0.3)
         raise ValueError(f"no icon is called {name!r}; the nearest are {', '.join(near) or 'none'}")
-    svg = (
-        f'<svg class="{kind}" viewBox="0 0 24 24" aria-hidden="true" focusable="false">{body}</svg>'
-    )
+    svg = f'<svg class="{kind}" viewBox="0 0 24 24" aria-hidden="true" focusable="false">{body}</svg>'
     return mark_safe(svg)  # noqa: S308  constant text of this module

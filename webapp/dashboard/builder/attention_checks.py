@@ -96,13 +96,10 @@ class ChecksForm(SettingsForm):
         for name in lists:
             if drafts is None:
                 self.cards[name] = [
-                    self._card(name, str(i), entry=entry)
-                    for i, entry in enumerate(initial[name], start=1)
+                    self._card(name, str(i), entry=entry) for i, entry in enumerate(initial[name], start=1)
                 ]
             else:
-                self.cards[name] = [
-                    self._card(name, token, data=drafts.data) for token in drafts.tokens[name]
-                ]
+                self.cards[name] = [self._card(name, token, data=drafts.data) for token in drafts.tokens[name]]
 
     def _card(
         self,

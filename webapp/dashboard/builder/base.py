@@ -70,11 +70,7 @@ class Plan:
     @cached_property
     def not_offered(self) -> list[str]:
         """Those of the study's bots that nobody would be given now."""
-        return [
-            bot_id
-            for bot_id in self.study.bots
-            if bot_id not in self.states or not self.states[bot_id].is_offered
-        ]
+        return [bot_id for bot_id in self.study.bots if bot_id not in self.states or not self.states[bot_id].is_offered]
 
     @cached_property
     def not_loaded(self) -> list[str]:

@@ -128,9 +128,7 @@ def _refusals(plan: Plan) -> list[ChecklistFinding]:
     """Return the validator's refusals if the study were opened now."""
     study = copy.copy(plan.study)
     study.state = Study.State.COLLECTING
-    errors = study_errors(
-        before=plan.study, study=study, values=plan.study.values, rubric=plan.study.rubric
-    )
+    errors = study_errors(before=plan.study, study=study, values=plan.study.values, rubric=plan.study.rubric)
     without = [field for field in errors if _is_end_missing(field, plan)]
     found = [
         ChecklistFinding("stop", sentence, step=_step_of(field, plan), field=field)
@@ -166,15 +164,9 @@ def _given(plan: Plan) -> list[ChecklistFinding]:
         return []
     n, away = len(study.bots), plan.not_offered
     if len(away) == n:
-        return [
-            ChecklistFinding(
-                "stop", "None of its bots can answer.", " ".join(_why(plan)), step="bots"
-            )
-        ]
+        return [ChecklistFinding("stop", "None of its bots can answer.", " ".join(_why(plan)), step="bots")]
     if away:
-        lead = plural(
-            n, "%(away)d of %(n)d bots cannot answer.", "%(away)d of %(n)d bots cannot answer."
-        )
+        lead = plural(n, "%(away)d of %(n)d bots cannot answer.", "%(away)d of %(n)d bots cannot answer.")
         rest = "People are given the others."
         return [
             ChecklistFinding(
@@ -208,9 +200,7 @@ def _texts(plan: Plan) -> list[ChecklistFinding]:
     if missing:
         lead = "A text is empty:" if len(missing) == 1 else "Texts are empty:"
         return [ChecklistFinding("stop", lead, ", ".join(missing) + ".", step="texts")]
-    found = [
-        ChecklistFinding("good", "Every text is there:", "title, consent, instructions, thanks.")
-    ]
+    found = [ChecklistFinding("good", "Every text is there:", "title, consent, instructions, thanks.")]
     texts = plan.study.values.texts
     if not texts.organisation or not texts.contact:
         rest = "People read neither who runs the study nor whom to write to."
@@ -218,9 +208,7 @@ def _texts(plan: Plan) -> list[ChecklistFinding]:
             rest = "People are not told whom to write to."
         elif texts.contact:
             rest = "People are not told who runs the study."
-        found.append(
-            ChecklistFinding("warn", "Who asks?", rest, step="texts", field="organisation")
-        )
+        found.append(ChecklistFinding("warn", "Who asks?", rest, step="texts", field="organisation"))
     return found
 
 
@@ -265,9 +253,7 @@ def _walked(plan: Plan) -> list[ChecklistFinding]:
 
 def last_walk(study: Study) -> Task | None:
     """Return the newest task that a rehearsal, or a researcher by the link of one, has gone through to the end."""
-    done = Task.objects.filter(
-        participant__study=study, participant__is_synthetic=True, state=Task.State.COMPLETED
-    )
+    done = Task.objects.filter(participant__study=study, participant__is_synthetic=True, state=Task.State.COMPLETED)
     return done.select_related("version").order_by("-ended_at", "-pk").first()
 
 
@@ -325,11 +311,7 @@ def _wanted(plan: Plan) -> list[ChecklistFinding]:
     n, found = n_wanted(plan.study), []
     if not n:
         rest = "It stays open until you close it."
-        found = [
-            ChecklistFinding(
-                "info", "No number is aimed at.", rest, _half(plan), "pay", "max_per_bot"
-            )
-        ]
+        found = [ChecklistFinding("info", "No number is aimed at.", rest, _half(plan), "pay", "max_per_bot")]
     else:
         lead = plural(n, "%(n)d is wanted in all", "%(n)d are wanted in all") % {"n": n}
         reach = reach_of(plan.study, plan.width)

@@ -153,9 +153,7 @@ class EntryCard(forms.Form):
             leave_out: fields that the study's protocol has no use for.
         """
         self.kind, self.questions = kind, questions
-        super().__init__(
-            data, prefix=prefix, initial=self._initial(entry) if entry else dict(new or {})
-        )
+        super().__init__(data, prefix=prefix, initial=self._initial(entry) if entry else dict(new or {}))
         self.label_suffix = ""
         self.list_name, _dash, self.token = prefix.partition("-")
         self.entry: InputModel | None = None
@@ -178,13 +176,9 @@ class EntryCard(forms.Form):
         for question in self.questions:
             words = f"Answer to “{question.title}”"
             if self.kind.of_sides:
-                made[f"by_{question.key}"] = forms.ChoiceField(
-                    label=words, choices=_SIDES, required=False
-                )
+                made[f"by_{question.key}"] = forms.ChoiceField(label=words, choices=_SIDES, required=False)
                 continue
-            made[f"by_{question.key}"] = answers_field(
-                question, words, "Those that pass. None: any answer passes."
-            )
+            made[f"by_{question.key}"] = answers_field(question, words, "Those that pass. None: any answer passes.")
         return made
 
     def _initial(self, entry: InputModel) -> dict[str, Any]:
@@ -296,10 +290,7 @@ def entry_new(kind: EntryKind, questions: list[Question], language: str) -> Fiel
     """Return the fields of a new card as a form sends them, in the language of the study."""
     is_pair = kind.name == "attention_checks" and any(one.low < 0 for one in questions)
     plain = texts_in(dict(_PAIR_CHECK if is_pair else kind.new), language)
-    found: Fields = {
-        name: "\n".join(value) if isinstance(value, list) else str(value)
-        for name, value in plain.items()
-    }
+    found: Fields = {name: "\n".join(value) if isinstance(value, list) else str(value) for name, value in plain.items()}
     if kind.by_question:
         side = kind.new_answer if kind.of_sides else [kind.new_answer]
         answer = ["1"] if is_pair else side

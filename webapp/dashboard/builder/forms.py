@@ -93,8 +93,7 @@ class LinesField(forms.CharField):
 
 def _as_yaml(entries: Sequence[Any]) -> str:
     plain = [
-        one.model_dump(mode="json", exclude_defaults=True) if isinstance(one, InputModel) else one
-        for one in entries
+        one.model_dump(mode="json", exclude_defaults=True) if isinstance(one, InputModel) else one for one in entries
     ]
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True) if plain else ""
 
@@ -135,9 +134,7 @@ class FiltersField(forms.MultiValueField):
 
     def __init__(self, **told: Any) -> None:
         widget = FiltersWidget()
-        parts = [
-            forms.ChoiceField(choices=FILTER_ACTIONS, required=False) for _one in widget.filters
-        ]
+        parts = [forms.ChoiceField(choices=FILTER_ACTIONS, required=False) for _one in widget.filters]
         super().__init__(parts, widget=widget, require_all_fields=False, **told)
 
     def compress(self, data_list: list[str]) -> dict[str, str]:
@@ -210,11 +207,7 @@ def _words(info: FieldInfo, value: str) -> str:
 def section_fields(section: str, leave_out: Sequence[str] = ()) -> dict[str, forms.Field]:
     """Return the form fields of a section, by name, in its order."""
     kind: type[InputModel] = SECTIONS[section]
-    made = {
-        name: field_made(name, info)
-        for name, info in kind.model_fields.items()
-        if name not in leave_out
-    }
+    made = {name: field_made(name, info) for name, info in kind.model_fields.items() if name not in leave_out}
     return {name: field for name, field in made.items() if field is not None}
 
 
@@ -339,23 +332,16 @@ class Drafts:
         token = self.free(name)
         self.tokens[name].insert(at, token)
         for field, value in fields.items():
-            self.data.setlist(
-                f"{name}-{token}-{field}", value if isinstance(value, list) else [value]
-            )
+            self.data.setlist(f"{name}-{token}-{field}", value if isinstance(value, list) else [value])
 
     def fields(self, name: str, token: str) -> Fields:
         """Return the submitted fields of one card."""
         prefix = f"{name}-{token}-"
         found = {key: self.data.getlist(key) for key in self.data if key.startswith(prefix)}
-        return {
-            key.removeprefix(prefix): sent[0] if len(sent) == 1 else sent
-            for key, sent in found.items()
-        }
+        return {key.removeprefix(prefix): sent[0] if len(sent) == 1 else sent for key, sent in found.items()}
 
 
-def cards_acted(
-    drafts: Drafts, made: Callable[[str, str, str], Iterable[Fields]]
-) -> tuple[Drafts, Undo | None]:
+def cards_acted(drafts: Drafts, made: Callable[[str, str, str], Iterable[Fields]]) -> tuple[Drafts, Undo | None]:
     """Return the drafts after the button that was pressed, and what it took away.
 
     Args:

@@ -69,18 +69,14 @@ class ItemDrawForm(forms.Form):
 
     source = forms.ChoiceField(label="Draw from")
     n_contexts = forms.IntegerField(label="How many", min_value=1, max_value=100_000, initial=100)
-    n_utterances = forms.IntegerField(
-        label="Utterances shown before", min_value=1, max_value=100, initial=3
-    )
+    n_utterances = forms.IntegerField(label="Utterances shown before", min_value=1, max_value=100, initial=3)
     more_than_tokens = forms.IntegerField(
         label="Context longer than",
         min_value=0,
         initial=10,
         help_text="In words and signs.",
     )
-    bots = forms.MultipleChoiceField(
-        label="Who replies", required=False, widget=forms.CheckboxSelectMultiple
-    )
+    bots = forms.MultipleChoiceField(label="Who replies", required=False, widget=forms.CheckboxSelectMultiple)
 
     def __init__(self, *args: Any, study: Study, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -109,9 +105,7 @@ class ItemDrawForm(forms.Form):
 def item_sources() -> list[tuple[str, str]]:
     """Return the studies with finished chats and the self-play runs that are done, as choices."""
     counted = (
-        Conversation.objects.filter(
-            study__isnull=False, state=Conversation.State.COMPLETED, is_synthetic=False
-        )
+        Conversation.objects.filter(study__isnull=False, state=Conversation.State.COMPLETED, is_synthetic=False)
         .order_by()
         .values("study__key", "study__name")
         .annotate(n=Count("pk"))
@@ -196,11 +190,7 @@ def source_fields(section: str, study: Study) -> dict[str, forms.Field]:
         chosen = str(values[name] or "")
         if chosen and chosen not in dict(found):
             found.append((chosen, chosen))
-        fields[name] = (
-            _of_study(study, found, fields[name])
-            if name in _STUDY_SOURCE
-            else _of_run(found, fields[name])
-        )
+        fields[name] = _of_study(study, found, fields[name]) if name in _STUDY_SOURCE else _of_run(found, fields[name])
     return fields
 
 

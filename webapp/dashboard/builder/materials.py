@@ -120,9 +120,7 @@ class BotsStep(BuildStep):
                 "sets": _titled(item_sets(plan.study)),
                 "n_items": plan.n_items,
                 # First where there are none, else behind what is set.
-                "below_template"
-                if plan.n_items
-                else "above_template": "dashboard/builder/_items.html",
+                "below_template" if plan.n_items else "above_template": "dashboard/builder/_items.html",
                 "file_form": ItemFileForm(study=plan.study, auto_id="c-file-%s"),
                 "draw_form": ItemDrawForm(study=plan.study, auto_id="c-draw-%s"),
             }
@@ -150,10 +148,7 @@ def _titled(sets: list[ItemSet]) -> list[tuple[str, ItemSet]]:
         "study": "Drawn from the study %(of)s",
         "run": "Drawn from self-play %(of)s",
     }
-    return [
-        (one.of if one.kind == "file" and one.of else titles[one.kind] % {"of": one.of}, one)
-        for one in sets
-    ]
+    return [(one.of if one.kind == "file" and one.of else titles[one.kind] % {"of": one.of}, one) for one in sets]
 
 
 class _BotsField(forms.MultipleChoiceField):
@@ -164,9 +159,7 @@ class _BotsField(forms.MultipleChoiceField):
     def __init__(self, plan: Plan) -> None:
         self._before = plan.study.bots
         known = dict.fromkeys([*self._before, *plan.entries])
-        super().__init__(
-            label="Bots", required=False, choices=[(bot_id, bot_id) for bot_id in known]
-        )
+        super().__init__(label="Bots", required=False, choices=[(bot_id, bot_id) for bot_id in known])
 
     def clean(self, value: Any) -> list[str]:
         """Return the chosen bots: those that were there in their order, then the new ones."""

@@ -184,9 +184,7 @@ def spread_for(study: Study, width: float) -> RatingSpread:
 
 
 def _spread(study: Study, width: float) -> RatingSpread:
-    rated = Conversation.objects.filter(
-        state=Conversation.State.COMPLETED, is_synthetic=False, study__isnull=False
-    )
+    rated = Conversation.objects.filter(state=Conversation.State.COMPLETED, is_synthetic=False, study__isnull=False)
     newest = rated.exclude(study=study).order_by("-created_at").values_list("study", flat=True)
     for study_id in dict.fromkeys([study.pk, *newest[:1]]):
         other = Study.objects.get(pk=study_id)
@@ -290,10 +288,7 @@ class PayStep(BuildStep):
         """Return the platforms with the address to give to each, and what the plan costs and shows."""
         link = participant_link(request, plan.study)
         return {
-            "platforms": [
-                (name, title, hint, address_for(plan.study, name, link))
-                for name, title, hint in PLATFORMS
-            ],
+            "platforms": [(name, title, hint, address_for(plan.study, name, link)) for name, title, hint in PLATFORMS],
             **self.live(plan),
         }
 

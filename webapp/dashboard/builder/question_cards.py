@@ -173,9 +173,7 @@ class QuestionCard(forms.Form):
         max_length=300,
         error_messages={"required": "Write the question."},
     )
-    help = forms.CharField(
-        label="Help below it", required=False, max_length=500, help_text="May stay empty."
-    )
+    help = forms.CharField(label="Help below it", required=False, max_length=500, help_text="May stay empty.")
     options = forms.CharField(
         label="Answers to choose from",
         required=False,
@@ -199,9 +197,7 @@ class QuestionCard(forms.Form):
         "misses it is told so at the end.",
         widget=forms.Textarea(attrs={"rows": 2}),
     )
-    name = forms.CharField(
-        label="Short name", required=False, max_length=100, help_text="In tables and plots."
-    )
+    name = forms.CharField(label="Short name", required=False, max_length=100, help_text="In tables and plots.")
     key = forms.CharField(
         label="Name in exports",
         required=False,
@@ -241,12 +237,8 @@ class QuestionCard(forms.Form):
         self.fields["high_words"].label = f"Words under {self.high}"
         for point in self.points_between:
             label = f"Words under {point}"
-            self.fields[f"word_{point}"] = forms.CharField(
-                label=label, required=False, max_length=60
-            )
-            self.initial.setdefault(
-                f"word_{point}", question.labels.get(point, "") if question else ""
-            )
+            self.fields[f"word_{point}"] = forms.CharField(label=label, required=False, max_length=60)
+            self.initial.setdefault(f"word_{point}", question.labels.get(point, "") if question else "")
         for field in self.fields.values():
             if not isinstance(field.widget, forms.CheckboxInput | forms.HiddenInput):
                 field.widget.attrs["class"] = "input"

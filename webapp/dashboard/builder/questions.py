@@ -95,15 +95,12 @@ class QuestionsForm(SettingsForm):
         if data is None:
             for name in lists:
                 self.cards[name] = [
-                    self.card(f"{name}-{i}", question)
-                    for i, question in enumerate(self.stored[name], start=1)
+                    self.card(f"{name}-{i}", question) for i, question in enumerate(self.stored[name], start=1)
                 ]
         else:
             drafts, self.undo = acted(Drafts.of(data, lists), scale, initial["language"])
             for name in lists:
-                self.cards[name] = [
-                    self._sent(f"{name}-{token}", drafts.data) for token in drafts.tokens[name]
-                ]
+                self.cards[name] = [self._sent(f"{name}-{token}", drafts.data) for token in drafts.tokens[name]]
 
     @property
     def list_after(self) -> QuestionList:
@@ -118,10 +115,7 @@ class QuestionsForm(SettingsForm):
     def _listed(self, name: str) -> QuestionList:
         scale = self.scale if name == "after" else None
         language = self.initial["language"]
-        new = {
-            kind: card_new(f"{name}-NEWCARD", question_new(kind, language), scale)
-            for kind in NEW_KINDS
-        }
+        new = {kind: card_new(f"{name}-NEWCARD", question_new(kind, language), scale) for kind in NEW_KINDS}
         errors = [str(error) for error in self.errors.get(name, ())]
         return QuestionList(name, self.cards.get(name, []), errors, new)
 
@@ -206,8 +200,7 @@ class QuestionsStep(BuildStep):
         return QuestionsForm(
             data,
             stored={"after": plan.asked_after, "questions": plan.study.values.questions},
-            initial=plan.study.values.flat()
-            | {name: getattr(plan.study.values, name) for name in ASKED},
+            initial=plan.study.values.flat() | {name: getattr(plan.study.values, name) for name in ASKED},
             fixed=n_agreed > 0,
             has_answers=n_agreed > 0,
             scale=plan.protocol.scale if plan.protocol else None,

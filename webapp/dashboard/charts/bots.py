@@ -46,9 +46,7 @@ class _Panel:
 
 def wide_drawing(summary: StudySummary, link: Link) -> Markup:
     """Draw all dimensions side by side, `PER_BLOCK` in a block, votes at the end of the first block."""
-    blocks = [
-        summary.dimensions[i : i + PER_BLOCK] for i in range(0, len(summary.dimensions), PER_BLOCK)
-    ] or [[]]
+    blocks = [summary.dimensions[i : i + PER_BLOCK] for i in range(0, len(summary.dimensions), PER_BLOCK)] or [[]]
     height_of_block = HEAD + ROW * len(summary.bots) + AXIS
     children = []
     for i, dimensions in enumerate(blocks):
@@ -173,9 +171,7 @@ def _rows(
                 text(
                     panel.scale.start,
                     top + 16,
-                    shorten(
-                        panel.dimension.title, panel.scale.end - panel.scale.start + 24, bold=True
-                    ),
+                    shorten(panel.dimension.title, panel.scale.end - panel.scale.start + 24, bold=True),
                     class_="head",
                 )
             )
@@ -228,9 +224,7 @@ def _row(
             mark_link(
                 link(bot),
                 _says(bot, panel.dimension),
-                rect(
-                    panel.scale.start, y - 15, panel.scale.end - panel.scale.start, 30, class_="hit"
-                ),
+                rect(panel.scale.start, y - 15, panel.scale.end - panel.scale.start, 30, class_="hit"),
                 interval_mark(
                     y,
                     panel.scale.held(found.mean),
@@ -290,10 +284,7 @@ def _says(bot: BotSummary, dimension: RatingDimension) -> str:
 
 
 def _votes_say(bot: BotSummary) -> str:
-    return (
-        f"{bot.bot.title}\n"
-        + f"{bot.votes_up} up, {bot.votes_down} down on {phrases.replies_text(bot.n_replies)}"
-    )
+    return f"{bot.bot.title}\n" + f"{bot.votes_up} up, {bot.votes_down} down on {phrases.replies_text(bot.n_replies)}"
 
 
 def bots_figure(summary: StudySummary, link: Link) -> PageFigure:
@@ -344,9 +335,7 @@ def _notes(summary: StudySummary) -> tuple[str, str]:
         elif len(close) == compared.n_pairs:
             lead = "No two of these bots can be ordered"
         elif len(close) <= 4:
-            lead = "Too close to order: {pairs}".format(
-                pairs="; ".join(f"{a} and {b}" for a, b in close)
-            )
+            lead = "Too close to order: {pairs}".format(pairs="; ".join(f"{a} and {b}" for a, b in close))
         else:
             lead = f"{len(close)} of {phrases.pairs_text(compared.n_pairs)} of bots are too close to order"
         told = test_said(compared)

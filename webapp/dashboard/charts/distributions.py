@@ -76,10 +76,7 @@ def spread_figure(
                         slot=spread.bot.slot,
                         hollow=spread.bot.is_control,
                     ),
-                    *[
-                        Cell(f"{100 * count / spread.n:.0f} %" if spread.n else "–")
-                        for count in spread.counts
-                    ],
+                    *[Cell(f"{100 * count / spread.n:.0f} %" if spread.n else "–") for count in spread.counts],
                     Cell(figure(spread.mean), why="" if spread.n else "no rating yet"),
                     Cell(str(spread.n)),
                 ]
@@ -130,9 +127,7 @@ def _draw(
                     spread.steps[k] if spread.steps else "",
                     says,
                     rect(x, y - 12.5, max(wide - 0.8, 0.8), 25, class_=f"step {css_class}"),
-                    text(
-                        x + wide / 2, y + 4.5, f"{100 * value:.0f}", class_=f"step-text {css_class}"
-                    )
+                    text(x + wide / 2, y + 4.5, f"{100 * value:.0f}", class_=f"step-text {css_class}")
                     if wide > 24
                     else None,
                 )
@@ -141,9 +136,7 @@ def _draw(
         parts.append(text(width - 2, y + 4.5, figure(spread.mean), class_="value end"))
     parts.append(_legend(dimension, steps, left, right, bottom + 14))
     parts.append(text(width - 2, bottom + 26, "mean", class_="tick end"))
-    name = (
-        f"Share of each answer to {dimension.title.lower()} for {phrases.bots_text(len(spreads))}."
-    )
+    name = f"Share of each answer to {dimension.title.lower()} for {phrases.bots_text(len(spreads))}."
     return drawing(width, bottom + 52, *parts, name=name, interactive=True, class_=css or None)
 
 
@@ -153,9 +146,7 @@ def _below(share: Sequence[float]) -> float:
     return sum(share[:half]) + (share[half] / 2 if odd else 0)
 
 
-def _legend(
-    dimension: RatingDimension, steps: Sequence[float], left: float, right: float, y: float
-) -> Markup:
+def _legend(dimension: RatingDimension, steps: Sequence[float], left: float, right: float, y: float) -> Markup:
     box = min(31.0, (right - left) * 0.55 / len(steps))
     low_width = text_width(dimension.low_label, 12)
     x0 = max(left, (left + right) / 2 - box * len(steps) / 2 - 20)
@@ -265,10 +256,7 @@ def answers_figure(
         dimension: what the answers are about, with its title.
         link: takes a bot and an answer as it was given, which of a reversed question is not as it counts.
     """
-    given = [
-        tick_label(dimension.low + dimension.high - step if dimension.reversed else step)
-        for step in found.steps
-    ]
+    given = [tick_label(dimension.low + dimension.high - step if dimension.reversed else step) for step in found.steps]
     spreads = [
         AnswerDistribution(
             bots[bot.bot],

@@ -75,10 +75,7 @@ def interval_row(
     kind = " hollow" if hollow else ""
     parts: list[object] = [_grid(window)]
     if low is not None and high is not None:
-        start, end = (
-            _share(min(max(v, window.low), window.high), window.low, window.high)
-            for v in (low, high)
-        )
+        start, end = (_share(min(max(v, window.low), window.high), window.low, window.high) for v in (low, high))
         parts.append(
             el(
                 "rect",
@@ -109,10 +106,7 @@ def interval_row(
 
 def axis_row(window: ScaleWindow) -> Markup:
     """Draw the ticks' labels below the rows and, where not the whole scale is shown, a strip of all of it."""
-    labels = [
-        el("text", tick_label(tick), x=window.at(tick), y=16, class_="tick middle")
-        for tick in window.ticks
-    ]
+    labels = [el("text", tick_label(tick), x=window.at(tick), y=16, class_="tick middle") for tick in window.ticks]
     if window.is_whole:
         return _row(*labels)
     low, high = window.scale

@@ -83,9 +83,7 @@ def lines_figure(
         left, top = (i % 2) * (half + GAP), 26 + (i // 2) * (height + 22)
         wide_parts.append(_panel(panel, names, left, top, half, height, x_title))
     rows = (len(drawn) + 1) // 2
-    said = "{n} measures by turn for {groups}.".format(
-        n=len(drawn), groups=" and ".join(names) or "–"
-    )
+    said = "{n} measures by turn for {groups}.".format(n=len(drawn), groups=" and ".join(names) or "–")
     wide = drawing(
         WIDE,
         26 + rows * (height + 22) if rows else 26,
@@ -152,9 +150,7 @@ def _panel(
         for v in ends[: _reach(g.course)]
         if np.isfinite(v)
     ]
-    parts: list[object] = [
-        text(left, top + 12, shorten(panel.title, width, bold=True), class_="head")
-    ]
+    parts: list[object] = [text(left, top + 12, shorten(panel.title, width, bold=True), class_="head")]
     if not values:
         why = "too few conversations for a course"
         parts.append(text(left, top + 40, why, class_="tick"))
@@ -200,8 +196,7 @@ def _line(found: LineGroup, i: int, title: str, x: Scale, y: Scale, x_title: str
     for t in at:
         says = (
             f"{found.title}\n{title}, {x_title} {t + 1}\n{figure(course.mean[t])} "
-            f"{span(course.low[t], course.high[t])}\n"
-            + phrases.conversations_text(int(course.n[t]))
+            f"{span(course.low[t], course.high[t])}\n" + phrases.conversations_text(int(course.n[t]))
         )
         cx, cy = x(t + 1), y(course.mean[t])
         parts.append(
@@ -242,9 +237,7 @@ def _table(panels: Sequence[LinePanel], x_title: str) -> PageTable:
                         Cell(str(t + 1), raw=(t + 1,)),
                         Cell(figure(mean), raw=(mean,)),
                         Cell(span(*ends), why=alone, raw=ends),
-                        Cell(
-                            str(int(course.n[t])), href=found.link(t + 1), raw=(int(course.n[t]),)
-                        ),
+                        Cell(str(int(course.n[t])), href=found.link(t + 1), raw=(int(course.n[t]),)),
                     ]
                 )
     return PageTable(headers, rows)
@@ -263,16 +256,10 @@ def printed(value: float | None, unit: str) -> str:
     """Write a metric's value: whole numbers as they are, others with two decimals."""
     if value is None:
         return "–"
-    return (
-        tick_label(value)
-        if float(value).is_integer() and unit not in ("1", "cosine")
-        else figure(value)
-    )
+    return tick_label(value) if float(value).is_integer() and unit not in ("1", "cosine") else figure(value)
 
 
-def track(
-    values: Sequence[float | None], speakers: Sequence[str], column: Column, why: str
-) -> list[TrackCell]:
+def track(values: Sequence[float | None], speakers: Sequence[str], column: Column, why: str) -> list[TrackCell]:
     """Return the cells of one track, in the order of turns.
 
     Args:

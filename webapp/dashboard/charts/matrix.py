@@ -97,11 +97,7 @@ def _draw_heatmap(
             value = found[(min(i, j), max(i, j))]
             css_class = correlation_class(value.r)
             says = f"{titles[i]} · {titles[j]}\nρ {share(value.r)} "
-            says += (
-                span(value.low, value.high, shares=True)
-                if value.r is not None
-                else reason_text(value.reason)
-            )
+            says += span(value.low, value.high, shares=True) if value.r is not None else reason_text(value.reason)
             parts.append(
                 mark_link(
                     None,
@@ -219,9 +215,7 @@ def _draw_matrix(
             parts.append(text(names + (j + 0.5) * cell, at, shown, class_="tick middle small"))
     for i, title in enumerate(rows):
         y = top + i * ROW
-        parts.append(
-            text(names - 8, y + ROW / 2 + 4.5, shorten(title, names - 8), class_="name end")
-        )
+        parts.append(text(names - 8, y + ROW / 2 + 4.5, shorten(title, names - 8), class_="name end"))
         for j, column in enumerate(columns):
             value = found[i, j]
             css_class = correlation_class(value.r)
@@ -250,9 +244,7 @@ def _draw_matrix(
     y = top + len(rows) * ROW + 10
     if not spelled:
         for j, title in enumerate(columns):
-            parts.append(
-                text(2, y + 12 + 17 * j, shorten(f"{j + 1}  {title}", width), class_="tick")
-            )
+            parts.append(text(2, y + 12 + 17 * j, shorten(f"{j + 1}  {title}", width), class_="tick"))
         y += 17 * len(columns) + 6
     name = f"{symbol} of {len(rows)} rows with {len(columns)} columns."
     return drawing(width, y + 4, *parts, name=name, interactive=True, class_=css or None)
@@ -387,9 +379,7 @@ def _narrow(bots: Sequence[RatedBot], drawn: Differences) -> list[Variant]:
     return [
         Variant(
             f"less {bot.title}",
-            _draw_differences(
-                [other for other in bots if other != bot], [bot], drawn, DIFFERENCES_NARROW
-            ),
+            _draw_differences([other for other in bots if other != bot], [bot], drawn, DIFFERENCES_NARROW),
         )
         for bot in bots
     ]

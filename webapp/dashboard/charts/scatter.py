@@ -194,16 +194,12 @@ def _draw_predictions(
                 point.href or None,
                 says,
                 rect(names + 4, y - 12, width - names - 54, 24, class_="hit"),
-                line(x(ends[0]), y, x(ends[1]), y, class_=f"whisker {slot_class(point.slot)}")
-                if ends
-                else None,
+                line(x(ends[0]), y, x(ends[1]), y, class_=f"whisker {slot_class(point.slot)}") if ends else None,
                 group(bot_shape(at, y, point.slot, r=6, hollow=point.is_control), class_="haloed"),
             ),
             text(width - 2, y + 4.5, figure(point.predicted), class_="value-light end"),
         ]
-    name = (
-        f"Predicted ratings of {phrases.bots_text(len(points))} with their intervals, best first."
-    )
+    name = f"Predicted ratings of {phrases.bots_text(len(points))} with their intervals, best first."
     return drawing(width, bottom + 24, *parts, name=name, interactive=True, class_=css or None)
 
 
@@ -242,9 +238,7 @@ def _fifths(
     names = ["lowest", "second", "middle", "fourth", "highest"]
     ordered = sorted(points)
     scores = [score for score, _mean in ordered]
-    ends = (
-        [bisect_left(scores, scores[len(scores) * k // 5]) for k in range(1, 5)] if scores else []
-    )
+    ends = [bisect_left(scores, scores[len(scores) * k // 5]) for k in range(1, 5)] if scores else []
     for name, begin, end in zip(names, [0, *ends], [*ends, len(scores)], strict=False):
         if begin < end:
             yield name, ordered[begin:end]
@@ -283,10 +277,7 @@ def _draw_items(
     for value in ticks(*xs):
         label = figure(value, 0 if xs[1] - xs[0] > 8 else 2)
         parts.append(text(across(value), height - _BOTTOM + 17, label, class_="tick middle"))
-    parts += [
-        el("circle", cx=round(across(a), 1), cy=round(up(b), 1), r=2.6, class_="item-point")
-        for a, b in points
-    ]
+    parts += [el("circle", cx=round(across(a), 1), cy=round(up(b), 1), r=2.6, class_="item-point") for a, b in points]
     parts.append(text(width - _RIGHT, height - 6, x, class_="tick end"))
     parts.append(text(2, 9, y, class_="tick"))
     name = f"{y} of {len(points)} replies against {x}."
@@ -303,9 +294,7 @@ WEIGHTS_SHOWN = 15
 """Weights that are drawn at first."""
 
 
-def weights_figure(
-    weights: Sequence[Weight], *, title: str, method: str, note: str = ""
-) -> PageFigure:
+def weights_figure(weights: Sequence[Weight], *, title: str, method: str, note: str = "") -> PageFigure:
     """Draw the weights, sorted by their means, largest first: of many the strongest, and all on demand."""
     ordered = sorted(weights, key=lambda weight: -weight.mean)
     wide, narrow = _draw_weights(ordered)
@@ -317,9 +306,7 @@ def weights_figure(
         )
         all_of_them = plural(len(ordered), "All %(n)s weight", "All %(n)s weights")
         more = More(all_of_them % {"n": len(ordered)}, told, wide, narrow)
-        strongest = set(
-            sorted(range(len(ordered)), key=lambda i: -abs(ordered[i].mean))[:WEIGHTS_SHOWN]
-        )
+        strongest = set(sorted(range(len(ordered)), key=lambda i: -abs(ordered[i].mean))[:WEIGHTS_SHOWN])
         wide, narrow = _draw_weights([one for i, one in enumerate(ordered) if i in strongest])
     return PageFigure(
         id="weights",

@@ -71,9 +71,7 @@ class ReportFile(JobKind[Job, ReportAsked]):
         work.beat(len(PARTS), note="")
         return self._kept(work, study, _document(study, made, work.asked))
 
-    def _kept(
-        self, work: ShardWork[Job, ReportAsked], study: Study, document: Document
-    ) -> dict[str, Any]:
+    def _kept(self, work: ShardWork[Job, ReportAsked], study: Study, document: Document) -> dict[str, Any]:
         """Write the document with what has changed since the previous one."""
         before = report_before(
             study,
@@ -114,9 +112,7 @@ class ReportFile(JobKind[Job, ReportAsked]):
 
 def _document(study: Study, made: dict[str, ComputedResult], asked: ReportAsked) -> Document:
     facts = made["comparisons"].facts
-    frame = study_frame(
-        study, facts, include_synthetic=asked.include_synthetic, without=asked.without
-    )
+    frame = study_frame(study, facts, include_synthetic=asked.include_synthetic, without=asked.without)
 
     def result(part: str) -> Any:
         return made[part].result

@@ -77,9 +77,7 @@ def _distributions(frame: StudyFrame, means: BotMeans) -> NamedTable:
             numbers = [found.interval.mean, found.sd, *found.quantiles]
             cells = [number_cell(v, digits, "one rating has no spread") for v in numbers]
             rows.append([name, Cell(dimension.title), count_cell(found.interval.n), *cells])
-    return NamedTable(
-        "distributions", "Distribution of the ratings of each bot", PageTable(headers, rows)
-    )
+    return NamedTable("distributions", "Distribution of the ratings of each bot", PageTable(headers, rows))
 
 
 def comparisons_section(
@@ -114,10 +112,7 @@ def comparisons_section(
         differences_figure(
             [frame.bots[bot] for bot in frame.rated_bots],
             {(pair.a, pair.b): pair for pair in compared.pairs},
-            {
-                (pair.a, pair.b): pair_verdict(pair, compared, titles, digits)
-                for pair in compared.pairs
-            },
+            {(pair.a, pair.b): pair_verdict(pair, compared, titles, digits) for pair in compared.pairs},
             digits=digits,
             title="How far apart are they?",
             method=(
@@ -205,9 +200,7 @@ def _plans_one_look() -> str:
     )
 
 
-def planning_table(
-    frame: StudyFrame, plan: RaterPlan, worth: PredictionWorth | None = None
-) -> NamedTable:
+def planning_table(frame: StudyFrame, plan: RaterPlan, worth: PredictionWorth | None = None) -> NamedTable:
     """Tabulate the raters per bot for differences that might matter, by this study's spread.
 
     Args:
@@ -267,15 +260,11 @@ def _units_named(units: Units) -> str:
     }[units]
 
 
-def _need_cell(
-    least: RaterNeed | None, most: RaterNeed | None, worth: PredictionWorth | None = None
-) -> Cell:
+def _need_cell(least: RaterNeed | None, most: RaterNeed | None, worth: PredictionWorth | None = None) -> Cell:
     """Show how many the pair takes that needs least, and the one that needs most."""
     if least is None or most is None:
         return Cell("–", why="the ratings of a bot do not vary")
-    numbers = [
-        need.n if need.n is None or worth is None else worth.left(need.n) for need in (least, most)
-    ]
+    numbers = [need.n if need.n is None or worth is None else worth.left(need.n) for need in (least, most)]
     ends = ["–" if n is None else two_digits(n) for n in numbers]
     shown = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
     return Cell(shown, why=reason_text(most.reason), raw=tuple(numbers))
@@ -386,12 +375,8 @@ def _named(by: str) -> str:
 def _gained(means: PoweredMeans) -> str:
     by = _named(means.by)
     if means.saved is None:
-        reasons = dict.fromkeys(
-            reason_text(one.reason) for one in means.bots.values() if one.reason
-        )
-        return "Predictions by {by} cannot be used: {why}.".format(
-            by=by, why="; ".join(reasons) or "no bot is rated"
-        )
+        reasons = dict.fromkeys(reason_text(one.reason) for one in means.bots.values() if one.reason)
+        return "Predictions by {by} cannot be used: {why}.".format(by=by, why="; ".join(reasons) or "no bot is rated")
     if not means.gains:
         return f"Predictions by {by} gain nothing here: report the means of the ratings alone."
     return (

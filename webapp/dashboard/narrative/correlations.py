@@ -117,9 +117,7 @@ def _closest(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> list[str]:
     ]
 
 
-def dimensions_figure(
-    matrix: CorrelationMatrix, titles: Mapping[str, str], *, has_controls: bool
-) -> PageFigure:
+def dimensions_figure(matrix: CorrelationMatrix, titles: Mapping[str, str], *, has_controls: bool) -> PageFigure:
     """Return the heatmap of the dimensions, for every page that shows it."""
     return heatmap_figure(
         [titles[key] for key in matrix.columns],
@@ -142,9 +140,7 @@ def _strongest(matrix: CorrelationMatrix, headline: RatingDimension) -> str:
             f"No correlation of a metric with {headline.title.lower()} is beyond chance, which does not show that "
             "there is none."
         )
-    named = [
-        f"{_row_title(row, matrix, {}).lower()} (ρ = {share(value.r)})" for row, value in found
-    ]
+    named = [f"{_row_title(row, matrix, {}).lower()} (ρ = {share(value.r)})" for row, value in found]
     return f"Of single chats, {listed(named)} go most closely with {headline.title.lower()}."
 
 
@@ -152,9 +148,7 @@ def _sentences(*said: str) -> str:
     return " ".join(one for one in said if one)
 
 
-def _metrics_figure(
-    matrix: CorrelationMatrix, titles: Mapping[str, str], note: str, has_controls: bool
-) -> PageFigure:
+def _metrics_figure(matrix: CorrelationMatrix, titles: Mapping[str, str], note: str, has_controls: bool) -> PageFigure:
     alone = "A correlation over all bots may be a difference between bots alone; within bots it is about single chats."
     return matrix_figure(
         _rows(matrix, titles),
@@ -184,10 +178,7 @@ def _bots_figure(
     has_controls: bool,
 ) -> PageFigure:
     if run is None:
-        method = (
-            "Pearson over the means of {bots}; bold: p < .05 after Holm’s correction for {m} "
-            "correlations."
-        )
+        method = "Pearson over the means of {bots}; bold: p < .05 after Holm’s correction for {m} correlations."
     else:
         method = (
             "Pearson over the means of {bots}; self-play run {pk}; bold: p < .05 after Holm’s "
@@ -241,15 +232,11 @@ def _missing_of_hybrid(hybrid: HybridCorrelations | None, fit: int | None) -> li
     if hybrid.n_bots < FEW_BOTS:
         return [f"The hybrid metric’s rows over bots: {phrases.bots_text(hybrid.n_bots)}, too few."]
     if hybrid.n_selfplay < FEW_BOTS:
-        return [
-            f"The hybrid metric’s row on self-play: fit {fit} was applied to no run with {FEW_BOTS} of its bots."
-        ]
+        return [f"The hybrid metric’s row on self-play: fit {fit} was applied to no run with {FEW_BOTS} of its bots."]
     return []
 
 
-def _note_of_hybrid(
-    hybrid: HybridCorrelations | None, fit: int | None, controls_in_fit: bool
-) -> str:
+def _note_of_hybrid(hybrid: HybridCorrelations | None, fit: int | None, controls_in_fit: bool) -> str:
     """Compose the note on the hybrid metric's rows; empty without them."""
     if hybrid is None or not hybrid.has_conversations:
         return ""

@@ -150,9 +150,7 @@ def _too_few(n_bots: int) -> str:
     ) % {"n": n_bots, "few": FEW_BOTS}
 
 
-def _tables(
-    result: Mapping[str, Any], bots: Mapping[str, BotInfo], titles: Mapping[str, str]
-) -> list[NamedTable]:
+def _tables(result: Mapping[str, Any], bots: Mapping[str, BotInfo], titles: Mapping[str, str]) -> list[NamedTable]:
     """Return the tables of a fit, bot by bot, block by block and dimension by dimension; those it has."""
     tables = (
         ranks_table(result, bots),
@@ -193,9 +191,7 @@ def _caution(
     return lead, " ".join(_cautions(n_bots, pearson, predictors))
 
 
-def _cautions(
-    n_bots: int, pearson: Mapping[str, Any], predictors: list[Predictor]
-) -> Iterator[str]:
+def _cautions(n_bots: int, pearson: Mapping[str, Any], predictors: list[Predictor]) -> Iterator[str]:
     """Yield a sentence for each thing to know of a correlation over enough bots."""
     r, ci, null95 = pearson["r"], pearson.get("ci95"), pearson.get("null95")
     if ci:
@@ -304,9 +300,7 @@ def _selfplay(
         title="And from self-play?",
         method="The same fits applied to conversations of each bot with itself.",
         x_title=x_title,
-        y_title="Rank predicted from self-play"
-        if ranks_only(result)
-        else "Predicted from self-play",
+        y_title="Rank predicted from self-play" if ranks_only(result) else "Predicted from self-play",
         note="A point on the dashed line is predicted as people rated it.",
         scale=_scale(result),
     )
@@ -314,9 +308,7 @@ def _selfplay(
 
 def _unrated(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> PageFigure | None:
     """Draw the bots that nobody rated, by what their self-play predicts."""
-    points = [
-        p for p in _points(result, bots, lambda bot: "", "predicted_selfplay") if p.human is None
-    ]
+    points = [p for p in _points(result, bots, lambda bot: "", "predicted_selfplay") if p.human is None]
     if not points:
         return None
     # Marks as the run's own page gives them would repeat those of rated bots on this page.
@@ -354,8 +346,7 @@ def _scatter_note(result: Mapping[str, Any]) -> str:
 def _unrated_method(result: Mapping[str, Any]) -> str:
     """Describe the predictions of bots without ratings, and any intervals that the fit refuses."""
     told = (
-        "Predicted from self-play by the fit on all rated bots, with 90 % intervals of where the true mean is "
-        "expected."
+        "Predicted from self-play by the fit on all rated bots, with 90 % intervals of where the true mean is expected."
     )
     if not any(bot.get("selfplay") for bot in result["bots"].values()):
         told = (
@@ -370,9 +361,7 @@ def _unrated_method(result: Mapping[str, Any]) -> str:
     )
     if not refused:
         return told
-    return (
-        f"{told} " + "Where too few rated bots have self-play there is none: only the order counts."
-    )
+    return f"{told} " + "Where too few rated bots have self-play there is none: only the order counts."
 
 
 def _weights(result: Mapping[str, Any]) -> PageFigure | None:
@@ -380,10 +369,7 @@ def _weights(result: Mapping[str, Any]) -> PageFigure | None:
     if not found:
         return None
     long = feature_titles([weight.title for weight in found])
-    weights = [
-        replace(weight, title=title)
-        for weight, title in zip(found, short_titles(long), strict=True)
-    ]
+    weights = [replace(weight, title=title) for weight, title in zip(found, short_titles(long), strict=True)]
     return weights_figure(
         weights,
         title="What it looks at",

@@ -19,9 +19,7 @@ def _bot_cell(bot: str, bots: Mapping[str, BotInfo]) -> Cell:
     return Cell(info.title if info else bot, slot=info.slot if info else 0)
 
 
-def expected_table(
-    result: Mapping[str, Any], bots: Mapping[str, BotInfo], scale: Ends = None
-) -> NamedTable | None:
+def expected_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo], scale: Ends = None) -> NamedTable | None:
     """Tabulate where each bot's mean is expected, from people and from self-play; None for fits that do not know.
 
     Args:
@@ -111,9 +109,7 @@ def ranks_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Named
     keys = ["rank", *(["rank_selfplay"] if played else [])]
     last = len(result["bots"]) + 1
     rows = []
-    for bot, one in sorted(
-        result["bots"].items(), key=lambda pair: [pair[1].get(key) or last for key in keys]
-    ):
+    for bot, one in sorted(result["bots"].items(), key=lambda pair: [pair[1].get(key) or last for key in keys]):
         human = one["human_mean"]
         rows.append(
             [
@@ -158,9 +154,7 @@ def carrying_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Na
             Cell(percent(one["leverage"]), raw=(one["leverage"],)),
             Cell(percent(one["n"] / found["n"]), raw=(one["n"] / found["n"],)),
         ]
-        for bot, one in sorted(
-            found["bots"].items(), key=lambda pair: -(pair[1]["cooks_distance"] or 0.0)
-        )
+        for bot, one in sorted(found["bots"].items(), key=lambda pair: -(pair[1]["cooks_distance"] or 0.0))
     ]
     headers = [
         Header("Bot"),
@@ -171,9 +165,7 @@ def carrying_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Na
     notes = []
     if found["condition"] is not None:
         notes.append(
-            "Condition number of the standardised features: {condition}.".format(
-                condition=f"{found['condition']:.1f}"
-            )
+            "Condition number of the standardised features: {condition}.".format(condition=f"{found['condition']:.1f}")
         )
     if found["conversations"]:
         first = found["conversations"][0]
@@ -203,10 +195,7 @@ def selfplay_table(result: Mapping[str, Any]) -> NamedTable | None:
     shifts = result.get("selfplay_shifts")
     if not shifts:
         return None
-    rows = [
-        [Cell(name), Cell(share(one["shift"])), Cell(share(one["widest"]))]
-        for name, one in shifts.items()
-    ]
+    rows = [[Cell(name), Cell(share(one["shift"])), Cell(share(one["widest"]))] for name, one in shifts.items()]
     headers = [
         Header("Block"),
         Header("Self-play differs by", numeric=True),
@@ -236,9 +225,7 @@ def _values_note(values: Mapping[str, Any] | None) -> str:
             )
         )
     if values["coverage95"]:
-        told.append(
-            "{inside} of {of} bots lie in their 95 % intervals.".format(**values["coverage95"])
-        )
+        told.append("{inside} of {of} bots lie in their 95 % intervals.".format(**values["coverage95"]))
     if values["added_variance"] is None:
         told.append("Too few bots have ratings and self-play to see how far such predictions err.")
     else:
@@ -263,9 +250,7 @@ def worth_in_words(found: Mapping[str, Any] | None) -> tuple[str, str] | None:
             n=f"{found['by_error']:.0f}", low=f"{low:.0f}", high=f"{high:.0f}"
         )
     elif low is not None:
-        why = "By its errors {n} (95 %: at least {low}).".format(
-            n=f"{found['by_error']:.0f}", low=f"{low:.0f}"
-        )
+        why = "By its errors {n} (95 %: at least {low}).".format(n=f"{found['by_error']:.0f}", low=f"{low:.0f}")
     else:
         why = "By its errors {n}.".format(n=f"{found['by_error']:.0f}")
     return phrases.ratings_text(round(found["stated"])), why

@@ -66,9 +66,7 @@ def hybrid_section(
             if without
             else "No hybrid metric has been fitted; run `{program} fit_hybrid --study {key}`."
         )
-        section.missing.append(
-            words.format(key=study_key, program=settings.CONFAB_PROGRAM, without=",".join(without))
-        )
+        section.missing.append(words.format(key=study_key, program=settings.CONFAB_PROGRAM, without=",".join(without)))
         return section
     drawn: set[tuple[str, str]] = set()
     for fit in fits:
@@ -89,8 +87,7 @@ def hybrid_section(
         drawn.add(same)
         section.tables.append(_predictors(view, fit.pk, name))
         section.tables.extend(
-            replace(table, id=f"{table.id}-{fit.pk}", method=f"{table.method} ({name}.)")
-            for table in view.tables
+            replace(table, id=f"{table.id}-{fit.pk}", method=f"{table.method} ({name}.)") for table in view.tables
         )
         if view.verdict and not section.points:
             section.points.append(view.verdict)
@@ -104,15 +101,13 @@ def _sentence(name: str, view: HybridView, result: Mapping[str, Any]) -> str:
     if found is None or found.value is None:
         why = view.no_correlation or (found.why if found else "")
         return f"{name}: {why}"
-    return (
-        "{name}: r = {r} {ends} over {bots}; chance passes {null} once in twenty. {pairs}".format(
-            name=name,
-            r=found.r,
-            ends=found.interval,
-            bots=phrases.bots_text(result["n_bots"]),
-            null=found.chance,
-            pairs=view.pairs,
-        )
+    return "{name}: r = {r} {ends} over {bots}; chance passes {null} once in twenty. {pairs}".format(
+        name=name,
+        r=found.r,
+        ends=found.interval,
+        bots=phrases.bots_text(result["n_bots"]),
+        null=found.chance,
+        pairs=view.pairs,
     )
 
 
@@ -361,8 +356,7 @@ def studies_table(studies: Sequence[ComparedStudy]) -> NamedTable | None:
     if len(studies) < 2:
         return None
     boards = [
-        {place.bot: place for place in leaderboard(one.found.means, one.found.compared).places}
-        for one in studies
+        {place.bot: place for place in leaderboard(one.found.means, one.found.compared).places} for one in studies
     ]
     bots = list(dict.fromkeys(bot for board in boards for bot in board))
     headers = [Header("Bot")]

@@ -113,9 +113,7 @@ def checks_of(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> list[Ch
         rows.append(Check(title, share(pearson.get("r")), " ".join(why)))
     ceiling = result.get("ceiling") or {}
     if ceiling:
-        why_ceiling = (
-            reason_text(ceiling.get("reason")) or "People’s means agree with themselves that well."
-        )
+        why_ceiling = reason_text(ceiling.get("reason")) or "People’s means agree with themselves that well."
         title = "r that perfect predictions would reach"
         rows.append(Check(title, share(ceiling["best_r"]), why_ceiling))
     over = result.get("bot_level_ci95_over_conversations")
@@ -124,11 +122,7 @@ def checks_of(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> list[Ch
         rows.append(Check("r, other conversations of these bots", span(*over, shares=True), told))
     within = result.get("within_group")
     if within:
-        rows.append(
-            Check(
-                "r within groups of bots", share(within.get("r")), reason_text(within.get("reason"))
-            )
-        )
+        rows.append(Check("r within groups of bots", share(within.get("r")), reason_text(within.get("reason"))))
     for level, influence, title in (
         ("bot_level", "influence", "r without {bot}"),
         ("bot_level_selfplay", "influence_selfplay", "r on self-play without {bot}"),
@@ -151,28 +145,20 @@ def _values_of(result: Mapping[str, Any]) -> list[Check]:
         Check(
             "Q², values predicted against the mean of the other bots",
             share(q2["value"]),
-            "Chance passes {r} once in twenty.".format(r=share(q2["null95"]))
-            if q2["null95"] is not None
-            else "",
+            "Chance passes {r} once in twenty.".format(r=share(q2["null95"])) if q2["null95"] is not None else "",
         ),
         Check(
             "Mean absolute error",
             figure(result["mae"]),
-            "The mean of the other bots is off by {error}.".format(
-                error=figure(result["mae_of_mean"])
-            ),
+            "The mean of the other bots is off by {error}.".format(error=figure(result["mae_of_mean"])),
         ),
     ]
     slope = result["slope"]
     if slope["value"] is not None:
         words = (
-            "95 %: {ends}. Above 1, differences are predicted too small.".format(
-                ends=span(*slope["ci95"], shares=True)
-            )
+            "95 %: {ends}. Above 1, differences are predicted too small.".format(ends=span(*slope["ci95"], shares=True))
             if slope["ci95"]
-            else "Above 1, differences are predicted too small; {why}.".format(
-                why=reason_text(slope.get("reason"))
-            )
+            else "Above 1, differences are predicted too small; {why}.".format(why=reason_text(slope.get("reason")))
         )
         rows.append(Check("Slope of human on predicted means", share(slope["value"]), words))
     inside = result["coverage95"]
@@ -186,9 +172,7 @@ def _values_of(result: Mapping[str, Any]) -> list[Check]:
         )
     partial = result["partial_r"] or {}
     if partial.get("r") is not None:
-        why = _with_ends(
-            "What is left when turns and words, as logarithms, are taken into account.", partial
-        )
+        why = _with_ends("What is left when turns and words, as logarithms, are taken into account.", partial)
         rows.append(Check("r given the length of conversations", share(partial["r"]), why))
     within = result["within_bots"] or {}
     if within.get("r") is not None:
@@ -236,9 +220,7 @@ def choices_of(result: Mapping[str, Any]) -> list[Check]:
 
 def combined_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> NamedTable | None:
     """Tabulate each bot's mean by its ratings alone, and by ratings and prediction together; None for other fits."""
-    known = {
-        bot: found["combined"] for bot, found in result["bots"].items() if found.get("combined")
-    }
+    known = {bot: found["combined"] for bot, found in result["bots"].items() if found.get("combined")}
     if not known:
         return None
     rows = []
@@ -270,13 +252,7 @@ def combined_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Na
             "Empirical Bayes: each bot predicted by the others, weighed with its own ratings by their precision. "
             "Worth: how many further ratings would narrow the interval as much."
         ),
-        note=_note(
-            [
-                bots[bot].title if bot in bots else bot
-                for bot, found in known.items()
-                if found["conflict"]
-            ]
-        ),
+        note=_note([bots[bot].title if bot in bots else bot for bot, found in known.items() if found["conflict"]]),
     )
 
 
@@ -316,9 +292,7 @@ def dimensions_table(result: Mapping[str, Any], titles: Mapping[str, str]) -> Na
         for source in ("predicted", *(["predicted_selfplay"] if played else [])):
             value = correlation_read((found[name].get(source) or {}).get("pearson"))
             cells.append(share_cell(value.r, 2, reason_text(value.reason)))
-            cells.append(
-                span_cell(value.low, value.high, shares=True, why=reason_text(value.reason))
-            )
+            cells.append(span_cell(value.low, value.high, shares=True, why=reason_text(value.reason)))
         for method in ("spearman", "within_bots"):
             value = correlation_read((chats.get(name) or {}).get(method))
             cells.append(share_cell(value.r, 2, reason_text(value.reason)))

@@ -47,9 +47,7 @@ def verdict_text(verdict: Mapping[str, Any] | str | None) -> str:
             return "There is no correlation over bots to judge, for no bot is rated."
         if not first["reason"]:
             return "There is no correlation over bots to judge."
-        return "There is no correlation over bots to judge: {why}.".format(
-            why=reason_text(first["reason"])
-        )
+        return "There is no correlation over bots to judge: {why}.".format(why=reason_text(first["reason"]))
     if verdict["standing"] == "few_bots":
         return plural(
             first["n_bots"],
@@ -138,14 +136,10 @@ def _correlation_selfplay(found: Found) -> str:
             ).format(n=found["n_bots"])
         if not found["reason"]:
             return "From self-play there is no correlation over bots."
-        return "From self-play there is no correlation over bots: {why}.".format(
-            why=reason_text(found["reason"])
-        )
+        return "From self-play there is no correlation over bots: {why}.".format(why=reason_text(found["reason"]))
     bots = phrases.bots_text(found["n_bots"])
     if not found["ci95"]:
-        return "From self-play, the same fits over {bots}, r is {r}.".format(
-            bots=bots, r=share(found["r"])
-        )
+        return "From self-play, the same fits over {bots}, r is {r}.".format(bots=bots, r=share(found["r"]))
     return "From self-play, the same fits over {bots}, r is {r} (95 % interval over bots {low} to {high}).".format(
         bots=bots, r=share(found["r"]), low=share(found["ci95"][0]), high=share(found["ci95"][1])
     )
@@ -172,16 +166,13 @@ def _sentence(found: Found, r: float) -> str:
             )
         if r >= 0:
             return (
-                f"Ratings dealt out to the bots at random pass {chance} once in twenty times, so this could be "
-                "chance."
+                f"Ratings dealt out to the bots at random pass {chance} once in twenty times, so this could be chance."
             )
         return f"Ratings dealt out to the bots at random pass {chance} once in twenty times."
     if code == "baseline":
         rival = str(RIVALS.get(found["name"], found["name"].replace("_", " ")))
         if found["passed"]:
-            return "Predicting from {rival} alone gives {r}, which is less.".format(
-                rival=rival, r=share(found["r"])
-            )
+            return "Predicting from {rival} alone gives {r}, which is less.".format(rival=rival, r=share(found["r"]))
         return "Predicting from {rival} alone gives {r}, which is no less: the fit adds nothing to it.".format(
             rival=rival, r=share(found["r"])
         )
@@ -193,9 +184,7 @@ def _sentence(found: Found, r: float) -> str:
             ordered=found["ordered"],
         )
     if code == "influential_bot":
-        return "Much hangs on one bot: without {bot}, r is {r}.".format(
-            bot=found["bot"], r=share(found["r_without"])
-        )
+        return "Much hangs on one bot: without {bot}, r is {r}.".format(bot=found["bot"], r=share(found["r_without"]))
     if code == "common_intercept":
         return "With one intercept for all folds r is {r} and chance passes {chance}.".format(
             r=share(found["r"]), chance=share(found["null95"])
@@ -210,10 +199,8 @@ def _sentence(found: Found, r: float) -> str:
             ).format(r=share(found["r"]))
         if not found["ci95"]:
             return "Given the lengths of conversations r is {r}.".format(r=share(found["r"]))
-        return (
-            "Given the lengths of conversations r is {r} (95 % interval {low} to {high}).".format(
-                r=share(found["r"]), low=share(found["ci95"][0]), high=share(found["ci95"][1])
-            )
+        return "Given the lengths of conversations r is {r} (95 % interval {low} to {high}).".format(
+            r=share(found["r"]), low=share(found["ci95"][0]), high=share(found["ci95"][1])
         )
     if code == "ceiling":
         return "The human means themselves are so reliable that a perfect prediction would reach about {r}.".format(
@@ -256,9 +243,7 @@ def _values(found: Found) -> str:
         )
     if found["of"]:
         sentences.append(
-            "{inside} of {of} bots lie in their 95 % intervals.".format(
-                inside=found["inside"], of=found["of"]
-            )
+            "{inside} of {of} bots lie in their 95 % intervals.".format(inside=found["inside"], of=found["of"])
         )
     return " ".join(sentences)
 
@@ -356,8 +341,7 @@ def _caution(found: Found) -> str:
                 "the ratings here."
             )
         return (
-            "On which scale the ratings here were given is not known, so nothing says whether it is the one of the "
-            "fit."
+            "On which scale the ratings here were given is not known, so nothing says whether it is the one of the fit."
         )
     if code == "selfplay_shift":
         return (
@@ -408,9 +392,7 @@ def _caution(found: Found) -> str:
             "from the conversations of the fit.",
             "The prediction of {bot} is an extrapolation: its means of {features} are more than {n} standard "
             "deviations from the conversations of the fit.",
-        ).format(
-            bot=found["bot"], features=listed(_quoted(found["features"])), n=found["deviations"]
-        )
+        ).format(bot=found["bot"], features=listed(_quoted(found["features"])), n=found["deviations"])
     if code == "beyond_scale":
         return plural(
             len(found["bots"]),

@@ -171,10 +171,7 @@ def _reference_table(found: ReferenceRatings, bots: Mapping[str, BotInfo]) -> Na
 def _weights_table(found: StudyItems, dimensions: Mapping[str, RatingDimension]) -> NamedTable:
     assert found.beside is not None
     headers = [Header("Dimension"), Header("Weight", numeric=True)]
-    rows = [
-        [Cell(dimensions[key].title), share_cell(weight, 3)]
-        for key, weight in found.beside.weights.items()
-    ]
+    rows = [[Cell(dimensions[key].title), share_cell(weight, 3)] for key, weight in found.beside.weights.items()]
     return NamedTable(
         "weights",
         "How much each question counts",
@@ -195,9 +192,7 @@ def _approval_table(found: Approval, dimensions: Sequence[RatingDimension]) -> N
             share_cell(one.approval, 2),
             span_cell(one.low, one.high, shares=True),
             share_cell(one.weight, 3),
-            span_cell(
-                one.weight_low, one.weight_high, 3, shares=True, why="one person: no interval"
-            ),
+            span_cell(one.weight_low, one.weight_high, 3, shares=True, why="one person: no interval"),
             count_cell(one.n),
         ]
         for one in found.options
@@ -240,9 +235,7 @@ def _sets_table(found: ItemSets, dimensions: Mapping[str, RatingDimension]) -> N
             "by distance unless there are two answers. 95 % intervals over items by the jackknife, of a median by "
             "resampling."
         ),
-        note="A set is what one file or data set brought, or what was drawn from one study or run."
-        if several
-        else "",
+        note="A set is what one file or data set brought, or what was drawn from one study or run." if several else "",
     )
 
 
@@ -267,9 +260,7 @@ def _bounds_table(found: ItemMeans, dimensions: Mapping[str, RatingDimension]) -
     )
 
 
-def _items_table(
-    found: DimensionItems, dimension: RatingDimension, bots: Mapping[str, BotInfo]
-) -> NamedTable:
+def _items_table(found: DimensionItems, dimension: RatingDimension, bots: Mapping[str, BotInfo]) -> NamedTable:
     digits = digits_for(dimension.low, dimension.high)
     headers = [Header("Item"), Header("Model")]
     headers += [Header(title, numeric=True) for title in ("Mean", percent(LEVEL), "n")]

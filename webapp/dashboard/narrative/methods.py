@@ -115,9 +115,7 @@ def _features(result: Mapping[str, Any]) -> str:
     blocks = result.get("block_shares") or {}
     if not blocks:
         return f"{n} metrics of conversations"
-    return "{n} metrics of conversations in the blocks {blocks}".format(
-        n=n, blocks=", ".join(blocks)
-    )
+    return "{n} metrics of conversations in the blocks {blocks}".format(n=n, blocks=", ".join(blocks))
 
 
 def _grid(values: Sequence[float]) -> str:
@@ -210,9 +208,7 @@ def _data_sentence(frame: StudyFrame) -> str:
     )
     said = words.format(
         key=frame.study.key,
-        protocol="import"
-        if frame.study.is_imported
-        else f"{frame.study.protocol}, bots {frame.study.rule}",
+        protocol="import" if frame.study.is_imported else f"{frame.study.protocol}, bots {frame.study.rule}",
         rubric=frame.study.rubric.name,
         version=frame.study.rubric.version,
         ratings=phrases.ratings_text(frame.facts.n_ratings),
@@ -225,8 +221,7 @@ def _data_sentence(frame: StudyFrame) -> str:
     )
     if frame.headline.key == MEAN_KEY:
         said += (
-            " "
-            + "No question is about the whole, so bots are ranked by the mean of all dimensions (complete ratings "
+            " " + "No question is about the whole, so bots are ranked by the mean of all dimensions (complete ratings "
             "only)."
         )
     if controls:
@@ -370,6 +365,4 @@ def _environment() -> NamedTable:
         version = package_version(package)
         rows.append([Cell(package), Cell(version) if version else Cell("–", why="not installed")])
     rows.append([Cell("Made"), Cell(f"{timezone.now():%Y-%m-%d %H:%M} UTC")])
-    return NamedTable(
-        "environment", "Software", PageTable([Header("Package"), Header("Version")], rows)
-    )
+    return NamedTable("environment", "Software", PageTable([Header("Package"), Header("Version")], rows))

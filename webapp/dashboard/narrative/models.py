@@ -71,22 +71,16 @@ def _unused(found: Finding, bots: Mapping[str, BotInfo]) -> str:
                 name=values["factor"], bots=listed([bots[bot].title for bot in values["bots"]])
             )
         case "factor_constant":
-            return "Factor “{name}” is not used: all bots are alike in it.".format(
-                name=values["factor"]
-            )
+            return "Factor “{name}” is not used: all bots are alike in it.".format(name=values["factor"])
         case _beyond:
             return "Factor “{name}” is not used: {n} factors are analysed.".format(
                 name=values["factor"], n=values["most"]
             )
 
 
-def _factorial(
-    section: Section, found: FactorialModel, models: RatingModels, headline: RatingDimension
-) -> None:
+def _factorial(section: Section, found: FactorialModel, models: RatingModels, headline: RatingDimension) -> None:
     if found.factors_reason is not None:
-        section.missing.append(
-            f"Analysis of variance by the factors: {reason_text(found.factors_reason)}."
-        )
+        section.missing.append(f"Analysis of variance by the factors: {reason_text(found.factors_reason)}.")
     elif not found.factors:
         section.missing.append(
             "No factors of the bots’ making are known, so bots are compared one by one. Upload a "
@@ -132,10 +126,7 @@ def _digits(df: float | None) -> int:
 def _anova_table(found: FactorialModel, models: RatingModels, what: str) -> NamedTable:
     table, level = found.table, models.level
     headers = [Header("Term")]
-    headers += [
-        Header(text, numeric=True)
-        for text in ("SS", "df", "error df", "F", "p", "partial η²", percent(level))
-    ]
+    headers += [Header(text, numeric=True) for text in ("SS", "df", "error df", "F", "p", "partial η²", percent(level))]
     why = reason_text(table.reason)
     rows = []
     for term in table.terms:
@@ -149,9 +140,7 @@ def _anova_table(found: FactorialModel, models: RatingModels, what: str) -> Name
                 number_cell(term.f, 2, no_test),
                 p_cell(term.p, no_test),
                 share_cell(term.partial_eta2, 3, why),
-                span_cell(
-                    term.low, term.high, 3, shares=True, why=why or reason_text(table.eta_reason)
-                ),
+                span_cell(term.low, term.high, 3, shares=True, why=why or reason_text(table.eta_reason)),
             ]
         )
     rows.append(
@@ -167,9 +156,7 @@ def _anova_table(found: FactorialModel, models: RatingModels, what: str) -> Name
         "anova",
         f"Analysis of variance of the {what}",
         PageTable(headers, rows),
-        method=" ".join(
-            ["Type III sums of squares, sum-to-zero contrasts.", _interactions(found), left_out]
-        ),
+        method=" ".join(["Type III sums of squares, sum-to-zero contrasts.", _interactions(found), left_out]),
         note=_anova_note(models) if table.eta_reason else "Ratings count as independent.",
     )
 
@@ -230,10 +217,7 @@ def _mixed_table(
     # A rater without a name is counted by the conversation.
     raters = "Raters or chats" if models.n_unnamed else "Raters"
     headers = [Header("Bot")]
-    headers += [
-        Header(text, numeric=True)
-        for text in ("Mean", percent(models.level), "Plain mean", "n", raters)
-    ]
+    headers += [Header(text, numeric=True) for text in ("Mean", percent(models.level), "Plain mean", "n", raters)]
     rows = [
         [
             Cell(bots[found.bot].title, slot=bots[found.bot].slot),
@@ -308,9 +292,7 @@ def _ordinal_table(
     )
 
 
-def _ordinal_method(
-    model: OrdinalModel, models: RatingModels, headline: RatingDimension
-) -> Iterator[str]:
+def _ordinal_method(model: OrdinalModel, models: RatingModels, headline: RatingDimension) -> Iterator[str]:
     yield f"Proportional odds of {headline.title.lower()}; log odds against the average bot; {_wald_test(model)}."
     if models.rounded:
         yield "Answers are rounded to whole points."
@@ -340,6 +322,4 @@ def _odds_note(model: OrdinalModel, models: RatingModels) -> str:
         if models.odds_are_proportional
         else "Deviance {value} on {df} df, {p}: the odds are not proportional, so read the log odds as averages."
     )
-    return words.format(
-        value=figure(model.deviance, 1), df=model.deviance_df, p=probability(model.deviance_p)
-    )
+    return words.format(value=figure(model.deviance, 1), df=model.deviance_df, p=probability(model.deviance_p))

@@ -35,8 +35,7 @@ def pairs_section(found: PairResults, titles: Titles, bots: Bots) -> Section:
     section.lead.append(
         "{people} gave {judgements} of {pairs}.".format(
             people=phrases.people_text(found.n_raters),
-            judgements=plural(found.n, "%(n)s judgement", "%(n)s judgements")
-            % {"n": f"{found.n:,}"},
+            judgements=plural(found.n, "%(n)s judgement", "%(n)s judgements") % {"n": f"{found.n:,}"},
             pairs=phrases.pairs_text(found.n_items),
         )
     )
@@ -52,12 +51,8 @@ def pairs_section(found: PairResults, titles: Titles, bots: Bots) -> Section:
         )
     )
     section.lead.append(which.format(alpha=share(1 - found.level)))
-    section.points += [
-        _outcome_sentence(one, bots) for one in found.outcomes if one.question == leading
-    ]
-    section.lead += [
-        _kappa_sentence(one, titles) for one in found.kappas if one.question == leading
-    ]
+    section.points += [_outcome_sentence(one, bots) for one in found.outcomes if one.question == leading]
+    section.lead += [_kappa_sentence(one, titles) for one in found.kappas if one.question == leading]
     section.tables.append(_outcomes_table(found, titles, bots))
     section.tables.append(_ambiguous_table(found, titles, bots))
     if found.strengths.reason is None:
@@ -104,9 +99,7 @@ def protocols_section(
         for kappa in all_kappas
         if kappa.question == key
     ]
-    section.tables.append(
-        _kappas_table("protocol-kappas", "Agreement by each way of asking", kappas, found.level)
-    )
+    section.tables.append(_kappas_table("protocol-kappas", "Agreement by each way of asking", kappas, found.level))
     section.tables[-1] = _noted(
         section.tables[-1],
         (
@@ -135,9 +128,7 @@ def _outcome_sentence(one: PairOutcome, bots: Bots) -> str:
         verdict = f"{better} is preferred to {worse}"
     else:
         verdict = f"{a} and {b} do not differ significantly"
-    return "{verdict}: {a} wins {wins}, {b} wins {losses}, the same {ties}.".format(
-        verdict=verdict, **numbers
-    )
+    return "{verdict}: {a} wins {wins}, {b} wins {losses}, the same {ties}.".format(verdict=verdict, **numbers)
 
 
 def _kappa_sentence(one: Kappa, titles: Titles) -> str:
@@ -271,9 +262,7 @@ def _held_note(held: BradleyTerry, level: str) -> str:
     )
 
 
-def _kappas_table(
-    table_id: str, title: str, found: Sequence[tuple[str, str, Kappa]], level: float
-) -> NamedTable:
+def _kappas_table(table_id: str, title: str, found: Sequence[tuple[str, str, Kappa]], level: float) -> NamedTable:
     headers = [Header("Question"), Header("Way of asking")]
     titles = ("κ", percent(level), "Items", "Answers", "Pairs of raters")
     headers += [Header(one, numeric=True) for one in titles]
@@ -283,9 +272,7 @@ def _kappas_table(
             Cell(question),
             Cell(way),
             share_cell(one.found.value, 2, reason_text(one.found.reason)),
-            span_cell(
-                one.found.low, one.found.high, shares=True, why=reason_text(one.found.reason)
-            ),
+            span_cell(one.found.low, one.found.high, shares=True, why=reason_text(one.found.reason)),
             *map(count_cell, (one.found.n_items, one.found.n_ratings, one.n_pairs)),
         ]
         for question, way, one in found
@@ -336,9 +323,7 @@ def _beside_table(found: ProtocolComparison, titles: Titles, bots: Bots) -> Name
             level=level,
             alpha=share(1 - found.level),
             **{
-                name: "the always-valid test, as more are to come"
-                if test == "always"
-                else "the fixed-sample test"
+                name: "the always-valid test, as more are to come" if test == "always" else "the fixed-sample test"
                 for name, test in zip(("one_turn", "chats"), found.tests, strict=True)
             },
         ),

@@ -91,10 +91,7 @@ def feature_titles(names: Sequence[str]) -> list[str]:
 def short_titles(titles: Sequence[str]) -> list[str]:
     """Shorten each title, unless two would then be alike."""
     counts = Counter(short_title(title) for title in titles)
-    return [
-        short_title(title) if counts[short_title(title)] == 1 else title.removesuffix(", mean")
-        for title in titles
-    ]
+    return [short_title(title) if counts[short_title(title)] == 1 else title.removesuffix(", mean") for title in titles]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +129,7 @@ def series_of(columns: Sequence[Column]) -> list[MetricSeries]:
         else:
             found.append(MetricSeries(column.name, column.title, (column,)))
     titles = short_titles([one.title for one in found])
-    return [
-        MetricSeries(one.name, title, one.columns) for one, title in zip(found, titles, strict=True)
-    ]
+    return [MetricSeries(one.name, title, one.columns) for one, title in zip(found, titles, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,13 +188,9 @@ def share_cell(value: float | None, digits: int = 2, why: str | None = "") -> Ce
     return Cell(share(value, digits), why=(why or "") if undefined else "", raw=(value,))
 
 
-def span_cell(
-    low: float | None, high: float | None, digits: int = 2, *, shares: bool = False, why: str = ""
-) -> Cell:
+def span_cell(low: float | None, high: float | None, digits: int = 2, *, shares: bool = False, why: str = "") -> Cell:
     """Make a cell of an interval."""
-    return Cell(
-        span(low, high, digits, shares=shares), why=why if low is None else "", raw=(low, high)
-    )
+    return Cell(span(low, high, digits, shares=shares), why=why if low is None else "", raw=(low, high))
 
 
 def count_cell(n: int | None, why: str = "") -> Cell:
@@ -335,8 +326,7 @@ FRAGMENTS: dict[str, str] = {
     "never_met": "{bots} never met {bot}, directly or through others",
     "place_decides": "who was shown first, or the tie, decides every judgement: its effect is infinite",
     "never_lost": (
-        "{best} never lost against {others} (or too few judgements tell): the difference of their strengths is "
-        "infinite"
+        "{best} never lost against {others} (or too few judgements tell): the difference of their strengths is infinite"
     ),
     "no_strengths_found": "no optimum found",
     "nobody_chose": "no participant has chosen yet",

@@ -88,9 +88,7 @@ def agreement_table(
             Cell(_coefficient(one)),
             Cell("the same bot" if one.about == "bot" else same),
             share_cell(one.found.value, 2, reason_text(one.found.reason)),
-            span_cell(
-                one.found.low, one.found.high, shares=True, why=reason_text(one.found.reason)
-            ),
+            span_cell(one.found.low, one.found.high, shares=True, why=reason_text(one.found.reason)),
             count_cell(one.found.n_items),
             count_cell(one.found.n_ratings),
         ]
@@ -132,9 +130,7 @@ def _coefficient(one: AgreementCoefficient) -> str:
             return f"Cohen’s κ, linear weights, median of {phrases.pairs_text(one.n_pairs)}"
 
 
-def agreement_sentences(
-    found: RaterAgreement, headline: RatingDimension, *, of_items: bool = False
-) -> list[str]:
+def agreement_sentences(found: RaterAgreement, headline: RatingDimension, *, of_items: bool = False) -> list[str]:
     """Compose sentences on raters' agreement on the same conversation, or else on the bots."""
     same, name = found.same_conversation, headline.title.lower()
     if same.value is not None:
@@ -143,11 +139,7 @@ def agreement_sentences(
             if of_items
             else "Raters of the same conversation agree on {name} by Krippendorff’s α = {value} {ends}."
         )
-        return [
-            words.format(
-                name=name, value=share(same.value), ends=span(same.low, same.high, shares=True)
-            )
-        ]
+        return [words.format(name=name, value=share(same.value), ends=span(same.low, same.high, shares=True))]
     told = [
         "Agreement on single items is undefined: hardly any is rated by more than one person."
         if of_items
@@ -229,9 +221,7 @@ def _screening_sentence(found: Screening) -> str:
 
 def _rules_table(found: Screening) -> NamedTable:
     headers = [Header("Rule")]
-    headers += [
-        Header(text, numeric=True) for text in ("Flagged", "Passed", "Cannot judge", "Threshold")
-    ]
+    headers += [Header(text, numeric=True) for text in ("Flagged", "Passed", "Cannot judge", "Threshold")]
     rows = [
         [
             Cell(str(_RULES.get(rule.rule, rule.rule))),

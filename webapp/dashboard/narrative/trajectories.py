@@ -114,16 +114,13 @@ def _note_best_worst(grouping: Grouping) -> str:
     return f"{note} {drawn.format(best=best, worst=phrases.conversations_text(worst), seed=SEED)}"
 
 
-def _by_trait_figure(
-    found: TrajectoryResult, panels: list[LinePanel], has_controls: bool
-) -> PageFigure:
+def _by_trait_figure(found: TrajectoryResult, panels: list[LinePanel], has_controls: bool) -> PageFigure:
     grouping = found.grouping
     if grouping.n_drawn is None:
         method = "Rated conversations by the bot’s {trait}; mean and 90 % interval."
     else:
         method = (
-            "Rated conversations by the bot’s {trait}; mean and 90 % interval. {n} conversations drawn by seed "
-            "{seed}."
+            "Rated conversations by the bot’s {trait}; mean and 90 % interval. {n} conversations drawn by seed {seed}."
         )
     method = f"{method} {controls_said(has_controls, left_out=False)}".strip()
     return lines_figure(
@@ -149,12 +146,7 @@ def column_title(name: str) -> str:
 
 
 def _declared() -> dict[str, Column]:
-    return {
-        column.name: column
-        for metric in metric_list()
-        for column in metric.columns
-        if column.level == "turn"
-    }
+    return {column.name: column for metric in metric_list() for column in metric.columns if column.level == "turn"}
 
 
 def group_title(grouping: Grouping, place: int) -> str:
@@ -170,9 +162,7 @@ def _panels(found: TrajectoryResult, study_key: str, point_link: PointLink) -> l
     return [_panel(found.grouping, measure, study_key, point_link) for measure in found.measures]
 
 
-def _panel(
-    grouping: Grouping, measure: TrajectoryMeasure, study_key: str, point_link: PointLink
-) -> LinePanel:
+def _panel(grouping: Grouping, measure: TrajectoryMeasure, study_key: str, point_link: PointLink) -> LinePanel:
     title = column_title(measure.name)
     if not measure.courses:
         if measure.name == VOTES:

@@ -16,9 +16,7 @@ _NAMED = 5
 """Of more bots than these the last are counted and not named."""
 
 
-def pair_verdict(
-    found: Comparison, compared: Comparisons, titles: Mapping[str, str], digits: int
-) -> str:
+def pair_verdict(found: Comparison, compared: Comparisons, titles: Mapping[str, str], digits: int) -> str:
     """Return a sentence or two about two bots.
 
     Args:
@@ -38,9 +36,7 @@ def pair_verdict(
     if code == "lower" and gap is not None:
         a, b, gap = b, a, -gap
         low, high = (None, None) if low is None or high is None else (-high, -low)
-    return (
-        f"{a} is rated higher than {b}, difference {figure(gap, digits)} {span(low, high, digits)}."
-    )
+    return f"{a} is rated higher than {b}, difference {figure(gap, digits)} {span(low, high, digits)}."
 
 
 def by_units(units: Units, n: int) -> str:
@@ -51,9 +47,7 @@ def by_units(units: Units, n: int) -> str:
 
 
 def _raters_or_chats(n: int) -> str:
-    words = plural(
-        n, "%(n)s rater or unnamed conversation", "%(n)s raters or unnamed conversations"
-    )
+    words = plural(n, "%(n)s rater or unnamed conversation", "%(n)s raters or unnamed conversations")
     return words % {"n": f"{n:,}"}
 
 

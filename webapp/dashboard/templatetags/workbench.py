@@ -93,9 +93,7 @@ def spread_bars(spread: Histogram) -> Markup:
 def select_options(options: Iterable[tuple[str, Any]], chosen: str) -> Markup:
     """Write values and their titles as the options of a select."""
     return Markup("").join(
-        Markup('<option value="{}"{}>{}</option>').format(
-            value, _SELECTED if value == chosen else "", title
-        )
+        Markup('<option value="{}"{}>{}</option>').format(value, _SELECTED if value == chosen else "", title)
         for value, title in options
     )
 
@@ -121,8 +119,7 @@ def column_ticks(columns: Sequence[tuple[Number, bool]]) -> Markup:
     """Write numbers as boxes to tick, and which are ticked."""
     written = Markup('<label><input type="checkbox" name="columns" value="{}"{}> {}</label>')
     return Markup("").join(
-        written.format(number.name, _CHECKED if is_shown else "", number.title)
-        for number, is_shown in columns
+        written.format(number.name, _CHECKED if is_shown else "", number.title) for number, is_shown in columns
     )
 
 

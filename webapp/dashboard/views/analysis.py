@@ -79,9 +79,7 @@ def bots(request: HttpRequest, key: str) -> HttpResponse:
         )
         drawn = bots_figure(
             summary,
-            lambda bot: conversations_link(
-                study, bot=bot.bot.bot_id, synthetic=synthetic, without=without
-            ),
+            lambda bot: conversations_link(study, bot=bot.bot.bot_id, synthetic=synthetic, without=without),
         )
     return study_page(
         request,
@@ -203,9 +201,7 @@ def is_part_of(study: Study, part: str) -> bool:
 
 @require_safe
 @staff_only
-def point(
-    request: HttpRequest, key: str, figure: str, column: str, group: int, exchange: int
-) -> HttpResponse:
+def point(request: HttpRequest, key: str, figure: str, column: str, group: int, exchange: int) -> HttpResponse:
     """Show the conversations behind a point of a trajectory."""
     study = study_of(key)
     found = stored_result(request, study, "trajectories")

@@ -175,9 +175,7 @@ def benchmark_cell(request: HttpRequest, pk: int, metric: str) -> HttpResponse:
         x=row.title,
         y=one.target,
         note="{n} replies to {contexts} contexts, {different} of them different. Intervals by the jackknife "
-        "over contexts.".format(
-            n=part["n"], contexts=part["n_contexts"], different=part["n_responses"]
-        ),
+        "over contexts.".format(n=part["n"], contexts=part["n_contexts"], different=part["n_responses"]),
     )
     return page(
         request,
@@ -221,10 +219,7 @@ def _models(part: Any) -> PageTable | None:
         [
             Cell(model),
             Cell(str(one["n"])),
-            *(
-                Cell(f"{share(one[m]['r'])} {span(*(one[m]['ci95'] or (None, None)), shares=True)}")
-                for m in METHODS
-            ),
+            *(Cell(f"{share(one[m]['r'])} {span(*(one[m]['ci95'] or (None, None)), shares=True)}") for m in METHODS),
             Cell(p_value(one["spearman"]["p"])),
         ]
         for model, one in found.items()
@@ -245,9 +240,7 @@ def _grid(request: HttpRequest, jobs: list[Job]) -> tuple[Grid, Method, dict[str
 
 def _targets(grid: Grid, choices: list[ChoiceSet]) -> list[str]:
     """Return the dimensions and questions to choose from."""
-    return list(
-        dict.fromkeys([*grid.targets, *(name for one in choices for name in one.questions)])
-    )
+    return list(dict.fromkeys([*grid.targets, *(name for one in choices for name in one.questions)]))
 
 
 def _is_of_one_language(grid: Grid) -> bool:

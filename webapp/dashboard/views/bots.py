@@ -49,10 +49,7 @@ def bots(request: HttpRequest) -> HttpResponse:
     spent = bots_spent()
     there = {entry.id for entry in found}
     named = marks_of_bots(there)
-    entries = [
-        (entry, bot_state(entry, reports), spent.get(entry.id), named.get(entry.id))
-        for entry in found
-    ]
+    entries = [(entry, bot_state(entry, reports), spent.get(entry.id), named.get(entry.id)) for entry in found]
     return page(
         request,
         "bots.html",
@@ -214,9 +211,7 @@ def _read(request: HttpRequest) -> tuple[str, list[dict[str, str]], int]:
     """Return an error message (empty if the request is valid), the turns and the seed."""
     try:
         value = json.loads(request.body)
-        turns = [
-            {"speaker": str(turn["speaker"]), "text": str(turn["text"])} for turn in value["turns"]
-        ]
+        turns = [{"speaker": str(turn["speaker"]), "text": str(turn["text"])} for turn in value["turns"]]
         seed = int(value.get("seed", 0))
     except RawPostDataException:  # a form, which was parsed before
         return "The request is no list of turns.", [], 0
@@ -228,8 +223,6 @@ def _read(request: HttpRequest) -> tuple[str, list[dict[str, str]], int]:
         return "This chat is long enough. Start a new one.", [], 0
     if any(turn["speaker"] not in ("human", "bot") for turn in turns):
         return "A turn is spoken by “human” or “bot”.", [], 0
-    if any(len(turn["text"]) > 5 * MAX_CHARS for turn in turns) or (
-        len(turns[-1]["text"]) > MAX_CHARS
-    ):
+    if any(len(turn["text"]) > 5 * MAX_CHARS for turn in turns) or (len(turns[-1]["text"]) > MAX_CHARS):
         return f"At most {MAX_CHARS} characters.", [], 0
     return "", turns, seed

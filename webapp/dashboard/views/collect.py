@@ -94,8 +94,7 @@ def places(request: HttpRequest, key: str) -> HttpResponse:
         ],
         cards=selectors.study_cards(study, include_synthetic=synthetic),
         holders=[
-            (holder, ", ".join(titles.get(bot_id, bot_id) for bot_id in holder.bot_ids))
-            for holder in found.holders
+            (holder, ", ".join(titles.get(bot_id, bot_id) for bot_id in holder.bot_ids)) for holder in found.holders
         ],
         judges_items=judges,
     )
@@ -260,9 +259,7 @@ def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
         "participant_link": link_to_send(request, study),
         "most": max((stage.n for stage in room.people.stages), default=0),
         "hours": hours_drawing(room.pace.hours),
-        "orders": [
-            (order, *(order_drawings(order) if order.rows else ("", ""))) for order in room.orders
-        ],
+        "orders": [(order, *(order_drawings(order) if order.rows else ("", ""))) for order in room.orders],
         "has_order": has_order(study),
         "results_route": f"dashboard:{'study_pairs' if compares_pairs(study) else 'study_bots'}",
         "no_order": None if has_order(study) else _no_order(),
@@ -272,10 +269,7 @@ def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
             for outcome, n in sorted(room.people.totals.outcomes.items())
             if outcome != Outcome.RATED
         ],
-        "turned_away": [
-            (_TURNED_AWAY.get(code, code), n)
-            for code, n in sorted(room.people.totals.refused.items())
-        ],
+        "turned_away": [(_TURNED_AWAY.get(code, code), n) for code, n in sorted(room.people.totals.refused.items())],
         "costs": _costs(room),
         "slow_s": SLOW_S,
         "paced": study.values.pacing.paces_alike,

@@ -109,9 +109,7 @@ def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
             context["waiting"] = found.waiting or by_question.waiting
         context |= _compared(study, choice, found, found.frame, by_question)
         if is_voted:
-            context["questions"].append(
-                ("Votes", choice.address(by=VOTES, against=""), choice.by == VOTES)
-            )
+            context["questions"].append(("Votes", choice.address(by=VOTES, against=""), choice.by == VOTES))
         if choice.by == VOTES:
             context["votes"] = votes_board(found.frame, votes_of_bots(study, chats), choice)
     return context
@@ -215,9 +213,7 @@ def _not_beside(asked: Sequence[str], choosable: Sequence[Study]) -> list[str]:
     """Compose messages on requested studies that cannot be shown for comparison."""
     known = [one.key for one in choosable]
     wrong = [
-        "There is no other study “{key}” in use; there are {known}.".format(
-            key=key, known=", ".join(known) or "none"
-        )
+        "There is no other study “{key}” in use; there are {known}.".format(key=key, known=", ".join(known) or "none")
         for key in asked
         if key not in known
     ]

@@ -77,9 +77,7 @@ class Pane:
         return urlencode(self.kept, safe=",:~")
 
 
-def pane_of(
-    request: HttpRequest, bench: Workbench, listing: Listing, pk: UUID, shown: Page | None
-) -> Pane:
+def pane_of(request: HttpRequest, bench: Workbench, listing: Listing, pk: UUID, shown: Page | None) -> Pane:
     """Return the conversation with this id as the pane beside the list shows it.
 
     Args:
@@ -115,9 +113,7 @@ def pane_of(
     )
 
 
-def bench_context(
-    request: HttpRequest, gathered: Gathered, bench: Workbench, n_all: int
-) -> dict[str, Any]:
+def bench_context(request: HttpRequest, gathered: Gathered, bench: Workbench, n_all: int) -> dict[str, Any]:
     """Return the context of the conversation browser: the list and the open conversation.
 
     Args:
@@ -183,9 +179,7 @@ def _form(gathered: Gathered, bench: Workbench, tags: Sequence[Tag]) -> filters.
         "flag": flags_there(study) if study is not None else [],
         "tag": [(tag.text, f"{tag.text} ({tag.n})") for tag in tags],
     }
-    return filters.search_form_of(
-        bench.line, gathered.numbers, options, has_raters=study is not None
-    )
+    return filters.search_form_of(bench.line, gathered.numbers, options, has_raters=study is not None)
 
 
 def _narrowed(request: HttpRequest, gathered: Gathered) -> HttpResponse | None:
@@ -267,9 +261,7 @@ def conversation(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
     listing = bench.listing(conversations_alongside(row))
     place = position_of(listing, row)
     tracks = request.GET.getlist("track")
-    read = conversation_reader.read_conversation(
-        row, tracks, request.GET.get("turn", ""), listing.words
-    )
+    read = conversation_reader.read_conversation(row, tracks, request.GET.get("turn", ""), listing.words)
     return page(
         request,
         "conversation.html",
@@ -288,17 +280,12 @@ def conversation(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
 @staff_only
 def side_by_side(request: HttpRequest, conversation_id: UUID, other_id: UUID) -> HttpResponse:
     """Show two conversations beside one another, with their ratings and the same numbers of both."""
-    both = [
-        get_object_or_404(conversation_reader.conversations_to_read(), pk=pk)
-        for pk in (conversation_id, other_id)
-    ]
+    both = [get_object_or_404(conversation_reader.conversations_to_read(), pk=pk) for pk in (conversation_id, other_id)]
     dimensions = dimensions_of(both[0].study)
     bench = workbench_of(request.GET, Numbers(dimensions), dimensions, study=both[0].study)
     words = bench.asked.words if bench.asked is not None else ()
     names = [one.name for one in bench.columns]
-    sides = [
-        (row, conversation_reader.read_conversation(row, words=words, first=names)) for row in both
-    ]
+    sides = [(row, conversation_reader.read_conversation(row, words=words, first=names)) for row in both]
     study = both[0].study
     back = reverse("dashboard:study_conversations", args=[study.key]) if study else ""
     return page(

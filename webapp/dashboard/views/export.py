@@ -201,9 +201,7 @@ def _options(form: ExportForm) -> ExportOptions:
     )
 
 
-def _download(
-    study: Study, exporter: Exporter, options: ExportOptions, file_format: Format
-) -> StreamingHttpResponse:
+def _download(study: Study, exporter: Exporter, options: ExportOptions, file_format: Format) -> StreamingHttpResponse:
     if options.without:
         refresh_flags(study, exact=True)
     pieces = stream(file_format, exporter.columns(study, options), exporter.rows(study, options))
@@ -247,8 +245,7 @@ def package(request: HttpRequest, key: str) -> HttpResponseBase:
         kept_days=EXPORTS_KEPT.days,
         large=LARGE_EXPORT,
         command=f"{settings.CONFAB_PROGRAM} export --study {shlex.quote(study.key)} --what package "
-        f"--output {shlex.quote(study.key)}.zip"
-        + (f" --without {','.join(without)}" if without else ""),
+        f"--output {shlex.quote(study.key)}.zip" + (f" --without {','.join(without)}" if without else ""),
     )
 
 
@@ -277,9 +274,7 @@ def datasheet(request: HttpRequest, key: str) -> HttpResponseBase:
         return answer
     sections = [
         (f"{number} {SECTIONS[number]}" + (f": {criterion}" if criterion else ""), list(found))
-        for (number, criterion), found in groupby(
-            entries, key=lambda one: (one.question.section, one.criterion)
-        )
+        for (number, criterion), found in groupby(entries, key=lambda one: (one.question.section, one.criterion))
     ]
     return study_page(
         request,

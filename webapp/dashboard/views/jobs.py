@@ -180,9 +180,7 @@ def runs(request: HttpRequest) -> HttpResponse:
             return redirect("dashboard:run", run.pk)
     listed = runs_newest(_LISTED)
     n_failed = selfplay_failed_counts(listed)
-    broken_off = [
-        (job_title(job), job) for job in jobs_broken_off(_FAILED_LISTED, beside=SelfPlayRun)
-    ]
+    broken_off = [(job_title(job), job) for job in jobs_broken_off(_FAILED_LISTED, beside=SelfPlayRun)]
     return page(
         request,
         "runs.html",
@@ -234,9 +232,7 @@ def run_context(run: SelfPlayRun) -> dict[str, Any]:
             for bot_id in names:
                 n, n_failed = counts.get(BotPair(bot_id, "" if first == bot_id else first), (0, 0))
                 pill = _part_state(n, n_failed, wanted, under_way)[1]
-                cells.append(
-                    PairCell(n, n_failed, pill, urlencode({"bot": bot_id, "first": first}))
-                )
+                cells.append(PairCell(n, n_failed, pill, urlencode({"bot": bot_id, "first": first})))
             matrix.append((slot, first, cells))
     metric_run = metric_run_of(run)
     over = run.is_over and (metric_run is None or metric_run.is_over)
@@ -275,11 +271,7 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
     """Show one self-play run: progress, bots, the frozen plan, and tables, filtered by any search in the address."""
     found = job_settle(job=get_object_or_404(SelfPlayRun, pk=run_id))
     search = " ".join(request.GET.get("q", "").split())
-    tables = [
-        (one.name, one.title)
-        for one in run_exporters()
-        if not search or hasattr(one, "is_searched")
-    ]
+    tables = [(one.name, one.title) for one in run_exporters() if not search or hasattr(one, "is_searched")]
     return page(request, "run.html", "runs", tables=tables, search=search, **run_context(found))
 
 

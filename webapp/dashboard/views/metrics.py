@@ -199,9 +199,7 @@ def hybrid(request: HttpRequest, key: str) -> HttpResponse:
         view = hybrid_view(
             done.result,
             bots,
-            lambda bot_id: conversations_link(
-                study, bot=bot_id, synthetic=synthetic, without=without
-            ),
+            lambda bot_id: conversations_link(study, bot=bot_id, synthetic=synthetic, without=without),
             dict(study_targets(study)),
         )
     progress = metrics_progress(study)
@@ -222,9 +220,7 @@ def hybrid(request: HttpRequest, key: str) -> HttpResponse:
         form_open=bool(form.errors) or request.GET.get("new") == "1" or done is None,
         running=job_context(newest, "hybrid") if newest and not newest.is_over else None,
         broken_off=newest if newest and newest.can_go_on and not asked else None,
-        metrics_complete=all(
-            m.n_done == m.n_total for m in progress if not (m.reason or m.on_request)
-        ),
+        metrics_complete=all(m.n_done == m.n_total for m in progress if not (m.reason or m.on_request)),
         n_rated=n_rated,
         status=400 if form.errors else 200,
     )

@@ -125,9 +125,7 @@ def _noted(request: HttpRequest, found: Gathered) -> dict[str, Any]:
     more, tags = tags[MOST_TAGS:], tags[:MOST_TAGS]
     notes = notes_in(rows, before=_number(request.GET, "before"))
     return {
-        "tags": [
-            (tag, listed + bench.address(q=str(QueryTerm(tag.text, "tag", ":")))) for tag in tags
-        ],
+        "tags": [(tag, listed + bench.address(q=str(QueryTerm(tag.text, "tag", ":")))) for tag in tags],
         "next_tags": bench.address(tags=tags[-1].text, before=before) if more else "",
         "first_tags": bench.address(before=before) if after else "",
         "n_starred": stars_of(rows),

@@ -93,9 +93,7 @@ def _page(
         query=filters.query(),
         earlier=filters.query(page=filters.page - 1),
         later=filters.query(page=filters.page + 1),
-        shown=[
-            (name, title, n, filters.query(show=name, page=1)) for name, title, n in found.shown
-        ],
+        shown=[(name, title, n, filters.query(show=name, page=1)) for name, title, n in found.shown],
         person=shown,
         asked=uuid.uuid4(),
         forms=forms or {"reject": RejectForm(), "bonus": BonusForm()},
@@ -169,11 +167,7 @@ def _approve_all(request: HttpRequest, study: Study) -> HttpResponse:
     wanted = pay_list.OURS if request.POST.get("of") == pay_list.OURS else pay_list.APPROVE
     visits = submissions_of(study)
     flags = flags_of(visits, exact=True)
-    keys = [
-        visit.key
-        for visit in visits.all
-        if pay_list.state_of(visit, flags.get(visit.key, [])) == wanted
-    ]
+    keys = [visit.key for visit in visits.all if pay_list.state_of(visit, flags.get(visit.key, [])) == wanted]
     _approved(request, services.visits_approve(study=study, keys=keys, by=request.user))  # type: ignore[arg-type]
     return _back(request, study)
 
@@ -282,9 +276,7 @@ def _visit(request: HttpRequest, study: Study) -> Submission:
     return found
 
 
-def _sure(
-    request: HttpRequest, study: Study, visit: Submission, action: str, form: Any
-) -> HttpResponse:
+def _sure(request: HttpRequest, study: Study, visit: Submission, action: str, form: Any) -> HttpResponse:
     """Ask once more, naming the person and what will happen."""
     with_ids = may(request.user, Right.PRIVATE)
     settings = study.values.recruitment

@@ -86,9 +86,7 @@ def like_asked(request: HttpRequest) -> str:
     """
     like = request.GET.get("like", "")
     if like and like not in LIKE:
-        raise Http404(
-            "There is no paper “{name}”; there is {known}.".format(name=like, known=", ".join(LIKE))
-        )
+        raise Http404("There is no paper “{name}”; there is {known}.".format(name=like, known=", ".join(LIKE)))
     return like
 
 
@@ -199,9 +197,7 @@ def _page(
         n_measured=counts.n_measured,
         n_fits=counts.n_fits,
         made=made if document is not None else None,
-        is_current=document is not None
-        and made is not None
-        and made.key.endswith(f":{state.digest}"),
+        is_current=document is not None and made is not None and made.key.endswith(f":{state.digest}"),
         n_since=max(counts.n_ratings - document.n_ratings, 0) if document else 0,
         running=job_context(newest, KIND) if newest is not None and not newest.is_over else None,
         failed=newest if newest is not None and newest.state == State.FAILED else None,
@@ -258,9 +254,7 @@ def report_file(request: HttpRequest, key: str) -> HttpResponse:
     return HttpResponse(
         report_html(document.chosen(asked)),
         content_type="text/html; charset=utf-8",
-        headers={
-            "Content-Disposition": f'attachment; filename="{key}-{like_asked(request) or "report"}.html"'
-        },
+        headers={"Content-Disposition": f'attachment; filename="{key}-{like_asked(request) or "report"}.html"'},
     )
 
 
@@ -282,9 +276,7 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
         return _closed(request, why, status=410)
     document = _document(share.digest)
     if document is None:
-        return _closed(
-            request, "It was made by an earlier Confab, which this one cannot read.", status=410
-        )
+        return _closed(request, "It was made by an earlier Confab, which this one cannot read.", status=410)
     context = {"name": document.name, "body": body_html(document, (), 1), "share": share}
     return _answer(request, "shared_report.html", context, 200)
 
@@ -302,9 +294,7 @@ def _closed(request: HttpRequest, why: str, status: int = 404) -> HttpResponse:
     return _answer(request, "shared_closed.html", {"why": why}, status)
 
 
-def _answer(
-    request: HttpRequest, template: str, context: dict[str, Any], status: int
-) -> HttpResponse:
+def _answer(request: HttpRequest, template: str, context: dict[str, Any], status: int) -> HttpResponse:
     answer = render(request, f"dashboard/{template}", context, status=status)
     for name, value in _PRIVATE.items():
         answer[name] = value

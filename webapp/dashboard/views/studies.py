@@ -183,9 +183,7 @@ class ShownResult:
     question: AnalysisKey
 
 
-def stored_result(
-    request: HttpRequest, study: Study, part: str, *, failed: bool = False
-) -> ShownResult:
+def stored_result(request: HttpRequest, study: Study, part: str, *, failed: bool = False) -> ShownResult:
     """Return the stored result of a part of the analysis, or request it if there is none.
 
     Args:
@@ -218,17 +216,13 @@ def _shown(request: HttpRequest, question: AnalysisKey) -> ShownResult:
         answer.made.facts,
         include_synthetic=synthetic,
         link=lambda bot: conversations_link(study, bot=bot, synthetic=synthetic, without=without),
-        point_link=lambda *point: (
-            reverse("dashboard:study_point", args=[study.key, *point]) + suffix
-        ),
+        point_link=lambda *point: reverse("dashboard:study_point", args=[study.key, *point]) + suffix,
         without=without,
     )
     return ShownResult(answer.made.result, frame, waiting, question)
 
 
-def _waiting(
-    request: HttpRequest, question: AnalysisKey, answer: CurrentResult
-) -> dict[str, Any] | None:
+def _waiting(request: HttpRequest, question: AnalysisKey, answer: CurrentResult) -> dict[str, Any] | None:
     if answer.job is None:
         return None
     return {

@@ -66,9 +66,7 @@ class HybridFitJob(JobKind[HybridFit, HybridFitParams]):
             features, blocks = asked.features or list(preset.features), list(preset.blocks)
         else:
             features = [name for name in kept.shown if name in kept.features]
-            blocks = list(
-                dict.fromkeys(block for name in kept.features if (block := block_of(name)))
-            )
+            blocks = list(dict.fromkeys(block for name in kept.features if (block := block_of(name))))
         features, out = features_held(fit, features, blocks, may_leave_out=kept is None)
         tables = FitTables(fit, features, blocks, shared, work.beat)
         identities: dict[str, Any] = {"metrics": tables.identities}
@@ -88,9 +86,7 @@ class HybridFitJob(JobKind[HybridFit, HybridFitParams]):
                 "study": (fit.train_study or fit.study).key,
             }
             if fit.train_study is None:
-                result = fit_hybrid(
-                    table, selfplay=selfplay, dimensions=list(ratings.answers), **common
-                )
+                result = fit_hybrid(table, selfplay=selfplay, dimensions=list(ratings.answers), **common)
             else:
                 kept = fit_hybrid(table, **common).fit
         if kept is not None:

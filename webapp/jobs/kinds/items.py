@@ -73,9 +73,7 @@ class ItemsParams(InputModel):
     @property
     def filters(self) -> ContextFilters:
         """Filters of the contexts to draw."""
-        return ContextFilters(
-            self.n_utterances, self.more_than_tokens, self.unknown, float(self.most_mean_words)
-        )
+        return ContextFilters(self.n_utterances, self.more_than_tokens, self.unknown, float(self.most_mean_words))
 
 
 @register_kind
@@ -100,8 +98,7 @@ class ItemsJob(JobKind[Job, ItemsParams]):
         if _are_pairs(study) and len(asked.bots) < 2:
             raise Refused(
                 "needs_bots",
-                f"study {study.key} compares two replies to one context; name two bots or more that "
-                "are to reply",
+                f"study {study.key} compares two replies to one context; name two bots or more that are to reply",
             )
 
     def plan(self, job: Job, asked: ItemsParams) -> Iterable[ShardPlan]:
@@ -190,9 +187,7 @@ def _origin(asked: ItemsParams, place: ContextSpan, bots: Mapping[str, str]) -> 
     }
 
 
-def _as_given(
-    asked: ItemsParams, found: Sequence[tuple[Conversation, ContextSpan]]
-) -> Iterator[SampledItem]:
+def _as_given(asked: ItemsParams, found: Sequence[tuple[Conversation, ContextSpan]]) -> Iterator[SampledItem]:
     for chat, place in found:
         yield SampledItem(
             key=f"{chat.pk}/{place.turn}",

@@ -58,10 +58,7 @@ class MetricsJob(JobKind[MetricRun, MetricsParams]):
         return str(_("Metrics for {name}")).format(name=name)
 
     def plan(self, job: MetricRun, asked: MetricsParams) -> Iterable[ShardPlan]:
-        versions = {
-            metric.name: metric_version_record(metric=metric)
-            for metric in metrics_find(asked.metrics)
-        }
+        versions = {metric.name: metric_version_record(metric=metric) for metric in metrics_find(asked.metrics)}
         ids = conversations_lacking(study=job.study, run=job.run, versions=list(versions.values()))
         groups: dict[tuple[bool, tuple[str, ...]], list[UUID]] = {}
         for start in range(0, len(ids), CHUNK):
@@ -109,9 +106,7 @@ class MetricsJob(JobKind[MetricRun, MetricsParams]):
                     shared=shared,
                 )
                 if without := set(n_turns).difference(table.conversations.index):
-                    raise RuntimeError(
-                        f"{metric.name} gave no result for conversation {min(without)}"
-                    )
+                    raise RuntimeError(f"{metric.name} gave no result for conversation {min(without)}")
                 metric_results_store(version=version, table=table, n_turns=n_turns)
                 work.beat()
             work.beat(min(start + BATCH, len(ids)), now=True)

@@ -104,18 +104,14 @@ class SelfPlayJob(JobKind[SelfPlayRun, SelfPlayPlan]):
                 # The whole batch again, so that what is missing comes out as it would have; but whoever costs
                 # money or gives other replies anyway is asked for no more than is missing.
                 same = all(asked.deterministic.get(bot_id) for bot_id in {pair.bot_id, pair.first})
-                _play(
-                    work, pair, list(ordinals) if same else missing, missing, n_done=start - first
-                )
+                _play(work, pair, list(ordinals) if same else missing, missing, n_done=start - first)
                 work.beat(ordinals.stop - first, now=True)
 
     def finish(self, work: ShardWork[SelfPlayRun, SelfPlayPlan], results: Sequence[Any]) -> None:
         # What failed is stored with its reason; only a run that has nothing at all has failed itself.
         found = selfplay_by_pair(work.job)
         if not any(part.conversations for part in found.values()):
-            told = [
-                f"every conversation of {pair} failed: {part.error}" for pair, part in found.items()
-            ]
+            told = [f"every conversation of {pair} failed: {part.error}" for pair, part in found.items()]
             raise Refused("bot_failed", "; ".join(told))
 
     def follow_up(self, job: SelfPlayRun) -> None:
@@ -147,9 +143,7 @@ def _play(
     version = bot_version_record(bot=bot)
     other = bot_version_record(bot=partner) if partner is not None else None
     if (why := selfplay_hopeless(run, pair)) is not None:
-        selfplay_give_up(
-            run=run, pair=pair, version=version, partner=other, ordinals=missing, why=why
-        )
+        selfplay_give_up(run=run, pair=pair, version=version, partner=other, ordinals=missing, why=why)
         return
     played = play(
         bot,

@@ -75,15 +75,11 @@ class BotTrainingJob(JobKind[Job, BotTrainingParams]):
                 device=settings.CONFAB_DEVICE,
                 watch=_watch(work, before),
             )
-        result = train(
-            config, output / config.name, device=settings.CONFAB_DEVICE, watch=_watch(work, config)
-        )
+        result = train(config, output / config.name, device=settings.CONFAB_DEVICE, watch=_watch(work, config))
         return result.to_json()
 
 
-def _watch(
-    work: ShardWork[Job, BotTrainingParams], config: TrainingConfig
-) -> Callable[[TrainingProgress], None]:
+def _watch(work: ShardWork[Job, BotTrainingParams], config: TrainingConfig) -> Callable[[TrainingProgress], None]:
     """Return a callback that reports a training's progress to the job, and stops it with the job."""
 
     def watch(progress: TrainingProgress) -> None:

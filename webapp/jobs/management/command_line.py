@@ -192,9 +192,7 @@ def training_arguments(parser: ArgumentParser, *, folder: str, holds: str) -> No
         holds: what `--output` says of that folder.
     """
     parser.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file")
-    parser.add_argument(
-        "--data", type=Path, metavar="FOLDER", help="of the corpora; the config's own if not given"
-    )
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="of the corpora; the config's own if not given")
     parser.add_argument(
         "--output",
         type=Path,

@@ -75,16 +75,14 @@ def metric_frame(
         for pk, bot, participant in found.iterator(chunk_size=CHUNK)
     }
     versions = versions_current(metrics)
-    results = MetricResult.objects.filter(
-        conversation__in=rows, metric__in=list(versions.values())
-    ).values_list("conversation_id", "values")
+    results = MetricResult.objects.filter(conversation__in=rows, metric__in=list(versions.values())).values_list(
+        "conversation_id", "values"
+    )
     for conversation_id, values in results.iterator(chunk_size=CHUNK):
         if conversation_id in table:
             table[conversation_id].update(values)
     names = column_names(metrics)
-    frame = pd.DataFrame(
-        list(table.values()), columns=["conversation", "bot", "participant", *names]
-    )
+    frame = pd.DataFrame(list(table.values()), columns=["conversation", "bot", "participant", *names])
     frame[names] = frame[names].astype(float)
     return frame
 
@@ -109,9 +107,7 @@ def rated_frame(
     means = ratings.per_conversation()
     names = list(ratings.answers)
     clash = [name for name in names if name in metric_table.columns]
-    frame = metric_table.drop(columns=clash).merge(
-        means[names], left_on="conversation", right_index=True, how="inner"
-    )
+    frame = metric_table.drop(columns=clash).merge(means[names], left_on="conversation", right_index=True, how="inner")
     alone = frame["conversation"].map(means["rater"])
     frame["participant"] = frame["participant"].where(frame["participant"].notna(), alone)
     return frame
@@ -119,12 +115,7 @@ def rated_frame(
 
 def column_names(metrics: Iterable[Metric]) -> list[str]:
     """Return the conversation-level columns of the metrics."""
-    return [
-        column.name
-        for metric in metrics
-        for column in metric.columns
-        if column.level == "conversation"
-    ]
+    return [column.name for metric in metrics for column in metric.columns if column.level == "conversation"]
 
 
 def metrics_of_columns(names: Sequence[str]) -> list[Metric]:
@@ -133,9 +124,7 @@ def metrics_of_columns(names: Sequence[str]) -> list[Metric]:
     return [metric for metric in metrics_all() if wanted & set(column_names([metric]))]
 
 
-def check_computed(
-    metrics: Sequence[Metric], *, study: Study | None = None, run: SelfPlayRun | None = None
-) -> None:
+def check_computed(metrics: Sequence[Metric], *, study: Study | None = None, run: SelfPlayRun | None = None) -> None:
     """See that every metric has a result for every conversation that a table would need.
 
     For a study those are its rated conversations.
@@ -170,9 +159,7 @@ _MOST_IDS = 1000
 _Rows = dict[str, list[float | None]]
 
 
-def turn_values(
-    conversations: QuerySet[Conversation], ids: Sequence[str], columns: Sequence[str]
-) -> dict[str, _Rows]:
+def turn_values(conversations: QuerySet[Conversation], ids: Sequence[str], columns: Sequence[str]) -> dict[str, _Rows]:
     """Return per column and conversation the values by exchange, the first one first.
 
     An exchange begins with a participant's first message after the bot's turn; several values within it are
@@ -201,12 +188,8 @@ def turn_values(
         spoke[key] = speaker
         if VOTES in found:
             found[VOTES].setdefault(key, []).append(None if human else float(vote))
-    metrics = [
-        m for m in metric_list() if {c.name for c in m.columns if c.level == "turn"} & set(columns)
-    ]
-    results = MetricResult.objects.filter(
-        conversation__in=which, metric__in=list(versions_current(metrics).values())
-    )
+    metrics = [m for m in metric_list() if {c.name for c in m.columns if c.level == "turn"} & set(columns)]
+    results = MetricResult.objects.filter(conversation__in=which, metric__in=list(versions_current(metrics).values()))
     for pk, values in results.values_list("conversation_id", "turns").iterator():
         if str(pk) in wanted:
             for name in values.keys() & found.keys():
@@ -214,15 +197,11 @@ def turn_values(
     return {
         name: {key: by_exchange(exchanges.get(key, []), row) for key, row in rows.items()}
         for name, rows in found.items()
-        if any(
-            value if name == VOTES else value is not None for row in rows.values() for value in row
-        )
+        if any(value if name == VOTES else value is not None for row in rows.values() for value in row)
     }
 
 
-def participants_of(
-    conversations: QuerySet[Conversation], ids: Sequence[str]
-) -> dict[str, str | None]:
+def participants_of(conversations: QuerySet[Conversation], ids: Sequence[str]) -> dict[str, str | None]:
     """Return the participant by conversation, None where there is none.
 
     Args:

@@ -65,9 +65,7 @@ def fit_rule_has_changed(fit: HybridFit) -> bool:
 
 def fit_is_behind(fit: HybridFit) -> bool:
     """Return True if ratings have come or changed since the fit, so that pages made of ratings show other numbers."""
-    changed = Rating.objects.filter(
-        conversation__study=fit.train_study or fit.study, updated_at__gt=fit.created_at
-    )
+    changed = Rating.objects.filter(conversation__study=fit.train_study or fit.study, updated_at__gt=fit.created_at)
     if not fit.request.get("include_synthetic"):
         changed = changed.filter(conversation__is_synthetic=False)
     return changed.exists()
@@ -103,9 +101,9 @@ def fits_of(study: Study, n: int) -> list[HybridFit]:
 
 def fits_beside(studies: Sequence[Study], n: int) -> list[HybridFit]:
     """Return the `n` newest finished fits of these studies, each with its study and its run."""
-    done = HybridFit.objects.filter(
-        study__in=studies, state=Job.State.DONE, result__isnull=False
-    ).select_related("study", "run")
+    done = HybridFit.objects.filter(study__in=studies, state=Job.State.DONE, result__isnull=False).select_related(
+        "study", "run"
+    )
     return list(done.defer("kept", "predictions").order_by("-pk")[:n])
 
 

@@ -110,12 +110,7 @@ def dead_holders(job: JobBase) -> list[str]:
 def jobs_abandoned() -> list[JobBase]:
     """Return the jobs that no process is at work on though their rows say so."""
     may_be = Q(state=State.RUNNING) | Q(state=State.QUEUED, inline=True)
-    return [
-        job
-        for model in job_models()
-        for job in model._default_manager.filter(may_be)
-        if job_is_abandoned(job)
-    ]
+    return [job for model in job_models() for job in model._default_manager.filter(may_be) if job_is_abandoned(job)]
 
 
 def job_title(job: JobBase) -> str:
@@ -133,11 +128,7 @@ def job_read(job: J) -> J:
 
 def jobs_unfinished() -> list[JobBase]:
     """Return every job that is waiting or running, oldest first of each table."""
-    return [
-        job
-        for model in job_models()
-        for job in model._default_manager.filter(state__in=UNFINISHED).order_by("pk")
-    ]
+    return [job for model in job_models() for job in model._default_manager.filter(state__in=UNFINISHED).order_by("pk")]
 
 
 def jobs_for_workers(queue: str) -> list[JobBase]:

@@ -118,9 +118,7 @@ def conversations_lacking(
     versions: Collection[MetricVersion],
 ) -> list[UUID]:
     """Return those conversations, oldest first."""
-    return list(
-        _lacking(study, run, versions).order_by("created_at", "pk").values_list("pk", flat=True)
-    )
+    return list(_lacking(study, run, versions).order_by("created_at", "pk").values_list("pk", flat=True))
 
 
 def metrics_lacked(
@@ -136,15 +134,10 @@ def metrics_lacked(
     rows = MetricResult.objects.filter(conversation__in=conversation_ids, metric__in=list(names))
     for conversation_id, metric_id in rows.values_list("conversation_id", "metric_id"):
         there.setdefault(conversation_id, set()).add(names[metric_id])
-    return {
-        pk: tuple(name for name in versions if name not in there.get(pk, ()))
-        for pk in conversation_ids
-    }
+    return {pk: tuple(name for name in versions if name not in there.get(pk, ())) for pk in conversation_ids}
 
 
-def results_by_version(
-    *, study: Study | None, run: SelfPlayRun | None
-) -> list[tuple[int, str, int]]:
+def results_by_version(*, study: Study | None, run: SelfPlayRun | None) -> list[tuple[int, str, int]]:
     """Return the number of finished conversations with a result, by metric version and language.
 
     Each row is the key of the metric's version, the language and the number, of a study or of a run. Those of a study
@@ -169,9 +162,7 @@ def versions_used(conversations: QuerySet[Conversation]) -> list[tuple[MetricVer
 def versions_current(metrics: Sequence[Metric]) -> dict[str, MetricVersion]:
     """Return by metric name the row of its present identity; a metric never computed has none."""
     keys = {metric.identity.key: metric.name for metric in metrics}
-    return {
-        keys[version.key]: version for version in MetricVersion.objects.filter(key__in=list(keys))
-    }
+    return {keys[version.key]: version for version in MetricVersion.objects.filter(key__in=list(keys))}
 
 
 def metric_runs_newest(study: Study, n: int) -> list[MetricRun]:
@@ -237,9 +228,7 @@ class SkippedMetric:
         return sum(self.n.values()) == self.n_results
 
 
-def results_counted(
-    *, study: Study | None = None, run: SelfPlayRun | None = None
-) -> dict[str, Counter[str]]:
+def results_counted(*, study: Study | None = None, run: SelfPlayRun | None = None) -> dict[str, Counter[str]]:
     """Return the number of finished conversations of a study or run with a result, by version of a metric.
 
     Returns:
@@ -268,9 +257,7 @@ def metrics_left_out(
     current = {metric.identity.key: metric for metric in metrics_all()}
     found = results_counted(study=study, run=run) if counted is None else counted
     return [
-        SkippedMetric(
-            metric, {code: n for code, n in sorted(counts.items()) if code}, sum(counts.values())
-        )
+        SkippedMetric(metric, {code: n for code, n in sorted(counts.items()) if code}, sum(counts.values()))
         for key, metric in current.items()
         if (counts := found.get(key)) and set(counts) != {""}
     ]

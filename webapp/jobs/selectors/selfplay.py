@@ -97,9 +97,7 @@ def selfplay_hopeless(run: SelfPlayRun, pair: BotPair) -> str | None:
 
     Its first conversations all failed.
     """
-    links = SelfPlayConversation.objects.filter(
-        run=run, bot_id=pair.bot_id, partner_bot_id=pair.partner_id
-    )
+    links = SelfPlayConversation.objects.filter(run=run, bot_id=pair.bot_id, partner_bot_id=pair.partner_id)
     if links.filter(error="").exists():  # first, for it is found at once
         return None
     tried = links.exclude(error__startswith=NOT_TRIED)
@@ -119,10 +117,7 @@ def selfplay_failures(run: SelfPlayRun, *, limit: int = 5) -> list[Failures]:
         .annotate(n=Count("id"))
         .order_by("-n", "bot_id", "partner_bot_id", "error")
     )
-    return [
-        Failures(BotPair(bot_id, partner_id), n, error)
-        for bot_id, partner_id, error, n in reasons[:limit]
-    ]
+    return [Failures(BotPair(bot_id, partner_id), n, error) for bot_id, partner_id, error, n in reasons[:limit]]
 
 
 def selfplay_failed_counts(runs: Collection[SelfPlayRun]) -> dict[int, int]:
@@ -137,9 +132,7 @@ def selfplay_alone(conversation_ids: Collection[UUID]) -> set[UUID]:
     In a conversation of two different bots, metrics take the one who begins as the user and measure the
     other, as in a chat.
     """
-    links = SelfPlayConversation.objects.filter(
-        conversation__in=conversation_ids, partner_bot_id=""
-    )
+    links = SelfPlayConversation.objects.filter(conversation__in=conversation_ids, partner_bot_id="")
     return {pk for pk in links.values_list("conversation_id", flat=True) if pk is not None}
 
 
@@ -149,12 +142,8 @@ def selfplay_by_pair(run: SelfPlayRun) -> dict[BotPair, SelfPlayCounts]:
     links = SelfPlayConversation.objects.filter(run=run)
     counts = {
         BotPair(bot_id, partner_id): (n_completed, n_failed)
-        for bot_id, partner_id, n_completed, n_failed in links.values_list(
-            "bot_id", "partner_bot_id"
-        )
-        .annotate(
-            n_completed=Count("id", filter=completed), n_failed=Count("id", filter=~completed)
-        )
+        for bot_id, partner_id, n_completed, n_failed in links.values_list("bot_id", "partner_bot_id")
+        .annotate(n_completed=Count("id", filter=completed), n_failed=Count("id", filter=~completed))
         .order_by()
     }
     turns = {
@@ -207,9 +196,7 @@ def run_with_metrics(bots: Collection[str], n_bots: int) -> SelfPlayRun | None:
         .order_by("-pk")
     )
     wanted = set(bots)
-    return next(
-        (run for run in runs if len(set(run.plan.get("bots", ())) & wanted) >= n_bots), None
-    )
+    return next((run for run in runs if len(set(run.plan.get("bots", ())) & wanted) >= n_bots), None)
 
 
 def runs_newest(n: int) -> list[SelfPlayRun]:

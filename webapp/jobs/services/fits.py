@@ -96,9 +96,7 @@ def fit_create(
 
 def fit_store(*, fit: HybridFit, result: HybridResult, identities: Mapping[str, Any]) -> None:
     """Keep the whole result with every identity used."""
-    predictions = {
-        name: [_plain(value) for value in values] for name, values in result.predictions.items()
-    }
+    predictions = {name: [_plain(value) for value in values] for name, values in result.predictions.items()}
     HybridFit.objects.filter(pk=fit.pk).update(
         result=result.to_json(),
         kept=result.fit.to_json(),

@@ -266,9 +266,7 @@ def job_cancel(*, job: J) -> J:
     rows_of(job).filter(state__in=(State.FAILED, State.INTERRUPTED)).update(
         state=State.CANCELLED, updated_at=timezone.now()
     )
-    rows_of(job).filter(state__in=UNFINISHED).update(
-        cancel_requested=True, updated_at=timezone.now()
-    )
+    rows_of(job).filter(state__in=UNFINISHED).update(cancel_requested=True, updated_at=timezone.now())
     job.refresh_from_db()
     if not job_is_held(job):
         job_stopped(job=job)

@@ -78,9 +78,7 @@ def metric_run_create(
     return made
 
 
-def metric_results_store(
-    *, version: MetricVersion, table: MetricTable, n_turns: Mapping[str, int]
-) -> int:
+def metric_results_store(*, version: MetricVersion, table: MetricTable, n_turns: Mapping[str, int]) -> int:
     """Store a metric's table, one row per conversation; what is there already stays.
 
     Undefined and infinite become null, with the reason.
@@ -92,8 +90,7 @@ def metric_results_store(
         How many rows are new.
     """
     turn_values: dict[str, dict[str, list[float | None]]] = {
-        conversation_id: {name: [None] * n for name in table.turns.columns}
-        for conversation_id, n in n_turns.items()
+        conversation_id: {name: [None] * n for name in table.turns.columns} for conversation_id, n in n_turns.items()
     }
     for name in table.turns.columns:
         column = table.turns[name].to_numpy(dtype=float)
@@ -116,9 +113,7 @@ def metric_results_store(
     return _store(version, rows)
 
 
-def metric_left_out_store(
-    *, version: MetricVersion, metric: Metric, languages: Mapping[str, str]
-) -> int:
+def metric_left_out_store(*, version: MetricVersion, metric: Metric, languages: Mapping[str, str]) -> int:
     """Store that a metric was left out of conversations in languages that it does not hold for.
 
     Args:
@@ -130,8 +125,7 @@ def metric_left_out_store(
     if not languages:
         return 0
     names = {
-        level: [column.name for column in metric.columns if column.level == level]
-        for level in ("conversation", "turn")
+        level: [column.name for column in metric.columns if column.level == level] for level in ("conversation", "turn")
     }
     rows = []
     for conversation_id, language in languages.items():

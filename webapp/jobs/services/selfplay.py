@@ -95,9 +95,7 @@ def run_create(
         "study": study.key if study is not None else "",
         "filtering": study.values.filtering.model_dump(mode="json") if study is not None else None,
         "metrics": [metric.name for metric in metrics_find(metrics)] if metrics else [],
-        "identities": {
-            bot.name: {"key": bot.identity.key, **bot.identity.as_dict()} for bot in found
-        },
+        "identities": {bot.name: {"key": bot.identity.key, **bot.identity.as_dict()} for bot in found},
         "deterministic": {bot.name: bot.deterministic for bot in found},
     }
     with transaction.atomic():
@@ -175,9 +173,7 @@ def selfplay_store(
         SelfPlayConversation.objects.bulk_create(links, ignore_conflicts=True, batch_size=500)
         mine = {row.pk for row in rows}
         stored = set(
-            SelfPlayConversation.objects.filter(conversation_id__in=mine).values_list(
-                "conversation_id", flat=True
-            )
+            SelfPlayConversation.objects.filter(conversation_id__in=mine).values_list("conversation_id", flat=True)
         )
         # Another process may have stored an ordinal first: its conversation stands.
         Conversation.objects.filter(pk__in=mine - stored).delete()
@@ -206,13 +202,8 @@ def selfplay_give_up(
     """Store conversations of a pair as failed, untried. Returns how many are new."""
     from evaluation.selfplay import SelfPlayed
 
-    untried = [
-        SelfPlayed(Dialogue(id=str(pair), seed=conversation_seed(run, pair, n)), error=why)
-        for n in ordinals
-    ]
-    return selfplay_store(
-        run=run, version=version, partner=partner, ordinals=ordinals, played=untried
-    )
+    untried = [SelfPlayed(Dialogue(id=str(pair), seed=conversation_seed(run, pair, n)), error=why) for n in ordinals]
+    return selfplay_store(run=run, version=version, partner=partner, ordinals=ordinals, played=untried)
 
 
 def selfplay_forget_failed(*, run: SelfPlayRun) -> int:

@@ -39,9 +39,7 @@ def shards_plan(*, job: JobBase, holder: str, parts: Iterable[ShardPlan]) -> boo
     now = timezone.now()
     with transaction.atomic():
         mine = rows_of(job).filter(holder=holder, state=State.RUNNING, planned_at=None)
-        if not mine.update(
-            planned_at=now, n_done=n_done, n_total=n_total, heartbeat_at=now, updated_at=now
-        ):
+        if not mine.update(planned_at=now, n_done=n_done, n_total=n_total, heartbeat_at=now, updated_at=now):
             return False
         Shard.objects.bulk_create(rows, batch_size=200)
     return True
@@ -110,9 +108,7 @@ def shard_end(*, job: JobBase, shard: Shard, result: Any) -> bool:
         return False
     now = timezone.now()
     n_done, n_total, _ = shard_counts(job)
-    rows_of(job).filter(state=State.RUNNING).update(
-        heartbeat_at=now, updated_at=now, n_done=n_done, n_total=n_total
-    )
+    rows_of(job).filter(state=State.RUNNING).update(heartbeat_at=now, updated_at=now, n_done=n_done, n_total=n_total)
     return True
 
 

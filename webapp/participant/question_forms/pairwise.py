@@ -133,9 +133,7 @@ class ChoiceForm(PairForm):
         rating = asked.judgement.rating
         if data is None and rating is not None:
             self.data = {**self.data, "comments": rating.comment}
-        self.fields["comments"] = forms.CharField(
-            required=False, strip=True, max_length=COMMENT_MAX_CHARS
-        )
+        self.fields["comments"] = forms.CharField(required=False, strip=True, max_length=COMMENT_MAX_CHARS)
 
     def clean(self) -> None:
         """Add errors of the reason to errors of the choices."""
@@ -149,9 +147,7 @@ class ChoiceForm(PairForm):
 
     def refuse(self, errors: Mapping[str, str]) -> None:
         """Show error messages next to their questions, each once."""
-        super().refuse(
-            {k: text for k, text in errors.items() if text not in self.errors.get(k, [])}
-        )
+        super().refuse({k: text for k, text in errors.items() if text not in self.errors.get(k, [])})
 
     @property
     def choices(self) -> list[PairQuestion]:
@@ -229,9 +225,7 @@ class ReferenceForm(RatingForm):
         score = self._score()
         if score is not None:
             self.answers["reference_score"] = score
-        given = [
-            self.answers[question.key] for question in self.asked if question.key in self.answers
-        ]
+        given = [self.answers[question.key] for question in self.asked if question.key in self.answers]
         if self.errors or not given:
             return
         known = self.known_score if score is None else score
@@ -294,20 +288,12 @@ class ReferenceForm(RatingForm):
 
 def _contradiction(direction: int, overall: float, known: float) -> str:
     if direction == WORSE:
-        return _(
-            "You said worse but rated it higher than the reference reply. Keep both, or change one."
-        )
+        return _("You said worse but rated it higher than the reference reply. Keep both, or change one.")
     if direction == BETTER:
-        return _(
-            "You said better but rated it lower than the reference reply. Keep both, or change one."
-        )
+        return _("You said better but rated it lower than the reference reply. Keep both, or change one.")
     if overall > known:
-        return _(
-            "You said the same but rated it much higher than the reference reply. Keep both, or change one."
-        )
-    return _(
-        "You said the same but rated it much lower than the reference reply. Keep both, or change one."
-    )
+        return _("You said the same but rated it much higher than the reference reply. Keep both, or change one.")
+    return _("You said the same but rated it much lower than the reference reply. Keep both, or change one.")
 
 
 @register_sheet

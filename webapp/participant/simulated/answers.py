@@ -157,9 +157,7 @@ class ScriptedPerson:
         first, second = (Impression.of([said], [text]) for text in heard)
         return self.between(first, second, question, choices)
 
-    def between(
-        self, first: Impression, second: Impression, question: str, choices: list[str]
-    ) -> str:
+    def between(self, first: Impression, second: Impression, question: str, choices: list[str]) -> str:
         """Choose between two impressions, as `prefer` does."""
         ahead = first.about(question) - second.about(question)
         ahead += self.rng.gauss(0, NOISE_SD) - self.rng.gauss(0, NOISE_SD)

@@ -91,9 +91,7 @@ class PageForm(HTMLParser):
         self.feed(page)
         return self
 
-    def filled(
-        self, answer: Callable[[str, list[str]], str], text: str
-    ) -> dict[str, str | list[str]]:
+    def filled(self, answer: Callable[[str, list[str]], str], text: str) -> dict[str, str | list[str]]:
         """Return an answer to everything that is asked.
 
         Args:
@@ -156,9 +154,7 @@ class StudyClient:
     n_turned_away: int = 0  # asked to come back later, and came back
 
     def __post_init__(self) -> None:
-        self.http = httpx.AsyncClient(
-            base_url=self.base_url, follow_redirects=True, timeout=60, verify=_certificates()
-        )
+        self.http = httpx.AsyncClient(base_url=self.base_url, follow_redirects=True, timeout=60, verify=_certificates())
 
     async def close(self) -> None:
         """Leave."""
@@ -228,10 +224,7 @@ class StudyClient:
             conversation_id: of one that is named on a page of several; that of the chat's page if none is given.
         """
         cookies = "; ".join(f"{c.name}={c.value}" for c in self.http.cookies.jar)
-        url = (
-            self.base_url.replace("http", "ws", 1)
-            + f"/ws/chat/{conversation_id or self.conversation_id}/"
-        )
+        url = self.base_url.replace("http", "ws", 1) + f"/ws/chat/{conversation_id or self.conversation_id}/"
         return connect(
             url,
             additional_headers={"Cookie": cookies},
@@ -307,9 +300,7 @@ async def say(socket: ClientConnection, text: str) -> list[Frame]:
                 if one["turn"] == reply_turn:
                     received.append({**one, "type": "reply", "can_rate": last["can_rate"]})
                     return received
-        elif last.get("client_id") == client_id or (
-            reply_turn is not None and last.get("turn") == reply_turn
-        ):
+        elif last.get("client_id") == client_id or (reply_turn is not None and last.get("turn") == reply_turn):
             return received
 
 
@@ -326,7 +317,5 @@ async def frames_until(socket: ClientConnection, *types: str) -> list[Frame]:
                 received.append(json.loads(await socket.recv()))
     except TimeoutError:
         heard = ", ".join(frame["type"] for frame in received[-5:]) or "nothing"
-        raise StepRefused(
-            f"no {' or '.join(types)} came within {PATIENCE_S:g} s; heard {heard}"
-        ) from None
+        raise StepRefused(f"no {' or '.join(types)} came within {PATIENCE_S:g} s; heard {heard}") from None
     return received

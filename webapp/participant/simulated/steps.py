@@ -41,8 +41,7 @@ def _by_chance(asked: PageForm, person: ScriptedPerson) -> dict[str, str | list[
     """Answer text fields and boxes, without any opinion."""
     answers: dict[str, str | list[str]] = dict.fromkeys(asked.texts, person.comment)
     answers |= {
-        name: person.rng.sample(options, person.rng.randint(1, len(options)))
-        for name, options in asked.boxes.items()
+        name: person.rng.sample(options, person.rng.randint(1, len(options))) for name, options in asked.boxes.items()
     }
     return answers
 
@@ -171,9 +170,7 @@ async def arena(person: ScriptedPerson) -> None:
 
 async def form(person: ScriptedPerson) -> None:
     """Rate the chat."""
-    await person.doors.rate(
-        person.answer, comments=person.comment, besides=lambda asked: _attentive(asked, person.rng)
-    )
+    await person.doors.rate(person.answer, comments=person.comment, besides=lambda asked: _attentive(asked, person.rng))
 
 
 async def judge(person: ScriptedPerson) -> None:
@@ -190,9 +187,7 @@ async def judge(person: ScriptedPerson) -> None:
         else:
             answers[name] = person.choose(impression, name, choices)
     if exactly := int(asked.hidden.get("_exactly", 0)):
-        answers |= {
-            name: person.favourites(options, exactly) for name, options in asked.boxes.items()
-        }
+        answers |= {name: person.favourites(options, exactly) for name, options in asked.boxes.items()}
     if labels := asked.boxes.get("marks"):
         true = [one for one in labels if one != "_none" and person.rng.random() < _MARKED]
         answers["marks"] = true or ["_none"]
@@ -206,9 +201,7 @@ async def judge(person: ScriptedPerson) -> None:
         raise StepRefused(f"the answers were not taken at {after.url.path} ({after.status_code})")
 
 
-def _beside_known(
-    person: ScriptedPerson, asked: PageForm, known: float, answers: dict[str, str | list[str]]
-) -> None:
+def _beside_known(person: ScriptedPerson, asked: PageForm, known: float, answers: dict[str, str | list[str]]) -> None:
     """Give the direction that a reply's scores imply; most participants keep the known reply's score."""
     if person.rng.random() < _CONTENT:
         answers.pop("reference_score", None)
@@ -234,10 +227,7 @@ async def practice(person: ScriptedPerson) -> None:
     """Answer a practice pair with the right answers that the page gives scripted participants."""
     asked = person.doors.form("/practice/")
     right = dict(parse_qsl(asked.hidden.get("_right", "")))
-    answers = {
-        name: right.get(name) or person.rng.choice(choices)
-        for name, choices in asked.choices.items()
-    }
+    answers = {name: right.get(name) or person.rng.choice(choices) for name, choices in asked.choices.items()}
     after = await person.doors.send(asked, answers)
     if person.doors.step == "practice" and "_pair" not in after.text:
         raise StepRefused(f"practice was not taken at {after.url.path} ({after.status_code})")
@@ -283,13 +273,9 @@ class ScriptedParticipant(ScriptedPerson):
                 return ScriptedVisit(self.n_exchanges, n_pages)
             if step not in STEP_SCRIPTS:
                 at, known = self.doors.page, ", ".join(sorted(STEP_SCRIPTS))
-                raise StepRefused(
-                    f"led to {at.url.path} ({at.status_code}), which is none of the steps {known}"
-                )
+                raise StepRefused(f"led to {at.url.path} ({at.status_code}), which is none of the steps {known}")
             await STEP_SCRIPTS[step](self)
-        raise StepRefused(
-            f"no end after {_MOST_PAGES} pages; the last was {self.doors.page.url.path}"
-        )
+        raise StepRefused(f"no end after {_MOST_PAGES} pages; the last was {self.doors.page.url.path}")
 
 
 async def rehearse(

@@ -104,9 +104,7 @@ class ParticipantStep(ABC):
         return step is not None and step.name == self.name
 
     @abstractmethod
-    def address(
-        self, standing: Standing, visit: ParticipantRequest, *, note: str = "", n: int = 0
-    ) -> str:
+    def address(self, standing: Standing, visit: ParticipantRequest, *, note: str = "", n: int = 0) -> str:
         """Return the address of the step's page, with a note or a number."""
 
     @abstractmethod
@@ -125,9 +123,7 @@ class ParticipantStep(ABC):
             access: decorator that finds the row and refuses all but its own participant.
         """
 
-        def view(
-            request: HttpRequest, row: Study | Task | Conversation, visit: ParticipantRequest
-        ) -> HttpResponse:
+        def view(request: HttpRequest, row: Study | Task | Conversation, visit: ParticipantRequest) -> HttpResponse:
             step = cls()
             step.request, step.visit, step.row = request, visit, row
             step.standing = standing_of(row)
@@ -171,9 +167,7 @@ class TaskStep(ParticipantStep):
         assert self.standing.task is not None
         return self.standing.task
 
-    def address(
-        self, standing: Standing, visit: ParticipantRequest, *, note: str = "", n: int = 0
-    ) -> str:
+    def address(self, standing: Standing, visit: ParticipantRequest, *, note: str = "", n: int = 0) -> str:
         assert standing.task is not None
         return visit.link(self.page, standing.task.public_id, note=note, n=n)
 
@@ -205,9 +199,7 @@ class ConversationStep(ParticipantStep):
     def is_applicable(self, standing: Standing) -> bool:
         return standing.is_chat_open
 
-    def address(
-        self, standing: Standing, visit: ParticipantRequest, *, note: str = "", n: int = 0
-    ) -> str:
+    def address(self, standing: Standing, visit: ParticipantRequest, *, note: str = "", n: int = 0) -> str:
         assert standing.conversation is not None
         return visit.link(self.page, standing.conversation.pk, note=note, n=n)
 
@@ -239,11 +231,7 @@ def next_step(standing: Standing) -> ParticipantStep | None:
     None at the end of a task that ended in nothing: the chatbot was swapped, or the place was lost.
     """
     return next(
-        (
-            step
-            for step in steps_of(standing.study)
-            if step.is_applicable(standing) and not step.is_completed(standing)
-        ),
+        (step for step in steps_of(standing.study) if step.is_applicable(standing) and not step.is_completed(standing)),
         None,
     )
 

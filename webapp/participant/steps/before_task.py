@@ -62,9 +62,7 @@ class ConsentStep(ParticipantStep):
     def is_open(self, standing: Standing) -> bool:
         return True
 
-    def address(
-        self, standing: Standing, visit: ParticipantRequest, *, note: str = "", n: int = 0
-    ) -> str:
+    def address(self, standing: Standing, visit: ParticipantRequest, *, note: str = "", n: int = 0) -> str:
         return visit.link("entry", standing.study.key)
 
     def urls(self) -> list[URLPattern]:
@@ -196,27 +194,21 @@ class QuizStep(TaskStep):
         if due.attempt == 1:
             return self._page([], {})
         n_points = len(study_texts(self.standing.study, self.standing.version)["instructions"])
-        hints = {
-            at: _hint(one, n_points) for at, one in enumerate(due.questions) if at not in due.right
-        }
+        hints = {at: _hint(one, n_points) for at, one in enumerate(due.questions) if at not in due.right}
         return self._page(list(due.before), hints, is_missed=True)
 
     def post(self) -> HttpResponse:
         sent = self.request.POST
         given = [sent.get(_field(at), "") for at in range(len(self._due.questions))]
         try:
-            quiz_answer(
-                task=self.task, quiz=sent.get("_quiz", ""), attempt=self.attempt, answers=given
-            )
+            quiz_answer(task=self.task, quiz=sent.get("_quiz", ""), attempt=self.attempt, answers=given)
         except Refused as refused:
             if refused.code == "bad_answers":
                 missing = _("Please answer this question.")
                 return self._page(given, dict.fromkeys(refused.details["errors"], missing))
         return self.onward()
 
-    def _page(
-        self, given: Sequence[str], errors: Mapping[int, str], *, is_missed: bool = False
-    ) -> HttpResponse:
+    def _page(self, given: Sequence[str], errors: Mapping[int, str], *, is_missed: bool = False) -> HttpResponse:
         due = self._due
         shown = [
             QuestionShown(

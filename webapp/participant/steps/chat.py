@@ -200,9 +200,7 @@ class ArenaStep(RatingsStep):
         if choice in COMPARISON_CHOICES and not form.is_valid():
             return self._page(n, form)
         try:
-            comparison_submit(
-                task=self.task, slots=self._slots(n), choice=choice, besides=form.answers
-            )
+            comparison_submit(task=self.task, slots=self._slots(n), choice=choice, besides=form.answers)
         except Refused as refused:
             self.task.refresh_from_db()
             if refused.code == "closed" or not self.standing.is_open:

@@ -46,9 +46,7 @@ class DoneStep(ParticipantStep):
     def is_open(self, standing: Standing) -> bool:
         return self.is_applicable(standing)
 
-    def address(
-        self, standing: Standing, visit: ParticipantRequest, *, note: str = "", n: int = 0
-    ) -> str:
+    def address(self, standing: Standing, visit: ParticipantRequest, *, note: str = "", n: int = 0) -> str:
         if standing.conversation is not None:
             return visit.link("done", standing.conversation.pk)
         assert standing.task is not None
@@ -99,9 +97,7 @@ def done_page(
         "is_again": recruitment is not None,
         "is_code_of_platform": bool(ending.code) and ending.code != task.completion_code,
         "is_done": is_done,
-        "may_return": not (
-            is_done or ending.outcome == Outcome.FAILED_CHECK or has_earned(participant)
-        ),
+        "may_return": not (is_done or ending.outcome == Outcome.FAILED_CHECK or has_earned(participant)),
         "consent_url": _consent_link(visit, study, recruitment),
         "thanks": own_thanks(task.version),
         "withdrawn_at": participant.withdrawn_at,
@@ -119,9 +115,7 @@ def done_page(
         and study_refusal(study, participant) is None,
         # Who has read other texts than the study has now is shown those first.
         "entry_field": recruitment_sign(study, task.version, recruitment or Recruitment()),
-        "way": header_progress(
-            study, "consent" if ending.outcome == Outcome.NO_CONSENT else "done"
-        ),
+        "way": header_progress(study, "consent" if ending.outcome == Outcome.NO_CONSENT else "done"),
     }
     response = render(request, "participant/done.html", context)
     if not submit_url:
@@ -129,9 +123,7 @@ def done_page(
     return with_policy(request, response, form_action(submit_url))
 
 
-def _withdrawal(
-    request: HttpRequest, visit: ParticipantRequest, ending: TaskEnding
-) -> dict[str, Any]:
+def _withdrawal(request: HttpRequest, visit: ParticipantRequest, ending: TaskEnding) -> dict[str, Any]:
     """Return the participant's link to withdraw and its time limit; empty if it cannot be used.
 
     The button's address carries the visit's token, so that a frame without cookies leads back to the submission.

@@ -32,17 +32,13 @@ _COLUMNS = (
     ExportColumn("seconds", "number", "Between these two times, in seconds."),
     ExportColumn("flags", "text", "Reasons to look at it, separated by semicolons."),
     ExportColumn("decision", "text", "approve or reject; empty where nothing is decided."),
-    ExportColumn(
-        "decision_state", "text", "Of the decision: decided (not sent), sending, sent or failed."
-    ),
+    ExportColumn("decision_state", "text", "Of the decision: decided (not sent), sending, sent or failed."),
     ExportColumn("reason", "text", "Of a rejection, as the person reads it."),
     ExportColumn("bonus", "number", "Bonuses that are decided, summed, in the study's currency."),
     ExportColumn("decided_by", "text", "Who decided."),
     ExportColumn("decided_at", "time", "And when."),
     ExportColumn("error", "text", "Why the decision could not be sent; empty if it could."),
-    ExportColumn(
-        "fault", "text", "What broke: bot (a chatbot did not answer) or server (a page of ours)."
-    ),
+    ExportColumn("fault", "text", "What broke: bot (a chatbot did not answer) or server (a page of ours)."),
     ExportColumn(
         "bonus_state",
         "text",
@@ -71,9 +67,7 @@ _PRIVATE = (
 class PayTable:
     name = "pay"
     title = "Pay"
-    description = (
-        "One row per visit of everybody who began, with outcome, code, flags and decision."
-    )
+    description = "One row per visit of everybody who began, with outcome, code, flags and decision."
     right = Right.PAY
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
@@ -90,9 +84,7 @@ class PayTable:
         for start in range(0, len(oldest_first), _CHUNK):
             some = oldest_first[start : start + _CHUNK]
             codes = codes_shown(some)
-            stored = Decision.objects.in_bulk(
-                [visit.verdict.pk for visit in some if visit.verdict is not None]
-            )
+            stored = Decision.objects.in_bulk([visit.verdict.pk for visit in some if visit.verdict is not None])
             names = _names(stored)
             for visit in some:
                 verdict = stored.get(visit.verdict.pk) if visit.verdict is not None else None

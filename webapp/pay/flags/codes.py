@@ -37,9 +37,7 @@ class NoCode:
             if visit.status == AWAITING and visit.entered_code in NO_CODES:
                 found[visit.key] = _("They gave Prolific no code.")
             elif visit.outcome not in now:
-                found[visit.key] = _(
-                    "The chatbot failed and they left, so they were shown no code."
-                )
+                found[visit.key] = _("The chatbot failed and they left, so they were shown no code.")
             elif visit.platform == "prolific" and (
                 # A code that was corrected or added later was not shown to participants who came before.
                 visit.key in ours or not (now[visit.outcome] if visit.told is None else visit.told)

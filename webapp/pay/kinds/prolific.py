@@ -29,9 +29,7 @@ class PayComparisonJob(JobKind[Job, InputModel]):
         n_here = n_never = 0
         with Prolific() as prolific:
             for study_id in prolific_studies(study):
-                here, never = platform_visits_store(
-                    study=study, told=prolific.submissions(study_id)
-                )
+                here, never = platform_visits_store(study=study, told=prolific.submissions(study_id))
                 n_here, n_never = n_here + here, n_never + never
         return {"submissions": n_here, "never_came": n_never}
 

@@ -40,9 +40,7 @@ class FlagState(models.Model):
     data = models.CharField(max_length=32, help_text=_("Digest of the data they were made of."))
     n_tasks = models.PositiveIntegerField(help_text=_("So many tasks were looked at."))
     n_people = models.PositiveIntegerField(help_text=_("Of so many people."))
-    found = models.JSONField(
-        default=dict, help_text=_("{kind: {n, of, why, digest}}, and the durations of tasks.")
-    )
+    found = models.JSONField(default=dict, help_text=_("{kind: {n, of, why, digest}}, and the durations of tasks."))
     made_at = models.DateTimeField()
 
     def __str__(self) -> str:

@@ -23,12 +23,8 @@ class MissedCheck:
 
     name = "missed_check"
     title = gettext_lazy("Missed a check")
-    rule = gettext_lazy(
-        "At least one attention check was answered wrongly: among items or questions, or in the chat."
-    )
-    reasons: Mapping[str, Any] = {
-        "none": gettext_lazy("No participant has seen an attention check yet.")
-    }
+    rule = gettext_lazy("At least one attention check was answered wrongly: among items or questions, or in the chat.")
+    reasons: Mapping[str, Any] = {"none": gettext_lazy("No participant has seen an attention check yet.")}
 
     def find(self, work: StudyWork) -> FlagFindings:
         known = {task.pk for task in work.done}
@@ -42,9 +38,7 @@ class MissedCheck:
         missed = {task: passed.count(False) for task, passed in checks.items()}
         if not met:
             return FlagFindings(why_none="none")
-        return FlagFindings(
-            {task: {"missed": n, "met": met[task]} for task, n in missed.items() if n}, len(met)
-        )
+        return FlagFindings({task: {"missed": n, "met": met[task]} for task, n in missed.items() if n}, len(met))
 
     def explain(self, figures: Figures, about: Figures) -> str:
         return _("{missed} of {met} attention checks were missed.").format(**figures)
@@ -56,9 +50,7 @@ class MissedGold:
 
     name = "missed_gold"
     title = gettext_lazy("Missed known answers")
-    rule = gettext_lazy(
-        "Half or more of the items whose right answer is known were answered otherwise."
-    )
+    rule = gettext_lazy("Half or more of the items whose right answer is known were answered otherwise.")
     reasons: Mapping[str, Any] = {
         "none": gettext_lazy("No participant has rated an item with a known right answer yet.")
     }
@@ -76,18 +68,12 @@ class MissedGold:
             return FlagFindings(why_none="none")
         missed = {task: given.count(False) for task, given in met.items()}
         return FlagFindings(
-            {
-                task: {"missed": n, "met": len(met[task])}
-                for task, n in missed.items()
-                if 2 * n >= len(met[task])
-            },
+            {task: {"missed": n, "met": len(met[task])} for task, n in missed.items() if 2 * n >= len(met[task])},
             len(met),
         )
 
     def explain(self, figures: Figures, about: Figures) -> str:
-        return _("{missed} of {met} items with a known answer were answered otherwise.").format(
-            **figures
-        )
+        return _("{missed} of {met} items with a known answer were answered otherwise.").format(**figures)
 
 
 APART = 0.25
@@ -107,9 +93,7 @@ class Inconsistent:
         "Items that came a second time were answered more than a quarter of the scale apart, on average over their "
         "questions; answers at random are .38 of a scale of seven points apart."
     )
-    reasons: Mapping[str, Any] = {
-        "none": gettext_lazy("No participant has rated an item twice yet.")
-    }
+    reasons: Mapping[str, Any] = {"none": gettext_lazy("No participant has rated an item twice yet.")}
 
     def find(self, work: StudyWork) -> FlagFindings:
         known = {task.pk for task in work.done}
@@ -140,18 +124,14 @@ class Inconsistent:
             return FlagFindings(why_none="none")
         means = {task: sum(found) / len(found) for task, found in apart.items()}
         return FlagFindings(
-            {
-                task: {"apart": mean, "answers": len(apart[task])}
-                for task, mean in means.items()
-                if mean > APART
-            },
+            {task: {"apart": mean, "answers": len(apart[task])} for task, mean in means.items() if mean > APART},
             len(means),
         )
 
     def explain(self, figures: Figures, about: Figures) -> str:
-        return _(
-            "{n} answers were given twice; on average the two are {share} of the scale apart."
-        ).format(n=figures["answers"], share=percent(round(1000 * figures["apart"]), 1000))
+        return _("{n} answers were given twice; on average the two are {share} of the scale apart.").format(
+            n=figures["answers"], share=percent(round(1000 * figures["apart"]), 1000)
+        )
 
 
 def _lengths(rubrics: set[int]) -> dict[int, dict[str, float]]:
@@ -187,9 +167,7 @@ class SameAnswer:
         "five to seven points, eight choices between two sides. Ticks and checks are left out."
     )
     reasons: Mapping[str, Any] = {
-        "few": gettext_lazy(
-            "No participant has answered enough questions yet for equal answers to mean anything."
-        )
+        "few": gettext_lazy("No participant has answered enough questions yet for equal answers to mean anything.")
     }
 
     def find(self, work: StudyWork) -> FlagFindings:
@@ -197,9 +175,7 @@ class SameAnswer:
         given: dict[int, _Given] = {task.pk: _Given() for task in work.done}
         flipped = Slot.objects.filter(task=OuterRef("task"), item=OuterRef("item"), is_flipped=True)
         rows = (
-            Rating.objects.filter(
-                task__participant__study=work.study, task__participant__is_synthetic=False
-            )
+            Rating.objects.filter(task__participant__study=work.study, task__participant__is_synthetic=False)
             .exclude(item__purpose__in=Item.UNCOUNTED)
             .order_by()
             .annotate(flipped=Exists(flipped))
@@ -244,15 +220,9 @@ class _Given:
     points: int = 101
     n_reversed: int = 0
 
-    def add(
-        self, answers: Mapping[str, Any], questions: Mapping[str, _Question], *, is_flipped: bool
-    ) -> None:
+    def add(self, answers: Mapping[str, Any], questions: Mapping[str, _Question], *, is_flipped: bool) -> None:
         """Take in a rating."""
-        numbers = {
-            key: value
-            for key, value in answers.items()
-            if key in questions and type(value) in (int, float)
-        }
+        numbers = {key: value for key, value in answers.items() if key in questions and type(value) in (int, float)}
         if not numbers:
             return
         if any(questions[key].is_of_pairs for key in numbers):

@@ -94,9 +94,7 @@ class StudyWork:
         )
         return [
             EndedTask(pk, participant, submission, outcome, (ended - began).total_seconds())
-            for pk, participant, submission, outcome, began, ended in rows.iterator(
-                chunk_size=_CHUNK
-            )
+            for pk, participant, submission, outcome, began, ended in rows.iterator(chunk_size=_CHUNK)
             if ended is not None
         ]
 

@@ -44,9 +44,7 @@ class Repeated:
         said = {
             task: [
                 words
-                for words in (
-                    folded(m.text) for m in messages if len(m.text) >= REPEATED_FEWEST_CHARS
-                )
+                for words in (folded(m.text) for m in messages if len(m.text) >= REPEATED_FEWEST_CHARS)
                 if len(words) >= REPEATED_FEWEST_CHARS
             ]
             for task, messages in work.messages.items()
@@ -78,13 +76,9 @@ class Repeated:
     def explain(self, figures: Figures, about: Figures) -> str:
         again, shared, n = figures["again"], figures["shared"], figures["messages"]
         if not shared:
-            return _("{again} of {n} messages repeat an earlier one of theirs.").format(
-                again=again, n=n
-            )
+            return _("{again} of {n} messages repeat an earlier one of theirs.").format(again=again, n=n)
         if not again:
-            return _("{shared} of {n} messages were written by others in the study, too.").format(
-                shared=shared, n=n
-            )
+            return _("{shared} of {n} messages were written by others in the study, too.").format(shared=shared, n=n)
         return _(
             "{again} of {n} messages repeat an earlier one of theirs, and {shared} were written by others in the "
             "study, too."
@@ -113,9 +107,7 @@ class Pasted:
         "pressed than half of the characters), or repeat twenty letters or more of the chatbot's last reply and "
         "nothing else. Where typing is not counted, only the latter shows."
     )
-    reasons: Mapping[str, Any] = {
-        "none": gettext_lazy("No participant has written two messages yet.")
-    }
+    reasons: Mapping[str, Any] = {"none": gettext_lazy("No participant has written two messages yet.")}
 
     def find(self, work: StudyWork) -> FlagFindings:
         found: dict[int, Figures] = {}
@@ -135,12 +127,10 @@ class Pasted:
         if not copied:
             return _("{pasted} of {n} messages were pasted.").format(pasted=pasted, n=n)
         if not pasted:
-            return _("{copied} of {n} messages only repeat the chatbot's last reply.").format(
-                copied=copied, n=n
-            )
-        return _(
-            "{pasted} of {n} messages were pasted, and {copied} only repeat the chatbot's last reply."
-        ).format(pasted=pasted, copied=copied, n=n)
+            return _("{copied} of {n} messages only repeat the chatbot's last reply.").format(copied=copied, n=n)
+        return _("{pasted} of {n} messages were pasted, and {copied} only repeat the chatbot's last reply.").format(
+            pasted=pasted, copied=copied, n=n
+        )
 
 
 def is_pasted(message: Message) -> bool:
@@ -182,9 +172,7 @@ class Machine:
         "prepared before."
     )
     reasons: Mapping[str, Any] = {
-        "not_counted": gettext_lazy(
-            "Typing is not counted in this study. It can be, where the consent text says so."
-        ),
+        "not_counted": gettext_lazy("Typing is not counted in this study. It can be, where the consent text says so."),
         "none": gettext_lazy("No participant has written two messages of 60 characters yet."),
     }
 
@@ -195,11 +183,7 @@ class Machine:
         found: dict[int, Figures] = {}
         n_looked_at = 0
         for task, written in messages.items():
-            long = [
-                one
-                for one in written
-                if one.typed is not None and len(one.text) >= MACHINE_FEWEST_CHARS
-            ]
+            long = [one for one in written if one.typed is not None and len(one.text) >= MACHINE_FEWEST_CHARS]
             if len(long) < MACHINE_FEWEST:
                 continue
             n_looked_at += 1
@@ -217,14 +201,8 @@ class Machine:
             "quick": _("{k} of {n} long messages came faster than anybody types."),
             "even": _("{k} of {n} long messages were typed without one deletion."),
         }
-        said = [
-            words.format(k=figures[way], n=figures["long"])
-            for way, words in ways.items()
-            if figures[way]
-        ]
-        maybe = _(
-            "A language model may have written them, or the participant dictated them or had them ready."
-        )
+        said = [words.format(k=figures[way], n=figures["long"]) for way, words in ways.items() if figures[way]]
+        maybe = _("A language model may have written them, or the participant dictated them or had them ready.")
         return " ".join([*said, maybe])
 
 

@@ -28,9 +28,7 @@ class Short:
         "tasks of their median length, in characters."
     )
     reasons: Mapping[str, Any] = {
-        "few": gettext_lazy(
-            "With fewer than ten tasks of three messages there is no usual length yet."
-        )
+        "few": gettext_lazy("With fewer than ten tasks of three messages there is no usual length yet.")
     }
 
     def find(self, work: StudyWork) -> FlagFindings:

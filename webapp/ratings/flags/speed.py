@@ -38,9 +38,7 @@ class Fast:
         "Done in less than half the median time of the study's finished tasks: a relative speed index above 2 "
         "(Leiner, 2019)."
     )
-    reasons: Mapping[str, Any] = {
-        "few": gettext_lazy("With fewer than ten finished tasks there is no usual time yet.")
-    }
+    reasons: Mapping[str, Any] = {"few": gettext_lazy("With fewer than ten finished tasks there is no usual time yet.")}
 
     def find(self, work: StudyWork) -> FlagFindings:
         seconds = {task.pk: task.seconds for task in work.done if task.outcome == Outcome.RATED}
@@ -56,9 +54,7 @@ class Fast:
         return FlagFindings(found, len(seconds), about={"median": median})
 
     def explain(self, figures: Figures, about: Figures) -> str:
-        return _(
-            "{took} minutes; {share} of people took longer, half of them {median} or more."
-        ).format(
+        return _("{took} minutes; {share} of people took longer, half of them {median} or more.").format(
             took=clock(figures["seconds"]),
             share=percent(figures["longer"], figures["of"]),
             median=clock(about["median"]),

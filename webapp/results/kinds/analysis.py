@@ -114,9 +114,7 @@ class BenchmarkJob(JobKind[Job, BenchmarkParams]):
             "scores": [] if scores is None else _plain(_kept(scores)),
         }
 
-    def finish(
-        self, work: ShardWork[Job, BenchmarkParams], results: Sequence[Any]
-    ) -> dict[str, Any]:
+    def finish(self, work: ShardWork[Job, BenchmarkParams], results: Sequence[Any]) -> dict[str, Any]:
         from evaluation.metric_agreement import human_means
 
         pairs = benchmark_pairs(work.asked)
@@ -132,14 +130,10 @@ class BenchmarkJob(JobKind[Job, BenchmarkParams]):
             "skipped": judgements.skipped,
             "lines": list(judgements.lines),
             "metrics": list(results),
-            "means": {
-                target: _plain(_kept(human_means(judgements, target)))
-                for target in judgements.targets
-            },
+            "means": {target: _plain(_kept(human_means(judgements, target))) for target in judgements.targets},
             "sources": _kept(np.array([one.source for one in judgements.items])).tolist(),
             "languages": languages_of_sets(
-                (one.source, [*one.context, one.response])
-                for one in (judgements.items[k] for k in places.tolist())
+                (one.source, [*one.context, one.response]) for one in (judgements.items[k] for k in places.tolist())
             ),
         }
 
@@ -196,9 +190,7 @@ class AnalysisJob(JobKind[Job, AnalysisParams]):
 
     def check(self, asked: AnalysisParams) -> None:
         if asked.part not in PARTS:
-            raise Refused(
-                "no_part", f"there is no part {quote(asked.part)}; there are {', '.join(PARTS)}"
-            )
+            raise Refused("no_part", f"there is no part {quote(asked.part)}; there are {', '.join(PARTS)}")
 
     def slice(self, work: ShardWork[Job, AnalysisParams]) -> dict[str, Any]:
         asked, study = work.asked, work.job.study
@@ -217,9 +209,7 @@ class AnalysisJob(JobKind[Job, AnalysisParams]):
         return made_dump(asked.part, compute_part(asked.part, data))
 
     def follow_up(self, job: Job) -> None:
-        if (
-            job.cancel_requested
-        ):  # after the last heartbeat: perhaps a participant in the result was erased
+        if job.cancel_requested:  # after the last heartbeat: perhaps a participant in the result was erased
             Job.objects.filter(pk=job.pk).update(state=State.CANCELLED, result=None)
         prune(job)
 

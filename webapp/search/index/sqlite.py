@@ -65,9 +65,7 @@ INSERT INTO {words} (rowid, {column}) VALUES (NEW.id, NEW.{column});"""
 
 _ANSWERS = "FROM ratings_rating r, json_each(r.answers) AS a WHERE {which} AND a.type IN ('integer', 'real')"
 _RATINGS_SERIES = (
-    _series("rating", "a.key", "0", _ANSWERS)
-    + _series("count", "'ratings'", "0")
-    + _series("time", "'rated'", "0")
+    _series("rating", "a.key", "0", _ANSWERS) + _series("count", "'ratings'", "0") + _series("time", "'rated'", "0")
 )
 _RATINGS_FIGURES = """
 INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
@@ -177,9 +175,7 @@ UPDATE reading_figure SET value = value - (
     + _words(_COMMENT[0], "comment", "NEW")
     + _ratings("NEW"),
     ("rating", "DELETE"): _words(_COMMENT[0], "comment", "OLD") + _ratings("OLD"),
-    ("metric", "INSERT"): _METRIC
-    + _counted("results", "1").replace("{row}", "NEW")
-    + _tallied("NEW", "+"),
+    ("metric", "INSERT"): _METRIC + _counted("results", "1").replace("{row}", "NEW") + _tallied("NEW", "+"),
     ("metric", 'UPDATE OF "values", language, metric_id'): _METRIC_GONE
     + _METRIC
     + _tallied("OLD", "-")
@@ -218,9 +214,7 @@ FROM runs_metricresult m JOIN conversations_conversation c ON c.id = m.conversat
 WHERE c.state = 'completed' AND c.study_id IS NOT NULL
 GROUP BY c.study_id, m.metric_id, m.language""",
     *(f"INSERT INTO {words} ({words}) VALUES ('rebuild')" for words, _table, _column in _WORDS),
-    *_all(
-        "".join(_series("count", f"'{name}'", "0") for name in ("turns", "replies", "up", "down"))
-    ),
+    *_all("".join(_series("count", f"'{name}'", "0") for name in ("turns", "replies", "up", "down"))),
     """
 INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
 SELECT c.id, s.id, c.study_id,
@@ -240,6 +234,4 @@ JOIN conversations_conversation c ON c.id = m.conversation_id
 JOIN reading_series s ON s.kind = 'count' AND s.name = 'results'
 GROUP BY c.id, s.id, c.study_id""",
 )
-AFTER_ERASURE = tuple(
-    f"INSERT INTO {words} ({words}) VALUES ('optimize')" for words, _table, _column in _WORDS
-)
+AFTER_ERASURE = tuple(f"INSERT INTO {words} ({words}) VALUES ('optimize')" for words, _table, _column in _WORDS)

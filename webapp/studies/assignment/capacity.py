@@ -106,9 +106,7 @@ def bots_full(study: Study, loads: dict[str, int]) -> set[str]:
         loads: loads by participants, as `bot_loads` returns them.
     """
     quotas = {bot_id: study.values.assignment.quota_of(bot_id) for bot_id in loads}
-    return {
-        bot_id for bot_id, quota in quotas.items() if quota is not None and loads[bot_id] >= quota
-    }
+    return {bot_id for bot_id, quota in quotas.items() if quota is not None and loads[bot_id] >= quota}
 
 
 def bots_refusal(
@@ -141,9 +139,7 @@ def bots_refusal(
         if len(set(study.bots) - full) < n:
             return Refused("full", _("This study has all the participants it needs."))
         if len(set(left) - full) < n:
-            return Refused(
-                "bots_full", _("The chatbots that you have not met have all the chats they need.")
-            )
+            return Refused("bots_full", _("The chatbots that you have not met have all the chats they need."))
         left = [bot_id for bot_id in left if bot_id not in full]
     if len(set(left) - bots_beyond_cap(study).keys()) < n:
         return Refused("spent", _("This study's budget has been used up."))
@@ -195,16 +191,13 @@ def with_loads(
     under_way = slots_held(study, synthetic=synthetic).filter(**own)
     counted = under_way.order_by().values(what).annotate(n=Count("pk"))
     return candidates.annotate(
-        n_tasks=Coalesce(Subquery(done.values("n_completed")[:1]), 0)
-        + Coalesce(Subquery(counted.values("n")), 0)
+        n_tasks=Coalesce(Subquery(done.values("n_completed")[:1]), 0) + Coalesce(Subquery(counted.values("n")), 0)
     )
 
 
 def n_tasks_taken(study: Study) -> int:
     """Return the number of participants' tasks that are rated or hold a place."""
-    total = TaskCount.objects.filter(
-        study=study, is_synthetic=False, bot_id="", conversation=None, item=None
-    )
+    total = TaskCount.objects.filter(study=study, is_synthetic=False, bot_id="", conversation=None, item=None)
     n_done = total.values_list("n_completed", flat=True).first() or 0
     return n_done + open_tasks(study, synthetic=False).count()
 
@@ -220,8 +213,7 @@ def is_collecting(study: Study) -> bool:
         return False
     quotas = [study.values.assignment.quota_of(bot_id) for bot_id in study.bots]
     return not quotas or any(
-        quota is None or done.get(bot_id, 0) < quota
-        for bot_id, quota in zip(study.bots, quotas, strict=True)
+        quota is None or done.get(bot_id, 0) < quota for bot_id, quota in zip(study.bots, quotas, strict=True)
     )
 
 

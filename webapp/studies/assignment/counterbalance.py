@@ -113,14 +113,10 @@ class DialogueHistory:
 def dialogue_history(study: Study, *, synthetic: bool) -> DialogueHistory:
     """Count the conversations that the study's participants had, by bot and side, in one query."""
     rows = _given(study, synthetic=synthetic).values_list("conversation__bot__bot_id", "side")
-    return DialogueHistory(
-        Counter({(bot, side): n for bot, side, n in rows.annotate(n=Count("pk"))})
-    )
+    return DialogueHistory(Counter({(bot, side): n for bot, side, n in rows.annotate(n=Count("pk"))}))
 
 
-def pairs_begun(
-    study: Study, unseen: QuerySet[Any], wanted: int, *, synthetic: bool
-) -> list[PairBegun]:
+def pairs_begun(study: Study, unseen: QuerySet[Any], wanted: int, *, synthetic: bool) -> list[PairBegun]:
     """Return the pairs of unseen conversations that fewer than `wanted` people have, in an order that is the same
     each time.
 
@@ -174,9 +170,7 @@ def sequence_key(order: BotOrder) -> str:
     return hashlib.sha256("\n".join(order).encode()).hexdigest()[:16]
 
 
-def order_drawn(
-    study: Study, bots: Sequence[str], rng: random.Random, *, synthetic: bool
-) -> tuple[BotOrder, str]:
+def order_drawn(study: Study, bots: Sequence[str], rng: random.Random, *, synthetic: bool) -> tuple[BotOrder, str]:
     """Return the order with the fewest participants, completed or open, ties drawn, and its key.
 
     Args:
@@ -208,9 +202,7 @@ def sequence_counted(*, task: Task) -> None:
 def sequences_count_anew(*, study_id: int) -> None:
     """Count all orders of a study again, after an erasure of participants."""
     SequenceCount.objects.filter(study=study_id).delete()
-    done = Task.objects.filter(
-        participant__study=study_id, outcome=Outcome.RATED, payload__has_key="sequence"
-    )
+    done = Task.objects.filter(participant__study=study_id, outcome=Outcome.RATED, payload__has_key="sequence")
     found: dict[tuple[bool, str], int] = {}
     rows = done.values_list("participant__is_synthetic", "payload__sequence")
     for row in rows.iterator():
@@ -231,9 +223,7 @@ def task_counted(*, task: Task) -> None:
     """Count a task that has just been completed, and what is in its slots; in the same transaction."""
     person = task.participant
     own = {"study_id": person.study_id, "is_synthetic": person.is_synthetic}
-    slots = list(
-        Slot.objects.filter(_COUNTED, task=task).values_list("bot_id", "conversation_id", "item_id")
-    )
+    slots = list(Slot.objects.filter(_COUNTED, task=task).values_list("bot_id", "conversation_id", "item_id"))
     rows = [TaskCount(**own, **_target(*target)) for target in dict.fromkeys([_ALL, *slots])]
     TaskCount.objects.bulk_create(rows, ignore_conflicts=True)  # those that there are not yet
     counts = TaskCount.objects.filter(**own)
@@ -250,21 +240,17 @@ def study_count_anew(*, study_id: int) -> None:
     with transaction.atomic():
         TaskCount.objects.filter(study=study_id).delete()
         sequences_count_anew(study_id=study_id)
-        done = Task.objects.filter(
-            participant__study=study_id, state=Task.State.COMPLETED
-        ).order_by()
+        done = Task.objects.filter(participant__study=study_id, state=Task.State.COMPLETED).order_by()
         slots = Slot.objects.filter(_COUNTED, task__in=done).order_by()
         tasks = done.values_list("participant__is_synthetic").annotate(n=Count("pk"))
-        held = slots.values_list(
-            "task__participant__is_synthetic", "bot_id", "conversation_id", "item_id"
-        ).annotate(n=Count("task", distinct=True))
+        held = slots.values_list("task__participant__is_synthetic", "bot_id", "conversation_id", "item_id").annotate(
+            n=Count("task", distinct=True)
+        )
         found = [(is_synthetic, _ALL, n) for is_synthetic, n in tasks]
         found += [(is_synthetic, (bot, chat, item), n) for is_synthetic, bot, chat, item, n in held]
         TaskCount.objects.bulk_create(
             [
-                TaskCount(
-                    study_id=study_id, is_synthetic=is_synthetic, n_completed=n, **_target(*target)
-                )
+                TaskCount(study_id=study_id, is_synthetic=is_synthetic, n_completed=n, **_target(*target))
                 for is_synthetic, target, n in found
             ],
             batch_size=1000,

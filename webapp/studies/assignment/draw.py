@@ -173,9 +173,7 @@ class StudyDraw:
         drawn: list[tuple[str, str]] = []
         while left and len(drawn) < n:
             first = self._one_of({bot_id for pair in left for bot_id in pair}, loads)
-            second = self._one_of(
-                {b for pair in left if first in pair for b in pair - {first}}, loads
-            )
+            second = self._one_of({b for pair in left if first in pair for b in pair - {first}}, loads)
             left.discard(frozenset((first, second)))
             number = str(len(compared) + len(drawn))
             seed = derive_seed(study.seed, "sides", str(participant.pk), number)
@@ -247,10 +245,7 @@ class StudyDraw:
             second = self._one_of(bots - {first}, loads)
             rng = self._rng("sides", len(drawn), history.load(first))
             on_a, on_b = history.sides(first, second, rng)
-            [a], [b] = (
-                self._stored("conversation", left.filter(bot__bot_id=bot_id), 1, 1)
-                for bot_id in (on_a, on_b)
-            )
+            [a], [b] = (self._stored("conversation", left.filter(bot__bot_id=bot_id), 1, 1) for bot_id in (on_a, on_b))
             history.add(on_a, on_b)
             used |= {a, b}
             drawn.append((a, b))
@@ -315,13 +310,11 @@ class StudyDraw:
     def _put_checks(self, found: list[str], attention: Attention) -> None:
         checks = checks_ensure(study=self.study, checks=attention.attention_checks)
         had = set(
-            Slot.objects.filter(
-                task__participant=self.participant, item__purpose=Item.Purpose.CHECK
-            ).values_list("item", flat=True)
+            Slot.objects.filter(task__participant=self.participant, item__purpose=Item.Purpose.CHECK).values_list(
+                "item", flat=True
+            )
         )
-        rng = random.Random(
-            derive_seed(self.study.seed, "checks", len(had), str(self.participant.pk))
-        )
+        rng = random.Random(derive_seed(self.study.seed, "checks", len(had), str(self.participant.pk)))
         rng.shuffle(checks)
         checks.sort(key=lambda check: check.pk in had)
         for check in checks[: attention.n_checks]:
@@ -341,9 +334,7 @@ class StudyDraw:
         rng = self._rng("sides", sum(map(abs, ahead.values())))
         return {item: n < 0 or (n == 0 and rng.random() < 0.5) for item, n in ahead.items()}
 
-    def _stored(
-        self, what: Literal["conversation", "item"], unseen: QuerySet[Any], n: int, least: int
-    ) -> list[str]:
+    def _stored(self, what: Literal["conversation", "item"], unseen: QuerySet[Any], n: int, least: int) -> list[str]:
         """Draw among stored rows, in two queries: a histogram of their numbers of tasks, and the drawn rows.
 
         The database keeps the order (fewest tasks first, then by key), so that no list of them all is read.
@@ -353,9 +344,7 @@ class StudyDraw:
         if what == "item" and not synthetic:
             found = self._wanted(found, n)
         n_with = found.values("n_tasks").annotate(n=Count("pk")).order_by("n_tasks")
-        loads = [
-            n_tasks for n_tasks, n_such in n_with.values_list("n_tasks", "n") for _ in range(n_such)
-        ]
+        loads = [n_tasks for n_tasks, n_such in n_with.values_list("n_tasks", "n") for _ in range(n_such)]
         if len(loads) < least:
             raise Refused("all_rated", _("You have already rated everything."))
         places = self._places(loads, min(n, len(loads)))
@@ -384,9 +373,7 @@ class StudyDraw:
         """Return numbers drawn by the study's seed, others for each person."""
         return random.Random(derive_seed(self.study.seed, *what, str(self.participant.pk)))
 
-    def _places(
-        self, loads: Sequence[int], n: int, needs: Sequence[float] | None = None
-    ) -> list[int]:
+    def _places(self, loads: Sequence[int], n: int, needs: Sequence[float] | None = None) -> list[int]:
         """Return the places in `loads`, ascending, of `n` different ones that the rule gives."""
         rng = self._rng("assignment", sum(loads))
         rule = rules.get(self.study.rule)

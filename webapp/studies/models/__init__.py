@@ -85,15 +85,11 @@ class Dimension(models.Model):
     question = models.CharField(max_length=300)
     low_label = models.CharField(max_length=60, blank=True)
     high_label = models.CharField(max_length=60, blank=True)
-    labels = models.JSONField(
-        default=dict, blank=True, help_text=_("{point of the scale: words at it}")
-    )
+    labels = models.JSONField(default=dict, blank=True, help_text=_("{point of the scale: words at it}"))
     required = models.BooleanField(default=True)
     reversed = models.BooleanField(
         default=False,
-        help_text=_(
-            "A high answer is a bad one. Analyses count it the other way round; exports keep it as given."
-        ),
+        help_text=_("A high answer is a bad one. Analyses count it the other way round; exports keep it as given."),
     )
     position = models.PositiveSmallIntegerField(default=0)
     low = models.FloatField(null=True, blank=True, help_text=_("Own scale, if not the rubric's."))
@@ -105,9 +101,7 @@ class Dimension(models.Model):
 
     class Meta:
         ordering = ["position", "id"]
-        constraints = [
-            models.UniqueConstraint(fields=["rubric", "key"], name="dimension_key_unique")
-        ]
+        constraints = [models.UniqueConstraint(fields=["rubric", "key"], name="dimension_key_unique")]
 
     def __str__(self) -> str:
         return self.key
@@ -128,17 +122,13 @@ class StudyVersion(models.Model):
     values: StudyValues = ValuesField()  # type: ignore[assignment]
     rubric = models.ForeignKey(Rubric, on_delete=models.PROTECT, related_name="study_versions")
     digest = models.CharField(max_length=32, help_text=_("Of all of the above."))
-    author = models.CharField(
-        max_length=150, blank=True, help_text=_("Who saved it; empty for a program.")
-    )
+    author = models.CharField(max_length=150, blank=True, help_text=_("Who saved it; empty for a program."))
     saved_at = models.DateTimeField(null=True, blank=True, editable=False)
     frozen_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["study", "number"], name="study_version_unique")
-        ]
+        constraints = [models.UniqueConstraint(fields=["study", "number"], name="study_version_unique")]
 
     def __str__(self) -> str:
         return str(self.number)
@@ -174,9 +164,7 @@ class Study(TimeStamped):
         related_name="+",
         help_text=_("The newest; new tasks carry it."),
     )
-    ended_at = models.DateTimeField(
-        null=True, blank=True, editable=False, help_text=_("When it was closed last.")
-    )
+    ended_at = models.DateTimeField(null=True, blank=True, editable=False, help_text=_("When it was closed last."))
     is_imported = models.BooleanField(default=False, help_text=_("Made by an import."))
     archived_at = models.DateTimeField(
         null=True, blank=True, editable=False, help_text=_("Since then it is left out of lists.")
@@ -244,9 +232,7 @@ class Participant(TimeStamped):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="participants")
-    platform = models.CharField(
-        max_length=20, blank=True, help_text=_("mturk, prolific, panel, links, import.")
-    )
+    platform = models.CharField(max_length=20, blank=True, help_text=_("mturk, prolific, panel, links, import."))
     entry_nonce = models.CharField(
         max_length=32, blank=True, editable=False, help_text=_("Of the entry form they came by.")
     )
@@ -306,21 +292,13 @@ class Participant(TimeStamped):
 class QuestionAnswers(models.Model):
     """A participant's answers to the questions that a version asks before its tasks; they never change."""
 
-    participant = models.ForeignKey(
-        Participant, on_delete=models.CASCADE, related_name="question_answers"
-    )
-    version = models.ForeignKey(
-        StudyVersion, on_delete=models.RESTRICT, related_name="question_answers"
-    )
+    participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="question_answers")
+    version = models.ForeignKey(StudyVersion, on_delete=models.RESTRICT, related_name="question_answers")
     answers = models.JSONField(help_text=_("{key: a text, a number, or a list of options}"))
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(
-                fields=["participant", "version"], name="question_answers_once_each"
-            )
-        ]
+        constraints = [models.UniqueConstraint(fields=["participant", "version"], name="question_answers_once_each")]
 
     def __str__(self) -> str:
         return f"{self.participant_id}/{self.version_id}"
@@ -359,9 +337,7 @@ class Task(TimeStamped):
         help_text=_("Of the study, that this task follows to its end."),
     )
     kind = models.CharField(max_length=50, help_text=_("What is done with the slots, e.g. “chat”."))
-    payload = models.JSONField(
-        default=dict, blank=True, help_text=_("What else the protocol drew; it never changes.")
-    )
+    payload = models.JSONField(default=dict, blank=True, help_text=_("What else the protocol drew; it never changes."))
     drawn_by = models.JSONField(
         default=dict,
         blank=True,
@@ -382,25 +358,19 @@ class Task(TimeStamped):
         default=dict,
         blank=True,
         editable=False,
-        help_text=_(
-            "{code, link} that they were shown at the end; the link's places are unfilled."
-        ),
+        help_text=_("{code, link} that they were shown at the end; the link's places are unfilled."),
     )
     ended_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
-                fields=["participant"], condition=Q(state="open"), name="task_one_open_each"
-            ),
+            models.UniqueConstraint(fields=["participant"], condition=Q(state="open"), name="task_one_open_each"),
             models.CheckConstraint(
-                condition=~Q(state="completed")
-                | Q(completion_code__isnull=False, outcome__in=["rated", "bot_failed"]),
+                condition=~Q(state="completed") | Q(completion_code__isnull=False, outcome__in=["rated", "bot_failed"]),
                 name="task_completed_has_code",
             ),
             models.CheckConstraint(
-                condition=~Q(state="ended")
-                | Q(outcome__in=["screened_out", "failed_check", "no_consent"]),
+                condition=~Q(state="ended") | Q(outcome__in=["screened_out", "failed_check", "no_consent"]),
                 name="task_ended_has_outcome",
             ),
             models.CheckConstraint(
@@ -412,13 +382,9 @@ class Task(TimeStamped):
             # Who holds a place: few, among all tasks that ever were.
             models.Index(fields=["created_at"], condition=Q(state="open"), name="task_open_since"),
             # Who is at work now, how fast work comes in, and whose work broke.
-            models.Index(
-                fields=["updated_at"], condition=Q(state="open"), name="task_open_touched"
-            ),
+            models.Index(fields=["updated_at"], condition=Q(state="open"), name="task_open_touched"),
             models.Index(fields=["ended_at"], condition=Q(outcome="rated"), name="task_rated_at"),
-            models.Index(
-                fields=["participant"], condition=Q(outcome="bot_failed"), name="task_bot_failed"
-            ),
+            models.Index(fields=["participant"], condition=Q(outcome="bot_failed"), name="task_bot_failed"),
             models.Index(fields=["participant"], condition=Q(state="failed"), name="task_lost"),
         ]
 
@@ -449,12 +415,8 @@ class Slot(models.Model):
         on_delete=models.CASCADE,
         related_name="judged_in",
     )
-    item = models.ForeignKey(
-        Item, null=True, blank=True, on_delete=models.CASCADE, related_name="slots"
-    )
-    is_flipped = models.BooleanField(
-        default=False, help_text=_("The item's replies were shown in the opposite order.")
-    )
+    item = models.ForeignKey(Item, null=True, blank=True, on_delete=models.CASCADE, related_name="slots")
+    is_flipped = models.BooleanField(default=False, help_text=_("The item's replies were shown in the opposite order."))
 
     class Meta:
         ordering = ["task", "order"]

@@ -39,15 +39,11 @@ class Item(TimeStamped):
     reference = models.TextField(  # noqa: DJ001
         null=True, blank=True, help_text=_("A reply written by a person.")
     )
-    reference_score = models.FloatField(
-        null=True, blank=True, help_text=_("How the reference was rated before.")
-    )
+    reference_score = models.FloatField(null=True, blank=True, help_text=_("How the reference was rated before."))
     task = models.CharField(
         max_length=50,
         blank=True,
-        help_text=_(
-            "What kind of talk it is from (chitchat, persona); some questions are for one kind alone."
-        ),
+        help_text=_("What kind of talk it is from (chitchat, persona); some questions are for one kind alone."),
     )
     panel = models.JSONField(
         default=dict,
@@ -76,9 +72,7 @@ class Item(TimeStamped):
         related_name="items",
         help_text=_("Whose words it holds; it goes with it."),
     )
-    origin = models.JSONField(
-        default=dict, blank=True, help_text=_("How it was drawn: place, seed, filters, bots.")
-    )
+    origin = models.JSONField(default=dict, blank=True, help_text=_("How it was drawn: place, seed, filters, bots."))
     digest = models.CharField(
         max_length=32,
         blank=True,
@@ -110,9 +104,7 @@ class TaskCount(models.Model):
         on_delete=models.CASCADE,
         related_name="task_counts",
     )
-    item = models.ForeignKey(
-        "studies.Item", null=True, on_delete=models.CASCADE, related_name="task_counts"
-    )
+    item = models.ForeignKey("studies.Item", null=True, on_delete=models.CASCADE, related_name="task_counts")
     n_completed = models.PositiveIntegerField(default=0)
 
     class Meta:
@@ -145,9 +137,7 @@ class OrderState(models.Model):
     statistics.
     """
 
-    study = models.OneToOneField(
-        "studies.Study", on_delete=models.CASCADE, related_name="order_state"
-    )
+    study = models.OneToOneField("studies.Study", on_delete=models.CASCADE, related_name="order_state")
     found = models.JSONField(help_text=_("As `evaluation.analysis.leaderboard` has it."))
     n_ratings = models.PositiveIntegerField()
     made_at = models.DateTimeField()
@@ -173,18 +163,14 @@ class OrderState(models.Model):
 class SequenceCount(models.Model):
     """Number of participants who completed a study's bots in this order, where each meets several bots."""
 
-    study = models.ForeignKey(
-        "studies.Study", on_delete=models.CASCADE, related_name="sequence_counts"
-    )
+    study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="sequence_counts")
     is_synthetic = models.BooleanField(default=False)
     sequence = models.CharField(max_length=16, help_text=_("As `sequences.sequence_key` names it."))
     n_completed = models.PositiveIntegerField(default=0)
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
-                fields=["study", "is_synthetic", "sequence"], name="sequence_count_unique"
-            )
+            models.UniqueConstraint(fields=["study", "is_synthetic", "sequence"], name="sequence_count_unique")
         ]
 
     def __str__(self) -> str:

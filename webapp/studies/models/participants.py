@@ -14,18 +14,12 @@ from django.utils.translation import gettext_lazy as _
 class PlatformIds(models.Model):
     """A platform's ids of a participant, kept apart from all their work because the ids identify them."""
 
-    participant = models.OneToOneField(
-        "studies.Participant", on_delete=models.CASCADE, related_name="platform_ids"
-    )
+    participant = models.OneToOneField("studies.Participant", on_delete=models.CASCADE, related_name="platform_ids")
     # Both are the participant's own, here for the constraint.
-    study = models.ForeignKey(
-        "studies.Study", on_delete=models.CASCADE, related_name="platform_ids"
-    )
+    study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="platform_ids")
     platform = models.CharField(max_length=20, blank=True)
     external_id = models.CharField(max_length=200, blank=True)
-    parameters = models.JSONField(
-        default=dict, blank=True, help_text=_("Of the newest link they came by.")
-    )
+    parameters = models.JSONField(default=dict, blank=True, help_text=_("Of the newest link they came by."))
 
     class Meta:
         verbose_name = _("ids on a recruitment platform")
@@ -45,9 +39,7 @@ class PlatformIds(models.Model):
 class OneTimeLink(models.Model):
     """A link that one person may use, of a list that a researcher made. Who used it is in `PlatformIds`."""
 
-    study = models.ForeignKey(
-        "studies.Study", on_delete=models.CASCADE, related_name="one_time_links"
-    )
+    study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="one_time_links")
     number = models.PositiveIntegerField(help_text=_("In the study."))
     batch = models.PositiveIntegerField(help_text=_("Which list of the study it is in."))
     label = models.CharField(max_length=100, blank=True, help_text=_("Of its list."))
@@ -57,9 +49,7 @@ class OneTimeLink(models.Model):
 
     class Meta:
         verbose_name = _("one-time link")
-        constraints = [
-            models.UniqueConstraint(fields=["study", "number"], name="one_time_link_unique")
-        ]
+        constraints = [models.UniqueConstraint(fields=["study", "number"], name="one_time_link_unique")]
         indexes = [models.Index(fields=["study", "batch"], name="one_time_link_batch")]
 
     def __str__(self) -> str:
@@ -81,9 +71,7 @@ class LinkCount(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
-                fields=["study", "day", "is_synthetic", "refused"], name="link_count_once_each"
-            )
+            models.UniqueConstraint(fields=["study", "day", "is_synthetic", "refused"], name="link_count_once_each")
         ]
 
     def __str__(self) -> str:
@@ -93,9 +81,7 @@ class LinkCount(models.Model):
 class Whereabouts(models.Model):
     """The step of its protocol that a task's person has come to."""
 
-    task = models.OneToOneField(
-        "studies.Task", on_delete=models.CASCADE, primary_key=True, related_name="whereabouts"
-    )
+    task = models.OneToOneField("studies.Task", on_delete=models.CASCADE, primary_key=True, related_name="whereabouts")
     study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="+")
     is_synthetic = models.BooleanField(default=False)
     step = models.CharField(max_length=30, help_text=_("Whose page they asked for last."))
@@ -113,9 +99,7 @@ class Whereabouts(models.Model):
 class QuizAttempt(models.Model):
     """A participant's answers to the quiz about the instructions, at one of two attempts; they never change."""
 
-    participant = models.ForeignKey(
-        "studies.Participant", on_delete=models.CASCADE, related_name="quiz_attempts"
-    )
+    participant = models.ForeignKey("studies.Participant", on_delete=models.CASCADE, related_name="quiz_attempts")
     quiz = models.CharField(max_length=32, help_text=_("Digest of the questions."))
     attempt = models.PositiveSmallIntegerField()
     answers = models.JSONField(help_text=_("[{question, answer, is_right}]"))
@@ -125,12 +109,8 @@ class QuizAttempt(models.Model):
     class Meta:
         ordering = ["attempt"]
         constraints = [
-            models.UniqueConstraint(
-                fields=["participant", "quiz", "attempt"], name="quiz_attempt_once"
-            ),
-            models.CheckConstraint(
-                condition=Q(attempt__in=[1, 2]), name="quiz_attempt_first_or_second"
-            ),
+            models.UniqueConstraint(fields=["participant", "quiz", "attempt"], name="quiz_attempt_once"),
+            models.CheckConstraint(condition=Q(attempt__in=[1, 2]), name="quiz_attempt_first_or_second"),
         ]
 
     def __str__(self) -> str:
@@ -140,9 +120,7 @@ class QuizAttempt(models.Model):
 class TrainingAnswer(models.Model):
     """A participant's answer about a practice pair, at the first or second attempt; it never changes."""
 
-    participant = models.ForeignKey(
-        "studies.Participant", on_delete=models.CASCADE, related_name="training_answers"
-    )
+    participant = models.ForeignKey("studies.Participant", on_delete=models.CASCADE, related_name="training_answers")
     pair = models.CharField(max_length=32, help_text=_("Digest of the pair."))
     attempt = models.PositiveSmallIntegerField()
     answers = models.JSONField(help_text=_("{question: 1 the first, 0 the same, -1 the second}"))
@@ -152,12 +130,8 @@ class TrainingAnswer(models.Model):
     class Meta:
         ordering = ["attempt"]
         constraints = [
-            models.UniqueConstraint(
-                fields=["participant", "pair", "attempt"], name="training_answer_once"
-            ),
-            models.CheckConstraint(
-                condition=Q(attempt__in=[1, 2]), name="training_attempt_first_or_second"
-            ),
+            models.UniqueConstraint(fields=["participant", "pair", "attempt"], name="training_answer_once"),
+            models.CheckConstraint(condition=Q(attempt__in=[1, 2]), name="training_attempt_first_or_second"),
         ]
 
     def __str__(self) -> str:
@@ -189,12 +163,8 @@ class Erasure(models.Model):
 class Breakage(models.Model):
     """A participant's page that failed on our server. The log has its reference, with the error."""
 
-    participant = models.ForeignKey(
-        "studies.Participant", on_delete=models.CASCADE, related_name="breakages"
-    )
-    task = models.ForeignKey(
-        "studies.Task", null=True, on_delete=models.CASCADE, related_name="breakages"
-    )
+    participant = models.ForeignKey("studies.Participant", on_delete=models.CASCADE, related_name="breakages")
+    task = models.ForeignKey("studies.Task", null=True, on_delete=models.CASCADE, related_name="breakages")
     reference = models.CharField(max_length=16)
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -61,9 +61,7 @@ def consent_texts(values: StudyValues) -> dict[str, Any]:
     """Return the exact texts and promises that a participant agrees to."""
     counted = values.typing.typing_notice if values.typing.is_agreed_to else ""
     of_texts = {**dict(values.texts), **dict(values.comfort), "typing_notice": counted}
-    said = {name: _stripped(of_texts[name]) for name in AGREED_TEXTS} | {
-        "payment": pay_text(values)
-    }
+    said = {name: _stripped(of_texts[name]) for name in AGREED_TEXTS} | {"payment": pay_text(values)}
     return {**said, **dict(values.rights)}
 
 
@@ -118,9 +116,7 @@ _follow: list[Callable[[Collection[int]], None]] = []
 _people_gone: list[Callable[[Collection[UUID]], None]] = []
 
 
-def erasure_kind(
-    table: str, title: Any, rows: Rows, *, lock: bool = False, for_pay: bool = False
-) -> None:
+def erasure_kind(table: str, title: Any, rows: Rows, *, lock: bool = False, for_pay: bool = False) -> None:
     """Add a kind, counted under `table`; one that hangs on another is added after it."""
     _kinds[table] = ErasureKind(title, rows, lock, for_pay)
 
@@ -175,9 +171,7 @@ def erased_follow_up(study_ids: Collection[int]) -> None:
         study_count_anew(study_id=study_id)
 
 
-def participants_erase(
-    *, participants: QuerySet[Participant], notes: bool = False
-) -> dict[str, int]:
+def participants_erase(*, participants: QuerySet[Participant], notes: bool = False) -> dict[str, int]:
     """Delete all data of these participants, in one transaction. Returns the number of rows by kind.
 
     Embeddings of their texts are deleted, too (`webapp/conversations/erasure.py`), as with every deletion.
@@ -200,9 +194,7 @@ def participants_erase(
         erased_follow_up(n_people)
         if notes:
             for study_id, n in n_people.items():
-                Erasure.objects.create(
-                    study_id=study_id, kind=Erasure.Kind.ASKED, n_people=n, removed=removed
-                )
+                Erasure.objects.create(study_id=study_id, kind=Erasure.Kind.ASKED, n_people=n, removed=removed)
     return removed
 
 
@@ -281,9 +273,7 @@ def participant_withdraw(*, participant: Participant) -> Mapping[str, int]:
         _tasks_emptied(person)
         people.update(withdrawn_at=timezone.now(), entry_nonce="", move_nonce="")
         erased_follow_up({person.study_id})
-        Erasure.objects.create(
-            study_id=person.study_id, kind=Erasure.Kind.WITHDRAWN, n_people=1, removed=removed
-        )
+        Erasure.objects.create(study_id=person.study_id, kind=Erasure.Kind.WITHDRAWN, n_people=1, removed=removed)
     participant.refresh_from_db()
     return removed
 

@@ -129,11 +129,7 @@ def ids_due(study: Study, now: datetime) -> QuerySet[Participant]:
 def texts_are_due(study: Study, now: datetime) -> bool:
     """Return True if the study's texts are due for erasure at `now`."""
     days = study.values.rights.texts_kept_days
-    return (
-        days is not None
-        and study.ended_at is not None
-        and study.ended_at <= now - timedelta(days=days)
-    )
+    return days is not None and study.ended_at is not None and study.ended_at <= now - timedelta(days=days)
 
 
 def ids_erase(*, people: QuerySet[Participant], kind: str = Erasure.Kind.IDS) -> dict[str, int]:
@@ -179,9 +175,7 @@ def texts_erase(*, study: Study) -> dict[str, int]:
             kind = _texts_kinds[name]
             kind.blank(study, kind.rows(study))
         n_people = study.participants.filter(is_synthetic=False).count()
-        Erasure.objects.create(
-            study=study, kind=Erasure.Kind.TEXTS, n_people=n_people, removed=removed
-        )
+        Erasure.objects.create(study=study, kind=Erasure.Kind.TEXTS, n_people=n_people, removed=removed)
         erased_follow_up({study.pk})
     return removed
 
@@ -214,9 +208,7 @@ def retention_run(now: datetime | None = None) -> list[tuple[Study, str, dict[st
 
 
 def _with_ids(study: Study) -> QuerySet[Participant]:
-    return Participant.objects.filter(study=study, platform_ids__isnull=False).exclude(
-        platform=IMPORTED
-    )
+    return Participant.objects.filter(study=study, platform_ids__isnull=False).exclude(platform=IMPORTED)
 
 
 def _held(study: Study, since: datetime) -> set[UUID]:

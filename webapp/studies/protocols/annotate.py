@@ -77,9 +77,7 @@ class AspectsProtocol(AnnotateProtocol):
 
     name = "aspects"
     title = "Several aspects"
-    description = (
-        "Each person rates replies on several aspects: fluency, coherence, engagement, overall."
-    )
+    description = "Each person rates replies on several aspects: fluency, coherence, engagement, overall."
     headline = "Rate a chatbot’s replies"
     identity = Identity("aspects", "1")
     page = JudgePage(_("Rate this reply"), _("Reply %(n)s of %(of)s"))
@@ -128,9 +126,7 @@ class SurveyProtocol(AnnotateProtocol):
 
     name = "survey"
     title = "Coherence survey"
-    description = (
-        "Each person says of a few replies how well they fit, with an attention check among them."
-    )
+    description = "Each person says of a few replies how well they fit, with an attention check among them."
     headline = "Say how well replies fit"
     identity = Identity("survey", "1")
     page = JudgePage(
@@ -182,14 +178,9 @@ class ChooseProtocol(AnnotateProtocol):
             ("personality_awareness", "Personality awareness", "It fits who is speaking."),
         )
     )
-    instructions = (
-        "Read all of the things first.\n"
-        "Choose those that matter most to you; there are no right answers."
-    )
+    instructions = "Read all of the things first.\nChoose those that matter most to you; there are no right answers."
     scale = (0, 1)
-    page = JudgePage(
-        _("What matters most?"), _("Question %(n)s of %(of)s"), sheet="choose", template="choose"
-    )
+    page = JudgePage(_("What matters most?"), _("Question %(n)s of %(of)s"), sheet="choose", template="choose")
     has_one_item = True
     results = ("approval",)
 
@@ -197,9 +188,7 @@ class ChooseProtocol(AnnotateProtocol):
         [item] = draw.items(1)
         return TaskPlan("judge", (SlotPlan(item=item),))
 
-    def answers_wrong(
-        self, version: StudyVersion, answers: Mapping[str, float], comment: str
-    ) -> dict[str, str]:
+    def answers_wrong(self, version: StudyVersion, answers: Mapping[str, float], comment: str) -> dict[str, str]:
         wanted, chosen = version.values.choosing.n_choose, sum(answers.values())
         if chosen == wanted:
             return {}
@@ -229,9 +218,7 @@ class ReferenceProtocol(AnnotateProtocol):
         gettext_lazy("Reply %(n)s of %(of)s"),
         sheet="reference",
         template="reference",
-        hint=gettext_lazy(
-            "The reference reply was rated earlier. Use its score as your benchmark."
-        ),
+        hint=gettext_lazy("The reference reply was rated earlier. Use its score as your benchmark."),
         is_wide=True,
     )
     asks = tuple(
@@ -287,9 +274,7 @@ class ReferenceProtocol(AnnotateProtocol):
         scale = (version.rubric.low, version.rubric.high)
         return {"direction": (-1, 1), "reference_score": scale, "kept_both": (0, 1)}
 
-    def answers_wrong(
-        self, version: StudyVersion, answers: Mapping[str, float], comment: str
-    ) -> dict[str, str]:
+    def answers_wrong(self, version: StudyVersion, answers: Mapping[str, float], comment: str) -> dict[str, str]:
         if "direction" in answers:
             return {}
         return {"direction": gettext("Please say whether it is better, the same or worse.")}

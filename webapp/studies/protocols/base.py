@@ -285,9 +285,7 @@ class StudyProtocol(Protocol):
         """Return the keys of the questions that are not asked of this item."""
         return frozenset()
 
-    def answers_wrong(
-        self, version: StudyVersion, answers: Mapping[str, float], comment: str
-    ) -> dict[str, str]:
+    def answers_wrong(self, version: StudyVersion, answers: Mapping[str, float], comment: str) -> dict[str, str]:
         """Return the errors in answers whose numbers are all on their scales: a sentence by name.
 
         The text's name is `comments`.

@@ -32,8 +32,7 @@ class ChatProtocol(StudyProtocol):
     name = "chat"
     title = "Chat, then rate"
     description = (
-        "Each person chats with a bot, then answers questions about the chat; "
-        "with several bots in a row, if wanted."
+        "Each person chats with a bot, then answers questions about the chat; with several bots in a row, if wanted."
     )
     gives: Gives = "bots"
     settings = ("chat", "pacing", "filtering", "typing")

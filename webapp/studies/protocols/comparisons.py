@@ -149,16 +149,10 @@ class DialoguesProtocol(StudyProtocol):
     def next_task(self, draw: Draw) -> TaskPlan:
         pairs = draw.dialogues(draw.values.dialogues.n_dialogues)
         sides = ((chat, side) for pair in pairs for chat, side in zip(pair, "AB", strict=True))
-        return TaskPlan(
-            "judge", tuple(SlotPlan(conversation=chat, side=side) for chat, side in sides)
-        )
+        return TaskPlan("judge", tuple(SlotPlan(conversation=chat, side=side) for chat, side in sides))
 
-    def answers_wrong(
-        self, version: StudyVersion, answers: Mapping[str, float], comment: str
-    ) -> dict[str, str]:
-        ties = {
-            key: gettext("Please choose A or B.") for key, answer in answers.items() if not answer
-        }
+    def answers_wrong(self, version: StudyVersion, answers: Mapping[str, float], comment: str) -> dict[str, str]:
+        ties = {key: gettext("Please choose A or B.") for key, answer in answers.items() if not answer}
         return ties | validate_reason(comment)
 
 

@@ -23,9 +23,7 @@ from webapp.studies.protocols.base import (
 from webapp.studies.questions import Question
 
 DEFAULT_LABELS = tuple(
-    Question(
-        key=key, name=name, title=name, help=meaning, kind="scale", low=0, high=1, reversed=is_bad
-    )
+    Question(key=key, name=name, title=name, help=meaning, kind="scale", low=0, high=1, reversed=is_bad)
     for key, name, is_bad, meaning in (
         (
             "ignores",
@@ -83,9 +81,7 @@ class TurnsProtocol(StudyProtocol):
 
     name = "turns"
     title = "Mark replies"
-    description = (
-        "Each person reads conversations and ticks for the chatbot's replies what is true of them."
-    )
+    description = "Each person reads conversations and ticks for the chatbot's replies what is true of them."
     headline = "Mark a chatbot’s replies"
     gives: Gives = "conversations"
     settings = ("marking",)
@@ -120,8 +116,7 @@ class MarkedChatProtocol(StudyProtocol):
     name = "marked_chat"
     title = "Chat, and mark the replies"
     description = (
-        "Each person chats with a bot and ticks for its replies what is true of them, "
-        "while they chat or afterwards."
+        "Each person chats with a bot and ticks for its replies what is true of them, while they chat or afterwards."
     )
     headline = "Chat with a chatbot, then mark its replies"
     gives: Gives = "bots"

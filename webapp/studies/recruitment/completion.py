@@ -27,9 +27,7 @@ class Completion:
     link: str = ""
 
 
-def completion_now(
-    *, study: Study, participant: Participant, outcome: str, own_code: str
-) -> Completion:
+def completion_now(*, study: Study, participant: Participant, outcome: str, own_code: str) -> Completion:
     """Return the code and link that the study gives for this outcome as it is now.
 
     The link's places stay unfilled, so that no platform's id is stored with it.
@@ -51,9 +49,7 @@ def completion_now(
     return Completion(code, link)
 
 
-def link_filled(
-    completion: Completion, *, participant: Participant, outcome: str, submission: str
-) -> str:
+def link_filled(completion: Completion, *, participant: Participant, outcome: str, submission: str) -> str:
     """Return the link with the participant's own values in its places.
 
     Args:
@@ -113,9 +109,7 @@ def ending_of(task: Task) -> TaskEnding | None:
     if not task.outcome:
         return None
     told = shown_completion_of(task)
-    link = link_filled(
-        told, participant=task.participant, outcome=task.outcome, submission=task.submission
-    )
+    link = link_filled(told, participant=task.participant, outcome=task.outcome, submission=task.submission)
     return TaskEnding(task, task.outcome, told.code, link, task.ended_at)
 
 
@@ -163,9 +157,7 @@ def pay_text(values: StudyValues) -> str:
     """Return the first page's text about pay: the study's own, or the amount; empty if nobody is paid."""
     recruitment = values.recruitment
     own = sanitise_input(values.texts.payment)
-    return own or (
-        money_text(recruitment.pay_each, recruitment.currency) if recruitment.pay_each else ""
-    )
+    return own or (money_text(recruitment.pay_each, recruitment.currency) if recruitment.pay_each else "")
 
 
 def is_paid(values: StudyValues) -> bool:

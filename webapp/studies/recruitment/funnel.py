@@ -50,9 +50,7 @@ def step_reached(*, task: Task, step: str) -> None:
     if step not in names:
         return
     now = timezone.now()
-    earlier = Case(
-        When(furthest__in=names[: names.index(step)], then=Value(step)), default=F("furthest")
-    )
+    earlier = Case(When(furthest__in=names[: names.index(step)], then=Value(step)), default=F("furthest"))
     rows = Whereabouts.objects.filter(task=task)
     if not rows.update(step=step, furthest=earlier, seen_at=now):
         row = Whereabouts(

@@ -68,25 +68,16 @@ def links_make(*, study: Study, n: int, label: str = "", days: int | None = None
         Refused: `bad_number` for a number of links or days that cannot be.
     """
     if not 1 <= n <= MOST_LINKS_AT_ONCE:
-        raise Refused(
-            "bad_number", f"{n} links cannot be made at once; 1 to {MOST_LINKS_AT_ONCE} can"
-        )
+        raise Refused("bad_number", f"{n} links cannot be made at once; 1 to {MOST_LINKS_AT_ONCE} can")
     if days is not None and not 1 <= days <= MOST_LINK_DAYS:
-        raise Refused(
-            "bad_number", f"{days} days is no time for a link; 1 to {MOST_LINK_DAYS} days is"
-        )
+        raise Refused("bad_number", f"{days} days is no time for a link; 1 to {MOST_LINK_DAYS} days is")
     until = timezone.now() + timedelta(days=days) if days is not None else None
     with transaction.atomic():
         Study.objects.select_for_update(of=("self",), no_key=True).get(pk=study.pk)
         last = study.one_time_links.aggregate(number=Max("number"), batch=Max("batch"))
         first, batch = (last["number"] or 0) + 1, (last["batch"] or 0) + 1
         OneTimeLink.objects.bulk_create(
-            (
-                OneTimeLink(
-                    study=study, number=first + i, batch=batch, label=label, expires_at=until
-                )
-                for i in range(n)
-            ),
+            (OneTimeLink(study=study, number=first + i, batch=batch, label=label, expires_at=until) for i in range(n)),
             batch_size=1000,
         )
     return batch
@@ -126,9 +117,7 @@ def link_rows(study: Study, participant_link: str, batch: int | None = None) -> 
         yield LinkRow(link.number, address, link.label, link.expires_at, state)
 
 
-def link_table(
-    study: Study, participant_link: str, batch: int | None = None
-) -> Iterator[tuple[str, ...]]:
+def link_table(study: Study, participant_link: str, batch: int | None = None) -> Iterator[tuple[str, ...]]:
     """Yield the same as rows of a CSV file, its header first."""
     yield "number", "link", "label", "expires_at", "state"
     for row in link_rows(study, participant_link, batch):
@@ -230,9 +219,9 @@ def move_use(*, token: str) -> Participant:
         Refused: as `move_read`.
     """
     participant, move = move_read(token)
-    moved = Participant.objects.filter(
-        pk=participant.pk, n_moves=move.n_moves, move_nonce=move.nonce
-    ).update(n_moves=F("n_moves") + 1, move_nonce="")
+    moved = Participant.objects.filter(pk=participant.pk, n_moves=move.n_moves, move_nonce=move.nonce).update(
+        n_moves=F("n_moves") + 1, move_nonce=""
+    )
     if not moved:
         raise _used()
     participant.n_moves += 1

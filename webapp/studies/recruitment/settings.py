@@ -23,9 +23,7 @@ from chatbots.validation import InputModel, Number
 
 _COMPLETION_LINK = "https://app.prolific.com/submissions/complete?cc="
 # Prolific fills these in for each person it sends.
-_PLACEHOLDERS = "&".join(
-    f"{name}={{{{%{name}%}}}}" for name in ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")
-)
+_PLACEHOLDERS = "&".join(f"{name}={{{{%{name}%}}}}" for name in ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID"))
 _CODE = re.compile(r"[A-Za-z0-9_-]{1,50}")
 
 
@@ -35,9 +33,7 @@ def is_prolific(address: str) -> bool:
         host = urlsplit(address).hostname or ""
     except ValueError:  # for example "https://["
         return False
-    return host in ("prolific.com", "prolific.co") or host.endswith(
-        (".prolific.com", ".prolific.co")
-    )
+    return host in ("prolific.com", "prolific.co") or host.endswith((".prolific.com", ".prolific.co"))
 
 
 def recruiting_link(participant_link: str) -> str:
@@ -128,18 +124,14 @@ def _parameter_names(text: str) -> str:
     if not _NAMES.fullmatch(text):
         raise ValueError("it must be names of parameters, such as psid, with spaces between them")
     if taken := [name for name in text.split() if name in _TAKEN]:
-        raise ValueError(
-            f"it must be another name than {taken[0]}, which the entry page reads already"
-        )
+        raise ValueError(f"it must be another name than {taken[0]}, which the entry page reads already")
     return text
 
 
 Code = Annotated[str, Field(max_length=200), AfterValidator(code_read)]
 Link = Annotated[str, Field(max_length=500), AfterValidator(_link)]
 ParameterNames = Annotated[str, Field(max_length=200), AfterValidator(_parameter_names)]
-Currency = Annotated[
-    str, Field(pattern="^[A-Z]{3}$"), TypeDescription("a currency's three letters, such as GBP")
-]
+Currency = Annotated[str, Field(pattern="^[A-Z]{3}$"), TypeDescription("a currency's three letters, such as GBP")]
 
 # Stored by earlier releases, which knew Prolific and one link.
 _CODES_BEFORE = {
@@ -185,9 +177,7 @@ class RecruitmentValues(InputModel):
     code_failed_check: Code = Field(
         default="", title="Code: failed check", description="For people who missed a check."
     )
-    code_no_consent: Code = Field(
-        default="", title="Code: did not agree", description="For people who do not agree."
-    )
+    code_no_consent: Code = Field(default="", title="Code: did not agree", description="For people who do not agree.")
     code_withdrawn: Code = Field(
         default="",
         title="Code: withdrawn",
@@ -201,9 +191,7 @@ class RecruitmentValues(InputModel):
             "parameter that is kept. Prolific's links are made from the codes."
         ),
     )
-    link_bot_failed: Link = Field(
-        default="", title="Way back: chatbot failed", description="Empty: as done."
-    )
+    link_bot_failed: Link = Field(default="", title="Way back: chatbot failed", description="Empty: as done.")
     link_screened_out: Link = Field(default="", title="Way back: screened out")
     link_failed_check: Link = Field(default="", title="Way back: failed check")
     link_no_consent: Link = Field(default="", title="Way back: did not agree")
@@ -234,9 +222,7 @@ class RecruitmentValues(InputModel):
         title="Shown in a frame by",
         description="Origins that may show the study in a frame. Mechanical Turk's always may.",
     )
-    pay_each: Number | None = Field(
-        default=None, ge=0, title="Pay each", description="What one person gets."
-    )
+    pay_each: Number | None = Field(default=None, ge=0, title="Pay each", description="What one person gets.")
     pay_screened_out: Number | None = Field(
         default=None,
         ge=0,

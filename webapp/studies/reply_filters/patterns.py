@@ -137,9 +137,7 @@ class ModelNamesFilter(FilterDefaults):
 
     def find(self, text: str, asked: FilterInput) -> FilterMatch | None:
         """Return the words by which the reply names its model."""
-        words = distinct(
-            " ".join(one.group().split()) for one in _pattern(asked.names).finditer(text)
-        )
+        words = distinct(" ".join(one.group().split()) for one in _pattern(asked.names).finditer(text))
         return FilterMatch(_("It says which model gives it."), words) if words else None
 
 

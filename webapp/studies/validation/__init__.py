@@ -120,13 +120,8 @@ def validate_bot_quotas(values: StudyValues) -> Errors:
     unknown = [bot_id for bot_id in values.assignment.bot_quotas if bot_id not in values.bots]
     if not unknown:
         return {}
-    sentence = _(
-        "%(bots)s is none of the study's chatbots (%(known)s). Take it out, or add it there."
-    )
-    return {
-        "bot_quotas": sentence
-        % {"bots": ", ".join(unknown), "known": ", ".join(values.bots) or _("none")}
-    }
+    sentence = _("%(bots)s is none of the study's chatbots (%(known)s). Take it out, or add it there.")
+    return {"bot_quotas": sentence % {"bots": ", ".join(unknown), "known": ", ".join(values.bots) or _("none")}}
 
 
 def validate_bots_in_a_row(study: Study, values: StudyValues) -> Errors:
@@ -144,9 +139,7 @@ def validate_bot_choice(values: StudyValues) -> Errors:
     """Check that participants can choose among the bots, each by its own name."""
     assignment, errors = values.assignment, Errors()
     if assignment.choice != "none" and assignment.bots_in_a_row > 1:
-        errors["choice"] = _(
-            "Who meets several chatbots one after another cannot choose. Take one of the two back."
-        )
+        errors["choice"] = _("Who meets several chatbots one after another cannot choose. Take one of the two back.")
     names = assignment.bot_names
     unknown = [bot_id for bot_id in names if bot_id not in values.bots]
     missing = [bot_id for bot_id in values.bots if bot_id not in names]
@@ -180,16 +173,10 @@ def validate_pay(before: Study | None, study: Study, values: StudyValues) -> Err
         if getattr(recruitment, code):
             continue
         if recruitment.platform == "prolific":
-            errors[code] = (
-                _("The outcome “%(outcome)s” has no code. Make one in Prolific and paste it here.")
-                % what
-            )
+            errors[code] = _("The outcome “%(outcome)s” has no code. Make one in Prolific and paste it here.") % what
         elif recruitment.platform == "panel" and not getattr(recruitment, link):
             errors[link] = (
-                _(
-                    "The outcome “%(outcome)s” has no way back. Paste the panel's link for it, or its code."
-                )
-                % what
+                _("The outcome “%(outcome)s” has no way back. Paste the panel's link for it, or its code.") % what
             )
     return errors
 
@@ -210,9 +197,7 @@ def validate_opening(before: Study | None, study: Study, values: StudyValues) ->
     if study.protocol in protocols and protocols.get(study.protocol).gives != "bots":
         return _validate_items(study, values) if not was_open else {}
     bots = list(values.bots)
-    if study.state != Study.State.COLLECTING or (
-        was_open and before is not None and before.bots == bots
-    ):
+    if study.state != Study.State.COLLECTING or (was_open and before is not None and before.bots == bots):
         return {}
     if not bots:
         return {"bots": _("A study needs a bot to collect with. Choose one, or leave it a draft.")}
@@ -280,9 +265,7 @@ def _validate_items(study: Study, values: StudyValues) -> Errors:
     return {"state": sentence % {"key": study.key}}
 
 
-def validate_attention(
-    before: Study | None, study: Study, values: StudyValues, rubric: Rubric | None
-) -> Errors:
+def validate_attention(before: Study | None, study: Study, values: StudyValues, rubric: Rubric | None) -> Errors:
     """Check that attention checks can be passed, and that a study has some whose protocol wants them."""
     told = values.attention.errors(scales_of(values, rubric))
     if told:
@@ -293,9 +276,7 @@ def validate_attention(
     has_one = values.attention.attention_checks and values.attention.n_checks
     if not protocols.get(study.protocol).needs_checks or has_one:
         return {}
-    sentence = _(
-        "This protocol needs an attention check: a reply that says which answer to choose."
-    )
+    sentence = _("This protocol needs an attention check: a reply that says which answer to choose.")
     return {"attention_checks": sentence}
 
 
@@ -311,13 +292,8 @@ def _validate_replies(items: QuerySet[Item], wanted: int | None) -> Errors:
     ).order_by("pk")
     if not (keys := list(others.values_list("key", flat=True)[:3])):
         return {}
-    sentence = _(
-        "%(n)d items do not hold %(wanted)d replies each, such as %(keys)s. Take them out."
-    )
-    return {
-        "state": sentence
-        % {"n": others.count(), "wanted": wanted, "keys": ", ".join(f"“{key}”" for key in keys)}
-    }
+    sentence = _("%(n)d items do not hold %(wanted)d replies each, such as %(keys)s. Take them out.")
+    return {"state": sentence % {"n": others.count(), "wanted": wanted, "keys": ", ".join(f"“{key}”" for key in keys)}}
 
 
 def validate_scales(study: Study, values: StudyValues, rubric: Rubric | None) -> Errors:
@@ -340,9 +316,7 @@ def validate_scales(study: Study, values: StudyValues, rubric: Rubric | None) ->
     wrong = [key for key, found in scales_of(values, rubric).items() if found != scale]
     if not wrong:
         return {}
-    sentence = _(
-        "The protocol “%(name)s” asks on a scale from %(low)g to %(high)g, and “%(key)s” has another."
-    )
+    sentence = _("The protocol “%(name)s” asks on a scale from %(low)g to %(high)g, and “%(key)s” has another.")
     low, high = scale
     return {"after": sentence % {"name": study.protocol, "low": low, "high": high, "key": wrong[0]}}
 
@@ -364,9 +338,7 @@ def validate_reference(study: Study, values: StudyValues, rubric: Rubric | None)
     known = scales_of(values, rubric)
     taken = [key for key in ("direction", "reference_score", "kept_both") if key in known]
     if taken and study.protocol in protocols and protocols.get(study.protocol).needs_reference:
-        sentence = _(
-            "This protocol has an answer of the name “%(key)s” itself; give the question another key."
-        )
+        sentence = _("This protocol has an answer of the name “%(key)s” itself; give the question another key.")
         errors["after"] = sentence % {"key": taken[0]}
     unknown = [key for key in values.referencing.asked_only_of if key not in known]
     if unknown:
@@ -408,9 +380,7 @@ def validate_key(before: Study | None, study: Study) -> Errors:
     return {"key": _("“%(key)s” is taken by a page. Choose another key.") % {"key": study.key}}
 
 
-def validate_fixed_values(
-    before: Study | None, study: Study, values: StudyValues, rubric: Rubric | None
-) -> Errors:
+def validate_fixed_values(before: Study | None, study: Study, values: StudyValues, rubric: Rubric | None) -> Errors:
     """Check that a study with consenting participants keeps the values that no version may change.
 
     Data from different versions are analysed together.
@@ -433,10 +403,8 @@ def validate_fixed_values(
         n_agreed,
     ) % {"n": n_agreed}
     more = {
-        "after": " "
-        + _("Other words for the same scales are possible, and so are other questions."),
-        "rubric": " "
-        + _("A version of the rubric with the same questions and scales is possible."),
+        "after": " " + _("Other words for the same scales are possible, and so are other questions."),
+        "rubric": " " + _("A version of the rubric with the same questions and scales is possible."),
     }
     return {field: sentence + more.get(field, "") for field in fields}
 

@@ -32,9 +32,7 @@ def validate_chat_limits(chat: ChatRules) -> Errors:
     """Check that a chat can be long enough to be rated."""
     if chat.min_exchanges <= chat.max_exchanges:
         return {}
-    sentence = _(
-        "At least %(low)d and at most %(high)d exchanges cannot be. Lower this number, or raise the other."
-    )
+    sentence = _("At least %(low)d and at most %(high)d exchanges cannot be. Lower this number, or raise the other.")
     return {"min_exchanges": sentence % {"low": chat.min_exchanges, "high": chat.max_exchanges}}
 
 
@@ -42,9 +40,7 @@ def validate_raters(judging: Judging) -> Errors:
     """Check that an item can have the wanted number of raters; 0 means no limit."""
     least, wanted, most = judging.raters_least, judging.raters_wanted, judging.raters_most
     errors: Errors = {}
-    sentence = _(
-        "%(low)d people at least and %(high)d %(what)s cannot be. Lower the one or raise the other."
-    )
+    sentence = _("%(low)d people at least and %(high)d %(what)s cannot be. Lower the one or raise the other.")
     if wanted and least > wanted:
         errors["raters_least"] = sentence % {"low": least, "high": wanted, "what": _("wanted")}
     elif most and max(least, wanted) > most:
@@ -71,9 +67,7 @@ def validate_links(recruitment: RecruitmentValues) -> Errors:
     known = (*FILLED_IN, *recruitment.parameters)
     for outcome in Outcome.values:
         field = f"link_{outcome}"
-        unknown = [
-            name for name in PLACEHOLDER.findall(getattr(recruitment, field)) if name not in known
-        ]
+        unknown = [name for name in PLACEHOLDER.findall(getattr(recruitment, field)) if name not in known]
         if unknown:
             errors[field] = _(
                 "Unknown placeholder {%(name)s}. Use one of %(known)s, or add a URL parameter with that name."
@@ -89,9 +83,9 @@ def validate_codes(recruitment: RecruitmentValues) -> Errors:
         field = f"code_{outcome}"
         code = getattr(recruitment, field)
         if code and code in field_of:
-            errors[field] = _(
-                "%(code)s is the code of another outcome already. Make one for each on the platform."
-            ) % {"code": code}
+            errors[field] = _("%(code)s is the code of another outcome already. Make one for each on the platform.") % {
+                "code": code
+            }
         field_of.setdefault(code, field)
     return errors
 
@@ -106,11 +100,7 @@ SECTION_VALIDATORS: dict[str, tuple[Callable[[Any], Errors], ...]] = {
 
 def section_errors(section: str, values: InputModel) -> Errors:
     """Return the errors within one section of `SECTION_VALIDATORS`: `{field: sentence}`."""
-    return {
-        field: sentence
-        for check in SECTION_VALIDATORS[section]
-        for field, sentence in check(values).items()
-    }
+    return {field: sentence for check in SECTION_VALIDATORS[section] for field, sentence in check(values).items()}
 
 
 def as_mistakes(errors: Errors) -> list[Mistake]:

@@ -24,9 +24,7 @@ _COLUMNS = (
         "among items), gold (item with a known right answer), after (the task, among questions), chat.",
     ),
     ExportColumn("check", "text", "Name of the item or key of the question; else its words."),
-    ExportColumn(
-        "rater", "text", "The participant's random id, as in the table ratings.", is_person=True
-    ),
+    ExportColumn("rater", "text", "The participant's random id, as in the table ratings.", is_person=True),
     *STUDY_COLUMNS,
     ExportColumn("attempt", "number", "Of the quiz 1 or 2; else 1."),
     ExportColumn("expected", "json", "Answers that pass; of an item by question."),
@@ -73,9 +71,7 @@ class ChecksTable:
             tasks = tasks.filter(participant__is_synthetic=False)
         outcomes: dict[Any, str] = {}
         synthetic: dict[Any, bool] = {}
-        rows = tasks.order_by("pk").values_list(
-            "pk", "participant", "outcome", "participant__is_synthetic"
-        )
+        rows = tasks.order_by("pk").values_list("pk", "participant", "outcome", "participant__is_synthetic")
         for task, person, outcome, is_synthetic in rows.iterator(chunk_size=2000):
             outcomes[task] = outcomes[person] = outcome
             synthetic[person] = is_synthetic
@@ -83,9 +79,7 @@ class ChecksTable:
             yield _row(study, one, outcomes, synthetic)
 
 
-def _row(
-    study: Study, one: CheckAnswer, outcomes: dict[Any, str], synthetic: dict[Any, bool]
-) -> Sequence[Any]:
+def _row(study: Study, one: CheckAnswer, outcomes: dict[Any, str], synthetic: dict[Any, bool]) -> Sequence[Any]:
     return [
         one.kind,
         one.name,
@@ -105,9 +99,7 @@ def _row(
 
 _REPEATS_COLUMNS = (
     ExportColumn("item", "text", "Name of the item, as in the table ratings."),
-    ExportColumn(
-        "rater", "text", "The participant's random id, as in the table ratings.", is_person=True
-    ),
+    ExportColumn("rater", "text", "The participant's random id, as in the table ratings.", is_person=True),
     *STUDY_COLUMNS,
     ExportColumn("question", "text", "Key of the question."),
     ExportColumn("first", "number", "The answer that counts, as in the table ratings."),
@@ -126,9 +118,7 @@ class RepeatsTable:
         return _REPEATS_COLUMNS
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
-        found = repeats_answered(
-            study, include_synthetic=options.include_synthetic, without=options.without
-        )
+        found = repeats_answered(study, include_synthetic=options.include_synthetic, without=options.without)
         for one in found:
             for key in sorted(one.first.keys() & one.second.keys()):
                 first, second = one.first[key], one.second[key]

@@ -192,19 +192,13 @@ def search_check(source: Source, name: str, options: ExportOptions) -> None:
     conversations_found(source, options.search)
     narrowed = [one.name for one in exporters if hasattr(one, "is_searched")]
     if name not in narrowed:
-        told = _(
-            "A search narrows conversations, which “{name}” is not made of alone. It works with: {names}."
-        )
+        told = _("A search narrows conversations, which “{name}” is not made of alone. It works with: {names}.")
         raise ValueError(told.format(name=name, names=", ".join(narrowed)))
 
 
 def exporter_counts(study: Study, options: ExportOptions) -> dict[str, int]:
     """Return the number of rows of every main table, by its name."""
-    return {
-        exporter.name: exporter.count(study, options)
-        for exporter in exporters
-        if hasattr(exporter, "count")
-    }
+    return {exporter.name: exporter.count(study, options) for exporter in exporters if hasattr(exporter, "count")}
 
 
 def study_key(source: Source) -> str | None:
@@ -270,11 +264,7 @@ def shown(study: Source, options: ExportOptions, *, prefix: str = "") -> Q:
 
 def conversations_included(study: Source, options: ExportOptions) -> QuerySet[Conversation]:
     """Return the conversations of an export, oldest first."""
-    return (
-        Conversation.objects.filter(shown(study, options))
-        .select_related("bot")
-        .order_by("created_at", "id")
-    )
+    return Conversation.objects.filter(shown(study, options)).select_related("bot").order_by("created_at", "id")
 
 
 def dialogue_id(conversation_id: Any, external_id: str, bot_params: Mapping[str, Any]) -> str:
@@ -319,9 +309,7 @@ def answer_column(question: Question, name: str, when: Literal["before", "after"
             labels = (f"{point} {words}" for point, words in sorted(question.labels.items()))
             words += f" ({', '.join(labels)})"
     elif question.options:
-        words += (
-            f"; {'one' if question.kind == 'choice' else 'any'} of: {', '.join(question.options)}"
-        )
+        words += f"; {'one' if question.kind == 'choice' else 'any'} of: {', '.join(question.options)}"
     if question.kind == "choices":
         words += ". Several are joined by “; ”"
     is_scale = question.kind == "scale"

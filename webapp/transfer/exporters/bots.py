@@ -27,9 +27,7 @@ _COLUMNS = (
     ExportColumn("title", "text", "Its name for people."),
     ExportColumn("kind", "text", "Its family: rules, retrieval, checkpoint, endpoint and so on."),
     ExportColumn("version", "text", "Version of the code that answered."),
-    ExportColumn(
-        "settings", "json", "All that decides what it says, with digests of what it has learned."
-    ),
+    ExportColumn("settings", "json", "All that decides what it says, with digests of what it has learned."),
     ExportColumn("is_control", "boolean", "A deliberately poor bot, left out of rankings."),
     ExportColumn("n_conversations", "integer", "Conversations with this identity."),
     ExportColumn(
@@ -63,11 +61,7 @@ class BotsTable:
         counted = dict(held.values_list("bot").annotate(n=Count("pk")))
         bots_discover()
         here = {bot.name: bot for bot in registry}
-        marked = (
-            {bot for bot, info in study_bots(study).items() if info.is_control}
-            if isinstance(study, Study)
-            else ()
-        )
+        marked = {bot for bot, info in study_bots(study).items() if info.is_control} if isinstance(study, Study) else ()
         for row in BotVersion.objects.filter(pk__in=counted).order_by("bot_id", "key"):
             bot = here.get(row.bot_id)
             if bot is not None and bot.identity.key != row.key:

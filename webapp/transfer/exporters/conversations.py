@@ -39,9 +39,7 @@ _COLUMNS = (
     ExportColumn("bot", "text", "Id of the bot."),
     ExportColumn("source", "text", "Where it comes from: the imported source, or the study."),
     ExportColumn("turns", "json", "Utterances in order: speaker, text, and vote on bot turns."),
-    ExportColumn(
-        "ratings", "json", "One per rater: rater, the rubric's dimensions, comment if there is one."
-    ),
+    ExportColumn("ratings", "json", "One per rater: rater, the rubric's dimensions, comment if there is one."),
     ExportColumn("conversation", "text", "Id of the conversation here."),
     ExportColumn("bot_version", "text", "Key of the bot's identity: name, version, parameters."),
     ExportColumn("state", "text", "open, completed or failed.", STATES),
@@ -68,12 +66,8 @@ _COLUMNS = (
     ),
 )
 _OF_RUN = (
-    ExportColumn(
-        "partner", "text", "Id of the bot that begins; empty where the bot converses with itself."
-    ),
-    ExportColumn(
-        "ordinal", "integer", "Number of the conversation among those of its bots, from 0."
-    ),
+    ExportColumn("partner", "text", "Id of the bot that begins; empty where the bot converses with itself."),
+    ExportColumn("ordinal", "integer", "Number of the conversation among those of its bots, from 0."),
 )
 """Of self-play, beside the others."""
 
@@ -82,9 +76,7 @@ _OF_RUN = (
 class ConversationsTable:
     name = packaged = "conversations"
     title = "Conversations"
-    description = (
-        "One row per conversation with turns and ratings inside; as JSON Lines it can be imported."
-    )
+    description = "One row per conversation with turns and ratings inside; as JSON Lines it can be imported."
     of_runs = True
     is_searched = True
 
@@ -227,9 +219,7 @@ _MESSAGES_COLUMNS = (
         "Whether a filter withheld the reply; its text is what people read then.",
     ),
 )
-_TOKENS_IN = [column.name for column in _MESSAGES_COLUMNS].index(
-    "tokens_in"
-) - 5  # behind study and chat
+_TOKENS_IN = [column.name for column in _MESSAGES_COLUMNS].index("tokens_in") - 5  # behind study and chat
 
 
 @register_exporter

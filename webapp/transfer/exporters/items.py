@@ -72,9 +72,7 @@ class ForRatersTable:
 
 
 def _conversations(study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
-    found = conversations_included(study, options).prefetch_related(
-        Prefetch("turns", Turn.objects.order_by("index"))
-    )
+    found = conversations_included(study, options).prefetch_related(Prefetch("turns", Turn.objects.order_by("index")))
     for row in found.order_by("id").iterator(chunk_size=_CHUNK):  # ids are drawn by chance
         turns = [{"speaker": turn.speaker, "text": turn.text} for turn in row.turns.all()]
         yield [str(row.pk), turns]
@@ -91,18 +89,14 @@ def _items(study: Study) -> Iterator[Sequence[Any]]:
                 replies = reply_codes(study, item.key, len(item.responses))
                 shown = [
                     {"code": code, "text": one["text"]}
-                    for code, one in sorted(
-                        zip(replies, item.responses, strict=True), key=lambda pair: pair[0]
-                    )
+                    for code, one in sorted(zip(replies, item.responses, strict=True), key=lambda pair: pair[0])
                 ]
                 yield [codes[pk], item.context, shown, item.panel]
 
 
 _COLUMNS = (
     ExportColumn("item", "text", "Name of the item, as in the table ratings."),
-    ExportColumn(
-        "bot", "text", "Model of its reply; of several replies that of each, in their order."
-    ),
+    ExportColumn("bot", "text", "Model of its reply; of several replies that of each, in their order."),
     ExportColumn("context", "json", "What was said before, oldest first."),
     ExportColumn("responses", "json", "The replies that are judged."),
     ExportColumn("reference", "text", "A reply that a person wrote, if there is one."),
@@ -145,9 +139,7 @@ _ITEM_MEANS_COLUMNS = (
     ExportColumn("dimension", "text", "Key of the question."),
     ExportColumn("n", "integer", "Ratings of the item on the question."),
     ExportColumn("mean", "number", "Their mean, higher for better."),
-    ExportColumn(
-        "low", "number", "Lower end of its 90 % interval over raters, on the scale of the question."
-    ),
+    ExportColumn("low", "number", "Lower end of its 90 % interval over raters, on the scale of the question."),
     ExportColumn("high", "number", "Upper end."),
 )
 
@@ -178,9 +170,7 @@ class ItemMeansTable:
 
 
 _JUDGED_COLUMNS = (
-    ExportColumn(
-        "id", "text", "Name of the item, or the conversation and the number of the reply."
-    ),
+    ExportColumn("id", "text", "Name of the item, or the conversation and the number of the reply."),
     ExportColumn("source", "text", "Key of the study."),
     ExportColumn("context", "json", "What was said before, oldest first."),
     ExportColumn("response", "text", "The reply that was judged."),

@@ -40,9 +40,7 @@ _BEFORE = (
 class MetricsTable:
     name = packaged = "metrics"
     title = "Metrics"
-    description = (
-        "One row per conversation that has been measured, with a column per metric column."
-    )
+    description = "One row per conversation that has been measured, with a column per metric column."
     of_runs = True
     is_searched = True
 
@@ -63,9 +61,7 @@ class MetricsTable:
             .iterator(chunk_size=METRICS_CHUNK)
         )
         while chunk := list(islice(conversations, METRICS_CHUNK)):
-            results = MetricResult.objects.filter(
-                conversation__in=[row[0] for row in chunk], metric__in=versions
-            )
+            results = MetricResult.objects.filter(conversation__in=[row[0] for row in chunk], metric__in=versions)
             values: dict[Any, dict[str, Any]] = {}
             for pk, found in results.values_list("conversation_id", "values"):
                 values.setdefault(pk, {}).update(found)
@@ -88,17 +84,13 @@ def measured(study: Source, level: str) -> list[tuple[MetricVersion, list[Export
     """
     registered = {metric.name: metric for metric in metrics_all()}
     current = {metric.identity.key for metric in registered.values()}
-    versions = sorted(
-        MetricVersion.objects.order_by("-created_at"), key=lambda v: v.key not in current
-    )
+    versions = sorted(MetricVersion.objects.order_by("-created_at"), key=lambda v: v.key not in current)
     found: dict[str, tuple[MetricVersion, list[ExportColumn]]] = {}
     for version in versions:
         if version.name in found:
             continue
         # Any one of them; the first by number would have to be looked for.
-        there = MetricResult.objects.filter(
-            of_source(study, prefix="conversation__"), metric=version
-        )
+        there = MetricResult.objects.filter(of_source(study, prefix="conversation__"), metric=version)
         sample = next(iter(there.order_by()[:1]), None)
         if sample is None:
             continue
@@ -134,9 +126,7 @@ _TURN_METRICS_BEFORE = (
 class TurnMetricsTable:
     name = packaged = "turn_metrics"
     title = "Metrics per message"
-    description = (
-        "One row per utterance of measured conversations, with a column per metric column."
-    )
+    description = "One row per utterance of measured conversations, with a column per metric column."
     of_runs = True
     is_searched = True
 
@@ -173,10 +163,7 @@ class TurnMetricsTable:
                     is_synthetic,
                     index,
                     speaker,
-                    *(
-                        of[name][index] if name in of and index < len(of[name]) else None
-                        for name in names
-                    ),
+                    *(of[name][index] if name in of and index < len(of[name]) else None for name in names),
                 ]
 
 

@@ -196,9 +196,7 @@ class ChatRatingsTable:
             .prefetch_related(
                 Prefetch(
                     "conversation__turns",
-                    Turn.objects.only("id", "conversation_id", "index", "speaker").order_by(
-                        "index"
-                    ),
+                    Turn.objects.only("id", "conversation_id", "index", "speaker").order_by("index"),
                 )
             )
             .order_by("submitted_at", "id")

@@ -57,9 +57,7 @@ _COLUMNS = (
     ExportColumn("entered_at", "time", "When they came."),
     ExportColumn("consented_at", "time", "When they agreed to take part."),
     ExportColumn("ended_at", "time", "When their last chat that is over ended."),
-    ExportColumn(
-        "consent_version", "text", "Version of what they agreed to; the table consent_texts has it."
-    ),
+    ExportColumn("consent_version", "text", "Version of what they agreed to; the table consent_texts has it."),
     ExportColumn("is_synthetic", "boolean", "The participant was a script."),
 )
 _PRIVATE = (
@@ -82,10 +80,7 @@ class ParticipantsTable:
     right = Right.PAY
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
-        asked = (
-            answer_column(question, question.column, "before")
-            for question in questions_of_study(study)
-        )
+        asked = (answer_column(question, question.column, "before") for question in questions_of_study(study))
         return [*_COLUMNS, *asked, *(_PRIVATE if options.include_private else ())]
 
     def count(self, study: Study, options: ExportOptions) -> int:
@@ -155,10 +150,7 @@ _CONSENT_TEXTS_COLUMNS = (
     ExportColumn("consent_version", "text", "Version, as in the table participants."),
     ExportColumn("n_participants", "integer", "Participants of the study who agreed to it."),
     ExportColumn("first_at", "time", "When the first of them did."),
-    *(
-        ExportColumn(name, "text", f"The study's {name.replace('_', ' ')}, as it was.")
-        for name in AGREED_KEYS
-    ),
+    *(ExportColumn(name, "text", f"The study's {name.replace('_', ' ')}, as it was.") for name in AGREED_KEYS),
 )
 
 
@@ -172,11 +164,7 @@ class ConsentTextsTable:
         return _CONSENT_TEXTS_COLUMNS
 
     def count(self, study: Study, options: ExportOptions) -> int:
-        return (
-            ConsentText.objects.filter(participants__in=participants_included(study, options))
-            .distinct()
-            .count()
-        )
+        return ConsentText.objects.filter(participants__in=participants_included(study, options)).distinct().count()
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         people = participants_included(study, options)
@@ -189,8 +177,5 @@ class ConsentTextsTable:
         counted = {pk: (n, first) for pk, n, first in versions}
         for consent in ConsentText.objects.filter(pk__in=counted).order_by("pk"):
             n, first = counted[consent.pk]
-            texts = (
-                "" if (text := consent.texts.get(name)) is None else str(text)
-                for name in AGREED_KEYS
-            )
+            texts = ("" if (text := consent.texts.get(name)) is None else str(text) for name in AGREED_KEYS)
             yield [consent.digest, n, first, *texts]

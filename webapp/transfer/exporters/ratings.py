@@ -42,9 +42,7 @@ _BEFORE = (
         missing="Imported, and the file names no rater.",
         is_person=True,
     ),
-    ExportColumn(
-        "n_exchanges", "integer", "Human turns that the bot answered in the conversation."
-    ),
+    ExportColumn("n_exchanges", "integer", "Human turns that the bot answered in the conversation."),
     *STUDY_COLUMNS,
 )
 _AFTER = (
@@ -89,11 +87,7 @@ _RELATED = (
     "item",
     "participant__platform_ids",
     "task__version",
-    *(
-        f"{place}__{what}"
-        for place in ("first", "second")
-        for what in ("item", "conversation__bot", "chat__bot")
-    ),
+    *(f"{place}__{what}" for place in ("first", "second") for what in ("item", "conversation__bot", "chat__bot")),
 )
 _PRIVATE = (
     ExportColumn("platform", "text", "Recruitment platform of the participant."),
@@ -189,9 +183,7 @@ class RatingsTable:
             name = f"answer_{dimension.key}" if dimension.key in _TAKEN else dimension.key
             inferred = ", read off the data" if dimension.scale_inferred else ""
             ends = _words(dimension)
-            text = (
-                f"{dimension.question} {low:g} to {high:g}{inferred}{f' ({ends})' if ends else ''}."
-            )
+            text = f"{dimension.question} {low:g} to {high:g}{inferred}{f' ({ends})' if ends else ''}."
             asked = ColumnQuestion(
                 dimension.key,
                 dimension.question,
@@ -201,9 +193,7 @@ class RatingsTable:
                 dimension.reversed,
                 dimension.scale_inferred,
             )
-            column = ExportColumn(
-                name, "number", text, _labels(dimension), missing=NOT_ANSWERED, asked=asked
-            )
+            column = ExportColumn(name, "number", text, _labels(dimension), missing=NOT_ANSWERED, asked=asked)
             found.append((dimension.key, column))
         return found
 
@@ -251,9 +241,7 @@ def _ways(study: Study, options: ExportOptions) -> tuple[Q, Q, Q]:
     """
     judged = Q(task__participant__study=study) & ~Q(task__outcome=Outcome.WITHDRAWN)
     judged &= (
-        (Q(item__isnull=False) & ~Q(item__purpose__in=Item.UNCOUNTED))
-        | Q(turn__isnull=False)
-        | Q(first__isnull=False)
+        (Q(item__isnull=False) & ~Q(item__purpose__in=Item.UNCOUNTED)) | Q(turn__isnull=False) | Q(first__isnull=False)
     )
     if options.search:
         judged &= included(study, options, prefix="turn__conversation__")

@@ -157,9 +157,7 @@ class ImportJob(JobKind[Job, ImportParams]):
         if not Path(asked.file).is_file():
             raise Refused("no_file", f"there is no file {asked.file}")
         if not re.fullmatch(r"[-a-zA-Z0-9_]{1,60}", asked.study):
-            raise Refused(
-                "bad_key", "the study key must be letters, digits, - and _, at most 60 of them"
-            )
+            raise Refused("bad_key", "the study key must be letters, digits, - and _, at most 60 of them")
         language_checked(asked.language)
         if len(asked.scale) not in (0, 2):
             raise Refused("bad_scale", f"a scale has two ends, not {len(asked.scale)}")

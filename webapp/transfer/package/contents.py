@@ -32,9 +32,7 @@ from webapp.transfer.package.tables import (
     tables_left_out,
 )
 
-LICENCE = (
-    "[To be chosen by the researchers, for example CC BY 4.0. Until then the data may not be used.]"
-)
+LICENCE = "[To be chosen by the researchers, for example CC BY 4.0. Until then the data may not be used.]"
 
 
 def readme_text(
@@ -103,9 +101,7 @@ def _files(options: ExportOptions, tables_left_out: Mapping[str, str]) -> str:
     if not options.include_synthetic:
         left_out.append("what scripted participants did in rehearsals")
     if not options.include_failed:
-        left_out.append(
-            "chats that a chatbot broke, and work of people who missed an attention check"
-        )
+        left_out.append("chats that a chatbot broke, and work of people who missed an attention check")
     if not options.include_private:
         left_out.append("ids that recruitment platforms gave to people, and completion codes")
     said = f"Left out: {'; '.join(left_out)}; what people withdrew." if left_out else ""
@@ -122,9 +118,7 @@ def _asked(study: Study) -> str:
     rows = []
     for question in post_task_questions(study.version):
         scale = f"{question.low} to {question.high}" if question.kind == "scale" else question.kind
-        rows.append(
-            (f"`{question.key}`", question.title, scale, "yes" if question.reversed else "")
-        )
+        rows.append((f"`{question.key}`", question.title, scale, "yes" if question.reversed else ""))
     if not rows:
         return "Nothing was asked after a task."
     return _table(("column", "question", "scale", "reversed"), rows)

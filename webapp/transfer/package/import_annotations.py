@@ -56,9 +56,7 @@ def metrics_named(package: Package) -> list[MeasuredBy]:
             columns, turn_columns = map(str, one["columns"]), map(str, one["turn_columns"])
             is_it = Identity(name, version, params).key == key
         except (KeyError, TypeError, ValueError) as error:
-            raise PackageError(
-                f"versions.json lacks what it must say of a metric: {error}"
-            ) from None
+            raise PackageError(f"versions.json lacks what it must say of a metric: {error}") from None
         if not is_it:
             raise PackageError(
                 f"versions.json: {quote(key)} is not the key of metric {quote(name)}, version {quote(version)}, "
@@ -118,9 +116,7 @@ class _Batch:
 
     def reasons(self) -> None:
         """Store why values are undefined."""
-        by_column = {
-            name: metric for metric in self.metrics for name in metric.columns + metric.turn_columns
-        }
+        by_column = {name: metric for metric in self.metrics for name in metric.columns + metric.turn_columns}
         for row in self.rows:
             name = _cell(row, "metric")
             metric = by_column.get(name)
@@ -142,10 +138,7 @@ class _Batch:
         for _chat, found in itertools.groupby(self.rows, lambda row: row["conversation"]):
             rows = sorted(found, key=lambda row: int(_cell(row, "turn")))
             for metric in self.metrics:
-                columns = {
-                    name: [_number(_cell(row, name)) for row in rows]
-                    for name in metric.turn_columns
-                }
+                columns = {name: [_number(_cell(row, name)) for row in rows] for name in metric.turn_columns}
                 if any(value is not None for values in columns.values() for value in values):
                     self._add(rows[0], metric, "turns", columns)
         self._store()
@@ -264,9 +257,7 @@ def _note(number: int, row: Row) -> Note:
     kind, text = row["kind"], row["text"]
     try:
         if kind not in Note.Kind.values:
-            raise ValueError(
-                f"kind {quote(kind)} is none that Confab knows; it must be star, tag or note"
-            )
+            raise ValueError(f"kind {quote(kind)} is none that Confab knows; it must be star, tag or note")
         if kind == Note.Kind.TAG:
             text = tag_checked(text)
         elif kind == Note.Kind.NOTE and text:  # empty where a retention has emptied it

@@ -49,9 +49,7 @@ BATCH = 500
 Row = Mapping[str, str]
 
 
-def beside_read(
-    *, study: Study, package: Package, versions: Mapping[int, StudyVersion]
-) -> Iterator[PackageBatch]:
+def beside_read(*, study: Study, package: Package, versions: Mapping[int, StudyVersion]) -> Iterator[PackageBatch]:
     """Store checks, reports and marks, as many as there are not yet; a table that is not in the package has none.
 
     Yields what became of each batch.
@@ -80,9 +78,7 @@ def _reports(study: Study, rows: Sequence[Row]) -> PackageBatch:
             seen_at=time_of(row["seen_at"]),
         )
         if row["reason"] not in ReplyReport.Reason.values:
-            raise PackageError(
-                f"data/reports.csv: reason {quote(row['reason'])} is none that Confab knows"
-            )
+            raise PackageError(f"data/reports.csv: reason {quote(row['reason'])} is none that Confab knows")
         if row["conversation"]:
             turn = turns.get((row["conversation"], row["turn"]))
             where = f"turn {row['turn']} of {quote(row['conversation'])}"
@@ -135,19 +131,14 @@ def _marks(study: Study, rows: Sequence[Row]) -> PackageBatch:
     return stored
 
 
-def _checks(
-    study: Study, rows: Iterable[Row], versions: Mapping[int, StudyVersion]
-) -> Iterator[PackageBatch]:
+def _checks(study: Study, rows: Iterable[Row], versions: Mapping[int, StudyVersion]) -> Iterator[PackageBatch]:
     """Store the checks; those among questions have their answers already, those before tasks all but the time."""
     newest = versions[max(versions)]
     by_kind = itertools.groupby(rows, lambda row: row["kind"])
     for kind, found in by_kind:
         if kind == "quiz":
             attempts = (
-                list(answers)
-                for _who, answers in itertools.groupby(
-                    found, lambda row: (row["rater"], row["attempt"])
-                )
+                list(answers) for _who, answers in itertools.groupby(found, lambda row: (row["rater"], row["attempt"]))
             )
             while batch := list(itertools.islice(attempts, BATCH)):
                 with transaction.atomic():
@@ -172,18 +163,14 @@ def _answered_at(study: Study, rows: Sequence[Row]) -> None:
     QuestionAnswers.objects.bulk_update(answers, ["created_at"], batch_size=200)
 
 
-def _quizzes(
-    study: Study, attempts: Sequence[Sequence[Row]], versions: Mapping[int, StudyVersion]
-) -> PackageBatch:
+def _quizzes(study: Study, attempts: Sequence[Sequence[Row]], versions: Mapping[int, StudyVersion]) -> PackageBatch:
     known = {}
     for version in versions.values():
         questions = version.values.checking.quiz_questions
         known[tuple(one.question for one in questions)] = quiz_digest(questions)
     people = _people(study, [rows[0]["rater"] for rows in attempts])
     there = set(
-        QuizAttempt.objects.filter(participant__in=people.values()).values_list(
-            "participant", "quiz", "attempt"
-        )
+        QuizAttempt.objects.filter(participant__in=people.values()).values_list("participant", "quiz", "attempt")
     )
     new, first = [], {rows[0]["rater"]: rows[0] for rows in attempts}
     for rows in attempts:
@@ -206,9 +193,7 @@ def _quizzes(
                 is_right=all(one["is_right"] for one in answers),
             )
             new.append((row, time_of(rows[0]["submitted_at"])))
-    _tasks(
-        study, {f"quiz/{who}": row for who, row in first.items()}, people, versions[max(versions)]
-    )
+    _tasks(study, {f"quiz/{who}": row for who, row in first.items()}, people, versions[max(versions)])
     return PackageBatch(_create(QuizAttempt, new))
 
 
@@ -216,9 +201,7 @@ def _of_items(study: Study, rows: Sequence[Row], version: StudyVersion) -> Packa
     stored = PackageBatch()
     people = _people(study, [row["rater"] for row in rows])
     tasks = _tasks(study, {row["task"]: row for row in rows}, people, version)
-    items = dict(
-        study.items.filter(key__in={row["check"] for row in rows}).values_list("key", "pk")
-    )
+    items = dict(study.items.filter(key__in={row["check"] for row in rows}).values_list("key", "pk"))
     names = {f"package/check/{row['task']}/{row['check']}": row for row in rows}
     there = Rating.objects.filter(external_id__in=names, task__participant__study=study)
     old = set(there.values_list("external_id", flat=True))
@@ -229,9 +212,7 @@ def _of_items(study: Study, rows: Sequence[Row], version: StudyVersion) -> Packa
         if name in old:
             continue
         if item is None:
-            stored.left_out.append(
-                (row["check"], "a check is about it, and it is not in the package")
-            )
+            stored.left_out.append((row["check"], "a check is about it, and it is not in the package"))
             continue
         task = tasks[row["task"]]
         slots.append(Slot(task=task, order=n_slots[task.pk], item_id=item))
@@ -263,9 +244,7 @@ def _in_chats(study: Study, rows: Sequence[Row], version: StudyVersion) -> Packa
     chats = {one.external_id: one for one in found}
     n_slots = _n_slots(tasks)
     there = set(
-        ChatCheckAnswer.objects.filter(conversation__in=ids.values()).values_list(
-            "conversation", "check_digest"
-        )
+        ChatCheckAnswer.objects.filter(conversation__in=ids.values()).values_list("conversation", "check_digest")
     )
     digests = {
         one.question: one.digest
@@ -308,9 +287,7 @@ def _tasks(
 
     A name that begins with `quiz/` stands for whichever task its person has.
     """
-    with_task = set(
-        Task.objects.filter(participant__in=people.values()).values_list("participant", flat=True)
-    )
+    with_task = set(Task.objects.filter(participant__in=people.values()).values_list("participant", flat=True))
     ids = {
         name: task_id(study, name)
         for name, row in rows.items()
@@ -368,9 +345,7 @@ def _json(cell: str) -> Any:
     try:
         return json.loads(cell) if cell else None
     except ValueError:
-        raise PackageError(
-            f"{quote(cell)} is no JSON, in data/checks.csv or reply_marks.csv"
-        ) from None
+        raise PackageError(f"{quote(cell)} is no JSON, in data/checks.csv or reply_marks.csv") from None
 
 
 def time_of(cell: str) -> datetime | None:

@@ -121,15 +121,11 @@ class _Reading:
         self.progress = progress
         self.report = ImportReport()
         self.codebook: Codebook = codebook_read(package)
-        self.versions: Mapping[int, StudyVersion] = study_make(
-            package=package, key=key, codebook=self.codebook
-        )
+        self.versions: Mapping[int, StudyVersion] = study_make(package=package, key=key, codebook=self.codebook)
         self.study = Study.objects.get(key=key)
         made = self.versions.values()
         self.asked_before = {one.key: one for version in made for one in version.values.questions}
-        self.asked_after = {
-            one.key: one for version in made for one in post_task_questions(version)
-        }
+        self.asked_after = {one.key: one for version in made for one in post_task_questions(version)}
 
     def read(self) -> ImportReport:
         """Store everything, what others point to first."""
@@ -182,9 +178,7 @@ class _Reading:
             except PackageError:
                 raise
             except KeyError as error:
-                raise PackageError(
-                    f"data/{table}.csv has no column {quote(error.args[0])}"
-                ) from None
+                raise PackageError(f"data/{table}.csv has no column {quote(error.args[0])}") from None
             except (ValueError, TypeError) as error:
                 raise PackageError(f"data/{table}.csv, row {number}: {error}") from None
             yield one
@@ -233,9 +227,7 @@ class _Reading:
             "pair": (row["first"], row["second"]),
         }.get(target)
         if about is None:
-            raise PackageError(
-                f"data/ratings.csv: target {quote(target)} is none that Confab knows"
-            )
+            raise PackageError(f"data/ratings.csv: target {quote(target)} is none that Confab knows")
         answers = {
             key: _number(row[column])
             for column, key in self.codebook.after.items()
@@ -243,9 +235,7 @@ class _Reading:
         }
         answers |= {name: _number(row[name]) for name in _BESIDE if row.get(name)}
         others = {
-            key: row[column]
-            if column in self.codebook.scales
-            else _answer(self.asked_after[key], row[column])
+            key: row[column] if column in self.codebook.scales else _answer(self.asked_after[key], row[column])
             for column, key in self.codebook.after.items()
             if row[column] and not self._is_rated(column) and key in self.asked_after
         }

@@ -116,9 +116,7 @@ def people_store(
 ) -> int:
     """Store new participants, with their consent and first answers; return the number there are now."""
     with transaction.atomic():
-        ids = participants_named(
-            study=study, platform=PLATFORM, names={person.name for person in people}
-        )
+        ids = participants_named(study=study, platform=PLATFORM, names={person.name for person in people})
         rows, answers = [], []
         for person in people:
             consent = consents.get(person.consent)
@@ -134,11 +132,7 @@ def people_store(
             rows.append(row)
             if person.answers:
                 version = _asking(versions, person.answers)
-                answers.append(
-                    QuestionAnswers(
-                        participant_id=row.pk, version=version, answers=dict(person.answers)
-                    )
-                )
+                answers.append(QuestionAnswers(participant_id=row.pk, version=version, answers=dict(person.answers)))
         Participant.objects.bulk_update(
             rows, ["is_synthetic", "consented_at", "consent_version", "consent"], batch_size=200
         )
@@ -158,9 +152,7 @@ def _asking(versions: Mapping[int, StudyVersion], answers: Mapping[str, Any]) ->
     return versions[newest[0]]
 
 
-def conversations_store(
-    *, study: Study, batch: Sequence[ReadConversation], bots: Mapping[str, BotVersion]
-) -> int:
+def conversations_store(*, study: Study, batch: Sequence[ReadConversation], bots: Mapping[str, BotVersion]) -> int:
     """Store conversations that are not here yet; how many are new."""
     with transaction.atomic():
         there = conversations_named(study, {one.name for one in batch})
@@ -195,11 +187,7 @@ def turns_store(*, study: Study, batch: Sequence[ReadTurn]) -> PackageBatch:
     stored = PackageBatch()
     with transaction.atomic():
         chats = conversations_named(study, {one.conversation for one in batch})
-        there = set(
-            Turn.objects.filter(conversation__in=list(chats.values())).values_list(
-                "conversation", "index"
-            )
-        )
+        there = set(Turn.objects.filter(conversation__in=list(chats.values())).values_list("conversation", "index"))
         rows: dict[tuple[uuid.UUID, int], tuple[Turn, datetime | None]] = {}
         for one in batch:
             chat = chats.get(one.conversation)
@@ -218,9 +206,7 @@ def turns_store(*, study: Study, batch: Sequence[ReadTurn]) -> PackageBatch:
     return stored
 
 
-def ratings_store(
-    *, study: Study, batch: Sequence[ReadRating], versions: Mapping[int, StudyVersion]
-) -> PackageBatch:
+def ratings_store(*, study: Study, batch: Sequence[ReadRating], versions: Mapping[int, StudyVersion]) -> PackageBatch:
     """Store ratings that are not here yet, each in the task that it was given in."""
     with transaction.atomic():
         placing = _Placing(study, batch, versions)
@@ -239,9 +225,7 @@ class _Placing:
         slots: to be stored before the ratings.
     """
 
-    def __init__(
-        self, study: Study, batch: Sequence[ReadRating], versions: Mapping[int, StudyVersion]
-    ) -> None:
+    def __init__(self, study: Study, batch: Sequence[ReadRating], versions: Mapping[int, StudyVersion]) -> None:
         self.study = study
         self.versions = versions
         self.left_out: list[tuple[str, str]] = []
@@ -252,9 +236,7 @@ class _Placing:
         self.items = dict(study.items.filter(key__in=about).values_list("key", "pk"))
         self.turns = self._turns()
         names = {one.rater for one in self.batch if one.rater}
-        self.people = (
-            participants_named(study=study, platform=PLATFORM, names=names) if names else {}
-        )
+        self.people = participants_named(study=study, platform=PLATFORM, names=names) if names else {}
         self.tasks = self._tasks()
         self.n_slots = dict(
             Slot.objects.filter(task__in=[task.pk for task in self.tasks.values()])
@@ -263,9 +245,9 @@ class _Placing:
             .annotate(n=Count("pk"))
         )
         self.rated = set(
-            Rating.objects.filter(
-                conversation__in=list(self.chats.values()), participant__isnull=False
-            ).values_list("conversation", "participant")
+            Rating.objects.filter(conversation__in=list(self.chats.values()), participant__isnull=False).values_list(
+                "conversation", "participant"
+            )
         )
 
     def rows(self) -> list[Rating]:
@@ -281,9 +263,7 @@ class _Placing:
 
     def _new(self, batch: Sequence[ReadRating]) -> list[ReadRating]:
         study = self.study
-        mine = (
-            Q(conversation__study=study) | Q(item__study=study) | Q(task__participant__study=study)
-        )
+        mine = Q(conversation__study=study) | Q(item__study=study) | Q(task__participant__study=study)
         there = set(
             Rating.objects.filter(mine, external_id__in=[_name(one) for one in batch]).values_list(
                 "external_id", flat=True
@@ -292,15 +272,9 @@ class _Placing:
         return [one for one in batch if _name(one) not in there]
 
     def _turns(self) -> dict[tuple[uuid.UUID, int], int]:
-        of = [
-            self.chats[one.about[0]]
-            for one in self.batch
-            if one.turn is not None and one.about[0] in self.chats
-        ]
+        of = [self.chats[one.about[0]] for one in self.batch if one.turn is not None and one.about[0] in self.chats]
         rows = Turn.objects.filter(conversation__in=set(of)) if of else Turn.objects.none()
-        return {
-            (chat, index): pk for pk, chat, index in rows.values_list("pk", "conversation", "index")
-        }
+        return {(chat, index): pk for pk, chat, index in rows.values_list("pk", "conversation", "index")}
 
     def _tasks(self) -> dict[str, Task]:
         """Return the batch's tasks by what the package calls them; those missing are made."""
@@ -335,9 +309,7 @@ class _Placing:
             if name not in where:
                 return f"it is about {quote(name)}, which is not in the package"
         if one.target == "turn" and (self.chats[one.about[0]], one.turn) not in self.turns:
-            return (
-                f"it is about turn {one.turn} of {quote(one.about[0])}, which is not in the package"
-            )
+            return f"it is about turn {one.turn} of {quote(one.about[0])}, which is not in the package"
         if one.target in ("turn", "pair") and one.task not in self.tasks:
             return f"a rating of a {one.target} must name its task and its rater"
         return ""
@@ -373,9 +345,7 @@ class _Placing:
                 self._slot(task, one.about[0])
         else:
             assert task is not None, "looked at before"
-            row.first, row.second = (
-                self._slot(task, name, side) for name, side in zip(one.about, "ab", strict=True)
-            )
+            row.first, row.second = (self._slot(task, name, side) for name, side in zip(one.about, "ab", strict=True))
         return row
 
     def _slot(self, task: Task, name: str, side: str = "") -> Slot:
@@ -426,7 +396,5 @@ def _name(one: ReadRating) -> str:
 
 def conversations_named(study: Study, names: set[str]) -> dict[str, uuid.UUID]:
     """Return the ids of a study's imported conversations by what their package calls them."""
-    found = Conversation.objects.filter(
-        study=study, source=Conversation.Source.IMPORT, external_id__in=names
-    )
+    found = Conversation.objects.filter(study=study, source=Conversation.Source.IMPORT, external_id__in=names)
     return dict(found.values_list("external_id", "pk"))

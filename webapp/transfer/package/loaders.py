@@ -212,9 +212,7 @@ def sps_names(columns: Sequence[ExportColumn]) -> list[str]:
     found: list[str] = []
     taken: set[str] = set()
     for column in columns:
-        name = "".join(
-            c if c.isascii() and (c.isalnum() or c in "_.") else "_" for c in column.name
-        )
+        name = "".join(c if c.isascii() and (c.isalnum() or c in "_.") else "_" for c in column.name)
         if name.upper() in _RESERVED or not name[:1].isalpha():
             name = f"v_{name}"
         name = stem = name[:60].rstrip("._") or "v"

@@ -172,9 +172,7 @@ def descriptor_json(
         found["contributors"] = [{"title": texts.organisation}]
     if left_out:
         found[LEFT_OUT] = [{"table": name, "right": right} for name, right in left_out.items()]
-    found["resources"] = [
-        _resource(one, packed[one.table.path]) for one in sorted(tables, key=lambda t: t.table.name)
-    ]
+    found["resources"] = [_resource(one, packed[one.table.path]) for one in sorted(tables, key=lambda t: t.table.name)]
     return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
 
 
@@ -281,10 +279,7 @@ def versions_of(study: Study, options: ExportOptions, *, as_of: str) -> dict[str
 
 def _columns_of_metrics(study: Study) -> dict[str, dict[str, Any]]:
     """Return settings and columns by the metric's key; of each metric one version is there."""
-    of_turns = {
-        version.key: [column.name for column in columns]
-        for version, columns in measured(study, "turn")
-    }
+    of_turns = {version.key: [column.name for column in columns] for version, columns in measured(study, "turn")}
     return {
         version.key: {
             "params": version.params,

@@ -101,9 +101,7 @@ def _consent(consent: ConsentText) -> str:
     parts = [f"# What people agreed to (version {consent.digest})\n"]
     for name in AGREED_KEYS:
         value = consent.texts.get(name)
-        parts.append(
-            f"\n## {name.replace('_', ' ').capitalize()}\n\n{'' if value is None else value}\n"
-        )
+        parts.append(f"\n## {name.replace('_', ' ').capitalize()}\n\n{'' if value is None else value}\n")
     return "".join(parts)
 
 
@@ -163,9 +161,7 @@ def package_check(package: Package) -> None:
     made_as = package.json("versions.json")
     number = made_as.get("package") if isinstance(made_as, dict) else None
     if number != PACKAGE_FORMAT:
-        raise PackageError(
-            f"versions.json names package format {quote(number)}; this Confab reads {PACKAGE_FORMAT}"
-        )
+        raise PackageError(f"versions.json names package format {quote(number)}; this Confab reads {PACKAGE_FORMAT}")
     if missing := left_out_of(package.json(DESCRIPTOR)):
         raise PackageError(
             f"the package lacks {', '.join(missing)}, for its maker did not have the right to see them; only a "
@@ -223,16 +219,12 @@ def _finish(study: Study, package: Package, codebook: Codebook) -> None:
     )
     datasheet_store(study=study, answers=_datasheet(package))
     for column in codebook.inferred:
-        rows = Dimension.objects.filter(
-            rubric__study_versions__study=study, key=codebook.after[column]
-        )
+        rows = Dimension.objects.filter(rubric__study_versions__study=study, key=codebook.after[column])
         Rubric.objects.filter(dimensions__in=rows).update(scale_inferred=True)
         rows.update(scale_inferred=True)
     for column, (low, high) in codebook.scales.items():
         if not (low.is_integer() and high.is_integer()):
-            rows = Dimension.objects.filter(
-                rubric__study_versions__study=study, key=codebook.after[column]
-            )
+            rows = Dimension.objects.filter(rubric__study_versions__study=study, key=codebook.after[column])
             rows.update(low=low, high=high)
 
 
@@ -291,9 +283,7 @@ def bots_make(*, rows: Iterable[Mapping[str, str]]) -> dict[str, BotVersion]:
         except (ValueError, TypeError):
             is_it = False
         if not is_it:
-            raise PackageError(
-                f"data/bots.csv: {quote(key)} is not the key of bot {quote(bot_id)} with these settings"
-            )
+            raise PackageError(f"data/bots.csv: {quote(key)} is not the key of bot {quote(bot_id)} with these settings")
         found[key], _ = BotVersion.objects.get_or_create(
             key=key,
             defaults={
@@ -321,7 +311,5 @@ def consents_make(*, package: Package) -> dict[str, ConsentText]:
         texts = package.json(path)
         if not isinstance(texts, dict) or terms_digest(texts) != match[1]:
             raise PackageError(f"{path} does not hold the texts of that digest")
-        found[match[1]], _ = ConsentText.objects.get_or_create(
-            digest=match[1], defaults={"texts": texts}
-        )
+        found[match[1]], _ = ConsentText.objects.get_or_create(digest=match[1], defaults={"texts": texts})
     return found

@@ -83,9 +83,7 @@ def packaged_tables(
     Args:
         rights: of whoever reads it; tables that ask for another one are left out.
     """
-    found = [
-        _packaged(one, study, options) for one in _packaged_exporters() if _right_of(one) in rights
-    ]
+    found = [_packaged(one, study, options) for one in _packaged_exporters() if _right_of(one) in rights]
     order = {name: i for i, name in enumerate(_ORDER)}
     order |= {name: 100 + i for i, name in enumerate(_LAST)}
     return sorted(found, key=lambda table: (order.get(table.name, 50), table.name))
@@ -119,12 +117,9 @@ def _packaged(exporter: Exporter, study: Study, options: ExportOptions) -> Packa
     found = [
         (place, column)
         for place, column in enumerate(exporter.columns(study, options))
-        if column.name not in _NESTED.get(name, ())
-        and (options.include_private or not column.is_private)
+        if column.name not in _NESTED.get(name, ()) and (options.include_private or not column.is_private)
     ]
-    return PackagedTable(
-        name, exporter, tuple(column for _, column in found), tuple(place for place, _ in found)
-    )
+    return PackagedTable(name, exporter, tuple(column for _, column in found), tuple(place for place, _ in found))
 
 
 @dataclass(slots=True)
@@ -165,18 +160,13 @@ def table_files(
     ]
 
 
-def _seen(
-    rows: Iterable[Row], written: WrittenTable, copy: IO[bytes], told: Callable[[int], None]
-) -> Iterator[Row]:
+def _seen(rows: Iterable[Row], written: WrittenTable, copy: IO[bytes], told: Callable[[int], None]) -> Iterator[Row]:
     """Yield the rows, and write each to the copy too."""
     text = TextIOWrapper(copy, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(text)
     writer.writerow([column.name for column in written.table.columns])
     for row in rows:
-        cells = [
-            _for_spss(value, column)
-            for value, column in zip(row, written.table.columns, strict=True)
-        ]
+        cells = [_for_spss(value, column) for value, column in zip(row, written.table.columns, strict=True)]
         for place, cell in enumerate(cells):
             written.widths[place] = max(written.widths[place], len(cell.encode("utf-8")))
             written.escaped[place] |= unescape_cell(cell) is not cell

@@ -44,10 +44,7 @@ def records(seed: int = 3) -> list[dict[str, Any]]:
                 vote = int(rng.integers(0, 2)) if good else -int(rng.integers(0, 2))
                 turns.append({"speaker": "human", "text": f"{words} {n}"})
                 turns.append({"speaker": "bot", "text": "Why is that so?", "vote": vote})
-            answers = {
-                name: int(np.clip(round(level + rng.normal(0, 0.5)), 1, 7))
-                for name in ("quality", "fluency")
-            }
+            answers = {name: int(np.clip(round(level + rng.normal(0, 0.5)), 1, 7)) for name in ("quality", "fluency")}
             found.append(
                 {
                     "dialogue_id": f"{rater}-{bot}",

@@ -94,9 +94,7 @@ def study(imported: Study, db: Any) -> Study:
 def run(study: Study) -> SelfPlayRun:
     """Make the bots' conversations with themselves, which say the opposite of those with people."""
     rng = np.random.default_rng(5)
-    run = SelfPlayRun.objects.create(
-        plan={"bots": BOTS, "identities": {}}, state=SelfPlayRun.State.DONE
-    )
+    run = SelfPlayRun.objects.create(plan={"bots": BOTS, "identities": {}}, state=SelfPlayRun.State.DONE)
     for level, bot in enumerate(BOTS):
         version = BotVersion.objects.get(bot_id=bot)
         for number in range(4):
@@ -114,9 +112,7 @@ def run(study: Study) -> SelfPlayRun:
                 )
                 for index in range(6)
             )
-            SelfPlayConversation.objects.create(
-                run=run, bot_id=bot, ordinal=number, conversation=conversation
-            )
+            SelfPlayConversation.objects.create(run=run, bot_id=bot, ordinal=number, conversation=conversation)
     compute(run=run)
     return run
 
@@ -199,20 +195,12 @@ def test_every_page_tells_the_numbers_of_the_command(
     assert said in told
     assert f"(fixed-sample test, Holm, p < .10 tells {apart} of {pairs} pairs apart)" in bots
     for page in (hybrid, told):
-        assert (
-            f"of the {apart} pairs that differ significantly (fixed-sample test, Holm, p < .10)"
-            in page
-        )
-        assert (
-            f"Of {apart} pairs of bots that differ significantly (fixed-sample test, Holm, p < .10)"
-            in page
-        )
+        assert f"of the {apart} pairs that differ significantly (fixed-sample test, Holm, p < .10)" in page
+        assert f"Of {apart} pairs of bots that differ significantly (fixed-sample test, Holm, p < .10)" in page
     assert "pairs can be put in order" not in models + told
 
     # Each difference by least squares with its interval, on the page, in the report and in its tables to paste.
-    links = re.findall(
-        r'base64,([^"]+)" download="([^"]+)"', (tmp_path / "report.html").read_text()
-    )
+    links = re.findall(r'base64,([^"]+)" download="([^"]+)"', (tmp_path / "report.html").read_text())
     texts = {name: b64decode(text).decode() for text, name in links}
     latex, markdown = (texts[f"one-differences.{kind}"] for kind in ("tex", "md"))
     rows = {row[0]: row for row in csv.reader(StringIO(texts["one-differences.csv"]))}
@@ -227,9 +215,7 @@ def test_every_page_tells_the_numbers_of_the_command(
         sign = 1 if pair.a == better else -1
         gap = figure(sign * pair.difference)
         ends = span(*sorted((sign * pair.low, sign * pair.high)))
-        p, p_holm = (
-            probability(one).removeprefix("p ").removeprefix("= ") for one in (pair.p, pair.p_holm)
-        )
+        p, p_holm = (probability(one).removeprefix("p ").removeprefix("= ") for one in (pair.p, pair.p_holm))
         cells = [f"{titles[better]} − {titles[worse]}", gap, ends, p, p_holm]
         for page in (comparisons, told):
             assert " ".join(cells) in page
@@ -312,9 +298,7 @@ def test_values_and_intervals_are_the_same_on_the_page_in_the_report_and_in_a_no
     path = tmp_path / "exported.jsonl"
     options = ["--what", "conversations", "--format", "jsonl", "--output", str(path)]
     call_command("export", "--study", "one", *options, stdout=StringIO())
-    notebook = confab.hybrid(
-        confab.read(path), features=FEATURES.split(","), preset="strong"
-    ).to_json()
+    notebook = confab.hybrid(confab.read(path), features=FEATURES.split(","), preset="strong").to_json()
     assert notebook["q2"]["value"] == pytest.approx(result["q2"]["value"], rel=1e-9)
     for bot, one in result["bots"].items():
         same = notebook["bots"][bot]
@@ -346,9 +330,7 @@ def matrices(study: Study) -> dict[str, dict[tuple[str, str], str]]:
     }
 
 
-def test_the_hybrid_metric_stands_in_the_matrices_with_every_dimension(
-    study: Study, run: SelfPlayRun
-) -> None:
+def test_the_hybrid_metric_stands_in_the_matrices_with_every_dimension(study: Study, run: SelfPlayRun) -> None:
     result = fit("--run", str(run.pk))
     view = hybrid_view(result, study_bots(study), lambda bot: "", {"fluency": "Fluency"})
     dimensions = {table.id: table.table for table in view.tables}["hybrid-dimensions"]
@@ -410,9 +392,7 @@ def test_a_fit_says_by_which_test_people_tell_bots_apart_and_when_that_is_anothe
     assert collecting["pairs"]["test"] == summary.compared.test == "always"
     assert collecting["pairs"]["resolvable"] == summary.compared.n_told_apart
     assert 0 < collecting["pairs"]["resolvable"] < closed["pairs"]["resolvable"]
-    assert {one["test"] for one in collecting["verdict"]["findings"] if one["code"] == "pairs"} == {
-        "always"
-    }
+    assert {one["test"] for one in collecting["verdict"]["findings"] if one["code"] == "pairs"} == {"always"}
     said = "that differ significantly (always valid while the study collects, Holm, p < .10)"
     assert changed not in page
     assert said in page
@@ -450,9 +430,7 @@ def test_the_question_about_the_whole_is_the_target(staff: Client, study: Study)
     assert sorted(result["target"].split(",")) == ["charm", "fluency"]
     assert HybridFit.objects.order_by("-pk")[0].request["targets"] == result["target"].split(",")
     rows = matrices(study)["bots-dimensions"]
-    assert rows["Hybrid metric (rated chats)", "Mean of all dimensions"] == share(
-        result["bot_level"]["pearson"]["r"]
-    )
+    assert rows["Hybrid metric (rated chats)", "Mean of all dimensions"] == share(result["bot_level"]["pearson"]["r"])
 
 
 def test_ratings_move_together_alike_on_both_pages(staff: Client, study: Study) -> None:
@@ -468,9 +446,7 @@ def test_ratings_move_together_alike_on_both_pages(staff: Client, study: Study) 
     agreement = opened(staff, "study_agreement").context["heat"]
     data = study_data(study)
     assert data is not None
-    (matrix_of_ratings,) = [
-        figure for figure in section_of(data, "correlations").figures if figure.id == "dimensions"
-    ]
+    (matrix_of_ratings,) = [figure for figure in section_of(data, "correlations").figures if figure.id == "dimensions"]
     assert agreement.table.rows == matrix_of_ratings.table.rows
     assert agreement.method == matrix_of_ratings.method
 
@@ -485,10 +461,7 @@ def test_every_reader_has_the_same_comparisons_and_explains_its_words(
     notebook = compare(data.ratings, plans=False)
     assert notebook == summary.compared
     assert tuple(data.rated_bots) == notebook.order
-    assert (
-        significant_pairs(data.per_conversation, ["quality"], data.ratings).pairs
-        == notebook.told_apart
-    )
+    assert significant_pairs(data.per_conversation, ["quality"], data.ratings).pairs == notebook.told_apart
     assert result["pairs"]["resolvable"] == notebook.n_told_apart
     assert study_cards(study, include_synthetic=False).n_raters == notebook.n_raters == N_RATERS
     pages = [read(staff, name) for name in ("study_bots", "study_statistics", "study_hybrid")]
@@ -498,9 +471,7 @@ def test_every_reader_has_the_same_comparisons_and_explains_its_words(
             assert f"{word} {meaning}" in page
 
 
-def test_the_command_prints_the_models_and_the_raters_of_the_pages(
-    staff: Client, study: Study, tmp_path: Path
-) -> None:
+def test_the_command_prints_the_models_and_the_raters_of_the_pages(staff: Client, study: Study, tmp_path: Path) -> None:
     out = StringIO()
     call_command("report", "--study", "one", "--json", stdout=out, stderr=StringIO())
     document = json.loads(out.getvalue())
@@ -527,18 +498,14 @@ def test_the_command_prints_the_models_and_the_raters_of_the_pages(
     assert coefficients
     said = [
         f"{screening['n_flagged']} of {screening['n_raters']} raters; no rater is excluded",
-        *(
-            f"{bot['bot']} {figure(bot['mean'])} {figure(bot['own']['mean'])}"
-            for bot in own["bots"]
-        ),
+        *(f"{bot['bot']} {figure(bot['mean'])} {figure(bot['own']['mean'])}" for bot in own["bots"]),
         *(f"{share(c['value'])} {span(c['low'], c['high'], shares=True)}" for c in coefficients),
     ]
     assert "flagged" not in screening
     page = read(staff, "study_statistics_part", "raters")
     assert [words for words in said if words not in page or words not in told] == []
     one_rater, of_bots = (
-        next(share(c["value"]) for c in coefficients if c["coefficient"] == code)
-        for code in ("icc_one", "icc_mean")
+        next(share(c["value"]) for c in coefficients if c["coefficient"] == code) for code in ("icc_one", "icc_mean")
     )
     assert f"has a reliability of {one_rater} [" in page
     assert f"the mean of all raters of a bot has {of_bots}." in page

@@ -58,9 +58,7 @@ def test_every_reader_is_told_the_same(staff: Client, half_rated: Study, tmp_pat
     where = reverse("dashboard:study_statistics_part", args=[half_rated.key, "powered"])
     call_command("report", "--study", half_rated.key, "--output", str(path), stdout=StringIO())
     for by, predicted in notebook.items():
-        found = powered_means(
-            data.ratings, frame.index.tolist(), frame["bot"].tolist(), predicted, by=by
-        )
+        found = powered_means(data.ratings, frame.index.tolist(), frame["bot"].tolist(), predicted, by=by)
         assert document["by"][by] == found.to_json()
         page = text_of(staff.get(where, {"by": by}).content.decode())
         if by == "question_bot":
@@ -80,9 +78,7 @@ def test_every_reader_is_told_the_same(staff: Client, half_rated: Study, tmp_pat
                 assert " ".join(cells) in shown
 
 
-def test_where_everything_is_rated_there_is_nothing_to_add(
-    staff: Client, study: Study, tmp_path: Path
-) -> None:
+def test_where_everything_is_rated_there_is_nothing_to_add(staff: Client, study: Study, tmp_path: Path) -> None:
     where = reverse("dashboard:study_statistics_part", args=[study.key, "powered"])
     assert "No finished conversation is without a rating." in staff.get(where).content.decode()
     path = tmp_path / "report.html"

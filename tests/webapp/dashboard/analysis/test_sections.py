@@ -34,9 +34,7 @@ from webapp.studies.models import Study
 
 def frame() -> pd.DataFrame:
     """Return the ratings as they went in."""
-    return pd.DataFrame(
-        [{"bot": r["bot"], "id": r["dialogue_id"], **r["ratings"][0]} for r in records()]
-    )
+    return pd.DataFrame([{"bot": r["bot"], "id": r["dialogue_id"], **r["ratings"][0]} for r in records()])
 
 
 def table_of(section: Section, id: str) -> PageTable:
@@ -54,10 +52,7 @@ def test_verdicts_say_who_is_better_and_what_it_takes(data: StudyData) -> None:
     assert data.rated_bots[:3] == [best, second, "gamma"]
     words = " ".join([*section.lead, *section.points])
     assert "do not differ significantly with 16 raters each. About" in words
-    assert (
-        f"{second} is rated higher than gamma, difference {means[second] - means['gamma']:.2f} ["
-        in words
-    )
+    assert f"{second} is rated higher than gamma, difference {means[second] - means['gamma']:.2f} [" in words
     assert "The control bad is rated below 3 of 3 other bots." in words
     pairs = {row[0]: row for row in cells(table_of(section, "differences"))}
     assert len(pairs) == 6
@@ -66,9 +61,7 @@ def test_verdicts_say_who_is_better_and_what_it_takes(data: StudyData) -> None:
 
 
 def test_planning_is_the_power_of_the_t_test(data: StudyData) -> None:
-    (row,) = cells(
-        planning_table(study_frame(data.study, data.facts), plan_raters(data.ratings, [1.0])).table
-    )
+    (row,) = cells(planning_table(study_frame(data.study, data.facts), plan_raters(data.ratings, [1.0])).table)
     variances = frame().groupby("bot")["quality"].var().drop("bad")
     alpha = 0.10 / 3  # three pairs of bots that are no control
 
@@ -86,9 +79,7 @@ def test_planning_is_the_power_of_the_t_test(data: StudyData) -> None:
 
 def test_where_nobody_is_named_words_are_of_conversations(data: StudyData) -> None:
     ratings = data.ratings
-    unnamed = replace(
-        data, ratings=replace(ratings, rater=np.full(len(ratings), None, dtype=object))
-    )
+    unnamed = replace(data, ratings=replace(ratings, rater=np.full(len(ratings), None, dtype=object)))
     section = section_of(unnamed, "comparisons")
     words = " ".join([*section.lead, *section.how, *section.points])
     assert "with conversations as a random effect, for raters are not named" in words
@@ -136,9 +127,7 @@ def test_models_use_the_factors_of_the_researchers_table(data: StudyData) -> Non
 
 
 def test_without_factors_bots_are_compared_and_the_reason_is_told(study: Study) -> None:
-    data = study_data(
-        study, own=bot_columns_read(b"bot,corpus\nalpha,reddit\nbeta,cornell\n", list(BOTS))
-    )
+    data = study_data(study, own=bot_columns_read(b"bot,corpus\nalpha,reddit\nbeta,cornell\n", list(BOTS)))
     assert data is not None
     section = section_of(data, "models")
     assert cells(table_of(section, "anova"))[0][0] == "bot"
@@ -156,17 +145,13 @@ def test_agreement_zscores_and_filters(data: StudyData) -> None:
     assert 0 < float(about[0][3]) < 1
     assert any("no rater has 10 ratings" in why for why in section.missing)
     rules = {row[0].text: row for row in table_of(section, "filters").rows}
-    assert (
-        rules["Control not rated lower"][1].raw[0] + rules["Control not rated lower"][2].raw[0] > 0
-    )
+    assert rules["Control not rated lower"][1].raw[0] + rules["Control not rated lower"][2].raw[0] > 0
     assert rules["Faster than reading allows"][3].why == "no times given"
 
 
 def test_turn_values_are_by_exchange(data: StudyData) -> None:
     chats = data.per_conversation
-    found = turn_values(
-        data.conversations, list(chats.index), [VOTES, "words_user", "laughter_user"]
-    )
+    found = turn_values(data.conversations, list(chats.index), [VOTES, "words_user", "laughter_user"])
     assert set(found) == {VOTES, "words_user"}  # nothing is known of laughter
     good = chats.index[chats["quality"] == 7][0]
     assert found["words_user"][good] == [7.0] * 4
@@ -181,16 +166,9 @@ def test_the_best_write_more_and_votes_are_drawn(data: StudyData) -> None:
         "best 24",
         "worst 24",
     }
-    first = {
-        row[1].text: row[3].raw[0]
-        for row in rows
-        if row[0].text == "Words, participant" and row[2].raw == (1,)
-    }
+    first = {row[1].text: row[3].raw[0] for row in rows if row[0].text == "Words, participant" and row[2].raw == (1,)}
     assert first["best 24"] > first["worst 24"] + 1
-    assert (
-        "Best and worst conversations: 48 conversations rated; 100 best and 100 worst need 200."
-        in section.missing
-    )
+    assert "Best and worst conversations: 48 conversations rated; 100 best and 100 worst need 200." in section.missing
     missing = next(row for row in rows if row[0].text == "Sentiment, participant")
     assert "not computed yet" in missing[1].why
     assert {row[1].text for row in by_id["by-trait"].table.rows} >= {"plain", "EI"}
@@ -240,9 +218,7 @@ def test_a_point_leads_to_the_conversations_it_is_the_mean_of(data: StudyData) -
         return f"/point/{len(points) - 1}"
 
     section = section_of(data, "trajectories", point_link=link)
-    behind = partial(
-        point_part, study_frame(data.study, data.facts), study_trajectories(data), link=str
-    )
+    behind = partial(point_part, study_frame(data.study, data.facts), study_trajectories(data), link=str)
     checked = 0
     for figure in section.figures:
         for row in figure.table.rows:
@@ -273,9 +249,7 @@ def test_the_three_matrices(data: StudyData) -> None:
     values = frame()
     rho = stats.spearmanr(values["quality"], values["fluency"]).statistic
     assert table_of(section, "dimensions").rows[0][2].raw[0] == pytest.approx(rho)
-    words = {
-        (row[0].text, row[1].text): row for row in table_of(section, "metrics-dimensions").rows
-    }
+    words = {(row[0].text, row[1].text): row for row in table_of(section, "metrics-dimensions").rows}
     assert words["Words, participant", "Quality"][2].raw[0] > 0.5
     assert words["Words, participant", "Quality"][6].text == "yes"
     assert words["Question score, bot", "Quality"][2].why == "one side is constant"
@@ -290,9 +264,7 @@ def test_a_matrix_shows_what_matters_first_and_all_on_demand(data: StudyData) ->
     found = study_correlations(data).metrics
     assert found is not None
     first = found.first_rows(2)
-    sizes = {
-        i: abs(cell.r) for (i, j), cell in found.cells.items() if j == 0 and cell.r is not None
-    }
+    sizes = {i: abs(cell.r) for (i, j), cell in found.cells.items() if j == 0 and cell.r is not None}
     assert [sizes[i] for i in first] == sorted(sizes.values(), reverse=True)[:2]
     rows = [CorrelationRow("hybrid", "hybrid_chats"), *found.rows]
     cells = {(i + 1, j): cell for (i, j), cell in found.cells.items()} | {
@@ -329,9 +301,7 @@ def test_the_matrices_are_a_result_of_numbers(data: StudyData) -> None:
     assert cell["r"] == pytest.approx(rho)
     assert (cell["row"], cell["column"]) == ("quality", "fluency")
     words = next(
-        cell
-        for cell in document["metrics"]["cells"]
-        if (cell["row"], cell["column"]) == ("words_user", "quality")
+        cell for cell in document["metrics"]["cells"] if (cell["row"], cell["column"]) == ("words_user", "quality")
     )
     assert words["survives"]
     assert words["n"] == 48  # the control is left out
@@ -343,10 +313,7 @@ def test_the_matrices_are_a_result_of_numbers(data: StudyData) -> None:
 
 
 def test_without_a_fit_the_command_is_named(data: StudyData) -> None:
-    assert (
-        "manage.py fit_hybrid --study analysed"
-        in hybrid_part(study_frame(data.study, data.facts)).missing[0]
-    )
+    assert "manage.py fit_hybrid --study analysed" in hybrid_part(study_frame(data.study, data.facts)).missing[0]
 
 
 def test_a_stored_fit_stands_with_its_figures_and_rivals(data: StudyData) -> None:

@@ -25,9 +25,7 @@ def test_every_part_has_its_figures_and_tables(staff: Client, study: Study) -> N
         html = staff.get(address(study, part)).content.decode()
         assert html.count("<h1") == 1, part
         assert 'style="' not in html, part
-        if (
-            part == "powered"
-        ):  # everything is rated: tests/webapp/dashboard/analysis/test_powered.py
+        if part == "powered":  # everything is rated: tests/webapp/dashboard/analysis/test_powered.py
             continue
         assert html.count("<table ") >= 1, part
         if part != "raters" and part != "models":
@@ -85,6 +83,4 @@ def test_a_point_of_a_trajectory_has_a_page(staff: Client, study: Study) -> None
     assert "24 conversations, the highest values first." in html
     assert html.count("/dashboard/conversations/") == 24
     for wrong in (["best-worst", "words_user", 0, 99], ["other", "words_user", 0, 1]):
-        assert (
-            staff.get(reverse("dashboard:study_point", args=[study.key, *wrong])).status_code == 404
-        )
+        assert staff.get(reverse("dashboard:study_point", args=[study.key, *wrong])).status_code == 404

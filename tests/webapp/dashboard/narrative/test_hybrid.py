@@ -23,9 +23,7 @@ def table() -> pd.DataFrame:
         rng.normal(size=(60, 3)) + mean[:, None],
         columns=["words_user", "embedding_user_000", "embedding_user_001"],
     )
-    return table.assign(
-        bot=bots, conversation=range(60), quality=mean + rng.normal(size=60), n_turns=8.0
-    )
+    return table.assign(bot=bots, conversation=range(60), quality=mean + rng.normal(size=60), n_turns=8.0)
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +40,7 @@ def test_a_fit_that_predicts_values_says_how_well(table: pd.DataFrame) -> None:
     assert rows["Mean absolute error"].found == figure(values["mae"])
     assert figure(values["mae_of_mean"]) in rows["Mean absolute error"].why
     combined = {table.id: table for table in view.tables}["hybrid-combined"]
-    best = max(
-        (found["combined"] for found in values["bots"].values()), key=lambda one: one["mean"]
-    )
+    best = max((found["combined"] for found in values["bots"].values()), key=lambda one: one["mean"])
     assert combined.table.rows[0][3].raw == (best["mean"],)
     assert "contradict" not in combined.note
     best["conflict"] = True

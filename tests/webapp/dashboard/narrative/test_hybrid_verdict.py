@@ -77,9 +77,7 @@ def test_cautions_are_sentences() -> None:
     assert "up to 42" in said[3]
     assert "1 conversation." in said[5]
     assert "1,200 conversations." in said[6]
-    assert (
-        "eliza is an extrapolation: its mean “Words, participant, mean” is more than 3" in said[7]
-    )
+    assert "eliza is an extrapolation: its mean “Words, participant, mean” is more than 3" in said[7]
     assert said[8].startswith("eliza and parrot are predicted beyond the rating scale of 1 to 7")
     assert caution_sentences(["stored as a sentence"]) == ["stored as a sentence"]
 

@@ -74,9 +74,7 @@ def test_effects_shown_and_not_shown_stand_in_one_sentence() -> None:
     assert "All interactions." in table(told(found), "anova").method
     assert table(told(found), "anova").note.startswith("Raters gave several ratings each, so every")
     nameless = table(told(replace(found, n_unnamed=4)), "anova").note
-    assert nameless.startswith(
-        "There are several ratings by a rater, or of a chat where no rater is"
-    )
+    assert nameless.startswith("There are several ratings by a rater, or of a chat where no rater is")
     flat = replace(
         found,
         factorial=replace(

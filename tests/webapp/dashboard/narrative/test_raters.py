@@ -16,9 +16,7 @@ from webapp.dashboard.narrative.raters import raters_section
 from webapp.ratings.selectors import BotInfo
 
 LEVELS = {"a": 5.5, "b": 4.5, "c": 3.5, "d": 3.0, "bad": 1.5}
-BOTS = {
-    bot: BotInfo(bot, bot.upper(), slot, bot == "bad") for slot, bot in enumerate(LEVELS, start=1)
-}
+BOTS = {bot: BotInfo(bot, bot.upper(), slot, bot == "bad") for slot, bot in enumerate(LEVELS, start=1)}
 DIMENSIONS = [RatingDimension(key, key.capitalize(), 1, 7) for key in ("quality", "fluency", "fun")]
 
 
@@ -80,9 +78,7 @@ def test_shared_conversations_lead_with_alpha() -> None:
     shared = analysed(frame(per=2))
     value = shared.agreement.same_conversation.value
     (first, *_rest) = told(shared).lead
-    assert first.startswith(
-        f"Raters of the same conversation agree on quality by Krippendorff’s α = {share(value)} ["
-    )
+    assert first.startswith(f"Raters of the same conversation agree on quality by Krippendorff’s α = {share(value)} [")
 
 
 @pytest.mark.parametrize(
@@ -94,9 +90,7 @@ def test_shared_conversations_lead_with_alpha() -> None:
         (0.2, "on their own scales the bots come out in another order (ρ = .20)."),
     ],
 )
-def test_every_order_on_own_scales_has_its_sentence(
-    found: RaterAnalysis, rho: float | None, words: str
-) -> None:
+def test_every_order_on_own_scales_has_its_sentence(found: RaterAnalysis, rho: float | None, words: str) -> None:
     assert found.own_scales.order is not None
     scales = replace(found.own_scales, order=replace(found.own_scales.order, r=rho))
     sentence = told(replace(found, own_scales=scales)).lead[2]
@@ -105,18 +99,13 @@ def test_every_order_on_own_scales_has_its_sentence(
 
 def test_the_flagged_are_named_with_their_reasons_or_only_counted(found: RaterAnalysis) -> None:
     section = told(found)
-    assert section.lead[-1] == (
-        "Rater filters would flag 1 of 13 raters; no rater is excluded from any number here."
-    )
+    assert section.lead[-1] == ("Rater filters would flag 1 of 13 raters; no rater is excluded from any number here.")
     (row,) = table(section, "flagged").table.rows
     assert (row[0].text, row[1].text) == ("idle-idl", "5")
     reasons = row[2].text.split("; ")
     assert "one answer to all questions in 100 % of 5 conversations" in reasons
     assert "answers vary by 0.0 % of the scale (standard deviation)" in reasons
-    assert any(
-        why.startswith("control rated 4.00, real bots 4.00: not clearly lower (p = ")
-        for why in reasons
-    )
+    assert any(why.startswith("control rated 4.00, real bots 4.00: not clearly lower (p = ") for why in reasons)
     rules = {row[0].text: row for row in table(section, "filters").table.rows}
     assert rules["Faster than reading allows"][3].text == "13"
     assert rules["Faster than reading allows"][3].why == "no times given"
@@ -137,6 +126,4 @@ def test_without_names_there_are_neither_scales_nor_filters() -> None:
 
 def test_too_few_ratings_of_each_have_no_scores() -> None:
     few = frame()[lambda table: table["conversation"].str.endswith("-0")]
-    assert told(analysed(few)).missing == [
-        "Scores on each rater’s own scale: no rater has 10 ratings that differ."
-    ]
+    assert told(analysed(few)).missing == ["Scores on each rater’s own scale: no rater has 10 ratings that differ."]

@@ -19,10 +19,7 @@ GROUPS = Grouping(
 
 
 def values(rng: np.random.Generator, gap: float) -> dict[str, list[float | None]]:
-    return {
-        pk: [float(value) + (gap if pk in "abcd" else 0.0) for value in rng.normal(size=5)]
-        for pk in "abcdefgh"
-    }
+    return {pk: [float(value) + (gap if pk in "abcd" else 0.0) for value in rng.normal(size=5)] for pk in "abcdefgh"}
 
 
 def test_the_verdict_names_measures_by_direction() -> None:
@@ -36,13 +33,9 @@ def test_the_verdict_names_measures_by_direction() -> None:
         "Best 4 against worst 4: higher in “words, participant”; no difference shown in “sentiment, participant” "
         "(means of conversations, errors clustered by person, p < .10 by Holm’s correction)."
     )
-    nothing = trajectories(
-        Grouping("by-trait", reason=Reason("no_trait", "none is known", traits="EI")), {}, []
-    )
+    nothing = trajectories(Grouping("by-trait", reason=Reason("no_trait", "none is known", traits="EI")), {}, [])
     quality = RatingDimension("quality", "Quality", 1, 7)
-    section = trajectories_section(
-        found, nothing, headline=quality, study_key="k", has_controls=False
-    )
+    section = trajectories_section(found, nothing, headline=quality, study_key="k", has_controls=False)
     (figure,) = section.figures
     assert "(5.00 and above, 3.00 and below)" in figure.method
     assert "Ties at the borders (2 and 1 conversation) were drawn" in figure.note

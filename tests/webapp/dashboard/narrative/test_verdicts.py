@@ -24,9 +24,7 @@ def plan(needed: int | None, n_a: int = 40, n_b: int = 40, sd: float | None = 1.
     return PairPlan("a", "b", 0.1, -0.2, 0.4, sd, n_a, n_b, needed, 50, None, "open")
 
 
-def compared(
-    order: list[str], pairs: list[Comparison], plans: list[PairPlan] | None = None
-) -> Comparisons:
+def compared(order: list[str], pairs: list[Comparison], plans: list[PairPlan] | None = None) -> Comparisons:
     quality = RatingDimension("quality", "Quality", 1, 7)
     return Comparisons(quality, 0.1, tuple(order), (), tuple(pairs), 40, 80, tuple(plans or ()))
 

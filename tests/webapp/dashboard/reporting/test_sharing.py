@@ -43,9 +43,7 @@ def made(client: Client, study: Study, sections: str = "", **given: Any) -> str:
     where = reverse("dashboard:report_share", args=[study.key]) + sections
     answer = client.post(where, {"name": "Reviewers", "days": "7", **given})
     assert answer.status_code == 200, answer.content.decode()
-    found = re.search(
-        r'token-text" tabindex="0">http://testserver(/shared/[^<]+)<', answer.content.decode()
-    )
+    found = re.search(r'token-text" tabindex="0">http://testserver(/shared/[^<]+)<', answer.content.decode())
     assert found
     return found[1]
 

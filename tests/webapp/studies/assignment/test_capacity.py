@@ -102,9 +102,7 @@ def test_one_who_came_as_often_as_they_may_hears_just_that() -> None:
 
 def test_a_budget_that_is_used_up_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     study = make_study(bots=["eliza"])
-    monkeypatch.setattr(
-        "webapp.studies.assignment.capacity.bots_beyond_cap", lambda study: {"eliza": "spent"}
-    )
+    monkeypatch.setattr("webapp.studies.assignment.capacity.bots_beyond_cap", lambda study: {"eliza": "spent"})
     assert study_refusal(study, None).code == "spent"
 
 
@@ -137,9 +135,7 @@ def test_nobody_gets_a_bot_twice_in_a_group_of_studies() -> None:
         ({"study_group": " x"}, "study_group", "blanks"),
     ],
 )
-def test_a_setting_that_cannot_be_is_refused_at_its_field(
-    fields: dict[str, Any], name: str, words: str
-) -> None:
+def test_a_setting_that_cannot_be_is_refused_at_its_field(fields: dict[str, Any], name: str, words: str) -> None:
     with pytest.raises(ValidationError) as wrong:
         make_study(**fields)
     assert words in " ".join(wrong.value.message_dict[name])

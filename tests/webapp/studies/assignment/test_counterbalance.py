@@ -36,12 +36,7 @@ pytestmark = pytest.mark.django_db
 
 def counts(study: Study) -> Counter:
     rows = TaskCount.objects.filter(study=study, n_completed__gt=0)
-    return Counter(
-        {
-            (row.is_synthetic, row.bot_id, row.conversation_id, row.item_id): row.n_completed
-            for row in rows
-        }
-    )
+    return Counter({(row.is_synthetic, row.bot_id, row.conversation_id, row.item_id): row.n_completed for row in rows})
 
 
 def counted_one_by_one(study: Study) -> Counter:
@@ -60,9 +55,7 @@ def test_whatever_becomes_of_tasks_the_counts_are_right(seed: int) -> None:
     study, draw = make_study(bots=["eliza", "parrot", "generic"]), random.Random(seed)
     for number in range(25):
         is_synthetic = draw.random() < 0.2
-        chat = make_conversation(
-            study, n_exchanges=3, entry_nonce=str(number), is_synthetic=is_synthetic
-        )
+        chat = make_conversation(study, n_exchanges=3, entry_nonce=str(number), is_synthetic=is_synthetic)
         what = draw.choice(["rate", "rate", "withdraw", "finish", "swap", "leave", "erase"])
         if what in ("rate", "erase"):
             make_rating(chat)
@@ -84,9 +77,7 @@ def test_whatever_becomes_of_tasks_the_counts_are_right(seed: int) -> None:
     assert counts(study) == kept
     loads = bot_loads(study, study.bots, synthetic=False)
     people = Slot.objects.filter(task__participant__is_synthetic=False)
-    in_use = people.exclude(task__outcome="bot_failed").filter(
-        task__state__in=["completed", "open"]
-    )
+    in_use = people.exclude(task__outcome="bot_failed").filter(task__state__in=["completed", "open"])
     assert loads == {bot_id: in_use.filter(bot_id=bot_id).count() for bot_id in study.bots}
 
 
@@ -115,9 +106,7 @@ def test_a_quota_counts_the_completed_and_those_under_way() -> None:
 
 
 def test_an_assignment_takes_the_same_queries_however_much_was_done_before() -> None:
-    study = make_study(
-        bots=["eliza", "parrot", "generic"], n_conversations_wanted=1000, max_per_bot=500
-    )
+    study = make_study(bots=["eliza", "parrot", "generic"], n_conversations_wanted=1000, max_per_bot=500)
 
     def queries() -> int:
         participant = make_participant(study, platform="prolific", external_id=str(uuid.uuid4()))

@@ -36,9 +36,7 @@ ROBOTS = (
 def rows() -> dict[str, list[dict[str, Any]]]:
     """Return every row of every table but those of the openings."""
     models = [
-        model
-        for model in apps.get_models(include_auto_created=True)
-        if model._meta.managed and model != LinkCount
+        model for model in apps.get_models(include_auto_created=True) if model._meta.managed and model != LinkCount
     ]
     return {one._meta.label: list(one._default_manager.order_by("pk").values()) for one in models}
 
@@ -54,10 +52,7 @@ def test_opening_a_link_stores_a_count_and_nothing_about_a_person() -> None:
     ids = "?PROLIFIC_PID=5f0c0ffee&STUDY_ID=s1&SESSION_ID=v1"
     for query in ("", ids, "?workerId=W1&assignmentId=A1&hitId=H1", ids):
         answer = Client(headers={"user-agent": PHONE}).get(f"/s/{study.key}/{query}")
-        assert (
-            "Nothing about you is stored until you start the chat or decline."
-            in answer.content.decode()
-        )
+        assert "Nothing about you is stored until you start the chat or decline." in answer.content.decode()
     assert rows() == before
     [count] = LinkCount.objects.values()
     day = count.pop("day")

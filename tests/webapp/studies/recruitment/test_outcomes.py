@@ -86,9 +86,7 @@ def test_a_failed_bot_without_a_code_of_its_own_pays_as_rated_and_withdrawing_do
 def test_who_is_screened_out_takes_nobodys_place_and_one_ending_stays() -> None:
     study = make_study(n_conversations_wanted=1)
     ending = ended_by("screened_out")(study)
-    assert ending.code == ending.task.completion_code, (
-        "no platform has a code: ours says who it was"
-    )
+    assert ending.code == ending.task.completion_code, "no platform has a code: ours says who it was"
     assert task_end(task=ending.task, outcome="failed_check").outcome == "screened_out"
     assert rated(study).outcome == "rated", "the place is still free"
     with pytest.raises(ValueError, match="withdrawn"):

@@ -11,11 +11,7 @@ from webapp.studies.recruitment.settings import code_read, completion_link, link
 from webapp.studies.settings import StudyValues
 from webapp.studies.versions import study_edit
 
-NO_WAY_BACK = {
-    f"link_{outcome}": "https://panel.example/"
-    for outcome in Outcome.values
-    if outcome != "withdrawn"
-}
+NO_WAY_BACK = {f"link_{outcome}": "https://panel.example/" for outcome in Outcome.values if outcome != "withdrawn"}
 LINK = "https://app.prolific.com/submissions/complete?cc="
 
 
@@ -83,9 +79,7 @@ def test_a_draft_may_lack_codes_and_a_study_that_collects_may_be_changed_without
     study = make_study(state="draft", platform="prolific", code_rated="R1")
     with pytest.raises(ValidationError) as refused:
         study_edit(study=study, state="collecting")
-    assert set(refused.value.message_dict) == {
-        f"code_{outcome}" for outcome in Outcome.values if outcome != "rated"
-    }
+    assert set(refused.value.message_dict) == {f"code_{outcome}" for outcome in Outcome.values if outcome != "rated"}
     study.refresh_from_db()
     type(study).objects.filter(pk=study.pk).update(state="collecting")
     study.refresh_from_db()

@@ -23,9 +23,7 @@ class Command(ConfabCommand):
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("bot", metavar="BOT", help="its id, see list_bots")
-        parser.add_argument(
-            "--message", action="append", metavar="TEXT", help="may be given several times"
-        )
+        parser.add_argument("--message", action="append", metavar="TEXT", help="may be given several times")
         parser.add_argument("--seed", type=int, default=0)
 
     def run(self, **options: Any) -> dict[str, Any]:
@@ -34,9 +32,7 @@ class Command(ConfabCommand):
         name = options["bot"]
         for message in options["message"] or []:
             if not message.strip():
-                raise Usage(
-                    f"--message is {quote(message)}; a message has at least one visible character"
-                )
+                raise Usage(f"--message is {quote(message)}; a message has at least one visible character")
         bot_find(name)
         try:
             bot = bot_load(name, settings.CONFAB_DEVICE)

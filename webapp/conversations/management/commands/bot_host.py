@@ -30,9 +30,7 @@ class Command(BaseCommand):
         except EntriesError as error:
             raise CommandError(str(error)) from error
         if pool is not None and pool not in bot_pools():
-            raise CommandError(
-                f"there is no pool {quote(pool)}; there are: {', '.join(bot_pools())}"
-            )
+            raise CommandError(f"there is no pool {quote(pool)}; there are: {', '.join(bot_pools())}")
         self.stderr.write(f"Bot host for {'all pools' if pool is None else pool} is running.")
         asyncio.run(self._run(pool))
 

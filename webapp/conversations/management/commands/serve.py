@@ -59,9 +59,7 @@ class Command(BaseCommand):
         )
         parser.add_argument("--worker", action="store_true", help="run a Celery worker too")
 
-    def handle(
-        self, *args: Any, host: str, port: int, demo: bool, worker: bool, **options: Any
-    ) -> None:
+    def handle(self, *args: Any, host: str, port: int, demo: bool, worker: bool, **options: Any) -> None:
         try:
             bots_discover()
         except EntriesError as error:
@@ -84,9 +82,7 @@ class Command(BaseCommand):
             address_write(address)
             self._say_where(address, demo, paper)
             if demo and not settings.CONFAB_BOT_HOST_IN_PROCESS:
-                children.begin(
-                    "bot host", *_BOT_HOST, without_it="participants who chat get no replies"
-                )
+                children.begin("bot host", *_BOT_HOST, without_it="participants who chat get no replies")
             if worker:
                 children.begin("worker", *_WORKER, without_it="jobs wait, such as metrics")
             asyncio.run(_serve(listening, children))

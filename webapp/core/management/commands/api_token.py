@@ -51,16 +51,12 @@ class Command(ConfabCommand):
         if user is None:
             raise LookupError(f"there is no user {quote(name)}")
         rights = [right.strip() for right in options["rights"].split(",") if right.strip()]
-        token, text = token_make(
-            user=user, name=options["name"], rights=rights, days=options["days"]
-        )
+        token, text = token_make(user=user, name=options["name"], rights=rights, days=options["days"])
         return {**_plain(token), "token": text}
 
     def present(self, result: dict[str, Any]) -> None:
         if "token" in result:
-            self.stdout.write(
-                f"{result['token']}\nIt is shown once; keep it as you keep a password."
-            )
+            self.stdout.write(f"{result['token']}\nIt is shown once; keep it as you keep a password.")
             return
         for one in result["tokens"] or ():
             self.stdout.write(

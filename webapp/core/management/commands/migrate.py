@@ -17,9 +17,7 @@ class Command(migrate.Command):
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument(
-            "--no-backup", action="store_true", help="change the database without a backup before"
-        )
+        parser.add_argument("--no-backup", action="store_true", help="change the database without a backup before")
 
     def handle(self, *args: Any, **options: Any) -> None:
         only_looks = options["plan"] or options["check_unapplied"]

@@ -10,9 +10,7 @@ from webapp.core.management.base import ConfabCommand
 
 
 class Command(ConfabCommand):
-    help = (
-        "Copy everything into another, empty database, such as PostgreSQL. Stop the server before."
-    )
+    help = "Copy everything into another, empty database, such as PostgreSQL. Stop the server before."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
@@ -22,9 +20,7 @@ class Command(ConfabCommand):
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
-        done = database_copy(
-            options["url"], lambda table, n: self.note(f"{n:>8} {table}") if n else None
-        )
+        done = database_copy(options["url"], lambda table, n: self.note(f"{n:>8} {table}") if n else None)
         return {"database": done.target, "rows": sum(done.tables.values()), "tables": done.tables}
 
     def present(self, result: dict[str, Any]) -> None:

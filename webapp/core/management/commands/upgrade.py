@@ -29,6 +29,4 @@ class Command(ConfabCommand):
             self.stdout.write("Nothing to apply: the database is of this version")
         for problem in result["problems"]:
             self.stdout.write(f"to look at: {problem}")
-        self.stdout.write(
-            f"{sum(result['tables'].values()):,} rows in {len(result['tables'])} tables"
-        )
+        self.stdout.write(f"{sum(result['tables'].values()):,} rows in {len(result['tables'])} tables")

@@ -31,9 +31,7 @@ from webapp.studies.assignment.rules.base import rules
 from webapp.studies.protocols.base import protocols
 from webapp.transfer.exporters.base import exporter_list
 
-MARKED = re.compile(
-    r"(?P<open><!-- docs:(?P<name>[a-z_]+) -->\n).*?(?P<close><!-- /docs:(?P=name) -->)", re.DOTALL
-)
+MARKED = re.compile(r"(?P<open><!-- docs:(?P<name>[a-z_]+) -->\n).*?(?P<close><!-- /docs:(?P=name) -->)", re.DOTALL)
 
 
 class UnknownCatalogue(ValueError):
@@ -53,9 +51,7 @@ def catalogue_fill(text: str, *, root: Path) -> str:
     def fill(found: re.Match[str]) -> str:
         name = found["name"]
         if name not in CATALOGUES:
-            raise UnknownCatalogue(
-                f"there is no catalogue {quote(name)}; there are: {', '.join(sorted(CATALOGUES))}"
-            )
+            raise UnknownCatalogue(f"there is no catalogue {quote(name)}; there are: {', '.join(sorted(CATALOGUES))}")
         return f"{found['open']}{CATALOGUES[name](root)}\n{found['close']}"
 
     return MARKED.sub(fill, text)
@@ -92,11 +88,7 @@ def _described(thing: Any) -> str:
 def _bots(root: Path) -> str:
     return _table(
         ["bot", "name", "kind", "what it does"],
-        (
-            [f"`{bot.name}`", bot.title, bot.kind, _described(bot)]
-            for bot in bot_list()
-            if _ships(bot, "chatbots.bots")
-        ),
+        ([f"`{bot.name}`", bot.title, bot.kind, _described(bot)] for bot in bot_list() if _ships(bot, "chatbots.bots")),
     )
 
 
@@ -124,10 +116,7 @@ def _kinds(root: Path) -> str:
 def _remote(root: Path) -> str:
     return _table(
         ["id", "model", "parameters", "licence", "download"],
-        (
-            [f"`{m.id}`", f"`{m.model}`", m.parameters, m.licence, f"{m.download_mb:,} MB"]
-            for m in remote_list()
-        ),
+        ([f"`{m.id}`", f"`{m.model}`", m.parameters, m.licence, f"{m.download_mb:,} MB"] for m in remote_list()),
     )
 
 
@@ -203,10 +192,7 @@ def _range(column: Column) -> str:
 def _presets(root: Path) -> str:
     return _table(
         ["preset", "what it is", "features"],
-        (
-            [f"`{p.name}`", p.title, ", ".join(f"`{feature}`" for feature in p.features)]
-            for p in PRESETS.values()
-        ),
+        ([f"`{p.name}`", p.title, ", ".join(f"`{feature}`" for feature in p.features)] for p in PRESETS.values()),
     )
 
 
@@ -222,22 +208,14 @@ def _listed(what: str, entries: Iterable[Any], package: str) -> str:
     """Tabulate the entries of a package with what they say of themselves."""
     return _table(
         [what, "name", "what it does"],
-        (
-            [f"`{entry.name}`", entry.title, entry.description]
-            for entry in entries
-            if _ships(entry, package)
-        ),
+        ([f"`{entry.name}`", entry.title, entry.description] for entry in entries if _ships(entry, package)),
     )
 
 
 def _exports(root: Path) -> str:
     return _table(
         ["`--what`", "name", "rows"],
-        (
-            [f"`{table.name}`", table.title, _described(table)]
-            for table in exporter_list()
-            if _ships(table, "webapp")
-        ),
+        ([f"`{table.name}`", table.title, _described(table)] for table in exporter_list() if _ships(table, "webapp")),
     )
 
 
@@ -268,9 +246,7 @@ def _commands(root: Path) -> str:
         if app.startswith("webapp.") and name not in _INTERNAL_COMMANDS:
             command = load_command_class(app, name)
             arguments = " ".join(_arguments(command, name))
-            rows.append(
-                [f"`{name}`", _sentence(command.help), f"`{arguments}`" if arguments else ""]
-            )
+            rows.append([f"`{name}`", _sentence(command.help), f"`{arguments}`" if arguments else ""])
     return _table(["command", "what it does", "arguments"], rows)
 
 
@@ -292,11 +268,7 @@ def _arguments(command: BaseCommand, name: str) -> list[str]:
         if base.__module__.startswith("django.core.management"):
             of_django |= {action.dest for action in base().create_parser("", name)._actions}
             break
-    own = [
-        action
-        for action in command.create_parser("", name)._actions
-        if action.dest not in of_django
-    ]
+    own = [action for action in command.create_parser("", name)._actions if action.dest not in of_django]
     needed = [_usage(action) for action in own if _is_needed(action)]
     others = [f"[{_usage(action)}]" for action in own if not _is_needed(action)]
     return [*needed, *others[:_MOST_OPTIONS], *["…"] * (len(others) > _MOST_OPTIONS)]
@@ -341,9 +313,7 @@ class Command(ConfabCommand):
     help = "Rebuild the catalogues in docs from the code."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument(
-            "--check", action="store_true", help="change nothing; fail if one is stale"
-        )
+        parser.add_argument("--check", action="store_true", help="change nothing; fail if one is stale")
 
     def run(self, **options: Any) -> dict[str, list[str]]:
         root = Path(settings.BASE_DIR)

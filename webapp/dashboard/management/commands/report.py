@@ -49,9 +49,7 @@ class Command(ConfabCommand):
             metavar="FILE.csv",
             help="what is known of the bots (bot,perplexity,corpus,control …) instead of the stored table",
         )
-        parser.add_argument(
-            "--run", type=int, metavar="ID", help="self-play run to set against the ratings"
-        )
+        parser.add_argument("--run", type=int, metavar="ID", help="self-play run to set against the ratings")
         parser.add_argument(
             "--turned",
             default="",
@@ -100,9 +98,7 @@ class Command(ConfabCommand):
         if data is None and compares_pairs(study):
             return self._of_pairs(study, output, counted, options["sections"])
         if data is None:
-            raise LookupError(
-                f"study {study.key} has no ratings yet, so there is nothing to report"
-            )
+            raise LookupError(f"study {study.key} has no ratings yet, so there is nothing to report")
         is_usual = run is None and own is None and not data.turned
 
         @cache
@@ -134,15 +130,11 @@ class Command(ConfabCommand):
         output.write_text(report_html(document), encoding="utf-8")
         return {"file": str(output)}
 
-    def _of_pairs(
-        self, study: Study, output: Path | None, counted: dict[str, Any], sections: str
-    ) -> dict[str, Any]:
+    def _of_pairs(self, study: Study, output: Path | None, counted: dict[str, Any], sections: str) -> dict[str, Any]:
         """Write or return the report of a study whose people compare pairs."""
         report = pair_report(study, **counted)
         if report is None:
-            raise LookupError(
-                f"study {study.key} has no judgements yet, so there is nothing to report"
-            )
+            raise LookupError(f"study {study.key} has no judgements yet, so there is nothing to report")
         if output is not None:
             wanted = _sections(sections, [chapter.id for chapter in report.chapters])
             output.write_text(report_html(report.chosen(wanted)), encoding="utf-8")

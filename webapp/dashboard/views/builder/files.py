@@ -186,9 +186,7 @@ def items_add(request: HttpRequest, key: str) -> HttpResponse:
     if not judges_items(study):
         raise Http404(f"participants do not rate items in {key}")
     if "_sample" in request.POST:
-        sample = [
-            FileItem.model_validate(one) for one in items_sample(protocols.get(study.protocol))
-        ]
+        sample = [FileItem.model_validate(one) for one in items_sample(protocols.get(study.protocol))]
         _show_items_report(request, ItemsReport(items=items_bring(study, sample)))
     elif request.FILES:
         _load_items(request, study)
@@ -257,9 +255,7 @@ def _conversations(request: HttpRequest, study: Study) -> None:
         _write_items(upload, path)
         try:
             with upload_errors(path, upload.name):
-                report = import_conversations(
-                    path, study_key=study.key, language=form.cleaned_data["language"]
-                )
+                report = import_conversations(path, study_key=study.key, language=form.cleaned_data["language"])
         except Refused as error:
             messages.error(request, f"The file could not be read: {error}")
             return

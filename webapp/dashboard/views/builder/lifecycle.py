@@ -115,9 +115,7 @@ class NewStudyForm(forms.Form):
         max_length=60,
         required=False,
         help_text="Stands in the link that people get: letters, digits, - and _.",
-        widget=forms.TextInput(
-            attrs={"class": "input", "autocomplete": "off", "autocapitalize": "none"}
-        ),
+        widget=forms.TextInput(attrs={"class": "input", "autocomplete": "off", "autocapitalize": "none"}),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -132,9 +130,7 @@ class NewStudyForm(forms.Form):
         if not cleaned.get("key") and cleaned.get("name") and "key" not in self.errors:
             cleaned["key"] = study_key_free(cleaned["name"], RESERVED_KEYS)
         elif cleaned.get("key") and study_found(cleaned["key"]):
-            self.add_error(
-                "key", "“{key}” is another study’s. Choose another key.".format(**cleaned)
-            )
+            self.add_error("key", "“{key}” is another study’s. Choose another key.".format(**cleaned))
         return cleaned
 
 

@@ -184,17 +184,11 @@ def _outcome(
         "at": (version.saved_at or version.created_at).isoformat(),
         "seen": state_of(plan.study, form.fields),
         **form.told(),
-        "steps": {
-            one.name: {"words": state.words, "tone": state.tone}
-            for one in STEPS
-            for state in [one.state(plan)]
-        },
+        "steps": {one.name: {"words": state.words, "tone": state.tone} for one in STEPS for state in [one.state(plan)]},
     }
     if step.live_template:
         context = {"study": plan.study, **step.live(plan)}
-        found["live"] = render_to_string(
-            f"dashboard/builder/{step.live_template}", context, request
-        )
+        found["live"] = render_to_string(f"dashboard/builder/{step.live_template}", context, request)
     if conflict:
         context = {"conflict": conflict}
         found["conflict"] = render_to_string("dashboard/builder/_conflict.html", context, request)
@@ -229,10 +223,7 @@ def _page(
         seen=conflict["seen"] if conflict else seen,
         conflict=conflict,
         may_edit=may_edit,
-        steps=[
-            (one, one.title_in(plan), one.state(plan), number)
-            for number, one in enumerate(STEPS, start=1)
-        ],
+        steps=[(one, one.title_in(plan), one.state(plan), number) for number, one in enumerate(STEPS, start=1)],
         next_step=step_after(step),
         previous_step=step_before(step),
         protocol=title_of(protocols, study.protocol),

@@ -21,9 +21,7 @@ class Command(ConfabCommand):
         where = parser.add_mutually_exclusive_group(required=True)
         where.add_argument("--study", metavar="KEY")
         where.add_argument("--run", type=int, metavar="ID", help="a self-play run")
-        parser.add_argument(
-            "--metrics", default="", metavar="a,b", help="without it: all but those on request"
-        )
+        parser.add_argument("--metrics", default="", metavar="a,b", help="without it: all but those on request")
         parser.add_argument("--inline", action="store_true", help="without Celery")
 
     def run(self, **options: Any) -> dict[str, Any]:
@@ -56,6 +54,5 @@ class Command(ConfabCommand):
 
     def present(self, result: dict[str, Any]) -> None:
         self.stdout.write(
-            f"{', '.join(result['metrics'])}: {result['conversations']} conversations in "
-            f"{result['seconds']:g} s"
+            f"{', '.join(result['metrics'])}: {result['conversations']} conversations in {result['seconds']:g} s"
         )

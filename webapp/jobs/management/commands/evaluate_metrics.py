@@ -91,23 +91,17 @@ class Command(ConfabCommand):
             raise Usage("--metrics names no metric")
         if options["study"] is not None and compares_pairs(study := study_named(options["study"])):
             if options["against"] or options["max_over_raters"]:
-                raise Usage(
-                    "--against and --max-over-raters are for scores of single replies, not for compared pairs"
-                )
+                raise Usage("--against and --max-over-raters are for scores of single replies, not for compared pairs")
             return self._of_pairs(study, wanted, options)
         if options["judged"] is not None:
-            raise Usage(
-                "--judged is for a --study in which people compare two replies or two chats"
-            )
+            raise Usage("--judged is for a --study in which people compare two replies or two chats")
         judgements = self._judgements(options)
         target = judgements.target(options["target"])  # without any, the error tells the lines
         for told in judgements.lines:
             self.note(f"left out: {told}")
         if not options["target"] and len(judgements.targets) > 1:
             others = ", ".join(name for name in judgements.targets if name != target)
-            self.note(
-                f"compared with people's scores of {quote(target)}; --target names others: {others}"
-            )
+            self.note(f"compared with people's scores of {quote(target)}; --target names others: {others}")
         found = judge(
             judgements,
             wanted,
@@ -131,14 +125,10 @@ class Command(ConfabCommand):
         from evaluation.metrics.registry import metric_and_columns
 
         items = judgements.items[:: max(1, len(judgements.items) // _READ_FOR_LANGUAGE)]
-        for source, code in languages_of_sets(
-            (one.source, [*one.context, one.response]) for one in items
-        ).items():
+        for source, code in languages_of_sets((one.source, [*one.context, one.response]) for one in items).items():
             metrics = {name: metric_and_columns(name)[0] for name in wanted}
             other = [
-                name
-                for name, metric in metrics.items()
-                if not holds_for(getattr(metric, "languages", None), code)
+                name for name, metric in metrics.items() if not holds_for(getattr(metric, "languages", None), code)
             ]
             if other:
                 self.note(
@@ -182,9 +172,7 @@ class Command(ConfabCommand):
 
         if options["study"] is None:
             if options["without"] or options["include_synthetic"]:
-                raise Usage(
-                    "--without and --include-synthetic are for --study: a file names no flags"
-                )
+                raise Usage("--without and --include-synthetic are for --study: a file names no flags")
             return judgements_read(options["data"])
         study = study_named(options["study"])
         return judgements_of(

@@ -75,9 +75,7 @@ class Command(ConfabCommand):
                 features=features or None,
                 exclude_bots=exclude_bots,
                 include_synthetic=options["include_synthetic"],
-                without=without_option(
-                    [one for one in (study, train_study) if one is not None], options["without"]
-                ),
+                without=without_option([one for one in (study, train_study) if one is not None], options["without"]),
                 seed=options["seed"],
                 kept=kept,
                 enqueue=False,

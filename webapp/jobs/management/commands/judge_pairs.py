@@ -131,9 +131,7 @@ class Command(ConfabCommand):
     def present(self, result: dict[str, Any]) -> None:
         from evaluation.number_format import figure, percent, share, span
 
-        position, changed, length = (
-            result[name] for name in ("position_bias", "changed", "length_bias")
-        )
+        position, changed, length = (result[name] for name in ("position_bias", "changed", "length_bias"))
 
         def ends(found: dict[str, Any]) -> str:
             return span(*(found["ci95"] or (None, None)), shares=True)
@@ -144,12 +142,8 @@ class Command(ConfabCommand):
         )
         for kind, n in result["kinds"].items():
             write(f"{n} pairs: {kind}")
-        write(
-            f"position bias (likelier for standing first, −.5 to .5): {share(position['value'])} {ends(position)}"
-        )
-        write(
-            f"another reply preferred in the other order: {percent(changed['value'])} {ends(changed)}"
-        )
+        write(f"position bias (likelier for standing first, −.5 to .5): {share(position['value'])} {ends(position)}")
+        write(f"another reply preferred in the other order: {percent(changed['value'])} {ends(changed)}")
         told = "undefined" if length["r"] is None else figure(length["r"])
         write(f"preference and being longer (Spearman): {told} {ends(length)}")
         for question, beside in result["people"].items():
@@ -162,9 +156,7 @@ class Command(ConfabCommand):
             for beside in result["people"].values():
                 write(choices_printed({result["judge"]: beside}))
         if result["refused"]:
-            write(
-                f"{result['refused']} pairs were not asked: the cap is reached, or nothing of a batch was answered"
-            )
+            write(f"{result['refused']} pairs were not asked: the cap is reached, or nothing of a batch was answered")
         if result["unanswered"]:
             write(f"{result['unanswered']} pairs without an answer: {result['trouble']}")
         for why, n in result["left_out"].items():

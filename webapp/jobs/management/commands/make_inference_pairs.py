@@ -25,9 +25,7 @@ class Command(ConfabCommand):
             metavar="FOLDER",
             help="of the corpora; the config's own if not given",
         )
-        parser.add_argument(
-            "--output", type=Path, metavar="FOLDER", required=True, help="made if need be"
-        )
+        parser.add_argument("--output", type=Path, metavar="FOLDER", required=True, help="made if need be")
         parser.add_argument(
             "--form",
             choices=("tsv", "jsonl"),

@@ -22,9 +22,7 @@ class Command(ConfabCommand):
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--study", required=True, metavar="KEY", help="whose items they become")
         source = parser.add_mutually_exclusive_group(required=True)
-        source.add_argument(
-            "--from-study", default="", metavar="KEY", help="with chats to draw from"
-        )
+        source.add_argument("--from-study", default="", metavar="KEY", help="with chats to draw from")
         source.add_argument("--run", type=int, metavar="ID", help="a self-play run to draw from")
         parser.add_argument(
             "--bots",
@@ -33,16 +31,10 @@ class Command(ConfabCommand):
             help="who reply to the contexts; without it the replies given there are judged",
         )
         parser.add_argument("--contexts", type=whole_number(1), default=100, help="how many places")
-        parser.add_argument(
-            "--utterances", type=whole_number(1), default=3, help="of each context, the newest"
-        )
-        parser.add_argument(
-            "--more-than-tokens", type=whole_number(0), default=10, help="of each context"
-        )
+        parser.add_argument("--utterances", type=whole_number(1), default=3, help="of each context, the newest")
+        parser.add_argument("--more-than-tokens", type=whole_number(0), default=10, help="of each context")
         parser.add_argument("--unknown", action="store_true", help="take unknown tokens, too")
-        parser.add_argument(
-            "--most-mean-words", type=float, default=0, help="of its utterances; 0: any number"
-        )
+        parser.add_argument("--most-mean-words", type=float, default=0, help="of its utterances; 0: any number")
         parser.add_argument("--fewest-turns", type=whole_number(0), default=0)
         parser.add_argument("--seed", type=int, default=0)
         parser.add_argument("--inline", action="store_true", help="without Celery")

@@ -38,16 +38,10 @@ class Command(ConfabCommand):
             default="self",
             help="self: each bot with itself; all: besides, every two bots, either one beginning",
         )
-        parser.add_argument(
-            "--conversations", type=whole_number(1), default=N_CONVERSATIONS, help="per bot or pair"
-        )
-        parser.add_argument(
-            "--turns", type=whole_number(1), default=N_TURNS, help="per conversation"
-        )
+        parser.add_argument("--conversations", type=whole_number(1), default=N_CONVERSATIONS, help="per bot or pair")
+        parser.add_argument("--turns", type=whole_number(1), default=N_TURNS, help="per conversation")
         parser.add_argument("--seed", type=int, default=0)
-        parser.add_argument(
-            "--openers", type=Path, metavar="FILE", help="texts to begin with, one a line"
-        )
+        parser.add_argument("--openers", type=Path, metavar="FILE", help="texts to begin with, one a line")
         parser.add_argument("--metrics", default="", metavar="a,b", help="to compute afterwards")
         parser.add_argument("--name", default="")
         parser.add_argument("--run", type=int, metavar="ID", help="go on with this run instead")
@@ -131,15 +125,11 @@ class Command(ConfabCommand):
 
     def present(self, result: dict[str, Any]) -> None:
         self.stdout.write(f"Run {result['run']}")
-        rows = result.get("pairs") or [
-            {"bot": bot_id, **found} for bot_id, found in result["bots"].items()
-        ]
+        rows = result.get("pairs") or [{"bot": bot_id, **found} for bot_id, found in result["bots"].items()]
         for row in rows:
             first = row.get("first", row["bot"])
             who = row["bot"] if first == row["bot"] else f"{first} with {row['bot']}"
-            self.stdout.write(
-                f"  {who}: {row['conversations']} conversations, {row['turns']} turns"
-            )
+            self.stdout.write(f"  {who}: {row['conversations']} conversations, {row['turns']} turns")
 
 
 def split_names(text: str) -> list[str]:

@@ -41,9 +41,7 @@ class Command(ConfabCommand):
         try:
             httpx.get(f"{url}/healthz", timeout=10)
         except httpx.HTTPError as error:
-            raise Refused(
-                "no_server", f"no server answers at {url} ({error}); start it with `make run`"
-            ) from None
+            raise Refused("no_server", f"no server answers at {url} ({error}); start it with `make run`") from None
         with tqdm(total=options["people"], file=sys.stderr, disable=not sys.stderr.isatty()) as bar:
             results = asyncio.run(
                 rehearse(

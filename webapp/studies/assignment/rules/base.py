@@ -26,9 +26,7 @@ class AssignmentRule(Protocol):
     @property
     def identity(self) -> Identity: ...
 
-    def choose(
-        self, loads: Sequence[int], rng: random.Random, needs: Sequence[float] | None = None
-    ) -> int:
+    def choose(self, loads: Sequence[int], rng: random.Random, needs: Sequence[float] | None = None) -> int:
         """Return the index in `loads` of the one to give.
 
         Args:

@@ -27,9 +27,7 @@ class Balanced:
     identity = Identity("balanced", "1")
     reads_needs = False
 
-    def choose(
-        self, loads: Sequence[int], rng: random.Random, needs: Sequence[float] | None = None
-    ) -> int:
+    def choose(self, loads: Sequence[int], rng: random.Random, needs: Sequence[float] | None = None) -> int:
         return rng.randrange(bisect_right(loads, loads[0]))
 
 
@@ -43,9 +41,7 @@ class Uniform:
     identity = Identity("uniform", "1")
     reads_needs = False
 
-    def choose(
-        self, loads: Sequence[int], rng: random.Random, needs: Sequence[float] | None = None
-    ) -> int:
+    def choose(self, loads: Sequence[int], rng: random.Random, needs: Sequence[float] | None = None) -> int:
         return rng.randrange(len(loads))
 
 
@@ -70,9 +66,7 @@ class Resolve:
     identity = Identity("resolve", "1", {"floor": FLOOR})
     reads_needs = True
 
-    def choose(
-        self, loads: Sequence[int], rng: random.Random, needs: Sequence[float] | None = None
-    ) -> int:
+    def choose(self, loads: Sequence[int], rng: random.Random, needs: Sequence[float] | None = None) -> int:
         if needs is None or not any(needs):
             return Balanced().choose(loads, rng)
         if rng.random() < FLOOR:

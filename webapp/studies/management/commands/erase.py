@@ -40,24 +40,16 @@ class Command(ConfabCommand):
         parser.add_argument("--study", metavar="KEY")
         what = parser.add_mutually_exclusive_group(required=True)
         what.add_argument("--participant", type=UUID, metavar="ID", help="the id in exports")
-        what.add_argument(
-            "--external-id", metavar="ID", help="the id on the recruitment platform, or in a file"
-        )
+        what.add_argument("--external-id", metavar="ID", help="the id on the recruitment platform, or in a file")
         what.add_argument("--people", action="store_true", help="everybody in the study")
-        what.add_argument(
-            "--ids", action="store_true", help="everybody's recruitment ids; the work stays"
-        )
+        what.add_argument("--ids", action="store_true", help="everybody's recruitment ids; the work stays")
         what.add_argument(
             "--texts",
             action="store_true",
             help="messages, replies, comments and answers in words; ratings stay",
         )
-        what.add_argument(
-            "--due", action="store_true", help="what the clocks of all studies say by now"
-        )
-        parser.add_argument(
-            "--dry-run", action="store_true", help="count what would go, and remove nothing"
-        )
+        what.add_argument("--due", action="store_true", help="what the clocks of all studies say by now")
+        parser.add_argument("--dry-run", action="store_true", help="count what would go, and remove nothing")
 
     def run(self, **options: Any) -> dict[str, Any]:
         is_dry = options["dry_run"]
@@ -114,10 +106,7 @@ class Command(ConfabCommand):
         return {
             "removed": dict(removed),
             "dry_run": is_dry,
-            "studies": [
-                {"study": study.key, "what": what, "removed": counts}
-                for study, what, counts in done
-            ],
+            "studies": [{"study": study.key, "what": what, "removed": counts} for study, what, counts in done],
         }
 
     def present(self, result: dict[str, Any]) -> None:

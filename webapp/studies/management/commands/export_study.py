@@ -24,9 +24,7 @@ class Command(ConfabCommand):
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--study", required=True, metavar="KEY")
-        parser.add_argument(
-            "--output", required=True, type=Path, metavar="FILE", help=".yaml, or .json"
-        )
+        parser.add_argument("--output", required=True, type=Path, metavar="FILE", help=".yaml, or .json")
 
     def run(self, **options: Any) -> dict[str, Any]:
         path: Path = options["output"]

@@ -54,12 +54,8 @@ class Command(ConfabCommand):
             self.stderr.write(f"- {mistake}")
 
     def present(self, result: dict[str, Any]) -> None:
-        what = (
-            "is new" if result["is_new"] else "is changed" if result["changes"] else "is as it was"
-        )
-        self.stdout.write(
-            f"Study {result['study']} {what}: version {result['version']}, {result['state']}."
-        )
+        what = "is new" if result["is_new"] else "is changed" if result["changes"] else "is as it was"
+        self.stdout.write(f"Study {result['study']} {what}: version {result['version']}, {result['state']}.")
         for change in result["changes"]:
             self.stdout.write(f"- {change['words']}")
         if result["items"]:

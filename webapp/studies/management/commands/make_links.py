@@ -42,9 +42,7 @@ class Command(ConfabCommand):
         address = options["address"] or server_address()
         link = f"{address.rstrip('/')}/s/{study.key}/"
         with transaction.atomic():  # links that cannot be written down are not made
-            batch = links_make(
-                study=study, n=options["number"], label=options["label"], days=options["days"]
-            )
+            batch = links_make(study=study, n=options["number"], label=options["label"], days=options["days"])
             with path.open("w", newline="", encoding="utf-8") as file:
                 csv.writer(file).writerows(link_table(study, link, batch))
         return {"links": options["number"], "list": batch, "file": str(path)}

@@ -44,12 +44,8 @@ class Command(ConfabCommand):
         )
         parser.add_argument("--format", choices=FORMATS, help="of a table whose file has no ending")
         parser.add_argument("--output", required=True, type=Path, metavar="FILE")
-        parser.add_argument(
-            "--include-synthetic", action="store_true", help="chats of scripted participants too"
-        )
-        parser.add_argument(
-            "--include-failed", action="store_true", help="chats in which the bot failed too"
-        )
+        parser.add_argument("--include-synthetic", action="store_true", help="chats of scripted participants too")
+        parser.add_argument("--include-failed", action="store_true", help="chats in which the bot failed too")
         parser.add_argument(
             "--include-private",
             "--with-ids",
@@ -80,17 +76,13 @@ class Command(ConfabCommand):
             include_synthetic=options["include_synthetic"],
             include_failed=options["include_failed"],
             include_private=options["include_private"],
-            without=without_option(
-                [source] if isinstance(source, Study) else [], options["without"]
-            ),
+            without=without_option([source] if isinstance(source, Study) else [], options["without"]),
             search=" ".join(options["search"].split()),
         )
         try:
             search_check(source, options["what"], asked)
         except Unreadable as error:
-            raise Usage(
-                f"--search cannot be read: {error} This would work: {error.example}"
-            ) from None
+            raise Usage(f"--search cannot be read: {error} This would work: {error.example}") from None
         if file_format is None:
             assert isinstance(source, Study), "a package is a study's"
             return self._package(source, asked, options["output"])
@@ -131,14 +123,10 @@ def _format(output: Path, wanted: Format | None) -> Format:
     if ending and found is None:
         raise Usage(f"{output.name} ends in {output.suffix}; a table can be {endings}")
     if found and wanted and found != wanted:
-        raise Usage(
-            f"{output.name} ends in {output.suffix}, but --format says {wanted}; leave --format out"
-        )
+        raise Usage(f"{output.name} ends in {output.suffix}, but --format says {wanted}; leave --format out")
     file_format = found or wanted
     if file_format is None:
-        raise Usage(
-            f"{output.name} names no format; end its name in {endings}, or name one by --format"
-        )
+        raise Usage(f"{output.name} names no format; end its name in {endings}, or name one by --format")
     return file_format
 
 

@@ -15,9 +15,7 @@ from webapp.transfer.import_file import import_conversations
 
 
 class Command(ConfabCommand):
-    help = (
-        "Load conversations and ratings from a file into a study, or a study from its data package."
-    )
+    help = "Load conversations and ratings from a file into a study, or a study from its data package."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
@@ -63,9 +61,7 @@ class Command(ConfabCommand):
         return report.as_dict()
 
     def present(self, result: dict[str, Any]) -> None:
-        self.stdout.write(
-            f"{result['conversations']} conversations and {result['ratings']} ratings are new."
-        )
+        self.stdout.write(f"{result['conversations']} conversations and {result['ratings']} ratings are new.")
         if not (result["conversations"] or result["ratings"] or result["skipped"]):
             self.stdout.write("Everything in the file was here already.")
         for skipped in result["skipped"]:

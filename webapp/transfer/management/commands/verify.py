@@ -45,9 +45,7 @@ class Command(ConfabCommand):
     def present(self, result: dict[str, Any]) -> None:
         self.stdout.write(f"All {result['files']} files are as they were made.")
         for one in result["versions"]:
-            self.stdout.write(
-                f"Made with {one['what']} {one['package']}; here is {one['here'] or 'none'}."
-            )
+            self.stdout.write(f"Made with {one['what']} {one['package']}; here is {one['here'] or 'none'}.")
 
     def _tell(self, result: dict[str, Any]) -> None:
         for what, words in (
