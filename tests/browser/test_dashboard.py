@@ -284,7 +284,8 @@ def test_no_page_has_blank_space_below(
     seen = 0
     for path in pages:
         answer = page.request.get(f"{lab.url}/dashboard/{path}", max_redirects=0)
-        if answer.status == 200 and answer.text()[:15].lower() == "<!doctype html>":  # neither a file nor a fragment
+        # Neither a file nor a fragment.
+        if answer.status == 200 and answer.text().lstrip().lower().startswith("<!doctype html>"):
             page.goto(f"{lab.url}/dashboard/{path}")
             no_blank_below(page)
             seen += 1
