@@ -124,12 +124,9 @@ class Tab:
 
 
 TABS = (
+    Tab("Overview", (StudyPage("overview", "Overview", "study"),)),
     Tab(
-        "Overview",
-        (StudyPage("overview", "Overview", "study"),),
-    ),
-    Tab(
-        "Collect",
+        "People",
         (
             StudyPage("live", "Live room", "study_live"),
             StudyPage("pay", "Pay", "study_pay", (Right.PAY,)),
@@ -140,7 +137,7 @@ TABS = (
         ),
     ),
     Tab(
-        "Read",
+        "Conversations",
         (
             StudyPage("conversations", "Conversations", "study_conversations"),
             StudyPage("notes", "Tags and notes", "study_notes"),
@@ -161,16 +158,16 @@ TABS = (
         ),
     ),
     Tab(
-        "Share",
+        "Report",
         (
+            StudyPage("report", "Report", "study_report"),
             StudyPage("export", "Export", "study_export"),
             StudyPage("package", "Data package", "study_package", (Right.PAY,)),
             StudyPage("datasheet", "Datasheet", "study_datasheet"),
-            StudyPage("report", "Report", "study_report"),
         ),
     ),
 )
-COLLECT, RESULTS = TABS[1], TABS[3]
+PEOPLE, RESULTS = TABS[1], TABS[3]
 _OF_FITS = ("hybrid", "fits")
 """Pages that need ratings of whole conversations."""
 _OF_CHOICES = ("statistics", "agreement")
@@ -189,7 +186,7 @@ class Link:
 def pages_open_to(user: Any, tab: Tab, study: Study) -> list[StudyPage]:
     """Return the tab's pages that this user may open and the study can fill, its own results first."""
     pages = [page for page in tab.pages if may(user, *page.rights)]
-    if tab is COLLECT and study.is_imported:  # nobody comes there
+    if tab is PEOPLE and study.is_imported:  # nobody comes there
         return []
     if tab is RESULTS and chooses_things(study):
         by_name = {page.name: page for page in pages}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
+from webapp.dashboard import old_routes
 from webapp.dashboard.views import (
     analysis,
     benchmark,
@@ -159,4 +160,5 @@ urlpatterns = [
     path("system/test-alert/", system.system_test_alert, name="system_test_alert"),
     path("tokens/", system.tokens, name="tokens"),
     path("tokens/<int:pk>/end/", system.token_end, name="token_end"),
+    *old_routes.urlpatterns,
 ]

@@ -128,7 +128,7 @@ def test_an_imported_study_hides_pages_about_people_who_come(staff: Client) -> N
     make_participant(study, platform="import")
     page = BeautifulSoup(staff.get(_address(study, "study_conversations")).content, "html.parser")
     shown = {link.get_text(strip=True) for link in page.select("nav.tabs a")}
-    assert shown == {"Overview", "Read", "Results", "Share"}
+    assert shown == {"Overview", "Conversations", "Results", "Report"}
     assert staff.get(_address(study, "study_collect"))["Location"] == _address(study, "study")
     pay = staff.get(_address(study, "study_pay")).content.decode()
     assert "No participants to pay" in pay

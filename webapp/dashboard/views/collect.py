@@ -1,4 +1,4 @@
-"""Views of the tab Collect: live room, reservations, links, data quality.
+"""Views of the tab People: live room, reservations, links, data quality.
 
 The live room's page requests its changing part every three seconds.
 """
@@ -35,7 +35,7 @@ from webapp.dashboard.data_quality import (
 from webapp.dashboard.live_bots import SLOW_S
 from webapp.dashboard.live_page import LiveRoom, hours_drawing, live_room, order_drawings
 from webapp.dashboard.live_progress import OPENED, now_rounded
-from webapp.dashboard.navigation import COLLECT, pages_open_to, requires, staff_only
+from webapp.dashboard.navigation import PEOPLE, pages_open_to, requires, staff_only
 from webapp.dashboard.recruitment import link_to_send, participant_link, reservations_of
 from webapp.dashboard.views.builder.lifecycle import ALLOWED, state_change
 from webapp.dashboard.views.jobs import job_context
@@ -61,7 +61,7 @@ from webapp.studies.selectors import judges_items
 def collect(request: HttpRequest, key: str) -> HttpResponse:
     """Open the first page of the tab that this user may see, or the overview of an imported study."""
     study = study_of(key)
-    pages = pages_open_to(request.user, COLLECT, study)
+    pages = pages_open_to(request.user, PEOPLE, study)
     return redirect(f"dashboard:{pages[0].route if pages else 'study'}", study.key)
 
 

@@ -1,0 +1,53 @@
+"""Addresses of earlier versions of the dashboard, each redirected to the page that took its place.
+
+Bookmarks, mails and notes in data packages name them. The query string is kept, as are the parts of the address that
+the new page takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect
+from django.urls import URLPattern, path, reverse
+from django.urls.exceptions import NoReverseMatch
+from django.views.decorators.http import require_safe
+
+from webapp.dashboard.navigation import staff_only
+
+
+@dataclass(frozen=True, slots=True)
+class OldRoute:
+    """One address of an earlier version.
+
+    Attributes:
+        route: as `urls.py` had it, below `/dashboard/`.
+        name: of the page now, without `dashboard:`.
+        fragment: the section of that page, without `#`.
+    """
+
+    route: str
+    name: str
+    fragment: str = ""
+
+
+OLD_ROUTES: tuple[OldRoute, ...] = ()
+
+
+def _redirect_to(old: OldRoute) -> Callable[..., HttpResponse]:
+    @require_safe
+    @staff_only
+    def redirect(request: HttpRequest, **parts: Any) -> HttpResponse:
+        try:
+            address = reverse(f"dashboard:{old.name}", kwargs=parts)
+        except NoReverseMatch:  # the page now takes fewer parts
+            address = reverse(f"dashboard:{old.name}", kwargs={"key": parts["key"]} if "key" in parts else {})
+        query = f"?{request.META['QUERY_STRING']}" if request.META["QUERY_STRING"] else ""
+        return HttpResponsePermanentRedirect(f"{address}{query}{'#' if old.fragment else ''}{old.fragment}")
+
+    return redirect
+
+
+urlpatterns: list[URLPattern] = [path(old.route, _redirect_to(old)) for old in OLD_ROUTES]
