@@ -57,7 +57,6 @@ OF_RESEARCHERS = (
     "studies/attention_checks.py",
     "studies/validation/*",
     "studies/versions.py",
-    "studies/forms.py",
     "studies/lifecycle.py",
     "studies/item_sets.py",
     "studies/items.py",

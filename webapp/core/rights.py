@@ -65,11 +65,10 @@ def groups_ensure(using: str, apps: Apps = installed, **_kwargs: Any) -> None:
             group.permissions.set([permissions[right.value] for right in rights])
 
 
-class RightsAdminMixin:
-    """Mixin of a model's admin or inline: who sees, who adds and changes, who deletes."""
+class ReadOnlyAdminMixin:
+    """Mixin of a model's admin or inline: seen and deleted by right; never added or changed."""
 
     right_to_view = Right.READ
-    right_to_change = Right.ADMINISTER
     right_to_delete = Right.ADMINISTER
 
     def has_module_permission(self, request: HttpRequest) -> bool:
@@ -81,26 +80,14 @@ class RightsAdminMixin:
         return may(request.user, self.right_to_view)
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return True if rows can be added."""
-        return may(request.user, self.right_to_view, self.right_to_change)
+        return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return True if rows can be changed."""
-        return may(request.user, self.right_to_view, self.right_to_change)
+        return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Return True if rows can be deleted."""
         return may(request.user, self.right_to_view, self.right_to_delete)
-
-
-class ReadOnlyAdminMixin(RightsAdminMixin):
-    """Seen and, with the right to, deleted; never added or changed."""
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
 
 def private_search(request: HttpRequest, fields: Sequence[str], *private: str) -> list[str]:

@@ -1,277 +1,77 @@
-"""Records of studies, rubrics, participants and tasks, and the editing of study texts."""
+"""Read-only records of studies, rubrics, participants and tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from django import forms
-from django.contrib import admin, messages
-from django.core.exceptions import ValidationError
-from django.db.models import CharField, Count, QuerySet
+from django.contrib import admin
+from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.text import Truncator
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from webapp.core.rights import (
-    ReadOnlyAdminMixin,
-    Right,
-    RightsAdminMixin,
-    may_see_codes,
-    private_search,
-)
-from webapp.studies.forms import StudyForm
-from webapp.studies.models import (
-    ConsentText,
-    Dimension,
-    Item,
-    Outcome,
-    Participant,
-    Rubric,
-    Slot,
-    Study,
-    Task,
-)
-from webapp.studies.privacy import AGREED_TEXTS, erasure_counts, erasure_kinds, participants_erase
-from webapp.studies.questions import questions_text
+from webapp.core.rights import ReadOnlyAdminMixin, Right, private_search
+from webapp.studies.models import ConsentText, Dimension, Item, Participant, Rubric, Slot, Study, Task
+from webapp.studies.privacy import erasure_counts, erasure_kinds, participants_erase
 from webapp.studies.recruitment.completion import ending_of, tasks_with_endings
-from webapp.studies.rubrics import rubric_new_version
-from webapp.studies.selectors import rubric_is_fixed
-from webapp.studies.services import study_copy
-from webapp.studies.settings import ASKED, NAMES
-from webapp.studies.versions import study_store
-
-_CODES = [(f"code_{outcome}", f"link_{outcome}") for outcome in Outcome.values]
+from webapp.studies.study_file import study_file_of, study_file_text, without_codes
 
 
 @admin.register(Study)
-class StudyAdmin(RightsAdminMixin, admin.ModelAdmin):
-    form = StudyForm
+class StudyAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
+    """Studies, read-only: the builder edits and deletes them."""
+
     list_display = ("name", "key", "state", "protocol", "rule", "rubric", "pages", "created_at")
     list_filter = ("state", "is_imported", "protocol", "rule")
     search_fields = ("key", "name")
-    prepopulated_fields = {"key": ("name",)}
-    readonly_fields = ("versions", "questions_asked", "is_imported", "created_at", "updated_at")
-    save_on_top = True
-    actions = ("copy",)
+    fields = readonly_fields = ("name", "state", "pages", "is_imported", "created_at", "updated_at", "file")
 
-    @admin.action(description=_("Copy: the same as a draft, without its people"), permissions=["add"])
-    def copy(self, request: HttpRequest, queryset: QuerySet[Study]) -> None:
-        """Copy each study under the next free key."""
-        for study in queryset:
-            try:
-                made = study_copy(study=study)
-            except ValidationError as error:
-                self.message_user(
-                    request,
-                    _("%(study)s was not copied: %(why)s") % {"study": study, "why": " ".join(error.messages)},
-                    messages.ERROR,
-                )
-            else:
-                self.message_user(
-                    request,
-                    format_html(
-                        gettext(
-                            '<a href="{}">{}</a> is a draft like {}. Prolific’s codes were not copied: '
-                            "they belong to one study there."
-                        ),
-                        reverse("admin:studies_study_change", args=[made.pk]),
-                        made.key,
-                        study.key,
-                    ),
-                    messages.SUCCESS,
-                )
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
 
-    def save_model(self, request: HttpRequest, obj: Study, form: Any, change: bool) -> None:
-        """Store the study, as a new version if participants have agreed to it."""
-        study_store(
-            study=obj,
-            values=form.values,
-            rubric=form.rubric_chosen,
-            author=request.user.get_username(),
-        )
-
-    fieldsets = (
-        (None, {"fields": ("name", "key", "state", "bots", "rubric", "protocol", "rule", "seed")}),
-        (
-            _("How it runs"),
-            {
-                "fields": (
-                    ("min_exchanges", "max_exchanges"),
-                    ("max_message_chars", "typing_chars_per_s"),
-                    "counts_typing",
-                    ("n_items", "show_reference"),
-                    ("n_conversations_wanted", "max_conversations_per_participant"),
-                    "max_cost",
-                )
-            },
-        ),
-        (
-            _("Who gets which chatbot"),
-            {
-                "fields": (
-                    ("max_per_bot", "bot_quotas"),
-                    ("place_minutes", "idle_minutes"),
-                    "study_group",
-                )
-            },
-        ),
-        (
-            _("What participants read"),
-            {"fields": ("language", *AGREED_TEXTS, "thanks_text")},
-        ),
-        (
-            _("What participants are asked"),
-            {"fields": ("questions", "after", ("questions_order", "after_order"), "asks_comment")},
-        ),
-        (
-            _("Recruitment and pay"),
-            {
-                "fields": (
-                    "platform",
-                    *_CODES,
-                    ("id_parameter", "session_parameter", "more_parameters"),
-                    ("pay_each", "pay_screened_out", "currency", "fee_share"),
-                    "pays_in_full",
-                    "auto_return",
-                    "frame_ancestors",
-                )
-            },
-        ),
-        (
-            _("Record"),
-            {"fields": ("versions", "questions_asked", "is_imported", "created_at", "updated_at")},
-        ),
-    )
-
-    def get_fieldsets(self, request: HttpRequest, obj: Study | None = None) -> Any:
-        """Leave out completion codes, and links that hold them, for those who may not see them."""
-        found = super().get_fieldsets(request, obj)
-        if may_see_codes(request.user):
-            return found
-        return [
-            (title, {**more, "fields": [one for one in more["fields"] if one not in _CODES]}) for title, more in found
-        ]
-
-    @admin.display(description=_("versions"))
-    def versions(self, study: Study) -> str:
-        """List the study's versions, with how many tasks carry each."""
-        if study.pk is None:
-            return "–"
-        numbered = study.versions.annotate(n=Count("tasks")).order_by("number")
-        return ", ".join(
-            gettext("%(number)d (%(n)d tasks)") % {"number": version.number, "n": version.n} for version in numbered
-        )
-
-    @admin.display(description=_("questions of its versions"))
-    def questions_asked(self, study: Study) -> str:
-        """Show each version's questions before and after the task."""
-        versions = study.versions.order_by("number") if study.pk is not None else ()
-        rows = [
-            (one.number, name, questions_text(getattr(one.values, name)))
-            for one in versions
-            for name in ASKED
-            if getattr(one.values, name)
-        ]
-        return format_html_join("", "<p><strong>{} {}</strong></p><pre>{}</pre>", rows) or "–"
+    @admin.display(description=_("study file"))
+    def file(self, study: Study) -> str:
+        """Show the study's file, without items, completion codes and the links that may hold them."""
+        file = without_codes(study_file_of(study), links=True).model_copy(update={"items": ()})
+        return format_html("<pre>{}</pre>", study_file_text(file))
 
     @admin.display(description=_("pages"))
     def pages(self, study: Study) -> str:
-        """Link to the page where the study is analysed."""
-        return format_html('<a href="{}">{}</a>', reverse("dashboard:study", args=[study.key]), _("dashboard"))
+        """Link to the study's overview and to its settings."""
+        return format_html(
+            '<a href="{}">{}</a>, <a href="{}">{}</a>',
+            *(reverse("dashboard:study", args=[study.key]), _("overview")),
+            *(reverse("dashboard:study_build", args=[study.key]), _("settings")),
+        )
 
 
-def _shown(name: str) -> Callable[[StudyAdmin, Study], Any]:
-    @admin.display(description=name.replace("_", " "))
-    def show(_admin: StudyAdmin, study: Study) -> Any:
-        """Return this value of the study's newest version."""
-        if name in ASKED:
-            return format_html("<pre>{}</pre>", questions_text(getattr(study.values, name)) or "–")
-        return study.rubric if name == "rubric" else study.values.flat()[name]
-
-    return show
-
-
-# A user who may only read gets no form, and the admin looks here for fields that are no column of the study.
-for _name in ("rubric", *NAMES):
-    if not hasattr(StudyAdmin, _name):
-        setattr(StudyAdmin, _name, _shown(_name))
-
-
-class DimensionInline(RightsAdminMixin, admin.TabularInline):
+class DimensionInline(ReadOnlyAdminMixin, admin.TabularInline):
     model = Dimension
     extra = 0
-    fields = (
-        *("position", "key", "title", "question"),
-        *("low_label", "high_label", "required", "reversed"),
-    )
-    # Eight columns side by side need narrower boxes than the admin's.
-    formfield_overrides = {CharField: {"widget": forms.TextInput(attrs={"size": 16})}}
-
-    def _open(self, rubric: Rubric | None) -> bool:
-        return rubric is None or not rubric_is_fixed(rubric)
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self._open(obj) and super().has_add_permission(request, obj)
-
-    def get_readonly_fields(self, request: HttpRequest, obj: Rubric | None = None) -> Any:
-        """Return the fields that are fixed.
-
-        The direction of a question's scale is not shown to participants, so it can be changed afterwards.
-        """
-        if self._open(obj):
-            return ()
-        return tuple(field for field in self.fields if field != "reversed")
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self._open(obj) and super().has_delete_permission(request, obj)
+    fields = ("position", "key", "title", "question", "low_label", "high_label", "required", "reversed")
 
 
 @admin.register(Rubric)
-class RubricAdmin(RightsAdminMixin, admin.ModelAdmin):
-    list_display = ("__str__", "low", "high", "questions", "is_frozen", "frozen_at")
+class RubricAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
+    """Rubrics, read-only: they are made of the questions of studies and imports."""
+
+    list_display = ("__str__", "low", "high", "questions", "frozen_at")
     search_fields = ("name",)
     list_filter = (("frozen_at", admin.EmptyFieldListFilter), "scale_inferred")
     inlines = (DimensionInline,)
-    actions = ("new_version",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Rubric]:
         return super().get_queryset(request).prefetch_related("dimensions")
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Rubric | None = None) -> Any:
-        """Return the fixed fields: those of a rubric that is answered, or that a participant agreed to answer."""
-        fixed = ("frozen_at", "scale_inferred")
-        if obj is not None and rubric_is_fixed(obj):
-            return ("name", "version", "low", "high", *fixed)
-        return fixed
-
-    def has_delete_permission(self, request: HttpRequest, obj: Rubric | None = None) -> bool:
-        fixed = obj is not None and rubric_is_fixed(obj)
-        return not fixed and super().has_delete_permission(request, obj)
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
 
     @admin.display(description=_("questions"))
     def questions(self, rubric: Rubric) -> str:
         """List the rubric's dimensions."""
         return ", ".join(dimension.key for dimension in rubric.dimensions.all())
-
-    @admin.display(description=_("frozen"), boolean=True)
-    def is_frozen(self, rubric: Rubric) -> bool:
-        """Return True if the rubric has been answered."""
-        return rubric.frozen_at is not None
-
-    @admin.action(description=_("Make a new version that can be edited"), permissions=["add"])
-    def new_version(self, request: HttpRequest, queryset: QuerySet[Rubric]) -> None:
-        """Copy each rubric under the next version number."""
-        for rubric in queryset:
-            made = rubric_new_version(rubric=rubric)
-            self.message_user(
-                request,
-                _("%(new)s is a copy of %(old)s; choose it in a study to use it.") % {"new": made, "old": rubric},
-                messages.SUCCESS,
-            )
 
 
 @admin.register(ConsentText)

@@ -30,7 +30,6 @@ from chatbots import derive_seed
 from chatbots.text import is_blank, quote, sanitise_input
 from chatbots.type_descriptions import TypeDescription
 from chatbots.validation import InputModel, Many, Mistake
-from webapp.core.plain_yaml import plain_read, plain_text
 from webapp.studies.default_texts import texts_in
 
 MOST_CHARS = 1000
@@ -256,22 +255,6 @@ def validate_keys(questions: Sequence[Question], where: str, taken: Sequence[str
             message = f"{path} is {quote(question.key)}, a name that the form itself has; choose another"
             mistakes.append(Mistake(path, message))
     return mistakes
-
-
-def questions_text(questions: Sequence[Question]) -> str:
-    """Return the questions as YAML for editing; empty without any."""
-    plain = [question.to_plain() for question in questions]
-    return plain_text(plain) if plain else ""
-
-
-def questions_from_text(text: str) -> Any:
-    """Return the data parsed from YAML or JSON, not validated; an empty list for an empty text.
-
-    Raises:
-        NotPlain: if it is neither; the message gives the place of the error.
-    """
-    found = plain_read(text)
-    return [] if found is None else found
 
 
 def questions_ordered(questions: Sequence[Question], order: Order, *of_person: object) -> list[Question]:

@@ -1,14 +1,14 @@
 """Rubrics: the rows of the scales that a version asks after its tasks, by which ratings are stored and analysed.
 
 A version whose values have questions after the task (`StudyValues.after`) gets a rubric made from them when the
-values are stored. Older versions, imports and rubrics chosen in the admin have the rubric only; `asked_after`
+values are stored. Older versions and imports have the rubric only; `post_task_questions`
 returns the questions in both cases.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
@@ -79,15 +79,11 @@ def rubric_default() -> Rubric:
     return rubric or rubric_create(name=DEFAULT_RUBRIC_NAME, dimensions=_dimensions(DEFAULT_QUESTIONS, (1, 7)))
 
 
-def rubric_new_version(*, rubric: Rubric) -> Rubric:
-    """Make an editable copy of a frozen rubric."""
-    return rubric_create(
-        name=rubric.name,
-        dimensions=list(rubric.dimensions.all()),
-        low=rubric.low,
-        high=rubric.high,
-        scale_inferred=rubric.scale_inferred,
-    )
+def rubric_directions_store(*, rubric: Rubric, reversed_keys: Collection[str]) -> None:
+    """Store on which questions a high answer is a bad one; answers stay as they were given."""
+    for dimension in rubric.dimensions.all():
+        dimension.reversed = dimension.key in reversed_keys
+        dimension.save(update_fields=["reversed"])
 
 
 def rubric_freeze(*, rubric_id: int) -> None:

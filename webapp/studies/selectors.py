@@ -24,12 +24,10 @@ from webapp.studies.assignment.capacity import (
     with_loads,
 )
 from webapp.studies.models import (
-    AGREED_BY_PEOPLE,
     Item,
     Outcome,
     Participant,
     QuestionAnswers,
-    Rubric,
     Slot,
     Study,
     StudyVersion,
@@ -77,12 +75,6 @@ def task_for(participant_ids: Collection[UUID], public_id: UUID) -> Task | None:
         .select_related("participant__study__version", "version__rubric")
         .first()
     )
-
-
-def rubric_is_fixed(rubric: Rubric) -> bool:
-    """Return True if the rubric has been answered, or a real participant agreed in a study that uses it."""
-    people = Participant.objects.filter(AGREED_BY_PEOPLE, study__versions__rubric=rubric)
-    return rubric.frozen_at is not None or people.exists()
 
 
 def judges_items(study: Study) -> bool:

@@ -295,9 +295,14 @@ def study_file_of(study: Study, version: StudyVersion | None = None) -> StudyFil
     return StudyFile.model_construct(confab_study=FORMAT, **own, **said, items=items)
 
 
-def without_codes(file: StudyFile) -> StudyFile:
-    """Return a study's file without its completion codes, which are worth money."""
-    codes = {name: "" for name in type(file.recruitment).model_fields if name.startswith("code_")}
+def without_codes(file: StudyFile, *, links: bool = False) -> StudyFile:
+    """Return a study's file without its completion codes, which are worth money.
+
+    Args:
+        links: True to leave out links back, too: a panel's may hold its code.
+    """
+    kinds = ("code_", "link_") if links else ("code_",)
+    codes = {name: "" for name in type(file.recruitment).model_fields if name.startswith(kinds)}
     recruitment = file.recruitment.model_copy(update=codes)
     return file.model_copy(update={"recruitment": recruitment})
 

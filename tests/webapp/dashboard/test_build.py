@@ -120,6 +120,34 @@ def test_other_addresses_are_none(staff: Client) -> None:
     assert staff.get(reverse("dashboard:study_build", args=["d"]))["Location"] == address("d", "bots")
 
 
+def test_name_key_and_seed_are_changed_until_people_have_agreed(staff: Client) -> None:
+    where = address(draft(), "general")
+    saved = staff.post(where, {**form_of(staff, where), "name": "Other", "key": "other", "seed": "7"})
+    study = Study.objects.get()
+    assert (study.name, study.key, study.seed) == ("Other", "other", 7)
+    assert saved["Location"] == address("other", "general")
+    make_participant(study)
+    where = address("other", "general")
+    refused = staff.post(where, {**form_of(staff, where), "key": "third"})
+    assert "1 person has agreed to take part as it was" in refused.content.decode()
+
+
+def test_an_imported_study_has_one_page_of_settings(staff: Client) -> None:
+    study = make_study("i", is_imported=True)
+    where = address(study, "general")
+    assert staff.get(reverse("dashboard:study_build", args=["i"]))["Location"] == where
+    assert where.removesuffix("general/") in staff.get(reverse("dashboard:study", args=["i"])).content.decode()
+    page = staff.get(where).content.decode()
+    assert "A high answer is bad" in page
+    assert 'data-step="texts"' not in page
+    assert staff.get(address(study, "texts")).status_code == 404
+    sent = {**form_of(staff, where), "name": "Set of 2019", "reversed": ["fluency"], "kappa_items": "9"}
+    assert staff.post(where, sent)["Location"] == where
+    study = Study.objects.get()
+    assert (study.name, study.values.judging.kappa_items) == ("Set of 2019", 9)
+    assert list(study.rubric.dimensions.filter(reversed=True).values_list("key", flat=True)) == ["fluency"]
+
+
 def test_every_setting_of_every_section_has_a_field() -> None:
     missing = [
         name
@@ -127,7 +155,7 @@ def test_every_setting_of_every_section_has_a_field() -> None:
         for name in kind.model_fields
         if name not in section_fields(section) and name not in KINDS
     ]
-    assert not missing, "no form shows these; say in build/fields.py how"
+    assert not missing, "no form shows these; say in builder/forms.py how"
 
 
 @pytest.mark.parametrize("section", SECTIONS)

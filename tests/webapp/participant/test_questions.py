@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import re
 import threading
-from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,12 @@ from django.core.exceptions import ValidationError
 from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 from django.test import Client
-from django.urls import reverse
 
-from tests.admin_form import form_of
 from tests.builders import (
     make_annotated,
     make_conversation,
     make_participant,
     make_rating,
-    make_staff,
     make_study,
 )
 from tests.webapp.participant.conftest import entry_field, post
@@ -31,16 +27,14 @@ from webapp.conversations.models import Conversation
 from webapp.conversations.services import conversation_withdraw
 from webapp.conversations.task_start import conversation_start
 from webapp.core.errors import Refused
-from webapp.core.rights import Right
 from webapp.participant.simulated.steps import STEP_SCRIPTS
 from webapp.participant.steps.base import next_step, standing_of, steps
 from webapp.studies.models import Participant, QuestionAnswers, Study, Task
 from webapp.studies.pre_task import question_answers_store
 from webapp.studies.privacy import participants_erase
 from webapp.studies.protocols.base import protocols
-from webapp.studies.questions import Question
 from webapp.studies.selectors import participant_token
-from webapp.studies.services import study_copy, task_close, task_open
+from webapp.studies.services import task_close, task_open
 from webapp.studies.versions import study_edit
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
 
@@ -337,33 +331,6 @@ def test_a_protocol_without_the_step_takes_no_questions() -> None:
             make_study(protocol="silent", questions=QUESTIONS)
     finally:
         protocols.discard("silent")
-
-
-def test_the_admin_takes_questions_as_text_and_shows_those_of_each_version(asking: Study, admin_client: Client) -> None:
-    make_conversation(asking)
-    address = reverse("admin:studies_study_change", args=[asking.pk])
-    form = form_of(admin_client, address)
-    assert admin_client.post(address, form).status_code == 302
-    asking.refresh_from_db()
-    assert asking.version.number == 1, "sent back as it was, it is the same"
-    page = admin_client.post(address, {**form, "questions": "- key: [age\n- x"})
-    assert "neither YAML nor JSON" in shown(page)
-    page = admin_client.post(address, {**form, "questions": '[{"key": "age", "kind": "tekst"}]'})
-    said = unescape(shown(page))
-    assert "questions[0].kind is 'tekst'; did you mean text?" in said
-    assert "questions[0].title is missing" in said
-    text = '[{"key": "age", "title": "Your age in years?", "kind": "text"}]'
-    assert admin_client.post(address, {**form, "questions": text}).status_code == 302
-    asking = Study.objects.get(pk=asking.pk)
-    assert asking.version.number == 2
-    assert asking.values.questions == (Question(key="age", title="Your age in years?", kind="text"),)
-    page = shown(admin_client.get(address))
-    assert page.count("Which do you speak?") == 1, "what the first version asks"
-    assert page.count("Your age in years?") == 2, "what the second does, and the box to edit"
-    reader = Client()
-    reader.force_login(make_staff(Right.READ))
-    assert "Your age in years?" in shown(reader.get(address))
-    assert study_copy(study=asking).values.questions == asking.values.questions
 
 
 def test_every_step_that_is_a_page_of_a_task_has_a_scripted_way() -> None:

@@ -11,7 +11,6 @@ from webapp.ratings.models import Rating
 from webapp.ratings.selectors import raters_count, ratings_counted, study_ratings, study_whole
 from webapp.results.bot_means import bot_summary
 from webapp.studies.models import Dimension, Study
-from webapp.studies.rubrics import rubric_new_version
 from webapp.transfer.import_file import import_conversations
 
 pytestmark = pytest.mark.django_db
@@ -37,7 +36,6 @@ def test_a_reversed_question_counts_the_other_way_and_stays_as_it_was_given() ->
     assert ratings.dimension("quality").title.endswith(", reversed")
     rating.refresh_from_db()
     assert rating.answers["quality"] == 6
-    assert rubric_new_version(rubric=study.rubric).dimensions.get(key="quality").reversed
 
 
 def test_the_rater_of_a_second_rating_is_known_by_name_and_slots_are_nobody(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from webapp.core.errors import Refused
 from webapp.studies import lifecycle as studies_demo
 from webapp.studies.lifecycle import demo_paper_study_ensure, demo_study_ensure
 from webapp.studies.models import Participant, Rubric, Slot, Study, Task
-from webapp.studies.rubrics import rubric_default, rubric_new_version
+from webapp.studies.rubrics import rubric_create, rubric_default
 from webapp.studies.selectors import (
     participant_from_token,
     participant_token,
@@ -137,7 +137,7 @@ def test_first_consent_stays() -> None:
 def test_rubric_versions() -> None:
     rubric = rubric_default()
     assert rubric_default() == rubric
-    newer = rubric_new_version(rubric=rubric)
+    newer = rubric_create(name=rubric.name, dimensions=list(rubric.dimensions.all()))
     assert newer.version == 2
     assert [d.key for d in newer.dimensions.all()] == [d.key for d in rubric.dimensions.all()]
     assert Rubric.objects.count() == 2

@@ -24,6 +24,7 @@ from webapp.studies.protocols.base import StudyProtocol, header_steps, protocols
 from webapp.studies.questions import Question
 from webapp.studies.rubrics import post_task_questions
 from webapp.studies.selectors import steps_asked
+from webapp.studies.versions import study_revise
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,7 @@ class BuildStep:
         template: of its form, below `dashboard/builder/`.
         within: name of the step that it belongs to, for a page that is none of the row's own; empty for those of the
             row.
+        is_sent_by_button: True where a button saves the form; else every change does.
         live_template: of what follows from the values and is shown anew after every save; empty without.
     """
 
@@ -122,6 +124,7 @@ class BuildStep:
     template: ClassVar[str] = "settings.html"
     live_template: ClassVar[str] = ""
     within: ClassVar[str] = ""
+    is_sent_by_button: ClassVar[bool] = False
 
     def title_in(self, plan: Plan) -> str:
         """Return the title of the step in this study."""
@@ -146,6 +149,14 @@ class BuildStep:
     def live(self, plan: Plan) -> dict[str, Any]:
         """Return the context of the step's live template."""
         return {}
+
+    def save(self, plan: Plan, form: SettingsForm, *, author: str, seen: str | None) -> Study:
+        """Store the values of a valid form; return the study as it is then.
+
+        Raises:
+            EditedMeanwhile, ValidationError: as `study_revise`.
+        """
+        return study_revise(study=plan.study, changes=form.changes(), author=author, seen=seen)
 
     def onward(self, form: SettingsForm) -> str:
         """Return the query or fragment added to the step's address after a save without script."""

@@ -8,7 +8,7 @@ was pressed is sent as `_do`.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -230,7 +230,10 @@ class SettingsForm(forms.Form):
 
     Attributes:
         groups: headings, each with the names of the fields below it.
+        beside: names of fields that are no values of a version; the step stores them.
     """
+
+    beside: Collection[str] = ()
 
     def __init__(
         self,
@@ -252,9 +255,14 @@ class SettingsForm(forms.Form):
         """Return the bound fields below their headings."""
         return [(heading, [self[name] for name in names]) for heading, names in self.groups]
 
+    @property
+    def changeable(self) -> list[str]:
+        """Names of the fields that `changes` has."""
+        return [name for name in self.fields if name not in self.beside]
+
     def changes(self) -> dict[str, Any]:
         """Return the values by their names, once the form is valid."""
-        return {name: self.cleaned_data[name] for name in self.fields}
+        return {name: self.cleaned_data[name] for name in self.changeable}
 
     def told(self) -> dict[str, Any]:
         """Return additional data for the page's script after the form is saved."""

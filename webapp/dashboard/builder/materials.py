@@ -32,6 +32,8 @@ from webapp.dashboard.builder.item_sources import (
 )
 from webapp.ratings.selectors import study_bots
 from webapp.studies.item_sets import ItemSet, item_sets
+from webapp.studies.models import Study
+from webapp.studies.rubrics import rubric_directions_store
 
 USUAL_LINE = "I had a rough day at work."
 """Asked of every bot, so that their answers can be compared."""
@@ -217,3 +219,54 @@ class TextsStep(BuildStep):
             (str(_LATER["rights"]), section_fields("rights")),
         ]
         return SettingsForm(data, groups=groups, initial=plan.study.values.flat())
+
+
+class GeneralForm(SettingsForm):
+    beside = ("reversed",)
+
+
+class GeneralStep(BuildStep):
+    """Name, key and seed of a study; of an imported one also the direction of its scales, which an import may miss."""
+
+    name = "general"
+    within = "bots"
+    title = "Name and key"
+    heading = "Name and key"
+    is_sent_by_button = True
+
+    def state(self, plan: Plan) -> StepState:
+        return StepState("")
+
+    def form(self, plan: Plan, data: Mapping[str, Any] | None = None) -> SettingsForm:
+        study = plan.study
+        fields: dict[str, forms.Field] = {
+            "name": forms.CharField(max_length=200, label="Name", help_text="For you and your colleagues."),
+            "key": forms.SlugField(max_length=60, label="Key", help_text="Stands in the link that people get."),
+            "seed": forms.IntegerField(
+                min_value=-(2**63), max_value=2**63 - 1, label="Seed", help_text="Draws are repeated by it."
+            ),
+        }
+        initial = {name: getattr(study, name) for name in fields}
+        groups = [("", fields)]
+        if study.is_imported:
+            rows = [(one.key, one.title) for one in plan.dimensions]
+            turned = forms.MultipleChoiceField(
+                choices=rows,
+                required=False,
+                widget=forms.CheckboxSelectMultiple,
+                label="A high answer is bad",
+                help_text="Analyses count these questions the other way round; exports keep the answers as given.",
+            )
+            kappa = section_fields("judging")["kappa_items"]
+            groups += [("Questions", {"reversed": turned}), ("Agreement", {"kappa_items": kappa})]
+            initial |= {
+                "reversed": [one.key for one in plan.dimensions if one.reversed],
+                "kappa_items": study.values.judging.kappa_items,
+            }
+        return GeneralForm(data, groups=groups, initial=initial)
+
+    def save(self, plan: Plan, form: SettingsForm, *, author: str, seen: str | None) -> Study:
+        study = super().save(plan, form, author=author, seen=seen)
+        if "reversed" in form.fields:
+            rubric_directions_store(rubric=study.rubric, reversed_keys=form.cleaned_data["reversed"])
+        return study

@@ -23,7 +23,7 @@ from webapp.dashboard.builder.attention_checks import ChecksStep
 from webapp.dashboard.builder.base import BuildStep, Plan, preview_of
 from webapp.dashboard.builder.checklist import CheckStep
 from webapp.dashboard.builder.forms import SettingsForm, title_of_value, value_words
-from webapp.dashboard.builder.materials import BotsStep, TextsStep
+from webapp.dashboard.builder.materials import BotsStep, GeneralStep, TextsStep
 from webapp.dashboard.builder.pay import PayStep
 from webapp.dashboard.builder.questions import QuestionsStep
 from webapp.dashboard.navigation import page, requires, staff_only
@@ -32,7 +32,7 @@ from webapp.dashboard.views.builder.lifecycle import opening
 from webapp.dashboard.views.studies import study_of
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
-from webapp.studies.versions import EditedMeanwhile, state_of, study_revise
+from webapp.studies.versions import EditedMeanwhile, state_of
 
 STEPS: tuple[BuildStep, ...] = (
     BotsStep(),
@@ -43,19 +43,21 @@ STEPS: tuple[BuildStep, ...] = (
 )
 
 
-WITHIN: tuple[BuildStep, ...] = (ChecksStep(),)
+GENERAL = GeneralStep()
+WITHIN: tuple[BuildStep, ...] = (ChecksStep(), GENERAL)
 """Pages that belong to a step and are opened from it."""
 
 
-def step_of(name: str) -> BuildStep | None:
-    """Return the step of this name, or the page within one, if there is one."""
-    return next((step for step in (*STEPS, *WITHIN) if step.name == name), None)
+def step_of(name: str, study: Study) -> BuildStep | None:
+    """Return the study's step of this name, or the page within one, if there is one."""
+    known = (GENERAL,) if study.is_imported else (*STEPS, *WITHIN)
+    return next((step for step in known if step.name == name), None)
 
 
 def step_after(step: BuildStep) -> BuildStep | None:
     """Return the step that follows; None after the last."""
     place = _place(step)
-    return STEPS[place + 1] if place + 1 < len(STEPS) else None
+    return STEPS[place + 1] if place + 1 < len(STEPS) and step is not GENERAL else None
 
 
 def step_before(step: BuildStep) -> BuildStep | None:
@@ -73,8 +75,9 @@ def _place(step: BuildStep) -> int:
 @require_safe
 @staff_only
 def build(request: HttpRequest, key: str) -> HttpResponse:
-    """Lead to the first step."""
-    return redirect("dashboard:study_build_step", study_of(key).key, STEPS[0].name)
+    """Lead to the first step; of an imported study, to the only page that it has."""
+    study = study_of(key)
+    return redirect("dashboard:study_build_step", study.key, GENERAL.name if study.is_imported else STEPS[0].name)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -85,8 +88,8 @@ def build_step(request: HttpRequest, key: str, step: str) -> HttpResponseBase:
     A POST by script (`Accept: application/json`) is answered with what became of it, any other by a page.
     """
     study = study_of(key)
-    shown = step_of(step)
-    if shown is None or study.is_imported:
+    shown = step_of(step, study)
+    if shown is None:
         raise Http404(f"no step {step} of {key}")
     if shown.name == "pay" and not may_see_codes(request.user):
         return staff_refusal(request, Right.PAY) or redirect("dashboard:studies")
@@ -107,12 +110,7 @@ def _save(request: HttpRequest, plan: Plan, step: BuildStep) -> HttpResponse:
         # Whoever keeps their own says which stored state they have been shown.
         seen = request.POST.get("_keep") or request.POST.get("_seen")
         try:
-            saved = study_revise(
-                study=plan.study,
-                changes=changes,
-                author=request.user.get_username(),
-                seen=seen,
-            )
+            saved = step.save(plan, form, author=request.user.get_username(), seen=seen)
         except EditedMeanwhile as error:
             plan = Plan(error.study)
             conflict = _conflict(request, plan.study, changes)
@@ -182,7 +180,7 @@ def _outcome(
         "errors": {name: list(sentences) for name, sentences in form.errors.items()},
         "version": version.number,
         "at": (version.saved_at or version.created_at).isoformat(),
-        "seen": state_of(plan.study, form.fields),
+        "seen": state_of(plan.study, form.changeable),
         **form.told(),
         "steps": {one.name: {"words": state.words, "tone": state.tone} for one in STEPS for state in [one.state(plan)]},
     }
@@ -208,7 +206,7 @@ def _page(
     state, pill = selectors.study_state(study)
     may_edit = may(request.user, Right.ADMINISTER)
     link = participant_link(request, study)
-    seen = state_of(study, form.fields) if form else ""
+    seen = state_of(study, form.changeable) if form else ""
     if conflict is None and form is not None and form.is_bound:
         seen = request.POST.get("_seen", seen)
     return page(
@@ -230,7 +228,7 @@ def _page(
         state_title=state,
         state_pill=pill,
         participant_link=link,
-        preview=preview_of(study, request.GET, beside=step.name) if plan.protocol else None,
+        preview=preview_of(study, request.GET, beside=step.name) if plan.protocol and step is not GENERAL else None,
         walk_link=walk_link(request, study) if may_edit else "",
         saved_at=study.version.saved_at or study.version.created_at,
         rows=step.rows(plan, form) if form else [],
