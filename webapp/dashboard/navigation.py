@@ -87,7 +87,7 @@ def navigation(user: Any) -> list[NavItem]:
         NavItem("imports", "Imports", "download", reverse("dashboard:imports")),
         NavItem("metrics", "Metrics", "book", reverse("dashboard:metrics")),
         NavItem("benchmark", "Benchmark", "chart", reverse("dashboard:benchmark")),
-        NavItem("system", "System", "sliders", reverse("dashboard:system")),
+        NavItem("settings", "Settings", "sliders", reverse("dashboard:settings")),
         NavItem("admin", "Admin", "people", reverse("admin:index")),
     ]
     return [item for item in items if item.key != "imports" or may(user, Right.RUN)]

@@ -33,7 +33,11 @@ class OldRoute:
     fragment: str = ""
 
 
-OLD_ROUTES: tuple[OldRoute, ...] = ()
+OLD_ROUTES: tuple[OldRoute, ...] = (
+    OldRoute("system/", "system"),
+    OldRoute("system/live/", "system_live"),
+    OldRoute("tokens/", "tokens"),
+)
 
 
 def _redirect_to(old: OldRoute) -> Callable[..., HttpResponse]:

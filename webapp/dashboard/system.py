@@ -82,7 +82,6 @@ class System:
     processes: list[ProcessRow]
     queues: list[QueueRow]
     room: DiskUsage
-    alerts: list[AlertRow]
 
 
 def system_now() -> System:
@@ -101,7 +100,6 @@ def system_now() -> System:
         [_row(one) for one in processes],
         [QueueRow(_queue_title(one.name), one, ("queue_still", one.name) in kinds) for one in queues],
         _room(is_low=any(one.kind == "disk_low" for one in found)),
-        [AlertRow(alert, _alert_title(alert)) for alert in alerts_newest(_ALERTS)],
     )
 
 
@@ -173,6 +171,11 @@ def _room(*, is_low: bool) -> DiskUsage:
     used = round(100 * (1 - found.free / found.total)) if found.total else 0
     parts = [("Database", database_bytes()), *folders]
     return DiskUsage(found.free, found.total, used, is_low, parts)
+
+
+def alert_rows() -> list[AlertRow]:
+    """Return the newest alerts, the newest first."""
+    return [AlertRow(alert, _alert_title(alert)) for alert in alerts_newest(_ALERTS)]
 
 
 def _alert_title(alert: Alert) -> str:

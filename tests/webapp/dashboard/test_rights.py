@@ -73,7 +73,7 @@ TO_POST = {
     "report_share_end": {Right.ADMINISTER},
     "imports": {Right.RUN},
     "tokens": set(),
-    "system_test_alert": {Right.ADMINISTER},
+    "alert_test": {Right.ADMINISTER},
     "token_end": set(),
     "study_statistics": {Right.RUN},
     "study_statistics_part": {Right.RUN},

@@ -33,19 +33,21 @@ def signs_of(role: str, settings: Any, **details: Any) -> Process:
 
 
 def test_an_installation_that_tells_nothing_says_so() -> None:
-    text = browser(Right.READ).get("/dashboard/system/").content.decode()
+    text = browser(Right.READ).get("/dashboard/settings/system/").content.decode()
     assert "No process has given a sign of life yet." in text
     assert "Nothing is wrong that shows here." in text
-    assert "Nothing has been told yet." in text
+
+    text = browser(Right.READ, Right.RUN).get("/dashboard/settings/alerts/").content.decode()
+    assert "No alert has been sent yet." in text
     assert "Send a test alert" not in text  # for administrators alone
 
 
 def test_where_jobs_wait_for_minutes_it_is_not_said_that_nothing_is_wrong() -> None:
     waits = Job.objects.create(kind="results", payload={"part": "models"}, state=State.QUEUED)
     client = browser(Right.READ)
-    assert "Nothing is wrong" in client.get("/dashboard/system/").content.decode()
+    assert "Nothing is wrong" in client.get("/dashboard/settings/system/").content.decode()
     Job.objects.filter(pk=waits.pk).update(created_at=timezone.now() - timedelta(minutes=4))
-    text = client.get("/dashboard/system/").content.decode()
+    text = client.get("/dashboard/settings/system/").content.decode()
     assert "Jobs: 1 waits, the oldest for 4 min." in text
     assert "Nothing is wrong" not in text
 
@@ -61,7 +63,7 @@ def test_processes_queues_and_what_is_wrong_stand_there(settings: Any) -> None:
     waits = Job.objects.create(kind="results", payload={"part": "models"}, state=State.QUEUED)
     Job.objects.filter(pk=waits.pk).update(created_at=timezone.now() - timedelta(hours=1))
     client = browser(Right.READ)
-    for address in ("/dashboard/system/", "/dashboard/system/live/"):
+    for address in ("/dashboard/settings/system/", "/dashboard/settings/system/live/"):
         text = client.get(address).content.decode()
         assert f"Bot host on {gone.host} is not heard of" in text
         assert "bots of pool gpu2" in text
@@ -83,22 +85,31 @@ def test_a_state_that_cannot_be_read_is_told_and_asked_for_again(
         raise OperationalError("gone")
 
     monkeypatch.setattr("webapp.dashboard.views.system.system_now", away)
-    answer = browser(Right.READ).get("/dashboard/system/")
+    answer = browser(Right.READ).get("/dashboard/settings/system/")
     assert answer.status_code == 200
     assert "The state cannot be read." in answer.content.decode()
-    assert 'data-live="/dashboard/system/live/"' in answer.content.decode()
+    assert 'data-live="/dashboard/settings/system/live/"' in answer.content.decode()
 
 
 def test_the_button_sends_a_test_where_a_way_is_set_up(settings: Any) -> None:
     client = browser(Right.READ, Right.ADMINISTER)
-    answer = client.post("/dashboard/system/test-alert/", follow=True)
+    answer = client.post("/dashboard/settings/alerts/test/", follow=True)
     assert "neither CONFAB_ALERT_WEBHOOK nor CONFAB_ALERT_EMAILS is set" in answer.content.decode()
     settings.CONFAB_ALERT_EMAILS = ["lab@example.org"]
-    text = client.post("/dashboard/system/test-alert/", follow=True).content.decode()
-    assert "A test is on its way." in text
+    text = client.post("/dashboard/settings/alerts/test/", follow=True).content.decode()
+    assert "A test alert is on its way." in text
     assert "Confab: a test" in text
     assert "On its way" in text
     Alert.objects.update(error="<b>the server</b> is away")
-    text = client.get("/dashboard/system/").content.decode()
+    text = client.get("/dashboard/settings/alerts/live/").content.decode()
     assert "&lt;b&gt;the server" in text
     assert Job.objects.filter(kind="alert").count() == 1
+
+
+def test_settings_lead_to_a_page_that_the_user_may_open_and_old_addresses_to_the_new() -> None:
+    client = browser(Right.READ)
+    answer = client.get("/dashboard/settings/", follow=True)
+    assert answer.status_code == 200
+    assert answer.redirect_chain[0][0].startswith("/dashboard/settings/")
+    for old, new in (("system", "settings/system"), ("tokens", "settings/tokens")):
+        assert client.get(f"/dashboard/{old}/")["Location"] == f"/dashboard/{new}/"

@@ -12,7 +12,7 @@ from webapp.core.models import ApiToken
 from webapp.core.rights import Right
 
 pytestmark = pytest.mark.django_db
-ADDRESS = "/dashboard/tokens/"
+ADDRESS = "/dashboard/settings/tokens/"
 
 
 def browser(*rights: Right, username: str) -> Client:

@@ -109,7 +109,7 @@ def test_a_process_that_is_missed_is_told_once_and_again_when_replaced(
     body, headers, raw = lab.heard[0]
     assert headers["X-Confab-Signature"] == signature(raw, headers["X-Confab-Timestamp"], SECRET)
     assert (body["host"], body["roles"]) == (gone.host, ["worker"])
-    assert body["link"] == "https://confab.example.org/dashboard/system/"
+    assert body["link"] == "https://confab.example.org/dashboard/settings/system/"
     assert [one.subject for one in mail.outbox] == [f"Confab: Worker on {gone.host} is not heard of"]
     # Another of other queues does not take its place; one of its own does.
     sign("worker", monkeypatch, queues=["default"])

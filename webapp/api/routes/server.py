@@ -40,7 +40,7 @@ from webapp.conversations.selectors import heartbeat_bots
 from webapp.core.rights import Right
 from webapp.dashboard.benchmark_grid import Grid, GridCell, grid_of
 from webapp.dashboard.bots import Spent, bot_state, bots_spent
-from webapp.dashboard.system import DiskUsage, system_now
+from webapp.dashboard.system import DiskUsage, alert_rows, system_now
 from webapp.jobs.models import State
 from webapp.jobs.services.jobs import jobs_settle
 from webapp.results.benchmark import (
@@ -114,7 +114,7 @@ def system(request: HttpRequest) -> Any:
                 sent_at=one.alert.sent_at,
                 error=one.alert.error,
             )
-            for one in found.alerts
+            for one in alert_rows()
         ],
     )
 

@@ -1,4 +1,4 @@
-"""State of the installation, and the user's API tokens."""
+"""Settings: state of the installation, alerts, and the user's API tokens."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -17,52 +18,96 @@ from webapp.core.authentication import token_make, token_revoke, tokens_of
 from webapp.core.errors import Refused
 from webapp.core.rights import Right, may
 from webapp.dashboard.forms import TokenForm
-from webapp.dashboard.navigation import page, requires, staff_only
-from webapp.dashboard.system import system_now
+from webapp.dashboard.navigation import Link, page, requires, staff_only
+from webapp.dashboard.system import alert_rows, system_now
 from webapp.operating.alerting import alert_try
+
+SETTINGS = (
+    ("Tokens", "tokens", ()),
+    ("Alerts", "alerts", ()),
+    ("System", "system", ()),
+)
+"""Pages of the settings: title, route, and rights beside reading."""
+
+
+def page_of_settings(
+    request: HttpRequest, template: str, route: str, status: int = 200, **context: Any
+) -> HttpResponse:
+    """Render a page of the settings, with links to the others that the user may open."""
+    links = [
+        Link(title, reverse(f"dashboard:{one}"), one == route)
+        for title, one, rights in SETTINGS
+        if may(request.user, *rights)
+    ]
+    title = next(str(link.title) for link in links if link.is_open)
+    return page(request, template, "settings", status, settings_pages=links, page_title=title, **context)
+
+
+@require_safe
+@staff_only
+def settings_page(request: HttpRequest) -> HttpResponse:
+    """Lead to the first page of the settings that the user may open."""
+    return redirect(next(f"dashboard:{route}" for _title, route, rights in SETTINGS if may(request.user, *rights)))
 
 
 @require_safe
 @staff_only
 def system(request: HttpRequest) -> HttpResponse:
-    """Show how the installation is; what changes is asked for again every few seconds."""
-    return page(request, "system.html", "system", **_context(request))
+    """Show the state of the installation; the part that changes is requested again every few seconds."""
+    return page_of_settings(request, "system.html", "system", **_state())
 
 
 @require_safe
 @staff_only
 def system_live(request: HttpRequest) -> HttpResponse:
     """Send the part of the page that changes, for polling."""
-    response = render(request, "dashboard/_system_live.html", _context(request))
+    response = render(request, "dashboard/_system_live.html", _state())
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def _state() -> dict[str, Any]:
+    try:
+        return {"state": system_now()}
+    except (DatabaseError, OSError) as error:
+        return {"state": None, "error": type(error).__name__}
+
+
+@require_safe
+@staff_only
+def alerts(request: HttpRequest) -> HttpResponse:
+    """Show where alerts go, and the latest ones."""
+    return page_of_settings(
+        request,
+        "alerts.html",
+        "alerts",
+        alerts=alert_rows(),
+        emails=settings.CONFAB_ALERT_EMAILS,
+        has_webhook=bool(settings.CONFAB_ALERT_WEBHOOK),
+    )
+
+
+@require_safe
+@staff_only
+def alerts_live(request: HttpRequest) -> HttpResponse:
+    """Send the latest alerts, for polling."""
+    response = render(request, "dashboard/_alerts_live.html", {"alerts": alert_rows()})
     response["Cache-Control"] = "no-store"
     return response
 
 
 @require_POST
 @requires(to_post=[Right.ADMINISTER])
-def system_test_alert(request: HttpRequest) -> HttpResponse:
+def alert_test(request: HttpRequest) -> HttpResponse:
     """Send an alert that says that it is a test."""
     if alert_try():
-        messages.info(request, "A test is on its way. Below stands whether it arrived.")
+        messages.info(request, "A test alert is on its way. The table below shows whether it arrived.")
     else:
         messages.warning(
             request,
             "Nothing was sent: neither CONFAB_ALERT_WEBHOOK nor CONFAB_ALERT_EMAILS is set.",
         )
-    return redirect("dashboard:system")
-
-
-def _context(request: HttpRequest) -> dict[str, Any]:
-    common = {
-        "now": timezone.now(),
-        "may_test": may(request.user, Right.ADMINISTER),
-        "emails": settings.CONFAB_ALERT_EMAILS,
-        "has_webhook": bool(settings.CONFAB_ALERT_WEBHOOK),
-    }
-    try:
-        return {**common, "state": system_now()}
-    except (DatabaseError, OSError) as error:
-        return {**common, "state": None, "error": type(error).__name__}
+    return redirect("dashboard:alerts")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -81,7 +126,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
             form.add_error(None, error.message)
         else:
             form = TokenForm(None, rights=rights)
-    return page(
+    return page_of_settings(
         request,
         "tokens.html",
         "tokens",
@@ -90,8 +135,25 @@ def tokens(request: HttpRequest) -> HttpResponse:
         tokens=tokens_of(user),
         now=timezone.now(),
         labels=dict(rights),
+        calls=_calls(request),
+        openapi=reverse("api:openapi-json"),
         status=400 if form.errors else 200,
     )
+
+
+def _calls(request: HttpRequest) -> list[tuple[str, str]]:
+    """Return calls of the API with this server's address, each with its title."""
+    base = request.build_absolute_uri(reverse("dashboard:studies")).removesuffix("/dashboard/")
+    curl = 'curl -H "Authorization: Bearer TOKEN" '
+    return [
+        ("List the studies", f"{curl}{base}/api/v1/studies"),
+        (
+            "Download the ratings of a study",
+            f"{curl}-o ratings.csv '{base}/api/v1/studies/KEY/tables/ratings?format=csv'",
+        ),
+        ("List the bots", f"{curl}{base}/api/v1/bots"),
+        ("The same in Python", f'import confab\nlab = confab.connect("{base}", "TOKEN")\nlab.studies()'),
+    ]
 
 
 @require_POST
