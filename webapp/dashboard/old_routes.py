@@ -36,7 +36,9 @@ class OldRoute:
 OLD_ROUTES: tuple[OldRoute, ...] = (
     OldRoute("system/", "system"),
     OldRoute("system/live/", "system_live"),
+    OldRoute("system/test-alert/", "alerts"),
     OldRoute("tokens/", "tokens"),
+    OldRoute("tokens/<int:pk>/end/", "tokens"),
 )
 
 
