@@ -185,17 +185,7 @@ class SlotInline(ReadOnlyAdminMixin, admin.TabularInline):
 @admin.register(Task)
 class TaskAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
     right_to_view = Right.PAY
-    list_display = (
-        "id",
-        "study",
-        "kind",
-        "bots",
-        "state",
-        "outcome",
-        "code_shown",
-        "ended_at",
-        "created_at",
-    )
+    list_display = ("id", "study", "kind", "bots", "state", "outcome", "code_shown", "ended_at", "created_at")
     list_filter = ("state", "outcome", "participant__study", "kind", "slots__bot_id")
     search_fields = ("completion_code", "participant__id", "slots__bot_id")
     fields = readonly_fields = (

@@ -23,13 +23,7 @@ class StudiesConfig(AppConfig):
         from webapp.studies.privacy import erasure_kind
         from webapp.studies.privacy.retention import own_texts
 
-        erasure_kind(
-            "participants",
-            _("participants"),
-            lambda people: people,
-            lock=True,
-            for_pay=True,
-        )
+        erasure_kind("participants", _("participants"), lambda people: people, lock=True, for_pay=True)
         erasure_kind(
             "platform_ids",
             _("ids on recruitment platforms"),

@@ -215,9 +215,7 @@ class ChatCheck(InputModel):
         description="It says what to answer: “please choose Blue”, “please write the word yes”.",
     )
     options: Annotated[Many[Option], Field(max_length=20)] = Field(
-        default=(),
-        title="Answers to choose from",
-        description="One a line. None: people write their answer.",
+        default=(), title="Answers to choose from", description="One a line. None: people write their answer."
     )
     expected: Annotated[Many[Option], Field(min_length=1, max_length=20)] = Field(
         title="Answers that pass",
@@ -273,9 +271,7 @@ class Checking(InputModel):
         "(Prolific lets you reject those who missed two.)",
     )
     chat_checks: Annotated[Many[ChatCheck], Field(max_length=10)] = Field(
-        default=(),
-        title="Attention checks in the chat",
-        description="Each is asked once in every chat.",
+        default=(), title="Attention checks in the chat", description="Each is asked once in every chat."
     )
 
 

@@ -109,11 +109,7 @@ class Pacing(InputModel):
         "1: always the same time.",
     )
     words_per_s: Number = Field(
-        default=6.0,
-        ge=0.5,
-        le=100,
-        title="Words a second",
-        description="Once a reply has begun.",
+        default=6.0, ge=0.5, le=100, title="Words a second", description="Once a reply has begun."
     )
 
     def draw(self, seed: int, turn: int) -> ReplyPace:
@@ -158,9 +154,7 @@ def _by_filter(given: object) -> object:
 
 
 FilterActions = Annotated[
-    dict[str, FilterAction],
-    BeforeValidator(_by_filter),
-    TypeDescription("mark or withhold for each filter's name"),
+    dict[str, FilterAction], BeforeValidator(_by_filter), TypeDescription("mark or withhold for each filter's name")
 ]
 
 

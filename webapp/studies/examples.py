@@ -216,11 +216,7 @@ QUESTION_SETS = (
             5,
             ("very poor", "very good"),
             ("relevance", "Relevance", "How relevant is the reply to what was said before?"),
-            (
-                "engagingness",
-                "Engagingness",
-                "How much does the reply invite one to go on talking?",
-            ),
+            ("engagingness", "Engagingness", "How much does the reply invite one to go on talking?"),
             ("fluency", "Fluency", "How fluent is the reply, in grammar and wording?"),
             (
                 *("understandability", "Understandability"),
@@ -263,13 +259,7 @@ QUESTION_SETS = (
         "ACUTE-Eval, Li et al. 2019",
         tuple(
             Question(
-                key=key,
-                name=name,
-                title=title,
-                kind="scale",
-                low=-1,
-                high=1,
-                labels={-1: "chatbot B", 1: "chatbot A"},
+                key=key, name=name, title=title, kind="scale", low=-1, high=1, labels={-1: "chatbot B", 1: "chatbot A"}
             )
             for key, name, title in (
                 ("interest", "Interest", "Who is more interesting?"),

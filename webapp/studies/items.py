@@ -164,10 +164,7 @@ class ItemsReport:
 
 
 def items_import(
-    *,
-    study: Study,
-    lines: Iterable[ItemLine | Skipped],
-    origin: Mapping[str, str] | None = None,
+    *, study: Study, lines: Iterable[ItemLine | Skipped], origin: Mapping[str, str] | None = None
 ) -> ItemsReport:
     """Store the items of a file that the study does not have yet; done twice it changes nothing.
 
@@ -255,20 +252,14 @@ def origin_of_file(study: Study, name: str, path: Path) -> dict[str, str]:
     rows = study.items.filter(origin__file__startswith=name).order_by()
     there = dict(rows.values_list("origin__file", "origin__file_digest").distinct())
     names = chain([name], (f"{name} ({number})" for number in count(2)))
-    return {
-        "file": next(one for one in names if there.get(one, digest) == digest),
-        "file_digest": digest,
-    }
+    return {"file": next(one for one in names if there.get(one, digest) == digest), "file_digest": digest}
 
 
 def gold_fields(gold: Mapping[str, Sequence[int]]) -> dict[str, Any]:
     """Return the fields of an item whose right answers are these; of one without any, none."""
     if not gold:
         return {}
-    return {
-        "purpose": Item.Purpose.GOLD,
-        "expected": {key: list(passing) for key, passing in gold.items()},
-    }
+    return {"purpose": Item.Purpose.GOLD, "expected": {key: list(passing) for key, passing in gold.items()}}
 
 
 def _content(item: Item) -> tuple[Any, ...]:
@@ -367,7 +358,5 @@ def question_item_ensure(*, study: Study) -> None:
     """Store the one item of a study without items to judge: it represents the question itself."""
     everybody = {"model": str(_("everybody")), "text": ""}
     Item.objects.get_or_create(
-        study=study,
-        key="question",
-        defaults={"purpose": Item.Purpose.QUESTION, "responses": [everybody]},
+        study=study, key="question", defaults={"purpose": Item.Purpose.QUESTION, "responses": [everybody]}
     )

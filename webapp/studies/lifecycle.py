@@ -98,10 +98,7 @@ def study_loss(study: Study) -> list[DeletedData]:
     kinds = erasure_kinds()
     counts = erasure_counts(Participant.objects.filter(study=study))
     found = [DeletedData(str(kinds[table].title), n) for table, n in counts.items()]
-    found += [
-        DeletedData(_("versions"), study.versions.count()),
-        DeletedData(_("items"), study.items.count()),
-    ]
+    found += [DeletedData(_("versions"), study.versions.count()), DeletedData(_("items"), study.items.count())]
     return [one for one in found if one.n]
 
 
@@ -135,10 +132,7 @@ def datasheet_store(*, study: Study, answers: Mapping[str, str]) -> Study:
     """Store answers by question; an empty one deletes the former answer. Others stay unchanged."""
     with transaction.atomic():
         current = Study.objects.select_for_update(of=("self",)).get(pk=study.pk)
-        kept = {
-            **current.datasheet,
-            **{key: text.strip()[:MOST_DATASHEET_CHARS] for key, text in answers.items()},
-        }
+        kept = {**current.datasheet, **{key: text.strip()[:MOST_DATASHEET_CHARS] for key, text in answers.items()}}
         kept = {key: kept[key] for key in sorted(kept) if kept[key]}
         # Not by save(): the data are unchanged, so no result is computed again.
         Study.objects.filter(pk=study.pk).update(datasheet=kept)

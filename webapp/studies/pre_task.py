@@ -14,15 +14,7 @@ from django.utils.translation import gettext as _
 
 from webapp.core.errors import Refused
 from webapp.studies.attention_checks import MOST_QUIZ_ATTEMPTS, QuizQuestion, quiz_digest, quiz_rows
-from webapp.studies.models import (
-    Outcome,
-    Participant,
-    QuestionAnswers,
-    QuizAttempt,
-    StudyVersion,
-    Task,
-    TrainingAnswer,
-)
+from webapp.studies.models import Outcome, Participant, QuestionAnswers, QuizAttempt, StudyVersion, Task, TrainingAnswer
 from webapp.studies.protocol_settings import MOST_PRACTICE_ATTEMPTS, TrainingPair
 from webapp.studies.questions import answers_read
 from webapp.studies.services import task_end
@@ -194,11 +186,7 @@ def practice_answer(*, task: Task, attempt: int, pair: str, answers: Mapping[str
             raise Refused("closed", _("This page is not the one that is due."))
         is_right = not due.pair.missed(answers)
         TrainingAnswer.objects.create(
-            participant=participant,
-            pair=pair,
-            attempt=attempt,
-            answers=dict(answers),
-            is_right=is_right,
+            participant=participant, pair=pair, attempt=attempt, answers=dict(answers), is_right=is_right
         )
         if not is_right and attempt >= MOST_PRACTICE_ATTEMPTS:
             task_end(task=task, outcome=Outcome.SCREENED_OUT)

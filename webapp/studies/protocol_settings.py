@@ -58,11 +58,7 @@ class Choosing(InputModel):
         description="The things to choose from are the study's questions, by their short names and words.",
     )
     n_choose: int = Field(
-        default=4,
-        ge=1,
-        le=50,
-        title="Choose exactly",
-        description="So many of them, no more and no fewer.",
+        default=4, ge=1, le=50, title="Choose exactly", description="So many of them, no more and no fewer."
     )
 
 

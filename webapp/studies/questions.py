@@ -90,9 +90,7 @@ class Question(InputModel):
     low: Point = Field(default=1, title="Lowest point")
     high: Point = Field(default=7, title="Highest point")
     labels: dict[Point, Words] = Field(
-        default_factory=dict,
-        title="Words at points",
-        description="At the ends, at all points or at some.",
+        default_factory=dict, title="Words at points", description="At the ends, at all points or at some."
     )
     reversed: bool = Field(
         default=False,

@@ -26,19 +26,13 @@ DEFAULT_QUESTIONS = tuple(
     Question(key=key, name=name, title=title, kind="scale", low=1, high=7, labels={1: low, 7: high})
     for key, name, title, low, high in (
         ("quality", "Quality", "How good was the chat overall?", "very poor", "very good"),
-        (
-            *("fluency", "Fluency", "How fluent were the replies, in grammar and wording?"),
-            *("not at all", "extremely"),
-        ),
+        (*("fluency", "Fluency", "How fluent were the replies, in grammar and wording?"), *("not at all", "extremely")),
         (
             *("diversity", "Diversity"),
             "How varied were the replies, without repeating themselves?",
             *("not at all", "extremely"),
         ),
-        (
-            *("contingency", "Contingency", "How well did the replies fit what you wrote?"),
-            *("not at all", "extremely"),
-        ),
+        (*("contingency", "Contingency", "How well did the replies fit what you wrote?"), *("not at all", "extremely")),
         (
             *("empathy", "Empathy"),
             "How empathetic was the chatbot: supportive, minding your feelings?",
@@ -50,22 +44,13 @@ DEFAULT_QUESTIONS = tuple(
 
 
 def rubric_create(
-    *,
-    name: str,
-    dimensions: Sequence[Dimension],
-    low: float = 1,
-    high: float = 7,
-    scale_inferred: bool = False,
+    *, name: str, dimensions: Sequence[Dimension], low: float = 1, high: float = 7, scale_inferred: bool = False
 ) -> Rubric:
     """Make the next version of the rubric called `name` with these (unsaved) dimensions."""
     with transaction.atomic():
         newest = Rubric.objects.filter(name=name).order_by("-version").first()
         rubric = Rubric.objects.create(
-            name=name,
-            version=newest.version + 1 if newest else 1,
-            low=low,
-            high=high,
-            scale_inferred=scale_inferred,
+            name=name, version=newest.version + 1 if newest else 1, low=low, high=high, scale_inferred=scale_inferred
         )
         _dimensions_store(rubric, dimensions)
     return rubric

@@ -15,24 +15,8 @@ from django.utils.translation import gettext as _
 
 from chatbots.text import quote
 from webapp.core.errors import Refused
-from webapp.studies.assignment.capacity import (
-    TasksHad,
-    bots_met,
-    bots_refusal,
-    n_tasks_taken,
-    tasks_had,
-    with_loads,
-)
-from webapp.studies.models import (
-    Item,
-    Outcome,
-    Participant,
-    QuestionAnswers,
-    Slot,
-    Study,
-    StudyVersion,
-    Task,
-)
+from webapp.studies.assignment.capacity import TasksHad, bots_met, bots_refusal, n_tasks_taken, tasks_had, with_loads
+from webapp.studies.models import Item, Outcome, Participant, QuestionAnswers, Slot, Study, StudyVersion, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Question
 from webapp.studies.settings import StudyValues
@@ -149,11 +133,7 @@ def bots_in_turn(study: Study) -> int:
 
 
 def entry_refusal(
-    study: Study,
-    participant: Participant | None,
-    *,
-    is_rehearsal: bool = False,
-    had: TasksHad | None = None,
+    study: Study, participant: Participant | None, *, is_rehearsal: bool = False, had: TasksHad | None = None
 ) -> Refused | None:
     """Return the reason why nobody, or this participant without an open task, can start; None if they can.
 

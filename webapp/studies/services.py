@@ -50,13 +50,7 @@ _CODE_LETTERS = string.ascii_uppercase + string.digits
 
 
 def study_create(
-    *,
-    key: str,
-    name: str,
-    bots: Sequence[str],
-    rubric: Rubric | None = None,
-    author: str = "",
-    **fields: Any,
+    *, key: str, name: str, bots: Sequence[str], rubric: Rubric | None = None, author: str = "", **fields: Any
 ) -> Study:
     """Make a study with its first version.
 
@@ -147,23 +141,14 @@ def participant_enter(
 
 
 def _participant_create(
-    study: Study,
-    platform: str,
-    external_id: str,
-    parameters: dict[str, str],
-    entry_nonce: str,
-    is_synthetic: bool,
+    study: Study, platform: str, external_id: str, parameters: dict[str, str], entry_nonce: str, is_synthetic: bool
 ) -> Participant:
     participant = Participant.objects.create(
         study=study, platform=platform, entry_nonce=entry_nonce, is_synthetic=is_synthetic
     )
     if external_id or parameters:
         PlatformIds.objects.create(
-            participant=participant,
-            study=study,
-            platform=platform,
-            external_id=external_id,
-            parameters=parameters,
+            participant=participant, study=study, platform=platform, external_id=external_id, parameters=parameters
         )
     if platform == LINK_PLATFORM:
         link_use(study=study, number=external_id)
@@ -217,11 +202,7 @@ def consent_record(*, participant: Participant) -> Participant:
 
 
 def task_open(
-    *,
-    participant: Participant,
-    exclude: Collection[str] = (),
-    version: StudyVersion | None = None,
-    wanted: str = "",
+    *, participant: Participant, exclude: Collection[str] = (), version: StudyVersion | None = None, wanted: str = ""
 ) -> Task:
     """Return the participant's open task, or a new one as the study's protocol draws it.
 
@@ -410,10 +391,7 @@ def task_end(*, task: Task, outcome: str) -> Task:
         try:
             with transaction.atomic():
                 is_new = Task.objects.filter(pk=task.pk, state=Task.State.OPEN).update(
-                    state=Task.State.ENDED,
-                    outcome=outcome,
-                    completion_code=_completion_code(),
-                    ended_at=timezone.now(),
+                    state=Task.State.ENDED, outcome=outcome, completion_code=_completion_code(), ended_at=timezone.now()
                 )
                 if is_new:
                     _completion_shown(task)

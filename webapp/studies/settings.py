@@ -23,15 +23,7 @@ from webapp.studies.assignment.settings import Assignment
 from webapp.studies.attention_checks import Attention, Checking
 from webapp.studies.chat_settings import Comfort, Filtering, LongText, Pacing, Typing, text_lines
 from webapp.studies.default_texts import TEXTS, texts_in
-from webapp.studies.protocol_settings import (
-    Arena,
-    Choosing,
-    Dialogues,
-    Marking,
-    OwnMarking,
-    Referencing,
-    Training,
-)
+from webapp.studies.protocol_settings import Arena, Choosing, Dialogues, Marking, OwnMarking, Referencing, Training
 from webapp.studies.questions import TAKEN_KEYS, Order, Question, validate_keys
 from webapp.studies.recruitment.settings import RecruitmentValues
 
@@ -93,9 +85,7 @@ class Texts(InputModel):
         description="What participants read first.",
     )
     minutes: Count = Field(
-        default=8,
-        title="Minutes",
-        description="How long it usually takes; shown on the first page.",
+        default=8, title="Minutes", description="How long it usually takes; shown on the first page."
     )
     payment: str = Field(
         default="",
@@ -127,9 +117,7 @@ class Texts(InputModel):
         description="Short sentences, one a line.",
     )
     consent_text: LongText = Field(
-        default="",
-        title="Full consent form",
-        description="Markdown. Opens from the first page; may stay empty.",
+        default="", title="Full consent form", description="Markdown. Opens from the first page; may stay empty."
     )
     instructions_text: LongText = Field(
         default=(
@@ -142,9 +130,7 @@ class Texts(InputModel):
         description="One point a line.",
     )
     thanks_text: LongText = Field(
-        default=DEFAULT_THANKS,
-        title="Words of thanks",
-        description="On the last page, above the code.",
+        default=DEFAULT_THANKS, title="Words of thanks", description="On the last page, above the code."
     )
 
 
@@ -159,18 +145,10 @@ class ChatRules(InputModel):
         description="So many messages are answered before the chat can be rated.",
     )
     max_exchanges: int = Field(
-        default=20,
-        ge=1,
-        le=32767,
-        title="Messages at most",
-        description="After so many the chat ends.",
+        default=20, ge=1, le=32767, title="Messages at most", description="After so many the chat ends."
     )
     max_message_chars: int = Field(
-        default=500,
-        ge=1,
-        le=1_000_000,
-        title="Longest message",
-        description="In characters.",
+        default=500, ge=1, le=1_000_000, title="Longest message", description="In characters."
     )
     typing_chars_per_s: int = Field(
         default=60,
@@ -188,11 +166,7 @@ class Judging(InputModel):
     """Settings for judging items, in studies without a chat."""
 
     n_items: int = Field(
-        default=5,
-        ge=1,
-        le=200,
-        title="Items a person",
-        description="How many each person judges in one go.",
+        default=5, ge=1, le=200, title="Items a person", description="How many each person judges in one go."
     )
     show_reference: bool = Field(
         default=False,
@@ -239,9 +213,7 @@ class Asking(InputModel):
         description="Shuffled: another one for each person, and the same whenever they come back.",
     )
     asks_comment: bool = Field(
-        default=True,
-        title="Ends with a box for comments",
-        description="The form after a chat; never required.",
+        default=True, title="Ends with a box for comments", description="The form after a chat; never required."
     )
 
 
@@ -249,16 +221,10 @@ class Quotas(InputModel):
     """Limits on the number of tasks and on the cost."""
 
     n_conversations_wanted: Count = Field(
-        default=0,
-        title="Wanted in all",
-        description="Completed tasks aimed at; the study is full then. 0: no limit.",
+        default=0, title="Wanted in all", description="Completed tasks aimed at; the study is full then. 0: no limit."
     )
     max_conversations_per_participant: int = Field(
-        default=0,
-        ge=0,
-        le=32767,
-        title="A person may do",
-        description="Tasks of one person; 0: one with every bot.",
+        default=0, ge=0, le=32767, title="A person may do", description="Tasks of one person; 0: one with every bot."
     )
     max_cost: Number | None = Field(
         default=None,

@@ -145,9 +145,7 @@ class FileItem(InputModel):
 
 
 Slug = Annotated[
-    str,
-    Field(pattern="^[-a-zA-Z0-9_]{1,60}$"),
-    TypeDescription("letters, digits, - and _, at most 60 of them"),
+    str, Field(pattern="^[-a-zA-Z0-9_]{1,60}$"), TypeDescription("letters, digits, - and _, at most 60 of them")
 ]
 
 

@@ -17,14 +17,7 @@ from chatbots.registry import bot_get
 from evaluation.analysis.planning import plan_raters
 from evaluation.stats.comparisons import ORDER_ALPHA
 from evaluation.stats.power import raters_needed
-from tests.builders import (
-    force_bots,
-    make_annotated,
-    make_conversation,
-    make_participant,
-    make_study,
-    signed_in,
-)
+from tests.builders import force_bots, make_annotated, make_conversation, make_participant, make_study, signed_in
 from tests.markup import flat
 from tests.webapp.dashboard.conftest import rate_some
 from webapp.conversations.models import Conversation, Turn
@@ -349,9 +342,7 @@ def test_opening_says_which_bots_are_not_loaded_yet(staff: Client) -> None:
     said = "1 of its bots is not loaded yet. Its first participant may wait for a reply."
     for loaded, is_said in ((["eliza"], True), (["eliza", "parrot"], False)):
         heartbeat_store(
-            host_id=uuid.UUID(int=1),
-            pool="default",
-            bots={bot_id: {"state": "ready"} for bot_id in loaded},
+            host_id=uuid.UUID(int=1), pool="default", bots={bot_id: {"state": "ready"} for bot_id in loaded}
         )
         answer = staff.post(address(study, "check"), {"_state": "collecting"}, follow=True)
         assert "The study is open." in answer.content.decode()
@@ -483,12 +474,7 @@ def test_what_follows_from_the_numbers_comes_with_every_save(staff: Client) -> N
 
 def test_two_equal_codes_are_said_at_the_field(staff: Client) -> None:
     where = address(draft(), "pay")
-    data = {
-        **form_of(staff, where),
-        "platform": "prolific",
-        "code_rated": "C1",
-        "code_withdrawn": "C1",
-    }
+    data = {**form_of(staff, where), "platform": "prolific", "code_rated": "C1", "code_withdrawn": "C1"}
     answer = staff.post(where, data, **JSON).json()
     assert "code of another outcome already" in answer["errors"]["code_withdrawn"][0]
     html = staff.get(where).content.decode()
@@ -591,12 +577,7 @@ def test_items_are_drawn_from_conversations_by_a_job(staff: Client) -> None:
     html = staff.get(address(study, "bots")).content.decode()
     assert "source (3 chats)" in html
     where = reverse("dashboard:study_items", args=["judged"])
-    asked = {
-        "n_contexts": "5",
-        "n_utterances": "2",
-        "more_than_tokens": "0",
-        "source": "study:source",
-    }
+    asked = {"n_contexts": "5", "n_utterances": "2", "more_than_tokens": "0", "source": "study:source"}
     answer = staff.post(where, asked)
     job = Job.objects.get()
     assert answer["Location"] == reverse("dashboard:job", args=["items", job.pk])

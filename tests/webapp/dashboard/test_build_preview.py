@@ -47,13 +47,7 @@ def test_a_tab_for_each_place_and_the_pages_of_one_that_has_several() -> None:
 def test_each_step_of_the_builder_begins_with_the_page_it_is_about() -> None:
     study = make_study()
     begun = {one.name: shown(study, beside=one.name)[0] for one in STEPS}
-    assert begun == {
-        "bots": "chat",
-        "texts": "consent",
-        "questions": "form",
-        "pay": "done",
-        "check": "consent",
-    }
+    assert begun == {"bots": "chat", "texts": "consent", "questions": "form", "pay": "done", "check": "consent"}
 
 
 @pytest.mark.parametrize("query", ["preview=nonsense", "theme=nonsense&lang=xx", "outcome=rated"])

@@ -10,15 +10,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from tests.builders import (
-    QUIZ,
-    TRAINING_PAIR,
-    make_annotated,
-    make_pairwise,
-    make_participant,
-    make_study,
-    signed_in,
-)
+from tests.builders import QUIZ, TRAINING_PAIR, make_annotated, make_pairwise, make_participant, make_study, signed_in
 from tests.webapp.dashboard.test_build import JSON, address
 from webapp.core.rights import Right
 from webapp.dashboard.builder.question_cards import key_made
@@ -322,12 +314,7 @@ def test_a_ready_made_set_follows_the_language_of_its_study(db: None) -> None:
     assert study_edit(study=study, language="en").values.after == asked
 
 
-CHAT_CHECK = {
-    "after": 2,
-    "question": "Choose blue.",
-    "options": ["Red", "Blue"],
-    "expected": ["Blue"],
-}
+CHAT_CHECK = {"after": 2, "question": "Choose blue.", "options": ["Red", "Blue"], "expected": ["Blue"]}
 
 
 @pytest.fixture
@@ -366,9 +353,7 @@ def test_every_list_is_shown_as_cards_and_saved_as_it_stands(staff: Client) -> N
     assert "Quiz, missed once" in staff.get(address_of_build_checks(study)).content.decode()
 
 
-def test_buttons_add_move_and_delete_without_script_and_a_deletion_is_undone(
-    staff: Client,
-) -> None:
+def test_buttons_add_move_and_delete_without_script_and_a_deletion_is_undone(staff: Client) -> None:
     study = make_study(quiz_questions=QUIZ, state="draft", language="de")
     asked = [
         ("down:quiz_questions:1", 2, "#list-quiz_questions"),
@@ -414,11 +399,7 @@ def test_a_mistake_stands_at_its_field(staff: Client) -> None:
 
 
 def test_pairs_are_practised_and_checked_by_a_field_for_each_question(staff: Client) -> None:
-    check = {
-        "response": "Take this one.",
-        "second_response": "Not this.",
-        "expected": {"quality": [1]},
-    }
+    check = {"response": "Take this one.", "second_response": "Not this.", "expected": {"quality": [1]}}
     study = make_pairwise(training_pairs=[TRAINING_PAIR], attention_checks=[check])
     before = study.values.to_json()
     sent = fields_of(staff, study)

@@ -40,17 +40,11 @@ def test_questions_are_added_taken_out_moved_and_changed_by_their_keys() -> None
 
 def test_bots_settings_and_long_texts() -> None:
     before = {"bots": ["a", "b", "c"], "consent_points": "One.\nTwo.\n" + "Long. " * 20}
-    after = {
-        "bots": ["c", "b", "d"],
-        "max_cost": 2.5,
-        "consent_points": "One.\nThree.\n" + "Long. " * 20,
-    }
+    after = {"bots": ["c", "b", "d"], "max_cost": 2.5, "consent_points": "One.\nThree.\n" + "Long. " * 20}
     changes = values_diff(values_made({}, before), values_made({}, after))
-    assert [change.path for change in changes] == [
-        *("bots", "bots", "bots", "texts.consent_points", "quotas.max_cost"),
-    ]
+    assert [change.path for change in changes] == [*("bots", "bots", "bots", "texts.consent_points", "quotas.max_cost")]
     assert [str(change) for change in changes[:3]] == [
-        *("Bots: new: d", "Bots: gone: a", "Order of the bots: a, b, c → c, b, d"),
+        *("Bots: new: d", "Bots: gone: a", "Order of the bots: a, b, c → c, b, d")
     ]
     assert ("-", "Two.") in changes[3].lines
     assert ("+", "Three.") in changes[3].lines

@@ -119,9 +119,7 @@ def test_a_person_is_erased_everywhere_and_others_stay() -> None:
 
 
 @pytest.mark.django_db
-def test_what_encoders_made_of_a_persons_texts_goes_too(
-    django_capture_on_commit_callbacks: Any,
-) -> None:
+def test_what_encoders_made_of_a_persons_texts_goes_too(django_capture_on_commit_callbacks: Any) -> None:
     person = make_person(make_study())
     said = list(Turn.objects.filter(conversation__participant=person).values_list("text", flat=True))
     row = np.ones(3, dtype=np.float32)
@@ -203,10 +201,7 @@ def test_the_admin_lists_beforehand_what_goes(chief: Client) -> None:
     assert Participant.objects.count() == 3
     assert chief.post(address, {"post": "yes"}).status_code == 302
     assert "Z0Z" not in exported(study)
-    chosen = {
-        "action": "delete_selected",
-        "_selected_action": [str(person.pk) for person in people[1:]],
-    }
+    chosen = {"action": "delete_selected", "_selected_action": [str(person.pk) for person in people[1:]]}
     listed = reverse("admin:studies_participant_changelist")
     assert "Messages and replies: 12" in chief.post(listed, chosen).content.decode()
     assert Participant.objects.count() == 2

@@ -119,14 +119,7 @@ def test_no_place_holds_anything_of_a_person_who_is_gone(
         person = left_everywhere(study)
     marks = [MARK, str(person.pk), person.pk.hex]
     before = places(marks)
-    assert {
-        "exports",
-        "imports",
-        "sessions",
-        "studies_item",
-        "runs_job",
-        "bots_bothealth",
-    } <= before, before
+    assert {"exports", "imports", "sessions", "studies_item", "runs_job", "bots_bothealth"} <= before, before
     report = report_newest(study)
     assert report is not None
     with django_capture_on_commit_callbacks(execute=True) as follow:
@@ -137,13 +130,7 @@ def test_no_place_holds_anything_of_a_person_who_is_gone(
     assert journal_emptied in follow
     assert MARK not in caplog.text, "logs know people by random ids"
     after = places(marks if how == "erased" else [MARK])
-    kept_for_pay = {
-        "studies_platformids",
-        "studies_task",
-        "pay_decision",
-        "pay_platformvisit",
-        "pay_hookevent",
-    }
+    kept_for_pay = {"studies_platformids", "studies_task", "pay_decision", "pay_platformvisit", "pay_hookevent"}
     assert after <= (set() if how == "erased" else kept_for_pay), after
     assert not report_path(report).exists(), "its figures were made of their answers, too"
     if how == "erased":

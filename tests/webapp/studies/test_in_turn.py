@@ -10,21 +10,10 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.test import Client
 
-from tests.builders import (
-    exchange,
-    fail_reply,
-    make_conversation,
-    make_participant,
-    make_rating,
-    make_study,
-)
+from tests.builders import exchange, fail_reply, make_conversation, make_participant, make_rating, make_study
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import chat_turn
-from webapp.conversations.services import (
-    conversation_finish_failed,
-    conversation_swap,
-    conversation_withdraw,
-)
+from webapp.conversations.services import conversation_finish_failed, conversation_swap, conversation_withdraw
 from webapp.conversations.task_start import task_start
 from webapp.core.errors import Refused
 from webapp.studies.assignment.capacity import bot_loads
@@ -204,9 +193,7 @@ def test_withdrawing_in_the_second_chat_withdraws_the_first_one_too() -> None:
 
 
 @pytest.mark.django_db
-def test_a_bot_that_is_gone_by_then_ends_the_way_early_and_is_paid(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_bot_that_is_gone_by_then_ends_the_way_early_and_is_paid(monkeypatch: pytest.MonkeyPatch) -> None:
     study = make_in_turn(2)
     first = make_conversation(study, n_exchanges=3)
     first.task.slots.filter(order=1).update(bot_id="taken-out-of-bots-yaml")

@@ -80,10 +80,7 @@ def test_another_file_of_the_same_name_is_another_set(tmp_path: Path) -> None:
         path.write_text(json.dumps({"id": key, "context": ["hi"], "response": "yes"}))
         origin = origin_of_file(study, path.name, path)
         items_import(study=study, lines=items_read(path), origin=origin)
-    assert [(one.name, one.n) for one in item_sets(study)] == [
-        ("file:items.jsonl", 1),
-        ("file:items.jsonl (2)", 1),
-    ]
+    assert [(one.name, one.n) for one in item_sets(study)] == [("file:items.jsonl", 1), ("file:items.jsonl (2)", 1)]
     path.write_text("\n".join(json.dumps({"id": key, "context": ["hi"], "response": "yes"}) for key in "bc"))
     origin = origin_of_file(study, path.name, path)
     items_import(study=study, lines=items_read(path), origin=origin)

@@ -56,11 +56,7 @@ def test_items_are_stored_as_the_file_has_them(study: Study, tmp_path: Path) -> 
     path.write_bytes(gzip.compress((line("a") + "\n" + line(7, reference=None)).encode()))
     assert run(path) == {"items": 2, "unchanged": 0, "skipped": []}
     first, second = study.items.order_by("pk")
-    assert (first.key, first.context, first.reference) == (
-        "grade/a",
-        ["hello", "hi"],
-        "good day",
-    )
+    assert (first.key, first.context, first.reference) == ("grade/a", ["hello", "hi"], "good day")
     assert first.responses == [{"model": "m", "text": "reply a"}]
     assert (second.key, second.reference) == ("grade/7", None)
 
@@ -141,10 +137,7 @@ def test_a_second_reply_makes_an_item_for_comparisons(tmp_path: Path) -> None:
     assert found["items"] == 1
     assert "second_response" in found["skipped"][0]["reason"]
     item = study.items.get()
-    assert item.responses == [
-        {"model": "m", "text": "reply 1"},
-        {"model": "n", "text": "another reply"},
-    ]
+    assert item.responses == [{"model": "m", "text": "reply 1"}, {"model": "n", "text": "another reply"}]
     study_edit(study=study, state=Study.State.COLLECTING)
 
 
@@ -152,8 +145,4 @@ def test_two_files_whose_lines_name_no_data_set_are_two_sets(study: Study, tmp_p
     for name in ("easy", "hard"):
         run(write(tmp_path / f"{name}.jsonl", line(f"{name}-1", source=None)))
     run(write(tmp_path / "named.jsonl", line("x", source="grade")))
-    assert study_item_sets(study) == {
-        "easy-1": "easy.jsonl",
-        "hard-1": "hard.jsonl",
-        "grade/x": "grade",
-    }
+    assert study_item_sets(study) == {"easy-1": "easy.jsonl", "hard-1": "hard.jsonl", "grade/x": "grade"}

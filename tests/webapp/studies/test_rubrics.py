@@ -12,13 +12,7 @@ from webapp.ratings.services import rating_submit
 from webapp.studies import rubrics
 from webapp.studies.models import Rubric, Study, StudyVersion
 from webapp.studies.questions import Question
-from webapp.studies.rubrics import (
-    DEFAULT_QUESTIONS,
-    post_task_questions,
-    questions_of,
-    rubric_default,
-    rubric_freeze,
-)
+from webapp.studies.rubrics import DEFAULT_QUESTIONS, post_task_questions, questions_of, rubric_default, rubric_freeze
 from webapp.studies.services import study_copy
 from webapp.studies.versions import study_edit
 
@@ -153,9 +147,7 @@ def test_a_question_is_written_as_people_write_it() -> None:
     assert Question.model_validate({**GOOD, "labels": {"1": "bad"}}).labels == {1: "bad"}
 
 
-def test_the_default_follows_the_code_and_frozen_versions_stay(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_default_follows_the_code_and_frozen_versions_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     before = rubric_default()
     study = make_study("kept-study")
     rubric_freeze(rubric_id=before.pk)

@@ -25,12 +25,7 @@ from webapp.studies.selectors import (
     study_by_key,
     study_refusal,
 )
-from webapp.studies.services import (
-    consent_record,
-    participant_enter,
-    task_complete,
-    task_open,
-)
+from webapp.studies.services import consent_record, participant_enter, task_complete, task_open
 
 pytestmark = pytest.mark.django_db
 

@@ -6,14 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders import (
-    exchange,
-    make_arena,
-    make_conversation,
-    make_participant,
-    make_rating,
-    make_study,
-)
+from tests.builders import exchange, make_arena, make_conversation, make_participant, make_rating, make_study
 from webapp.bots.services import bot_failed, bot_put_back
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused

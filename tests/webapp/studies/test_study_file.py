@@ -14,13 +14,7 @@ from chatbots.validation import ValuesError
 from tests.builders import make_annotated, make_conversation, make_participant, make_study
 from webapp.studies.models import Item, Study
 from webapp.studies.rubrics import rubric_default
-from webapp.studies.study_file import (
-    MOST_INLINE,
-    items_lines,
-    study_file_of,
-    study_file_read,
-    study_file_text,
-)
+from webapp.studies.study_file import MOST_INLINE, items_lines, study_file_of, study_file_read, study_file_text
 from webapp.studies.study_import import study_import
 from webapp.studies.versions import study_edit
 
@@ -92,10 +86,7 @@ def test_commands_make_change_and_write_a_study(tmp_path: Path) -> None:
     path.write_text(FILE.replace("minutes: 6", "minutes: 9").replace("[eliza, parrot]", "[eliza]"))
     changed = command("import_study", str(path))
     assert (changed["version"], changed["state"]) == (2, "draft")
-    assert [change["words"] for change in changed["changes"]] == [
-        "Bots: gone: parrot",
-        "Texts, Minutes: 6 → 9",
-    ]
+    assert [change["words"] for change in changed["changes"]] == ["Bots: gone: parrot", "Texts, Minutes: 6 → 9"]
     assert Study.objects.get(key="talk").versions.get(number=1).values.texts.minutes == 6
 
 
@@ -275,10 +266,7 @@ def test_items_of_the_import_format_are_read_and_wrong_ones_told(tmp_path: Path)
     pair = {**line, "id": 8, "second_response": "Hi", "second_model": "n"}
     mine.write_text(json.dumps(pair) + "\n")
     imported(text, folder=tmp_path)
-    assert study.items.get(key="corpus/8").responses == [
-        {"model": "m", "text": "Hello"},
-        {"model": "n", "text": "Hi"},
-    ]
+    assert study.items.get(key="corpus/8").responses == [{"model": "m", "text": "Hello"}, {"model": "n", "text": "Hi"}]
     for content, words in (
         (json.dumps({**line, "response": "Another"}), "'corpus/7', which stands in the study with"),
         (json.dumps({"id": "x"}), "line 1: response is missing"),

@@ -13,14 +13,7 @@ from django.db import transaction
 from django.test import Client
 from django.urls import reverse
 
-from tests.builders import (
-    exchange,
-    fail_reply,
-    make_conversation,
-    make_participant,
-    make_rating,
-    make_study,
-)
+from tests.builders import exchange, fail_reply, make_conversation, make_participant, make_rating, make_study
 from webapp.conversations.services import conversation_swap
 from webapp.core.errors import Refused
 from webapp.studies.models import ConsentText, Dimension, Participant, Study, StudyVersion
@@ -58,9 +51,7 @@ CHANGES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("field", CHANGES)
-def test_an_edit_after_somebody_agreed_makes_a_version_and_those_under_way_stay_on_theirs(
-    field: str,
-) -> None:
+def test_an_edit_after_somebody_agreed_makes_a_version_and_those_under_way_stay_on_theirs(field: str) -> None:
     study = make_study(payment="£1.40 per chat")
     assert study_edit(study=study, minutes=9).version.number == 1, "nobody agreed to the first"
     make_conversation(study, is_synthetic=True)  # a rehearsal is no agreement

@@ -98,10 +98,7 @@ def study_file(request: HttpRequest, key: str) -> Any:
 
 
 @router.post(
-    "/studies",
-    auth=Token(Right.ADMINISTER),
-    response={200: StudyMade, **BODY_FAILURES},
-    operation_id="study_make",
+    "/studies", auth=Token(Right.ADMINISTER), response={200: StudyMade, **BODY_FAILURES}, operation_id="study_make"
 )
 def study_make(request: HttpRequest, file: StudyFile, opens: bool = False) -> Any:
     """Make a study of a study's file, or a new version of the one with its key; `opens` lets it collect.
@@ -157,10 +154,7 @@ def live(request: HttpRequest, key: str, include_synthetic: bool = False) -> Any
     if study.is_imported:
         raise Http404(f"{key} is imported, so it has no participants")
     room = live_room(
-        study,
-        include_synthetic=include_synthetic,
-        now=now_rounded(),
-        may_pay=Right.PAY in rights_of(request),
+        study, include_synthetic=include_synthetic, now=now_rounded(), may_pay=Right.PAY in rights_of(request)
     )
     people, totals = room.people, room.people.totals
     return LiveOut(
@@ -234,16 +228,10 @@ def live(request: HttpRequest, key: str, include_synthetic: bool = False) -> Any
 
 
 @pages_router.get(
-    "/studies/{key}/leaderboard",
-    response={200: StudyLeaderboard, **FAILURES},
-    operation_id="leaderboard",
+    "/studies/{key}/leaderboard", response={200: StudyLeaderboard, **FAILURES}, operation_id="leaderboard"
 )
 def study_leaderboard(
-    request: HttpRequest,
-    key: str,
-    counted: Query[Counted],
-    by: str = "",
-    include_failed: bool = False,
+    request: HttpRequest, key: str, counted: Query[Counted], by: str = "", include_failed: bool = False
 ) -> Any:
     """Return the leaderboard by a question, with ranks as ranges.
 
@@ -280,10 +268,7 @@ def votes(request: HttpRequest, key: str, counted: Query[Counted], include_faile
     """Return the votes on single replies bot by bot, the highest share of votes up first."""
     study = study_by_key(key)
     chats = study_conversations(
-        study,
-        include_synthetic=counted.include_synthetic,
-        include_failed=include_failed,
-        without=counted.flags(study),
+        study, include_synthetic=counted.include_synthetic, include_failed=include_failed, without=counted.flags(study)
     )
     bots = study_bots(study)
     found = votes_ranked(bots, votes_of_bots(study, chats))
@@ -343,12 +328,7 @@ def pairs(request: HttpRequest, key: str, counted: Query[Counted], beside: str =
     `beside` is the key of a study of the other protocol, for comparison.
     """
     study = study_by_key(key)
-    found = study_pairs(
-        study,
-        beside=beside,
-        include_synthetic=counted.include_synthetic,
-        without=counted.flags(study),
-    )
+    found = study_pairs(study, beside=beside, include_synthetic=counted.include_synthetic, without=counted.flags(study))
     return PairsOut(
         questions=found.titles,
         document=found.results.to_json() if found.results is not None else None,

@@ -168,15 +168,7 @@ def _given(plan: Plan) -> list[ChecklistFinding]:
     if away:
         lead = plural(n, "%(away)d of %(n)d bots cannot answer.", "%(away)d of %(n)d bots cannot answer.")
         rest = "People are given the others."
-        return [
-            ChecklistFinding(
-                "warn",
-                lead % {"away": len(away), "n": n},
-                rest,
-                " ".join(_why(plan)),
-                step="bots",
-            )
-        ]
+        return [ChecklistFinding("warn", lead % {"away": len(away), "n": n}, rest, " ".join(_why(plan)), step="bots")]
     lead = plural(n, "%(n)d bot", "%(n)d bots") % {"n": n}
     loaded = [bot_id for bot_id in study.bots if plan.states[bot_id].words == "Loaded"]
     hint = plural(len(loaded), "%(n)d is loaded now.", "%(n)d are loaded now.")
@@ -264,11 +256,7 @@ def _ends(plan: Plan) -> list[ChecklistFinding]:
     if recruitment.platform in ("prolific", "panel"):
         if n < len(outcomes):  # the validator says which
             return []
-        lead = plural(
-            n,
-            "The one outcome has its code or way back,",
-            "All %(n)d outcomes have their code or way back,",
-        )
+        lead = plural(n, "The one outcome has its code or way back,", "All %(n)d outcomes have their code or way back,")
         return [ChecklistFinding("good", lead % {"n": n}, "and no code stands for two of them.")]
     if recruitment.platform == "mturk":
         return [ChecklistFinding("good", "People from Mechanical Turk", "go back by its own form.")]
@@ -287,10 +275,7 @@ def _chat(plan: Plan) -> list[ChecklistFinding]:
         "Shortest chat %(low)d message, longest %(high)d.",
         "Shortest chat %(low)d messages, longest %(high)d.",
     )
-    return [
-        ChecklistFinding("good", lead % {"low": chat.min_exchanges, "high": chat.max_exchanges}),
-        *_slower(plan),
-    ]
+    return [ChecklistFinding("good", lead % {"low": chat.min_exchanges, "high": chat.max_exchanges}), *_slower(plan)]
 
 
 def _slower(plan: Plan) -> list[ChecklistFinding]:
@@ -380,11 +365,7 @@ class CheckStep(BuildStep):
         found = findings_of(plan)
         missing = stops(found)
         n = len(missing)
-        left = plural(
-            n,
-            "%(n)d thing is left before you can open",
-            "%(n)d things are left before you can open",
-        )
+        left = plural(n, "%(n)d thing is left before you can open", "%(n)d things are left before you can open")
         return {
             "findings": found,
             "n_left": n,

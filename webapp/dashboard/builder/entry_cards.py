@@ -21,12 +21,7 @@ from webapp.studies.default_texts import texts_in
 from webapp.studies.protocol_settings import TrainingPair
 from webapp.studies.questions import MOST_POINTS_IN_A_ROW, Question
 
-_SIDES = (
-    ("", "does not count"),
-    ("first", "the first"),
-    ("same", "the same"),
-    ("second", "the second"),
-)
+_SIDES = (("", "does not count"), ("first", "the first"), ("same", "the same"), ("second", "the second"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +115,7 @@ KINDS: dict[str, EntryKind] = {
         ),
     )
 }
-_TITLES = {
-    "context": "What was said before",
-    "first": "The first reply",
-    "second": "The second reply",
-    "why": "Why",
-}
+_TITLES = {"context": "What was said before", "first": "The first reply", "second": "The second reply", "why": "Why"}
 _HELPS = {"context": "One utterance a line, oldest first."}
 
 

@@ -415,13 +415,7 @@ def moving_words() -> dict[str, Any]:
         "added": "One is added at the end.",
         "added_many": "%(n)s are added at the end.",
         "unnamed": "New: fill it in",
-        "places": [
-            *("first", "second", "third", "fourth", "fifth", "sixth"),
-            *("seventh", "eighth", "ninth", "tenth"),
-        ],
-        "numbers": [
-            *("one", "two", "three", "four", "five", "six", "seven"),
-            *("eight", "nine", "ten"),
-        ],
+        "places": [*("first", "second", "third", "fourth", "fifth", "sixth"), *("seventh", "eighth", "ninth", "tenth")],
+        "numbers": [*("one", "two", "three", "four", "five", "six", "seven"), *("eight", "nine", "ten")],
         "place": "number %(n)s",
     }

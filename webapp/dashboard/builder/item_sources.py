@@ -38,8 +38,7 @@ class ItemFileForm(forms.Form):
     """A file of items."""
 
     file = forms.FileField(
-        label="File of items",
-        widget=forms.FileInput(attrs={"accept": ".jsonl,.gz", "class": "input"}),
+        label="File of items", widget=forms.FileInput(attrs={"accept": ".jsonl,.gz", "class": "input"})
     )
 
     def __init__(self, *args: Any, study: Study, **kwargs: Any) -> None:
@@ -71,10 +70,7 @@ class ItemDrawForm(forms.Form):
     n_contexts = forms.IntegerField(label="How many", min_value=1, max_value=100_000, initial=100)
     n_utterances = forms.IntegerField(label="Utterances shown before", min_value=1, max_value=100, initial=3)
     more_than_tokens = forms.IntegerField(
-        label="Context longer than",
-        min_value=0,
-        initial=10,
-        help_text="In words and signs.",
+        label="Context longer than", min_value=0, initial=10, help_text="In words and signs."
     )
     bots = forms.MultipleChoiceField(label="Who replies", required=False, widget=forms.CheckboxSelectMultiple)
 

@@ -17,12 +17,7 @@ from webapp.core.rights import Right, may
 from webapp.dashboard.bots import BotState
 from webapp.dashboard.builder.attention_checks import CHECKED
 from webapp.dashboard.builder.base import BuildStep, Plan, StepState
-from webapp.dashboard.builder.forms import (
-    SettingsForm,
-    section_fields,
-    section_title,
-    title_of_value,
-)
+from webapp.dashboard.builder.forms import SettingsForm, section_fields, section_title, title_of_value
 from webapp.dashboard.builder.item_sources import (
     ConversationFileForm,
     ItemDrawForm,
@@ -134,12 +129,7 @@ class BotsStep(BuildStep):
                 "below_template": "dashboard/builder/_conversations.html",
                 "file_form": ConversationFileForm(auto_id="c-file-%s"),
             }
-        return {
-            "folded": folded,
-            "cards": bot_cards(plan),
-            "line": USUAL_LINE,
-            "may_ask": may(request.user, Right.RUN),
-        }
+        return {"folded": folded, "cards": bot_cards(plan), "line": USUAL_LINE, "may_ask": may(request.user, Right.RUN)}
 
 
 def _titled(sets: list[ItemSet]) -> list[tuple[str, ItemSet]]:

@@ -88,19 +88,7 @@ NEW_KINDS: dict[str, Any] = {
     "choices": "Several choices",
     "text": "Free text",
 }
-_SPANS = (
-    (0, 1),
-    (0, 3),
-    (1, 3),
-    (1, 4),
-    (1, 5),
-    (1, 6),
-    (1, 7),
-    (1, 9),
-    (1, 10),
-    (0, 10),
-    (0, 100),
-)
+_SPANS = ((0, 1), (0, 3), (1, 3), (1, 4), (1, 5), (1, 6), (1, 7), (1, 9), (1, 10), (0, 10), (0, 100))
 _NO_KEY_WORDS = frozenset(
     [
         "a",
@@ -168,11 +156,7 @@ class QuestionCard(forms.Form):
 
     kind = forms.ChoiceField(choices=list(NEW_KINDS.items()), widget=forms.HiddenInput)
     was = forms.CharField(required=False, widget=forms.HiddenInput)
-    title = forms.CharField(
-        label="Question",
-        max_length=300,
-        error_messages={"required": "Write the question."},
-    )
+    title = forms.CharField(label="Question", max_length=300, error_messages={"required": "Write the question."})
     help = forms.CharField(label="Help below it", required=False, max_length=500, help_text="May stay empty.")
     options = forms.CharField(
         label="Answers to choose from",
@@ -184,9 +168,7 @@ class QuestionCard(forms.Form):
     low_words = forms.CharField(required=False, max_length=60)
     high_words = forms.CharField(required=False, max_length=60)
     between = forms.ChoiceField(
-        label="Words between",
-        required=False,
-        choices=[("", "None"), ("all", "At every point")],
+        label="Words between", required=False, choices=[("", "None"), ("all", "At every point")]
     )
     required = forms.BooleanField(label="Must be answered", required=False)
     reversed = forms.BooleanField(label="Reversed: the lowest is best", required=False)
@@ -279,10 +261,7 @@ class QuestionCard(forms.Form):
     @property
     def scale_words(self) -> str:
         """The points it is answered on."""
-        of_sheets: dict[tuple[int, int] | None, str] = {
-            (-1, 1): "A, same or B",
-            (0, 1): "Chosen or not",
-        }
+        of_sheets: dict[tuple[int, int] | None, str] = {(-1, 1): "A, same or B", (0, 1): "Chosen or not"}
         return of_sheets.get(self.scale) or _span_words(self.low, self.high)
 
     @property

@@ -16,22 +16,8 @@ from django.http import HttpRequest, QueryDict
 from webapp.core.language import plural
 from webapp.dashboard.builder.attention_checks import checks_asked
 from webapp.dashboard.builder.base import BuildStep, Plan, StepState, work_steps
-from webapp.dashboard.builder.forms import (
-    Drafts,
-    SettingsForm,
-    Undo,
-    deleted_just_now,
-    moving_words,
-    section_fields,
-)
-from webapp.dashboard.builder.question_cards import (
-    NEW_KINDS,
-    QuestionCard,
-    Scale,
-    acted,
-    card_new,
-    question_new,
-)
+from webapp.dashboard.builder.forms import Drafts, SettingsForm, Undo, deleted_just_now, moving_words, section_fields
+from webapp.dashboard.builder.question_cards import NEW_KINDS, QuestionCard, Scale, acted, card_new, question_new
 from webapp.studies.examples import QuestionSet, sets_for
 from webapp.studies.models import AGREED_BY_PEOPLE
 from webapp.studies.protocols.base import asks_questions

@@ -110,12 +110,7 @@ def bots_full(study: Study, loads: dict[str, int]) -> set[str]:
 
 
 def bots_refusal(
-    study: Study,
-    *,
-    met: Collection[str],
-    loads: dict[str, int] | None = None,
-    synthetic: bool = False,
-    n: int = 1,
+    study: Study, *, met: Collection[str], loads: dict[str, int] | None = None, synthetic: bool = False, n: int = 1
 ) -> Refused | None:
     """Return the reason why the study has no bot left for a participant; None if it has one.
 
@@ -179,11 +174,7 @@ def bot_loads(study: Study, bot_ids: Collection[str], *, synthetic: bool) -> dic
 
 
 def with_loads(
-    candidates: QuerySet[Any],
-    what: Literal["conversation", "item"],
-    study: Study,
-    *,
-    synthetic: bool,
+    candidates: QuerySet[Any], what: Literal["conversation", "item"], study: Study, *, synthetic: bool
 ) -> QuerySet[Any]:
     """Annotate conversations or items with `n_tasks`, the tasks of the study that they are in, as `bot_loads`."""
     own = {what: OuterRef("pk")}
@@ -225,9 +216,7 @@ def open_tasks(study: Study, *, synthetic: bool) -> QuerySet[Task]:
     """
     people = Participant.objects.filter(pk=OuterRef("participant"), is_synthetic=synthetic)
     return Task.objects.alias(of_study=Subquery(people.values("study")[:1])).filter(
-        state=Task.State.OPEN,
-        created_at__gte=_places_since(study),
-        of_study=study.pk,
+        state=Task.State.OPEN, created_at__gte=_places_since(study), of_study=study.pk
     )
 
 

@@ -143,9 +143,7 @@ def pairs_begun(study: Study, unseen: QuerySet[Any], wanted: int, *, synthetic: 
 def _given(study: Study, *, synthetic: bool) -> QuerySet[Slot]:
     """Return the slots of the study that hold a side of a pair; places that were lost are given again."""
     slots = Slot.objects.filter(
-        task__participant__study=study,
-        task__participant__is_synthetic=synthetic,
-        conversation__isnull=False,
+        task__participant__study=study, task__participant__is_synthetic=synthetic, conversation__isnull=False
     ).exclude(side="")
     return slots.exclude(task__state__in=[Task.State.EXPIRED, Task.State.WITHDRAWN]).order_by()
 

@@ -28,12 +28,7 @@ from webapp.studies.assignment.capacity import (
     bots_refusal,
     with_loads,
 )
-from webapp.studies.assignment.counterbalance import (
-    dialogue_history,
-    order_drawn,
-    pairs_begun,
-    pairs_compared,
-)
+from webapp.studies.assignment.counterbalance import dialogue_history, order_drawn, pairs_begun, pairs_compared
 from webapp.studies.assignment.rules.base import rules
 from webapp.studies.attention_checks import Attention
 from webapp.studies.items import checks_ensure, repeats_ensure
@@ -323,8 +318,7 @@ class StudyDraw:
     def sides(self, items: Sequence[str]) -> dict[str, bool]:
         """Return True for each item whose replies are shown in the opposite order, which fewer participants had."""
         shown = Slot.objects.filter(
-            item__in=[int(item) for item in items],
-            task__participant__is_synthetic=self.participant.is_synthetic,
+            item__in=[int(item) for item in items], task__participant__is_synthetic=self.participant.is_synthetic
         )
         # Places that were lost are given again, with their side.
         shown = shown.exclude(task__state__in=[Task.State.EXPIRED, Task.State.WITHDRAWN]).order_by()

@@ -51,17 +51,13 @@ def _texts_by_bot(given: Any) -> Any:
 
 Quota = Annotated[int, Field(ge=0, le=2_000_000_000)]
 QuotasByBot = Annotated[
-    dict[str, Quota],
-    BeforeValidator(_numbers_by_bot),
-    TypeDescription("a number for each bot's id"),
+    dict[str, Quota], BeforeValidator(_numbers_by_bot), TypeDescription("a number for each bot's id")
 ]
 
 
 ShownName = Annotated[str, Field(min_length=1, max_length=40)]
 NamesByBot = Annotated[
-    dict[str, ShownName],
-    BeforeValidator(_texts_by_bot),
-    TypeDescription("a name for each bot's id"),
+    dict[str, ShownName], BeforeValidator(_texts_by_bot), TypeDescription("a name for each bot's id")
 ]
 
 

@@ -95,8 +95,7 @@ class Dimension(models.Model):
     low = models.FloatField(null=True, blank=True, help_text=_("Own scale, if not the rubric's."))
     high = models.FloatField(null=True, blank=True)
     scale_inferred = models.BooleanField(
-        default=False,
-        help_text=_("The scale was read off imported ratings, so that no interval ends there."),
+        default=False, help_text=_("The scale was read off imported ratings, so that no interval ends there.")
     )
 
     class Meta:
@@ -263,10 +262,8 @@ class Participant(TimeStamped):
         constraints = [
             # However often one form is sent, one person has come.
             models.UniqueConstraint(
-                fields=["study", "entry_nonce"],
-                condition=~Q(entry_nonce=""),
-                name="participant_entry_nonce_unique",
-            ),
+                fields=["study", "entry_nonce"], condition=~Q(entry_nonce=""), name="participant_entry_nonce_unique"
+            )
         ]
 
     def __str__(self) -> str:
@@ -374,8 +371,7 @@ class Task(TimeStamped):
                 name="task_ended_has_outcome",
             ),
             models.CheckConstraint(
-                condition=~Q(state="open") | Q(completion_code=None, outcome=""),
-                name="task_open_has_no_outcome",
+                condition=~Q(state="open") | Q(completion_code=None, outcome=""), name="task_open_has_no_outcome"
             ),
         ]
         indexes = [
@@ -409,11 +405,7 @@ class Slot(models.Model):
     bot_id = models.CharField(max_length=100, blank=True)
     # By name: the app of conversations comes after this one and points at slots itself.
     conversation = models.ForeignKey(
-        "conversations.Conversation",
-        null=True,
-        blank=True,
-        on_delete=models.CASCADE,
-        related_name="judged_in",
+        "conversations.Conversation", null=True, blank=True, on_delete=models.CASCADE, related_name="judged_in"
     )
     item = models.ForeignKey(Item, null=True, blank=True, on_delete=models.CASCADE, related_name="slots")
     is_flipped = models.BooleanField(default=False, help_text=_("The item's replies were shown in the opposite order."))

@@ -46,15 +46,11 @@ class Item(TimeStamped):
         help_text=_("What kind of talk it is from (chitchat, persona); some questions are for one kind alone."),
     )
     panel = models.JSONField(
-        default=dict,
-        blank=True,
-        help_text=_("What is shown beside: {persona: [lines], emotion, topic}"),
+        default=dict, blank=True, help_text=_("What is shown beside: {persona: [lines], emotion, topic}")
     )
     purpose = models.CharField(max_length=10, choices=Purpose, blank=True, default="")
     expected = models.JSONField(
-        default=dict,
-        blank=True,
-        help_text=_("Of a check or a gold item: {question: [answers that pass]}"),
+        default=dict, blank=True, help_text=_("Of a check or a gold item: {question: [answers that pass]}")
     )
     original = models.ForeignKey(
         "self",
@@ -74,10 +70,7 @@ class Item(TimeStamped):
     )
     origin = models.JSONField(default=dict, blank=True, help_text=_("How it was drawn: place, seed, filters, bots."))
     digest = models.CharField(
-        max_length=32,
-        blank=True,
-        editable=False,
-        help_text=_("Of the texts of one that was drawn."),
+        max_length=32, blank=True, editable=False, help_text=_("Of the texts of one that was drawn.")
     )
 
     class Meta:
@@ -99,10 +92,7 @@ class TaskCount(models.Model):
     is_synthetic = models.BooleanField(default=False)
     bot_id = models.CharField(max_length=100, blank=True)
     conversation = models.ForeignKey(
-        "conversations.Conversation",
-        null=True,
-        on_delete=models.CASCADE,
-        related_name="task_counts",
+        "conversations.Conversation", null=True, on_delete=models.CASCADE, related_name="task_counts"
     )
     item = models.ForeignKey("studies.Item", null=True, on_delete=models.CASCADE, related_name="task_counts")
     n_completed = models.PositiveIntegerField(default=0)
@@ -120,9 +110,7 @@ class TaskCount(models.Model):
                 name="task_count_of_conversation",
             ),
             models.UniqueConstraint(
-                fields=["item", "is_synthetic"],
-                condition=Q(item__isnull=False),
-                name="task_count_of_item",
+                fields=["item", "is_synthetic"], condition=Q(item__isnull=False), name="task_count_of_item"
             ),
         ]
 
@@ -153,11 +141,7 @@ class OrderState(models.Model):
     @property
     def identity(self) -> dict[str, Any]:
         """Identity of the state that a task drawn by it stores."""
-        return {
-            "made_at": self.made_at.isoformat(),
-            "n_ratings": self.n_ratings,
-            "needs": self.needs,
-        }
+        return {"made_at": self.made_at.isoformat(), "n_ratings": self.n_ratings, "needs": self.needs}
 
 
 class SequenceCount(models.Model):

@@ -26,9 +26,7 @@ class PlatformIds(models.Model):
         verbose_name_plural = _("ids on recruitment platforms")
         constraints = [
             models.UniqueConstraint(
-                fields=["study", "platform", "external_id"],
-                condition=~Q(external_id=""),
-                name="platform_ids_unique",
+                fields=["study", "platform", "external_id"], condition=~Q(external_id=""), name="platform_ids_unique"
             )
         ]
 
@@ -63,9 +61,7 @@ class LinkCount(models.Model):
     day = models.DateField()
     is_synthetic = models.BooleanField(default=False, help_text=_("By the link of a rehearsal."))
     refused = models.CharField(
-        max_length=20,
-        blank=True,
-        help_text=_("Why nobody could begin there; empty where somebody could."),
+        max_length=20, blank=True, help_text=_("Why nobody could begin there; empty where somebody could.")
     )
     n = models.PositiveBigIntegerField(default=0)
 

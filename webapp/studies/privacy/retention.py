@@ -21,15 +21,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from webapp.studies.models import (
-    Erasure,
-    Item,
-    Participant,
-    PlatformIds,
-    QuestionAnswers,
-    Study,
-    Task,
-)
+from webapp.studies.models import Erasure, Item, Participant, PlatformIds, QuestionAnswers, Study, Task
 from webapp.studies.privacy import erased_follow_up, people_locked
 
 log = logging.getLogger(__name__)
@@ -275,8 +267,7 @@ def own_texts() -> None:
 def texts_in(rows: Callable[[Study], QuerySet[Any]], column: str, empty: Any = "") -> TextsKind:
     """Return the kind of a column that is emptied as a whole."""
     return TextsKind(
-        lambda study: rows(study).exclude(**{column: empty}),
-        partial(_column_blank, column=column, empty=empty),
+        lambda study: rows(study).exclude(**{column: empty}), partial(_column_blank, column=column, empty=empty)
     )
 
 

@@ -107,13 +107,7 @@ class MajorityProtocol(AnnotateProtocol):
     identity = Identity("majority", "1")
     page = JudgePage(_("How good is this reply?"), _("Reply %(n)s of %(of)s"))
     results = ("grades",)
-    asks = (
-        scale(
-            "overall",
-            "How good is the reply, all in all?",
-            {0: "bad", 1: "poor", 2: "good", 3: "excellent"},
-        ),
-    )
+    asks = (scale("overall", "How good is the reply, all in all?", {0: "bad", 1: "poor", 2: "good", 3: "excellent"}),)
 
     def example(self) -> dict[str, Any]:
         # Five people for each reply, as Dziri et al. (2019) had.
@@ -130,15 +124,11 @@ class SurveyProtocol(AnnotateProtocol):
     headline = "Say how well replies fit"
     identity = Identity("survey", "1")
     page = JudgePage(
-        _("How well does the reply fit?"),
-        _("Reply %(n)s of %(of)s"),
-        hint=_("Judge the fit, not whether you agree."),
+        _("How well does the reply fit?"), _("Reply %(n)s of %(of)s"), hint=_("Judge the fit, not whether you agree.")
     )
     asks = (
         scale(
-            "coherence",
-            "How well does the reply fit what was said?",
-            {1: "not coherent at all", 5: "very coherent"},
+            "coherence", "How well does the reply fit what was said?", {1: "not coherent at all", 5: "very coherent"}
         ),
     )
     needs_checks = True
@@ -169,11 +159,7 @@ class ChooseProtocol(AnnotateProtocol):
             ("relevance", "Relevance", "It fits what was said."),
             ("engagingness", "Engagingness", "It makes one want to answer."),
             ("fluency", "Fluency", "Its language is good."),
-            (
-                "understandability",
-                "Understandability",
-                "It brings in knowledge from outside the conversation.",
-            ),
+            ("understandability", "Understandability", "It brings in knowledge from outside the conversation."),
             ("emotional_awareness", "Emotional awareness", "It minds how the other person feels."),
             ("personality_awareness", "Personality awareness", "It fits who is speaking."),
         )
@@ -222,15 +208,7 @@ class ReferenceProtocol(AnnotateProtocol):
         is_wide=True,
     )
     asks = tuple(
-        Question(
-            key=key,
-            name=name,
-            title=title,
-            kind="scale",
-            low=1,
-            high=5,
-            labels={1: "very bad", 5: "very good"},
-        )
+        Question(key=key, name=name, title=title, kind="scale", low=1, high=5, labels={1: "very bad", 5: "very good"})
         for key, name, title in (
             ("relevance", "Relevance", "Fits what was said"),
             ("engagingness", "Engagingness", "Makes you want to answer"),

@@ -13,15 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from chatbots import Identity
 from webapp.studies.models import StudyVersion
-from webapp.studies.protocols.base import (
-    Draw,
-    Gives,
-    SlotPlan,
-    Step,
-    StudyProtocol,
-    TaskPlan,
-    register_protocol,
-)
+from webapp.studies.protocols.base import Draw, Gives, SlotPlan, Step, StudyProtocol, TaskPlan, register_protocol
 from webapp.studies.questions import Question
 
 

@@ -25,42 +25,17 @@ from webapp.studies.questions import Question
 DEFAULT_LABELS = tuple(
     Question(key=key, name=name, title=name, help=meaning, kind="scale", low=0, high=1, reversed=is_bad)
     for key, name, is_bad, meaning in (
-        (
-            "ignores",
-            "Ignores what was said",
-            True,
-            "The reply would be the same whatever the person had written.",
-        ),
-        (
-            "contradicts",
-            "Contradicts itself",
-            True,
-            "It says the opposite of what the chatbot said before.",
-        ),
+        ("ignores", "Ignores what was said", True, "The reply would be the same whatever the person had written."),
+        ("contradicts", "Contradicts itself", True, "It says the opposite of what the chatbot said before."),
         (
             "invents",
             "Makes up a fact about itself",
             True,
             "It claims what a program cannot have, such as a brother or a holiday.",
         ),
-        (
-            "nonsense",
-            "Goes against common sense",
-            True,
-            "What it says cannot be true, as everybody knows.",
-        ),
-        (
-            "repeats",
-            "Repeats itself",
-            True,
-            "The chatbot said the same before, in these words or in others.",
-        ),
-        (
-            "feeling",
-            "Shows feeling",
-            False,
-            "It answers to how the person feels, or is glad or sorry with them.",
-        ),
+        ("nonsense", "Goes against common sense", True, "What it says cannot be true, as everybody knows."),
+        ("repeats", "Repeats itself", True, "The chatbot said the same before, in these words or in others."),
+        ("feeling", "Shows feeling", False, "It answers to how the person feels, or is glad or sorry with them."),
         ("asks", "Asks about the person", False, "It wants to know something about the person."),
     )
 )

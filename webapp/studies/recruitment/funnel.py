@@ -9,15 +9,7 @@ from django.db import transaction
 from django.db.models import Case, F, Value, When
 from django.utils import timezone
 
-from webapp.studies.models import (
-    LinkCount,
-    Outcome,
-    Participant,
-    Study,
-    StudyVersion,
-    Task,
-    Whereabouts,
-)
+from webapp.studies.models import LinkCount, Outcome, Participant, Study, StudyVersion, Task, Whereabouts
 from webapp.studies.protocols.base import protocols
 from webapp.studies.recruitment.completion import store_shown_completion
 
@@ -28,12 +20,7 @@ def link_opened(*, study: Study, is_synthetic: bool, refused: str = "") -> None:
     Args:
         refused: code of the reason why nobody can begin there; empty if a visitor can.
     """
-    key = {
-        "study": study,
-        "day": timezone.localdate(),
-        "is_synthetic": is_synthetic,
-        "refused": refused,
-    }
+    key = {"study": study, "day": timezone.localdate(), "is_synthetic": is_synthetic, "refused": refused}
     counts = LinkCount.objects.filter(**key)
     if not counts.update(n=F("n") + 1):
         # The first of the day; a concurrent visit is not lost, since the row begins at 0.
@@ -54,12 +41,7 @@ def step_reached(*, task: Task, step: str) -> None:
     rows = Whereabouts.objects.filter(task=task)
     if not rows.update(step=step, furthest=earlier, seen_at=now):
         row = Whereabouts(
-            task=task,
-            study=study,
-            is_synthetic=task.participant.is_synthetic,
-            step=step,
-            furthest=step,
-            seen_at=now,
+            task=task, study=study, is_synthetic=task.participant.is_synthetic, step=step, furthest=step, seen_at=now
         )
         Whereabouts.objects.bulk_create([row], ignore_conflicts=True)
 

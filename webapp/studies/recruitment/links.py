@@ -86,9 +86,7 @@ def links_make(*, study: Study, n: int, label: str = "", days: int | None = None
 def links_of(study: Study) -> list[LinkList]:
     """Return the study's lists, the newest first."""
     grouped = study.one_time_links.values("batch", "label", "expires_at").annotate(
-        made_at=Min("created_at"),
-        n=Count("pk"),
-        n_used=Count("pk", filter=Q(used_at__isnull=False)),
+        made_at=Min("created_at"), n=Count("pk"), n_used=Count("pk", filter=Q(used_at__isnull=False))
     )
     return [LinkList(**row) for row in grouped.order_by("-batch")]
 

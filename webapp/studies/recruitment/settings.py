@@ -179,9 +179,7 @@ class RecruitmentValues(InputModel):
     )
     code_no_consent: Code = Field(default="", title="Code: did not agree", description="For people who do not agree.")
     code_withdrawn: Code = Field(
-        default="",
-        title="Code: withdrawn",
-        description="For people who withdrew and had everything deleted.",
+        default="", title="Code: withdrawn", description="For people who withdrew and had everything deleted."
     )
     link_rated: Link = Field(
         default="",
@@ -231,11 +229,7 @@ class RecruitmentValues(InputModel):
     )
     currency: Currency = Field(default="GBP", title="Currency", description="Its three letters.")
     fee_share: Number = Field(
-        default=0,
-        ge=0,
-        le=5,
-        title="Platform's fee",
-        description="As a share of the pay: 0.33 is 33 % on top of it.",
+        default=0, ge=0, le=5, title="Platform's fee", description="As a share of the pay: 0.33 is 33 % on top of it."
     )
     pays_in_full: bool = Field(
         default=False,

@@ -39,12 +39,7 @@ RESERVED_KEYS = ("new",)
 
 
 def study_errors(
-    *,
-    before: Study | None,
-    study: Study,
-    values: StudyValues,
-    rubric: Rubric | None,
-    unread: Collection[str] = (),
+    *, before: Study | None, study: Study, values: StudyValues, rubric: Rubric | None, unread: Collection[str] = ()
 ) -> Errors:
     """Return the errors of a study: `{field: sentence}`, empty if there are none.
 
@@ -285,10 +280,7 @@ def _validate_replies(items: QuerySet[Item], wanted: int | None) -> Errors:
     if wanted is None:
         return {}
     others = items.exclude(
-        **{
-            f"responses__{wanted - 1}__isnull": False,
-            f"responses__{wanted}__isnull": True,
-        }
+        **{f"responses__{wanted - 1}__isnull": False, f"responses__{wanted}__isnull": True}
     ).order_by("pk")
     if not (keys := list(others.values_list("key", flat=True)[:3])):
         return {}

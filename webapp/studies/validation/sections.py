@@ -15,12 +15,7 @@ from chatbots.validation import InputModel, Mistake
 from webapp.studies.attention_checks import AttentionCheck, answers_beyond
 from webapp.studies.models import Item, Outcome, Rubric, Study
 from webapp.studies.protocols.base import StudyProtocol, protocols
-from webapp.studies.recruitment.settings import (
-    FILLED_IN,
-    PLACEHOLDER,
-    RecruitmentValues,
-    frame_origins,
-)
+from webapp.studies.recruitment.settings import FILLED_IN, PLACEHOLDER, RecruitmentValues, frame_origins
 from webapp.studies.reply_filters.base import reply_filters
 from webapp.studies.rubrics import scales_of
 from webapp.studies.settings import SECTION_OF, ChatRules, Judging, StudyValues
@@ -144,11 +139,7 @@ def validate_filters(before: Study | None, study: Study, values: StudyValues) ->
 
 def validate_checks(study: Study, values: StudyValues) -> Errors:
     """Check that every point that is marked is there, and that every check in a chat is reached."""
-    return {
-        **_validate_points(values),
-        **_validate_chat_checks(study, values),
-        **_validate_check_items(study, values),
-    }
+    return {**_validate_points(values), **_validate_chat_checks(study, values), **_validate_check_items(study, values)}
 
 
 def validate_gold_items(before: Study | None, values: StudyValues, rubric: Rubric | None) -> Errors:
@@ -228,10 +219,7 @@ def _validate_looks(checks: Sequence[AttentionCheck], protocol: StudyProtocol) -
 def _validate_references(checks: Sequence[AttentionCheck], values: StudyValues) -> str:
     """Check that known scores are on the scale, and that nothing is expected that is not asked of checks."""
     rated = [one for one in values.after if one.is_rated]
-    low, high = (
-        min((one.low for one in rated), default=1),
-        max((one.high for one in rated), default=5),
-    )
+    low, high = (min((one.low for one in rated), default=1), max((one.high for one in rated), default=5))
     for number, one in enumerate(checks, start=1):
         told = {"number": number, "score": one.reference_score, "low": low, "high": high}
         if rated and one.reference_score is not None and not low <= one.reference_score <= high:

@@ -26,12 +26,7 @@ from webapp.core.language import plural
 from webapp.core.rights import Right
 from webapp.dashboard.builder.attention_checks import GoldForm, scales_asked
 from webapp.dashboard.builder.base import Plan
-from webapp.dashboard.builder.item_sources import (
-    ConversationFileForm,
-    ItemDrawForm,
-    ItemFileForm,
-    compares_pairs,
-)
+from webapp.dashboard.builder.item_sources import ConversationFileForm, ItemDrawForm, ItemFileForm, compares_pairs
 from webapp.dashboard.navigation import page, requires
 from webapp.dashboard.views.studies import study_of
 from webapp.jobs.services.jobs import job_create
@@ -50,13 +45,7 @@ from webapp.studies.study_file import (
     study_file_of,
     study_file_text,
 )
-from webapp.studies.study_import import (
-    Imported,
-    items_bring,
-    study_changes,
-    study_import,
-    study_read,
-)
+from webapp.studies.study_import import Imported, items_bring, study_changes, study_import, study_read
 from webapp.transfer.import_file import conversations_sample, import_conversations
 from webapp.transfer.job_files import upload_errors
 from webapp.transfer.services import records_store

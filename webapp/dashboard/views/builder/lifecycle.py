@@ -56,10 +56,7 @@ def state_change(request: HttpRequest, study: Study, wanted: str) -> bool:
     if wanted == study.state:
         return True
     if wanted not in ALLOWED or study.state not in ALLOWED[Study.State(wanted)]:
-        messages.error(
-            request,
-            f"A study that is {study.get_state_display().lower()} cannot become that.",
-        )
+        messages.error(request, f"A study that is {study.get_state_display().lower()} cannot become that.")
         return False
     plan = Plan(study)
     missing = stops(findings_of(plan)) if wanted == Study.State.COLLECTING else []
@@ -151,13 +148,7 @@ def study_new(request: HttpRequest) -> HttpResponse:
                 form.add_error(mistake.path if mistake.path in form.fields else None, str(mistake))
         else:
             return redirect("dashboard:study_build_step", made.study.key, "bots")
-    return page(
-        request,
-        "builder/new.html",
-        "studies",
-        form=form,
-        groups=_groups(form["protocol"].value()),
-    )
+    return page(request, "builder/new.html", "studies", form=form, groups=_groups(form["protocol"].value()))
 
 
 _HEADINGS = {

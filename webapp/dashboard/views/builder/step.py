@@ -34,13 +34,7 @@ from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.versions import EditedMeanwhile, state_of
 
-STEPS: tuple[BuildStep, ...] = (
-    BotsStep(),
-    TextsStep(),
-    QuestionsStep(),
-    PayStep(),
-    CheckStep(),
-)
+STEPS: tuple[BuildStep, ...] = (BotsStep(), TextsStep(), QuestionsStep(), PayStep(), CheckStep())
 
 
 GENERAL = GeneralStep()
@@ -167,11 +161,7 @@ def _conflict(request: HttpRequest, stored: Study, mine: dict[str, Any]) -> dict
 
 
 def _outcome(
-    request: HttpRequest,
-    plan: Plan,
-    step: BuildStep,
-    form: SettingsForm,
-    conflict: dict[str, Any] | None,
+    request: HttpRequest, plan: Plan, step: BuildStep, form: SettingsForm, conflict: dict[str, Any] | None
 ) -> dict[str, Any]:
     """Return the response data that the page's script shows after sending the form."""
     version = plan.study.version

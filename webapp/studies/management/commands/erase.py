@@ -14,13 +14,7 @@ from chatbots.text import quote, sanitise_id
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.studies.models import Erasure, Participant, Study
 from webapp.studies.privacy import erasure_counts, participants_erase
-from webapp.studies.privacy.retention import (
-    ids_erase,
-    retention_due,
-    retention_run,
-    texts_counts,
-    texts_erase,
-)
+from webapp.studies.privacy.retention import ids_erase, retention_due, retention_run, texts_counts, texts_erase
 from webapp.studies.selectors import study_by_key
 
 _NOT_TOUCHED = (
@@ -44,9 +38,7 @@ class Command(ConfabCommand):
         what.add_argument("--people", action="store_true", help="everybody in the study")
         what.add_argument("--ids", action="store_true", help="everybody's recruitment ids; the work stays")
         what.add_argument(
-            "--texts",
-            action="store_true",
-            help="messages, replies, comments and answers in words; ratings stay",
+            "--texts", action="store_true", help="messages, replies, comments and answers in words; ratings stay"
         )
         what.add_argument("--due", action="store_true", help="what the clocks of all studies say by now")
         parser.add_argument("--dry-run", action="store_true", help="count what would go, and remove nothing")
@@ -89,10 +81,7 @@ class Command(ConfabCommand):
         else:
             asked = f"whom a platform calls {quote(options['external_id'])}"
             found = people.filter(
-                platform_ids__external_id__in={
-                    options["external_id"],
-                    sanitise_id(options["external_id"]),
-                }
+                platform_ids__external_id__in={options["external_id"], sanitise_id(options["external_id"])}
             )
         if not found.exists():
             raise LookupError(f"study {quote(study.key)} has no participant {asked}")

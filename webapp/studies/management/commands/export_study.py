@@ -11,12 +11,7 @@ from webapp.core.errors import Refused
 from webapp.core.management.base import ConfabCommand
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
-from webapp.studies.study_file import (
-    items_lines,
-    study_file_json,
-    study_file_of,
-    study_file_text,
-)
+from webapp.studies.study_file import items_lines, study_file_json, study_file_of, study_file_text
 
 
 class Command(ConfabCommand):
