@@ -125,12 +125,12 @@ def kinds_deleted() -> list[str]:
 def first_texts() -> list[str]:
     """Return the lines that studies begin with, and those of ready-made and of new questions and checks."""
     from webapp.dashboard.builder.entry_cards import lines_new
-    from webapp.dashboard.builder.question_cards import NEW, question_new
+    from webapp.dashboard.builder.question_cards import NEW_KINDS, question_new
     from webapp.studies.default_texts import texts_said
     from webapp.studies.examples import QUESTION_SETS, default_lines
 
     ready = [question.to_plain() for asked in QUESTION_SETS for question in asked.questions]
-    new = [*(question_new(kind, "en").to_plain() for kind in NEW), *lines_new()]
+    new = [*(question_new(kind, "en").to_plain() for kind in NEW_KINDS), *lines_new()]
     return sorted(default_lines() | set(texts_said([*ready, *new])))
 
 

@@ -215,11 +215,13 @@ class TrainingPair(InputModel):
         why: explanation after a wrong answer.
     """
 
-    context: Many[PracticeText] = ()
-    first: PracticeText
-    second: PracticeText
+    context: Many[PracticeText] = Field(
+        default=(), title="What was said before", description="One utterance a line, oldest first."
+    )
+    first: PracticeText = Field(title="The first reply")
+    second: PracticeText = Field(title="The second reply")
     answers: dict[Key, PracticeAnswer]
-    why: PracticeText
+    why: PracticeText = Field(title="Why")
 
     @model_validator(mode="after")
     def _has_answers(self) -> TrainingPair:

@@ -9,19 +9,10 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, QueryDict
 
-from chatbots.validation import InputModel
 from webapp.dashboard.builder.base import BuildStep, Plan, StepState
+from webapp.dashboard.builder.cards import MOVING_WORDS, CardsForm, Drafts, Fields, deleted_just_now
 from webapp.dashboard.builder.entry_cards import KINDS, EntryCard, answers_field, entry_new
-from webapp.dashboard.builder.forms import (
-    Drafts,
-    Fields,
-    SettingsForm,
-    Undo,
-    cards_acted,
-    deleted_just_now,
-    moving_words,
-    section_fields,
-)
+from webapp.dashboard.builder.forms import SettingsForm, section_fields
 from webapp.studies.items import gold_store
 from webapp.studies.models import Item, Study
 from webapp.studies.questions import Question
@@ -57,13 +48,8 @@ class GoldForm(forms.Form):
         gold_store(item=item, expected={key: answers for key, answers in given.items() if answers})
 
 
-class ChecksForm(SettingsForm):
-    """Lists of checks, each entry a card.
-
-    Attributes:
-        cards: of each list, by its name.
-        undo: what a button without script has just taken away.
-    """
+class ChecksForm(CardsForm):
+    """Lists of checks, each entry a card, and the settings next to them."""
 
     def __init__(
         self,
@@ -83,55 +69,21 @@ class ChecksForm(SettingsForm):
             questions: the scales that it asks.
             leave_out: fields of entries that it has no use for.
         """
-        of_lists = {name: forms.Field(required=False) for name in lists}
-        super().__init__(data, groups=[("", {**fields, **of_lists})], initial=initial)
-        self.lists = tuple(lists)
-        self._told: dict[str, Any] = {"questions": questions, "leave_out": leave_out}
-        self._language = initial["language"]
-        self.undo: Undo | None = None
-        self.cards: dict[str, list[EntryCard]] = {}
-        drafts = None
-        if data is not None:
-            drafts, self.undo = cards_acted(Drafts.of(data, lists), self._added)
-        for name in lists:
-            if drafts is None:
-                self.cards[name] = [
-                    self._card(name, str(i), entry=entry) for i, entry in enumerate(initial[name], start=1)
-                ]
-            else:
-                self.cards[name] = [self._card(name, token, data=drafts.data) for token in drafts.tokens[name]]
+        self.of_cards: dict[str, Any] = {"questions": questions, "leave_out": leave_out}
+        self.language = initial["language"]
+        entries = {name: initial[name] for name in lists}
+        super().__init__(data, fields=fields, entries=entries, initial=initial)
 
-    def _card(
-        self,
-        name: str,
-        token: str,
-        *,
-        data: QueryDict | None = None,
-        entry: InputModel | None = None,
-        new: Fields | None = None,
+    def card(
+        self, name: str, token: str, *, entry: Any = None, data: QueryDict | None = None, new: Fields | None = None
     ) -> EntryCard:
-        prefix = f"{name}-{token}"
-        return EntryCard(data, kind=KINDS[name], prefix=prefix, entry=entry, new=new, **self._told)
+        return EntryCard(data, kind=KINDS[name], prefix=f"{name}-{token}", entry=entry, new=new, **self.of_cards)
 
     def _new(self, name: str) -> Fields:
-        return entry_new(KINDS[name], self._told["questions"], self._language)
+        return entry_new(KINDS[name], self.of_cards["questions"], self.language)
 
-    def _added(self, verb: str, name: str, what: str) -> list[Fields]:
+    def added(self, drafts: Drafts, verb: str, name: str, what: str) -> list[Fields]:
         return [self._new(name)] if verb == "add" else []
-
-    def full_clean(self) -> None:
-        """Check the fields and every card; each mistake stands under the name of its own field."""
-        super().full_clean()
-        if not self.is_bound:
-            return
-        for name in self.lists:
-            cards = self.cards[name]
-            for card in cards:
-                for field, errors in card.errors.items():
-                    own = card.kind.named_by if field == "__all__" else field
-                    self.errors[card.add_prefix(own)] = errors
-            if not any(card.errors for card in cards):
-                self.cleaned_data[name] = tuple(card.entry for card in cards)
 
     def listed(self) -> dict[str, dict[str, Any]]:
         """Return the context of each list of checks, by its name."""
@@ -140,8 +92,8 @@ class ChecksForm(SettingsForm):
                 "name": name,
                 "cards": self.cards[name],
                 "add": KINDS[name].add,
-                "new_card": self._card(name, "NEWCARD", new=self._new(name)),
-                "errors": [str(error) for error in self.errors.get(name, ())],
+                "new_card": self.card(name, "NEWCARD", new=self._new(name)),
+                "errors": self.list_errors(name),
             }
             for name in self.lists
         }
@@ -190,7 +142,7 @@ class ChecksStep(BuildStep):
         """Return the checks among the questions, the check that was deleted just now, and the gold items."""
         found: dict[str, Any] = {
             "asks_checks": checks_asked(plan),
-            "moving_words": moving_words(),
+            "moving_words": MOVING_WORDS,
             **deleted_just_now(request, {name: kind.named_by for name, kind in KINDS.items()}),
         }
         if plan.protocol and "attention" in plan.protocol.settings:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from django import forms
-from pydantic import ValidationError as WrongValues
 
-from chatbots.validation import InputModel, mistakes_of
-from webapp.dashboard.builder.forms import Fields, field_made, titled
+from chatbots.validation import InputModel
+from webapp.dashboard.builder.cards import Card, Fields
+from webapp.dashboard.builder.forms import field_made
 from webapp.studies.attention_checks import AttentionCheck, ChatCheck, QuizQuestion
 from webapp.studies.default_texts import texts_in
 from webapp.studies.protocol_settings import TrainingPair
@@ -115,14 +115,10 @@ KINDS: dict[str, EntryKind] = {
         ),
     )
 }
-_TITLES = {"context": "What was said before", "first": "The first reply", "second": "The second reply", "why": "Why"}
-_HELPS = {"context": "One utterance a line, oldest first."}
 
 
-class EntryCard(forms.Form):
-    """One entry; `entry` is its value once the form is valid."""
-
-    use_required_attribute = False
+class EntryCard(Card):
+    """One entry, made of the fields of its value."""
 
     def __init__(
         self,
@@ -142,19 +138,17 @@ class EntryCard(forms.Form):
             new: what its fields say, where there is no entry yet.
             leave_out: fields that the study's protocol has no use for.
         """
-        self.kind, self.questions = kind, questions
-        super().__init__(data, prefix=prefix, initial=self._initial(entry) if entry else dict(new or {}))
-        self.label_suffix = ""
-        self.list_name, _dash, self.token = prefix.partition("-")
-        self.entry: InputModel | None = None
+        self.kind, self.questions, self.title_field = kind, questions, kind.named_by
+        if kind.by_question and questions:
+            self.instead_of = {kind.by_question: f"by_{questions[0].key}"}
+        initial = self._initial(entry) if entry else dict(new or {})
+        super().__init__(data, model=kind.entry, prefix=prefix, initial=initial)
         for name, info in kind.entry.model_fields.items():
             if name == kind.by_question:
                 self.fields.update(self._by_question())
             elif name not in leave_out and (field := field_made(name, info)) is not None:
                 self.fields[name] = field
                 field.required = info.is_required() and not isinstance(field, forms.IntegerField)
-                field.label = _TITLES.get(name, field.label)
-                field.help_text = field.help_text or _HELPS.get(name, "")
                 if name in kind.long:
                     field.widget = forms.Textarea(attrs={"rows": 3})
         for field in self.fields.values():
@@ -178,45 +172,12 @@ class EntryCard(forms.Form):
             found[f"by_{key}"] = given if isinstance(given, str) else [str(one) for one in given]
         return found
 
-    @property
-    def title_field(self) -> str:
-        """The name of the field that it is told by while it is folded."""
-        return self.kind.named_by
-
-    @property
-    def title_now(self) -> str:
-        """Title of the card while it is folded."""
-        return str(self[self.title_field].value() or "") or "New: fill it in"
-
-    def clean(self) -> dict[str, Any]:
-        """Make the entry; what cannot be is said at its field."""
-        given = super().clean() or self.cleaned_data
-        if self.errors:
-            return given
-        plain = {name: value for name, value in given.items() if not name.startswith("by_")}
+    def plain(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        found = {name: value for name, value in given.items() if not name.startswith("by_")}
         if self.kind.by_question:
-            plain[self.kind.by_question] = self._answers(given)
-        try:
-            self.entry = self.kind.entry.model_validate(plain)
-        except WrongValues as error:
-            for mistake in mistakes_of(error, self.kind.entry):
-                head = mistake.path.partition("[")[0].partition(".")[0]
-                field = self._field_of(head, mistake.message)
-                self.add_error(field, titled(mistake.message, self.fields[field].label, head))
-        return given
-
-    def _field_of(self, name: str, message: str) -> str:
-        """Return the field that a mistake is shown at; of one about the whole, the field it begins with."""
-        for wanted in (name, message.split(" ", 1)[0]):
-            if wanted in self.fields:
-                return wanted
-            if self.kind.by_question and wanted == self.kind.by_question and self.questions:
-                return f"by_{self.questions[0].key}"
-        return self.kind.named_by
-
-    def _answers(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        found = {question.key: given.get(f"by_{question.key}") for question in self.questions}
-        return {key: answer for key, answer in found.items() if answer}
+            answers = {question.key: given.get(f"by_{question.key}") for question in self.questions}
+            found[self.kind.by_question] = {key: answer for key, answer in answers.items() if answer}
+        return found
 
     @property
     def own_fields(self) -> list[forms.BoundField]:

@@ -1,27 +1,26 @@
 """Builder's step of questions before and after the task, and its form.
 
-The form has a card for each question, in the order of the page. `forms.py` documents the names of cards and the
-buttons that work without script.
+The form has a card for each question, in the order of the page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from django import forms
 from django.http import HttpRequest, QueryDict
 
 from webapp.core.language import plural
 from webapp.dashboard.builder.attention_checks import checks_asked
 from webapp.dashboard.builder.base import BuildStep, Plan, StepState, work_steps
-from webapp.dashboard.builder.forms import Drafts, SettingsForm, Undo, deleted_just_now, moving_words, section_fields
-from webapp.dashboard.builder.question_cards import NEW_KINDS, QuestionCard, Scale, acted, card_new, question_new
-from webapp.studies.examples import QuestionSet, sets_for
+from webapp.dashboard.builder.cards import MOVING_WORDS, Card, CardsForm, Drafts, Fields, deleted_just_now
+from webapp.dashboard.builder.forms import SettingsForm, section_fields
+from webapp.dashboard.builder.question_cards import NEW_KINDS, QuestionCard, Scale, fields_of, on_scale, question_new
+from webapp.studies.examples import QuestionSet, question_set, sets_for
 from webapp.studies.models import AGREED_BY_PEOPLE
 from webapp.studies.protocols.base import asks_questions
-from webapp.studies.questions import Question, translate_questions
+from webapp.studies.questions import Kind, Question, translate_questions
 from webapp.studies.settings import ASKED
 
 
@@ -30,9 +29,9 @@ class QuestionList:
     """One of the lists as the page shows it; `new_cards` are what its buttons add, by kind."""
 
     name: str
-    cards: list[QuestionCard]
+    cards: Sequence[Card]
     errors: list[str]
-    new_cards: dict[str, QuestionCard]
+    new_cards: dict[Kind, QuestionCard]
 
     @property
     def has_errors(self) -> bool:
@@ -40,13 +39,8 @@ class QuestionList:
         return bool(self.errors) or any(card.is_bound and card.errors for card in self.cards)
 
 
-class QuestionsForm(SettingsForm):
-    """The lists of questions, and how they are asked.
-
-    Attributes:
-        cards: of each list, by its name.
-        undo: what a button without script has just taken away.
-    """
+class QuestionsForm(CardsForm):
+    """The lists of questions, and how they are asked."""
 
     def __init__(
         self,
@@ -55,38 +49,19 @@ class QuestionsForm(SettingsForm):
         stored: Mapping[str, Sequence[Question]],
         initial: Mapping[str, Any],
         fixed: bool,
-        has_answers: bool,
         scale: Scale | None = None,
-        lists: Sequence[str] = ASKED,
     ) -> None:
         """Make the form.
 
         Args:
-            stored: the questions of each list as they are asked now.
-            fixed: whether the scales after the task can no longer change.
-            has_answers: whether keys stay as they are, for people have agreed.
+            stored: the questions of each list that the protocol asks, as they are asked now.
+            fixed: whether people have agreed: keys stay, and so do the scales after the task.
             scale: the one on which the protocol asks everything after the task; None: any.
-            lists: those that the study's protocol asks.
         """
-        fields: dict[str, forms.Field] = dict(section_fields("asking"))
-        if "questions" not in lists:
-            fields.pop("questions_order")
-        of_lists = {name: forms.Field(required=False) for name in lists}
-        super().__init__(data, groups=[("", fields | of_lists)], initial=initial)
-        self.lists = tuple(lists)
-        self.stored = {name: tuple(stored[name]) for name in lists}
-        self.is_fixed, self.has_answers, self.scale = fixed, has_answers, scale
-        self.undo: Undo | None = None
-        self.cards: dict[str, list[QuestionCard]] = {}
-        if data is None:
-            for name in lists:
-                self.cards[name] = [
-                    self.card(f"{name}-{i}", question) for i, question in enumerate(self.stored[name], start=1)
-                ]
-        else:
-            drafts, self.undo = acted(Drafts.of(data, lists), scale, initial["language"])
-            for name in lists:
-                self.cards[name] = [self._sent(f"{name}-{token}", drafts.data) for token in drafts.tokens[name]]
+        self.stored = {name: tuple(asked) for name, asked in stored.items()}
+        self.is_fixed, self.scale, self.language = fixed, scale, initial["language"]
+        without = () if "questions" in stored else ("questions_order",)
+        super().__init__(data, fields=section_fields("asking", without), entries=self.stored, initial=initial)
 
     @property
     def list_after(self) -> QuestionList:
@@ -100,69 +75,59 @@ class QuestionsForm(SettingsForm):
 
     def _listed(self, name: str) -> QuestionList:
         scale = self.scale if name == "after" else None
-        language = self.initial["language"]
-        new = {kind: card_new(f"{name}-NEWCARD", question_new(kind, language), scale) for kind in NEW_KINDS}
-        errors = [str(error) for error in self.errors.get(name, ())]
-        return QuestionList(name, self.cards.get(name, []), errors, new)
+        new = {kind: card_new(name, question_new(kind, self.language), scale) for kind in NEW_KINDS}
+        return QuestionList(name, self.cards[name], self.list_errors(name), new)
 
-    def card(self, prefix: str, question: Question) -> QuestionCard:
-        """Return the card of a question."""
-        is_scale = prefix.startswith("after-") and question.is_rated
+    def card(self, name: str, token: str, *, entry: Question | None = None, data: QueryDict | None = None) -> Card:
+        prefix = f"{name}-{token}"
+        sent = data or {}
+        is_scale = entry.is_rated if entry else sent.get(f"{prefix}-kind") == "scale"
+        is_scale = name == "after" and is_scale and not str(sent.get(f"{prefix}-expected", "")).strip()
+        key = entry.key if entry else sent.get(f"{prefix}-key")
         return QuestionCard(
+            data,
             prefix=prefix,
-            question=question,
-            is_fixed=self.is_fixed and is_scale and question in self.stored.get("after", ()),
-            has_answers=self.has_answers,
+            question=entry,
+            is_fixed=self.is_fixed and is_scale and key in {one.key for one in self.stored["after"] if one.is_rated},
+            keeps_key=self.is_fixed,
             scale=self.scale if is_scale else None,
         )
 
-    def _sent(self, prefix: str, data: QueryDict) -> QuestionCard:
-        is_scale = prefix.startswith("after-") and data.get(f"{prefix}-kind") == "scale"
-        is_scale = is_scale and not str(data.get(f"{prefix}-expected", "")).strip()
-        keys = {one.key for one in self.stored.get("after", ()) if one.is_rated}
-        is_fixed = self.is_fixed and is_scale and data.get(f"{prefix}-key") in keys
-        scale = self.scale if is_scale else None
-        return QuestionCard(data, prefix=prefix, is_fixed=is_fixed, scale=scale)
+    def added(self, drafts: Drafts, verb: str, name: str, what: str) -> Iterable[Fields]:
+        """Return a new question, or those of a ready-made set, with keys that are not taken."""
+        asked: Sequence[Question] = ()
+        if verb == "add" and what in NEW_KINDS:
+            asked = [question_new(cast(Kind, what), self.language)]
+        elif verb == "set" and (chosen := question_set(what)):
+            asked = translate_questions(chosen.questions, self.language)
+        taken = {drafts.data.get(f"{name}-{token}-key", "") for token in drafts.tokens[name]}
+        for question in asked:
+            fields = fields_of(on_scale(question, self.scale if name == "after" else None))
+            yield {**fields, "key": ""} if question.key in taken else fields
 
-    def full_clean(self) -> None:
-        """Check the fields and every card; each mistake stands under the name of its own field."""
-        super().full_clean()
-        if not self.is_bound:
-            return
-        for name in self.lists:
-            for card in self.cards[name]:
-                for field, errors in card.errors.items():
-                    own = "title" if field == "__all__" else field
-                    self.errors[card.add_prefix(own)] = errors
-            if not any(card.errors for card in self.cards[name]):
-                self.cleaned_data[name] = self._questions(name)
-
-    def _questions(self, name: str) -> tuple[Question, ...]:
+    def entries(self, name: str) -> tuple[Question, ...]:
         """Return the questions of a list, each with its key."""
-        kept = {
-            card.cleaned_data["key"]
-            for card in self.cards[name]
-            if card.cleaned_data["key"] != card.cleaned_data["was"]
-        }
-        found: list[Question] = []
-        for card in self.cards[name]:
-            card.key_settle([*kept, *(one.key for one in found)])
-            assert card.question is not None
-            found.append(card.question)
-        return tuple(found)
+        cards = cast(list[QuestionCard], self.cards[name])
+        given = [card.cleaned_data for card in cards]
+        kept = {one["key"] for one in given if one["key"] != one["was"]}
+        for at, card in enumerate(cards):
+            card.key_settle([*kept, *(one.entry.key for one in cards[:at])])
+        return super().entries(name)
 
     def changes(self) -> dict[str, Any]:
         """Return the values by their names; a list that says what the study's rubric says stays as it is stored."""
-        found = super().changes()
-        for name in self.lists:
-            if found[name] == self.stored[name]:
-                found[name] = self.initial[name]
-        return found
+        same = {name: self.initial[name] for name in self.lists if self.cleaned_data[name] == self.stored[name]}
+        return super().changes() | same
 
     def told(self) -> dict[str, Any]:
         """Return the key of each question by the prefix of its card."""
-        cards = [card for name in self.lists for card in self.cards[name] if card.question]
-        return {"keys": {card.prefix: card.question.key for card in cards if card.question}}
+        return {"keys": {card.prefix: card.entry.key for cards in self.cards.values() for card in cards if card.entry}}
+
+
+def card_new(list_name: str, question: Question, scale: Scale | None) -> QuestionCard:
+    """Return the card of a question that is not stored yet."""
+    on = on_scale(question, scale)
+    return QuestionCard(prefix=f"{list_name}-NEWCARD", question=on, scale=scale if on.kind == "scale" else None)
 
 
 class QuestionsStep(BuildStep):
@@ -179,18 +144,16 @@ class QuestionsStep(BuildStep):
 
     def form(self, plan: Plan, data: Mapping[str, Any] | None = None) -> QuestionsForm:
         """Return the form of the lists, in the order in which the page shows them."""
-        n_agreed = plan.study.participants.filter(AGREED_BY_PEOPLE).count()
-        lists = ["after"]
+        values = plan.study.values
+        stored: dict[str, Sequence[Question]] = {"after": plan.asked_after}
         if plan.protocol and asks_questions(plan.protocol.name):
-            lists.append("questions")
+            stored["questions"] = values.questions
         return QuestionsForm(
             data,
-            stored={"after": plan.asked_after, "questions": plan.study.values.questions},
-            initial=plan.study.values.flat() | {name: getattr(plan.study.values, name) for name in ASKED},
-            fixed=n_agreed > 0,
-            has_answers=n_agreed > 0,
+            stored=stored,
+            initial=values.flat() | {name: getattr(values, name) for name in ASKED},
+            fixed=plan.study.participants.filter(AGREED_BY_PEOPLE).exists(),
             scale=plan.protocol.scale if plan.protocol else None,
-            lists=lists,
         )
 
     def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
@@ -205,13 +168,12 @@ class QuestionsStep(BuildStep):
             "sets": [(one, _set_cards(one, scale, language)) for one in chosen],
             **deleted_just_now(request, dict.fromkeys(ASKED, "title")),
             "shown_on": {"after": work[-1] if work else "", "questions": "questions"},
-            "moving_words": _moving_words(),
+            "moving_words": MOVING_WORDS,
         }
 
     def onward(self, form: SettingsForm) -> str:
         """Lead back with the question that was deleted, so that this can be undone without script too."""
-        assert isinstance(form, QuestionsForm)
-        return f"?deleted={form.undo.sign()}#deleted" if form.undo else ""
+        return f"?deleted={form.undo.sign()}#deleted" if isinstance(form, CardsForm) and form.undo else ""
 
 
 def _checks_set(plan: Plan) -> int:
@@ -229,21 +191,4 @@ def _checks_set(plan: Plan) -> int:
 
 def _set_cards(chosen: QuestionSet, scale: Scale | None, language: str) -> list[QuestionCard]:
     asked = translate_questions(chosen.questions, language)
-    return [card_new("after-NEWCARD", question, scale) for question in asked]
-
-
-def _moving_words() -> dict[str, Any]:
-    """Return the page script's messages on questions that are moved, added and deleted."""
-    return moving_words() | {
-        "moved": "Question %(n)s is now %(place)s of %(of)s.",
-        "first": "It is the first question already.",
-        "last": "It is the last question already.",
-        "added": "A question is added at the end.",
-        "added_many": "%(n)s questions are added at the end.",
-        "count": {
-            "one": plural(1, "%(n)s question", "%(n)s questions"),
-            "other": plural(2, "%(n)s question", "%(n)s questions"),
-        },
-        "words_under": "Words under %(point)s",
-        "optional": "%(what)s, optional",
-    }
+    return [card_new("after", question, scale) for question in asked]

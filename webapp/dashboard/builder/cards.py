@@ -1,0 +1,251 @@
+"""Lists of cards in the builder: each entry of a list is a form, and every button works without script.
+
+Fields of a card are named `<list>-<token>-<field>`. The tokens, sent as `<list>`, give the order of the cards; the
+button that was pressed is sent as `_do`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, ClassVar
+
+from django import forms
+from django.core import signing
+from django.http import HttpRequest, QueryDict
+from pydantic import ValidationError as WrongValues
+
+from chatbots.validation import InputModel, mistakes_of
+from webapp.dashboard.builder.forms import SettingsForm, titled
+
+Fields = dict[str, str | list[str]]
+"""What a form says of a card; a list where several boxes are ticked."""
+_SALT = "confab.build.deleted"
+_KEYS = ("key", "was")
+"""Fields by which a question is known; its copy gets names of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """A card that was taken away: what its form said, and its place in its list."""
+
+    list_name: str
+    at: int
+    sent: Fields
+
+    def sign(self) -> str:
+        """Return it as a text that only this server can make."""
+        value = [self.list_name, self.at, self.sent]
+        return signing.dumps(value, salt=_SALT, compress=True)
+
+    @staticmethod
+    def unsign(text: str) -> Undo | None:
+        """Return the undo in a signed text, or None if the signature is invalid."""
+        try:
+            return Undo(*signing.loads(text, salt=_SALT))
+        except (signing.BadSignature, TypeError):
+            return None
+
+
+class Drafts:
+    """Submitted form: its fields, and the tokens of each list in their order."""
+
+    def __init__(self, data: Mapping[str, Any], lists: Sequence[str]) -> None:
+        self.data = data.copy() if isinstance(data, QueryDict) else QueryDict(mutable=True)
+        sent = {name: dict.fromkeys(self.data.getlist(name)) for name in lists}
+        self.tokens = {
+            name: [one for one in tokens if one.isalnum() and one.isascii()] for name, tokens in sent.items()
+        }
+
+    def put(self, name: str, at: int, fields: Fields) -> None:
+        """Put a card with these fields into a list, under a token that the list does not have."""
+        tokens = self.tokens[name]
+        token = next(one for number in count(len(tokens) + 1) if (one := f"x{number}") not in tokens)
+        tokens.insert(at, token)
+        for field, value in fields.items():
+            self.data.setlist(f"{name}-{token}-{field}", value if isinstance(value, list) else [value])
+
+    def fields(self, name: str, token: str) -> Fields:
+        """Return the submitted fields of one card."""
+        prefix = f"{name}-{token}-"
+        found = {key: self.data.getlist(key) for key in self.data if key.startswith(prefix)}
+        return {key.removeprefix(prefix): sent[0] if len(sent) == 1 else sent for key, sent in found.items()}
+
+    def press(self, added: Callable[[Drafts, str, str, str], Iterable[Fields]]) -> Undo | None:
+        """Do what the button that was pressed says; return what it took away.
+
+        Args:
+            added: gives the fields of the cards that are added, by the button's verb, the list and what is asked for.
+        """
+        verb, name, what = [*self.data.get("_do", "").split(":", 2), "", ""][:3]
+        tokens = self.tokens.get(name, [])
+        if name not in self.tokens:
+            return None
+        if verb == "undo" and (undo := Undo.unsign(self.data.get("_deleted", ""))):
+            self.put(undo.list_name, undo.at, undo.sent)
+        elif what not in tokens:
+            for fields in added(self, verb, name, what):
+                self.put(name, len(tokens), fields)
+        elif verb == "delete":
+            at = tokens.index(what)
+            tokens.remove(what)
+            return Undo(name, at, self.fields(name, what))
+        elif verb == "duplicate":
+            fields = self.fields(name, what)
+            self.put(name, tokens.index(what) + 1, fields | {key: "" for key in _KEYS if key in fields})
+        elif verb in ("up", "down"):
+            at = tokens.index(what)
+            tokens.insert(max(0, at - 1) if verb == "up" else at + 1, tokens.pop(at))
+        return None
+
+
+def deleted_just_now(request: HttpRequest, title_fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return the context on a card that was just deleted without script.
+
+    Args:
+        title_fields: the field that names a card, by the name of its list.
+    """
+    text = request.GET.get("deleted", "")
+    undo = Undo.unsign(text)
+    if undo is None or undo.list_name not in title_fields:
+        return {"deleted": ""}
+    return {
+        "deleted": text,
+        "deleted_list": undo.list_name,
+        "deleted_title": str(undo.sent.get(title_fields[undo.list_name], "")),
+    }
+
+
+MOVING_WORDS: dict[str, Any] = {
+    "moved": "Number %(n)s is now %(place)s of %(of)s.",
+    "first": "It is the first already.",
+    "last": "It is the last already.",
+    "deleted": "“%(title)s” is deleted.",
+    "undo": "Undo",
+    "undone": "“%(title)s” is back.",
+    "added": "One is added at the end.",
+    "added_many": "%(n)s are added at the end.",
+    "unnamed": "New: fill it in",
+    "places": ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"],
+    "numbers": ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"],
+    "place": "number %(n)s",
+    "count": {"one": "%(n)s question", "other": "%(n)s questions"},
+    "words_under": "Words under %(point)s",
+    "optional": "%(what)s, optional",
+}
+"""The page script's messages on cards that are moved, added and deleted."""
+
+
+class Card(forms.Form):
+    """One entry of a list; `entry` is its value once the form is valid.
+
+    Attributes:
+        title_field: name of the field that it is told by while it is folded; mistakes about the whole stand there.
+        instead_of: field in which a value is entered, where it has none of its own name.
+    """
+
+    use_required_attribute = False
+    title_field: str = "title"
+    instead_of: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, data: Mapping[str, Any] | None, *, model: type[InputModel], prefix: str, initial: Any) -> None:
+        super().__init__(data, prefix=prefix, initial=initial)
+        self.label_suffix, self.model = "", model
+        self.list_name, _dash, self.token = prefix.partition("-")
+        self.entry: Any = None
+
+    def plain(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the entry as JSON has it."""
+        raise NotImplementedError
+
+    def clean(self) -> dict[str, Any]:
+        """Make the entry; each mistake is reported at its field."""
+        given = super().clean() or self.cleaned_data
+        if self.errors:
+            return given
+        try:
+            self.entry = self.model.model_validate(self.plain(given))
+        except WrongValues as error:
+            for mistake in mistakes_of(error, self.model):
+                head = mistake.path.partition("[")[0].partition(".")[0]
+                field = self._field_of(head, mistake.message.split(" ", 1)[0])
+                self.add_error(field, titled(mistake.message, self.fields[field].label, head))
+        return given
+
+    def _field_of(self, *names: str) -> str:
+        """Return the field at which a mistake is shown; a mistake about the whole begins with a field's name."""
+        wanted = (field for name in names for field in (name, self.instead_of.get(name)) if field in self.fields)
+        return next(wanted, self.title_field)
+
+    @property
+    def title_now(self) -> str:
+        """Title of the card while it is folded."""
+        return str(self[self.title_field].value() or "") or "New: fill it in"
+
+
+class CardsForm(SettingsForm):
+    """Settings with lists of entries, each entry a card.
+
+    Attributes:
+        cards: of each list, by its name.
+        undo: what a button without script has just taken away.
+    """
+
+    def __init__(
+        self,
+        data: Mapping[str, Any] | None,
+        *,
+        fields: Mapping[str, forms.Field],
+        entries: Mapping[str, Sequence[Any]],
+        initial: Mapping[str, Any],
+    ) -> None:
+        """Make the form.
+
+        Args:
+            fields: the settings next to the lists.
+            entries: of each list as they are now.
+        """
+        self.lists = tuple(entries)
+        of_lists = {name: forms.Field(required=False) for name in self.lists}
+        super().__init__(data, groups=[("", {**fields, **of_lists})], initial=initial)
+        self.undo: Undo | None = None
+        if data is None:
+            self.cards = {
+                name: [self.card(name, str(i), entry=one) for i, one in enumerate(of_list, start=1)]
+                for name, of_list in entries.items()
+            }
+        else:
+            drafts = Drafts(data, self.lists)
+            self.undo = drafts.press(self.added)
+            self.cards = {
+                name: [self.card(name, token, data=drafts.data) for token in drafts.tokens[name]] for name in self.lists
+            }
+
+    def card(self, name: str, token: str, *, entry: Any = None, data: QueryDict | None = None) -> Card:
+        """Return the card of an entry, or of what was sent of it."""
+        raise NotImplementedError
+
+    def added(self, drafts: Drafts, verb: str, name: str, what: str) -> Iterable[Fields]:
+        """Return the fields of the cards that a button adds to a list."""
+        raise NotImplementedError
+
+    def full_clean(self) -> None:
+        """Check the fields and every card; each mistake stands under the name of its own field."""
+        super().full_clean()
+        if not self.is_bound:
+            return
+        for name, cards in self.cards.items():
+            for card in cards:
+                for field, errors in card.errors.items():
+                    self.errors[card.add_prefix(card.title_field if field == "__all__" else field)] = errors
+            if not any(card.errors for card in cards):
+                self.cleaned_data[name] = self.entries(name)
+
+    def entries(self, name: str) -> tuple[Any, ...]:
+        """Return the values of a list without mistakes."""
+        return tuple(card.entry for card in self.cards[name])
+
+    def list_errors(self, name: str) -> list[str]:
+        """Return the errors about a list as a whole."""
+        return [str(error) for error in self.errors.get(name, ())]
