@@ -230,7 +230,7 @@ class ArenaStep(RatingsStep):
             conversation=chats[0],
             n=n,
             of=len(self.judgements),
-            segments=self.segments(number <= n for number in range(1, len(self.judgements) + 1)),
+            segments=self.segments(number < n for number in range(1, len(self.judgements) + 1)),
             note=arena_notes().get(self.request.GET.get("note", "")),
             held_until=place_held_until(chats[0]),
             words=arena_words(version),

@@ -326,6 +326,8 @@ function update() {
   byId("chosen").textContent = picked ? `${picked.closest("label").querySelector(".long").textContent}.` : "";
   if (isLoaded) byId("choice-words").textContent = choiceWords(n, isOpen, picked, isOver);
   document.body.classList.toggle("has-chosen", Boolean(picked));
+  document.body.classList.toggle("has-begun", n > 0 || isDue());
+  document.body.classList.toggle("can-choose", isOpen);
 }
 
 function choiceWords(n, isOpen, picked, isOver) {

@@ -165,7 +165,7 @@ export class Rounds {
     reply.bubble.textContent = reply.text;
     reply.node.hidden = false;
     const report = reply.node.querySelector("[data-report]") ? null : this.reportOf?.(side, turn);
-    if (report) reply.node.append(report);
+    if (report) reply.node.querySelector(".speaker").append(report);
     this.follower.arrived();
   }
 
