@@ -60,7 +60,7 @@ def pages_agree(study: Study, n_people: int, **query: str) -> None:
     client = Client()
     client.force_login(user)
     if not synthetic:  # of scripted people alone Pay, Quality and the list say nothing
-        row = next(one for one in study_rows() if one.study == study)
+        row = next(one for one in study_rows(Study.objects.all()) if one.study == study)
         each = 1 if name not in ("chat", "marked_chat", "arena", "survey") else None
         assert row.n_completed >= n_people, name
         assert each is None or row.n_completed == n_people, name

@@ -56,6 +56,7 @@ OF_A_STUDY = (
 )
 OF_THE_SERVER = (
     "",
+    "studies/",
     "studies/new/",
     "studies/new/file/",
     "bots/",

@@ -31,7 +31,8 @@ PAYING = ("prolific", "mturk", "panel")
 """Platforms whose visits somebody decides about."""
 _BEHIND = 3
 """A bot is behind with so many conversations fewer than the leading one."""
-
+_TONES = ("bad", "warn", "info", "wait")
+"""The most urgent first."""
 
 _WAITS_DAYS = 3
 """People who finished longer ago ask where their pay is; platforms want a decision within days."""
@@ -60,7 +61,7 @@ class ActionItem:
 
 
 def action_items(*, may_pay: bool = True) -> list[ActionItem]:
-    """Return the matters that need a researcher, over all studies that collect.
+    """Return the matters that need a researcher, over all studies that collect, the most urgent first.
 
     Args:
         may_pay: as `pay_action_items`.
@@ -110,7 +111,7 @@ def action_items(*, may_pay: bool = True) -> list[ActionItem]:
                 ("dashboard:runs", {}, ""),
             )
         )
-    return found
+    return sorted(found, key=lambda item: _TONES.index(item.tone))
 
 
 def pay_action_items(*, may_pay: bool, study: Study | None = None) -> list[ActionItem]:

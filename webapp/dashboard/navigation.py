@@ -78,19 +78,15 @@ class NavItem:
     href: str
 
 
-def navigation(user: Any) -> list[NavItem]:
-    """Return the entries of the sidebar, top to bottom, without pages that this user may not open."""
-    items = [
+def navigation() -> list[NavItem]:
+    """Return the entries of the sidebar, top to bottom."""
+    return [
+        NavItem("home", "Home", "home", reverse("dashboard:home")),
         NavItem("studies", "Studies", "list", reverse("dashboard:studies")),
         NavItem("bots", "Bots", "bot", reverse("dashboard:bots")),
-        NavItem("runs", "Self-play", "repeat", reverse("dashboard:runs")),
-        NavItem("imports", "Imports", "download", reverse("dashboard:imports")),
-        NavItem("metrics", "Metrics", "book", reverse("dashboard:metrics")),
-        NavItem("benchmark", "Benchmark", "chart", reverse("dashboard:benchmark")),
+        NavItem("metrics", "Metrics", "chart", reverse("dashboard:metrics")),
         NavItem("settings", "Settings", "sliders", reverse("dashboard:settings")),
-        NavItem("admin", "Admin", "people", reverse("admin:index")),
     ]
-    return [item for item in items if item.key != "imports" or may(user, Right.RUN)]
 
 
 def page(request: HttpRequest, template: str, section: str, status: int = 200, **context: Any) -> HttpResponse:
@@ -98,7 +94,7 @@ def page(request: HttpRequest, template: str, section: str, status: int = 200, *
     theme = request.COOKIES.get("theme", "")
     context = {
         "section": section,
-        "navigation": navigation(request.user),
+        "navigation": navigation(),
         "theme_next": _NEXT_THEME.get(theme, "light"),
         **context,
     }

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Avg, Count, Exists, F, Max, OuterRef, Q
+from django.db.models import Avg, Count, Exists, F, Max, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from chatbots.registry import title_of
@@ -109,18 +109,35 @@ def study_state(study: Study) -> tuple[str, str]:
     return study.get_state_display(), _PILLS[Study.State(study.state)]
 
 
-def study_rows(*, is_archived: bool | None = False) -> list[StudyRow]:
-    """Return the studies, newest first.
+_KEPT = Q(archived_at=None)
+STUDY_STATES = {
+    "": ("All", _KEPT),
+    **{state.value: (str(state.label), _KEPT & Q(state=state, is_imported=False)) for state in Study.State},
+    "imported": ("Imported", _KEPT & Q(is_imported=True)),
+    "archived": ("Archived", ~_KEPT),
+}
+"""Tabs of the list of studies, by name: title and condition. Only the last one has archived studies."""
 
-    Args:
-        is_archived: those that are archived, those that are not, or None for all.
-    """
-    shown = Study.objects.order_by("-created_at")
-    if is_archived is not None:
-        shown = shown.filter(archived_at__isnull=not is_archived)
+
+def studies_found(state: str = "", words: str = "") -> QuerySet[Study]:
+    """Return the studies of a tab, newest first, whose name or key contains these words."""
+    found = Study.objects.filter(STUDY_STATES[state][1]).order_by("-created_at")
+    return found.filter(Q(name__icontains=words) | Q(key__icontains=words)) if words else found
+
+
+def study_counts() -> dict[str, int]:
+    """Count the studies of each tab."""
+    by_tab = {name or "all": Count("pk", filter=condition) for name, (_title, condition) in STUDY_STATES.items()}
+    counts = Study.objects.aggregate(**by_tab)
+    return {name: counts[name or "all"] for name in STUDY_STATES}
+
+
+def study_rows(studies: QuerySet[Study]) -> list[StudyRow]:
+    """Return rows of the list of studies, in the order given."""
+    shown = list(studies)
     counted: dict[int, dict[str, Any]] = {
         row["study"]: row  # type: ignore[misc]
-        for row in Conversation.objects.filter(study__isnull=False)
+        for row in Conversation.objects.filter(study__in=shown)
         .exclude(source=Conversation.Source.SELFPLAY)
         .values("study")
         .annotate(
@@ -131,7 +148,8 @@ def study_rows(*, is_archived: bool | None = False) -> list[StudyRow]:
     }
     worked: dict[int, dict[str, Any]] = {
         row["study"]: row  # type: ignore[misc]
-        for row in Task.objects.exclude(outcome=Outcome.NO_CONSENT)
+        for row in Task.objects.filter(participant__study__in=shown)
+        .exclude(outcome=Outcome.NO_CONSENT)
         .order_by()
         .values(study=F("participant__study"))
         .annotate(
@@ -164,11 +182,6 @@ def tour_study() -> Study | None:
     """Return the study that is shown around: the oldest one that collects and can be rehearsed."""
     made_here = Study.objects.filter(is_imported=False, archived_at=None)
     return made_here.filter(state=Study.State.COLLECTING).order_by("pk").first()
-
-
-def archived_count() -> int:
-    """Count the studies that are left out of the list."""
-    return Study.objects.filter(archived_at__isnull=False).count()
 
 
 def _latest(study: Study, newest: datetime | None) -> str:

@@ -25,7 +25,8 @@ from webapp.dashboard.views.builder import files, lifecycle, step
 
 app_name = "dashboard"
 urlpatterns = [
-    path("", studies.studies, name="studies"),
+    path("", studies.home, name="home"),
+    path("studies/", studies.studies, name="studies"),
     path("theme/", studies.theme, name="theme"),
     path("tour/", studies.tour, name="tour"),
     path("studies/new/", lifecycle.study_new, name="study_new"),

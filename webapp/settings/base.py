@@ -101,7 +101,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 LOGIN_URL = "login"
 # Where a login leads whose `next` is missing or points outside.
-LOGIN_REDIRECT_URL = "dashboard:studies"
+LOGIN_REDIRECT_URL = "dashboard:home"
 AXES_FAILURE_LIMIT = 8
 AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]

@@ -502,8 +502,9 @@ def test_an_archived_study_leaves_the_list_and_comes_back(staff: Client) -> None
     staff.post(where, {"archived": "1"})
     listed = reverse("dashboard:studies")
     assert ">kept</a>" not in staff.get(listed).content.decode()
-    assert "1 archived" in staff.get(listed).content.decode()
-    assert ">kept</a>" in staff.get(listed, {"archived": "1"}).content.decode()
+    assert "Archived 1" in staff.get(listed).content.decode()
+    assert ">kept</a>" in staff.get(listed, {"state": "archived"}).content.decode()
+    assert staff.get("/dashboard/", {"archived": "1"}).url == f"{listed}?state=archived"
     staff.post(where, {"archived": "0"})
     assert ">kept</a>" in staff.get(listed).content.decode()
 

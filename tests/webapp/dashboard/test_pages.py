@@ -41,7 +41,7 @@ STUDY_PAGES = [
     "study_export",
     "study_report",
 ]
-PAGES = ["studies", "bots", "runs", "imports", "metrics"]
+PAGES = ["home", "studies", "bots", "runs", "imports", "metrics"]
 
 
 def addresses(study: Study) -> list[str]:
@@ -109,10 +109,11 @@ def test_queries_do_not_grow_with_conversations(staff: Client, rated: Study) -> 
     assert counts() == before
 
 
-def test_queries_of_the_list_do_not_grow_with_studies(staff: Client, rated: Study) -> None:
+@pytest.mark.parametrize("name", ["home", "studies"])
+def test_queries_of_the_list_do_not_grow_with_studies(name: str, staff: Client, rated: Study) -> None:
     def count() -> int:
         with CaptureQueriesContext(connection) as queries:
-            assert staff.get(reverse("dashboard:studies")).status_code == 200
+            assert staff.get(reverse(f"dashboard:{name}")).status_code == 200
         return len(queries)
 
     count()
@@ -120,6 +121,19 @@ def test_queries_of_the_list_do_not_grow_with_studies(staff: Client, rated: Stud
     for i in range(5):
         rate_some(make_study(f"more-{i}"), 1)
     assert count() == before
+
+
+def test_studies_are_found_by_state_and_by_words_of_their_name_or_key(staff: Client, rated: Study) -> None:
+    make_study("plans", name="Draft of 2026", state="draft")
+
+    def keys(**query: str) -> list[str]:
+        answer = staff.get(reverse("dashboard:studies"), query)
+        assert answer.status_code == 200
+        return [row.study.key for row in answer.context["rows"]]
+
+    assert keys() == keys(state="nonsense") == ["plans", "rated"]
+    assert keys(state="draft") == keys(q="of 20") == keys(q="PLAN") == ["plans"]
+    assert keys(state="collecting", q="plan") == []
 
 
 def test_a_hostile_name_stays_text(staff: Client, db: None) -> None:

@@ -49,7 +49,7 @@ def spend(cost: float, study: Any = None) -> None:
 
 def test_pages_tell_what_was_spent_and_which_cap_is_reached(staff: Client, paid: EndpointBot) -> None:
     study = make_study("dear", bots=["eliza", "gpt"], max_cost=15)
-    overview, needs = reverse("dashboard:study", args=["dear"]), reverse("dashboard:studies")
+    overview, needs = reverse("dashboard:study", args=["dear"]), reverse("dashboard:home")
     assert "0.00 of 15.00" in flat(staff.get(overview).content.decode())
     assertNotContains(staff.get(needs), "cap on cost is reached")
     spend(12.5, study)

@@ -13,7 +13,7 @@ from webapp.core.rights import Right
 
 pytestmark = pytest.mark.django_db
 
-STUDIES = reverse("dashboard:studies")
+HOME = reverse("dashboard:home")
 TOUR = reverse("dashboard:tour")
 OFFER = "Not now"
 
@@ -24,9 +24,9 @@ def html(staff: Client, address: str) -> str:
 
 def test_it_is_offered_until_it_was_begun_or_put_off_and_stays_in_the_menu(staff: Client) -> None:
     make_study("first", state="collecting")
-    assert OFFER in html(staff, STUDIES)
-    assert staff.post(TOUR).url == STUDIES
-    page = html(staff, STUDIES)
+    assert OFFER in html(staff, HOME)
+    assert staff.post(TOUR).url == HOME
+    page = html(staff, HOME)
     assert OFFER not in page
     assert f'href="{TOUR}"' in page
     assert staff.get(TOUR).url == reverse("dashboard:study", args=["first"]) + "?tour=1"
@@ -54,6 +54,6 @@ def test_who_may_not_run_jobs_is_told_who_may() -> None:
 
 def test_without_a_collecting_study_it_says_what_it_needs(staff: Client) -> None:
     make_study("draft", state="draft")
-    assert OFFER not in html(staff, STUDIES)
+    assert OFFER not in html(staff, HOME)
     answer = staff.get(TOUR, follow=True)
     assert "The tour needs a study that is collecting; there is none." in answer.content.decode()

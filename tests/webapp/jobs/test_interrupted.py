@@ -100,7 +100,7 @@ def test_a_killed_commands_job_is_interrupted_in_lists_filters_pages_and_the_row
     assert run.ended_at is not None
     assert jobs_running() == []
     assert [need.lead for need in action_items()] == [f"Self-play {run.pk}"]
-    for page in ("dashboard:runs", "dashboard:studies"):
+    for page in ("dashboard:runs", "dashboard:home"):
         assertContains(admin_client.get(reverse(page)), "nterrupted")
     with pytest.raises(Refused, match="interrupted"):
         require_done(run)

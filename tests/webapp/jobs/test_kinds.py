@@ -139,7 +139,7 @@ RUNNING = '<span class="pill pill-info">Running</span>'
 def test_waiting_and_running_look_different(sums: Sums, admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue, "send", lambda job: True)
     job = job_create(kind="sums", payload={"numbers": [1, 2]})
-    pages = [reverse("dashboard:job", args=["sums", job.pk]), reverse("dashboard:studies")]
+    pages = [reverse("dashboard:job", args=["sums", job.pk]), reverse("dashboard:home")]
     for page in pages:
         assertContains(admin_client.get(page), WAITING, html=True)
     holder = job_claim(job=job)
@@ -161,5 +161,5 @@ def test_waiting_and_running_look_different(sums: Sums, admin_client: Client, mo
 def test_a_kind_of_a_plug_in_that_is_gone_breaks_no_page(sums: Sums, admin_client: Client) -> None:
     job = create(1)
     kinds.discard("sums")
-    assertContains(admin_client.get(reverse("dashboard:studies")), str(job))
+    assertContains(admin_client.get(reverse("dashboard:home")), str(job))
     assertContains(admin_client.get(reverse("dashboard:runs")), "Self-play")

@@ -37,6 +37,7 @@ _OUTLINES = {
     "copy": '<rect x="9" y="9" width="11" height="11" rx="2"/>'
     '<path d="M15 9V6a2 2 0 0 0-2-2H6a2 2 0 0 0-2 2v7a2 2 0 0 0 2 2h3"/>',
     "bot": '<rect x="4" y="9" width="16" height="11" rx="3"/><path d="M12 9V5M9 14v1M15 14v1M12 4.5v.2"/>',
+    "home": '<path d="M4 11 12 4l8 7v9h-5.5v-5.5h-5V20H4z"/>',
     "repeat": '<path d="M20 11a8 8 0 0 0-14-4.5L4 8.5M4 4v4.5h4.5M4 13a8 8 0 0 0 14 4.5l2-2M20 20v-4.5h-4.5"/>',
     "download": '<path d="M12 4v11M7 10.5l5 5 5-5M5 20h14"/>',
     "upload": '<path d="M12 16V5M7 9.5l5-5 5 5M5 20h14"/>',

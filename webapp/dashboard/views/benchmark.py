@@ -70,7 +70,7 @@ def benchmark(request: HttpRequest) -> HttpResponse:
     return page(
         request,
         "benchmark.html",
-        "benchmark",
+        "metrics",
         grid=grid,
         methods=[(name, title, _here(chosen, by=name)) for name, title in METHODS.items()],
         targets=[(name, _here(chosen, target=name)) for name in _targets(grid, choices)],
@@ -130,7 +130,7 @@ def benchmark_remove(request: HttpRequest) -> HttpResponse:
 @staff_only
 def benchmark_published(request: HttpRequest) -> HttpResponse:
     """Show all published figures, set by set, with what to mind."""
-    return page(request, "benchmark_published.html", "benchmark", sets=sets_published())
+    return page(request, "benchmark_published.html", "metrics", sets=sets_published())
 
 
 @require_safe
@@ -180,7 +180,7 @@ def benchmark_cell(request: HttpRequest, pk: int, metric: str) -> HttpResponse:
     return page(
         request,
         "benchmark_cell.html",
-        "benchmark",
+        "metrics",
         figure=figure,
         row=row,
         one=one,

@@ -243,7 +243,7 @@ def run_conversations(request: HttpRequest, run_id: int) -> HttpResponse:
     return page(
         request,
         "run_conversations.html",
-        "runs",
+        "bots",
         run=run,
         export_href=f"{reverse('dashboard:run', args=[run.pk])}?{export_query(bench)}#export",
         **bench_context(request, found, bench, found.rows.count()),
@@ -265,7 +265,7 @@ def conversation(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
     return page(
         request,
         "conversation.html",
-        "studies" if row.study is not None else "runs",
+        "studies" if row.study is not None else "bots",
         conversation=row,
         run=run,
         query=bench.query,
@@ -291,7 +291,7 @@ def side_by_side(request: HttpRequest, conversation_id: UUID, other_id: UUID) ->
     return page(
         request,
         "side_by_side.html",
-        "studies" if study is not None else "runs",
+        "studies" if study is not None else "bots",
         study=study,
         sides=sides,
         numbers=conversation_reader.numbers_beside([read for _row, read in sides]),

@@ -79,7 +79,7 @@ def imports(request: HttpRequest) -> HttpResponse:
     return page(
         request,
         "imports.html",
-        "imports",
+        "studies",
         form=form,
         limit_mb=UPLOAD_LIMIT_MB,
         formats=list(formats),
@@ -121,10 +121,10 @@ _LISTED = 100
 _FAILED_LISTED = 5
 _RESULT_MAX = 20_000
 _PAGES = {
-    "import": ("imports", "Imports"),
-    "benchmark": ("benchmark", "Benchmark"),
+    "import": ("studies", "imports", "Imports"),
+    "benchmark": ("metrics", "benchmark", "Benchmark"),
 }
-"""Kinds of jobs that belong to a page other than a study's or that of self-play: its address, and its title."""
+"""Kinds of jobs that belong to a page other than a study's or that of self-play: section, address and title."""
 
 
 def job_context(job: JobBase, kind: str) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def runs(request: HttpRequest) -> HttpResponse:
     return page(
         request,
         "runs.html",
-        "runs",
+        "bots",
         rows=[
             (
                 run,
@@ -272,7 +272,7 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
     found = job_settle(job=get_object_or_404(SelfPlayRun, pk=run_id))
     search = " ".join(request.GET.get("q", "").split())
     tables = [(one.name, one.title) for one in run_exporters() if not search or hasattr(one, "is_searched")]
-    return page(request, "run.html", "runs", tables=tables, search=search, **run_context(found))
+    return page(request, "run.html", "bots", tables=tables, search=search, **run_context(found))
 
 
 @require_POST
@@ -301,10 +301,10 @@ def _above(job: JobBase) -> tuple[str, list[tuple[str, str]]]:
     """Return the part of the navigation in which a job's page stands, and the pages above it: title and address."""
     study = None if isinstance(job, SelfPlayRun) else getattr(job, "study", None)
     if job.kind in _PAGES:
-        route, title = _PAGES[job.kind]
-        return route, [(str(title), reverse(f"dashboard:{route}"))]
+        section, route, title = _PAGES[job.kind]
+        return section, [(title, reverse(f"dashboard:{route}"))]
     if study is None:
-        return "runs", [("Self-play", reverse("dashboard:runs"))]
+        return "bots", [("Self-play", reverse("dashboard:runs"))]
     return "studies", [
         ("Studies", reverse("dashboard:studies")),
         (study.name or study.key, reverse("dashboard:study", args=[study.key])),
@@ -403,7 +403,7 @@ def runs_compare(request: HttpRequest) -> HttpResponse:
     return page(
         request,
         "runs_compared.html",
-        "runs",
+        "bots",
         found=found,
         table=means_table(found) if found.sides else None,
         settings_table=settings_table(found) if found.runs else None,

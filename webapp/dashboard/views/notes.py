@@ -113,7 +113,7 @@ def study_notes(request: HttpRequest, key: str) -> HttpResponse:
 def run_notes(request: HttpRequest, run_id: int) -> HttpResponse:
     """List the tags and notes of a self-play run's conversations."""
     run = get_object_or_404(SelfPlayRun, pk=run_id)
-    return page(request, "run_notes.html", "runs", run=run, **_noted(request, gathered(run)))
+    return page(request, "run_notes.html", "bots", run=run, **_noted(request, gathered(run)))
 
 
 def _noted(request: HttpRequest, found: Gathered) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from webapp.dashboard.action_items import action_items
 from webapp.dashboard.bots import study_spent
 from webapp.dashboard.builder.forms import title_of_value
 from webapp.dashboard.filters import apply_flag_filter, exclusion_notice, requested_flags
-from webapp.dashboard.navigation import page, page_title, requires, staff_only, tab_links
+from webapp.dashboard.navigation import Link, page, page_title, requires, staff_only, tab_links
 from webapp.dashboard.overview import headline_findings, selfplay_bots, study_action_items
 from webapp.dashboard.pipeline import SELFPLAY_EACH, pipeline_of
 from webapp.dashboard.recruitment import link_to_send, participant_link, recruiting_links
@@ -256,30 +256,49 @@ def tour(request: HttpRequest) -> HttpResponse:
     else:
         if request.method == "GET":
             messages.info(request, "The tour needs a study that is collecting; there is none.")
-        answer = redirect("dashboard:studies")
+        answer = redirect("dashboard:home")
     answer.set_cookie(_COOKIE, "1", max_age=_YEAR_S, samesite="Lax", httponly=True)
     return answer
+
+
+_NEWEST = 5
+
+
+@require_safe
+@staff_only
+def home(request: HttpRequest) -> HttpResponse:
+    """Show what needs a person, the jobs under way, and the newest studies."""
+    if request.GET.get("archived") == "1":  # the list of studies was here until 0.9
+        return redirect(f"{reverse('dashboard:studies')}?state=archived")
+    jobs_settle()
+    counts = selectors.study_counts()
+    return page(
+        request,
+        "home.html",
+        "home",
+        rows=selectors.study_rows(selectors.studies_found()[:_NEWEST]),
+        n_studies=counts[""],
+        n_collecting=counts[Study.State.COLLECTING],
+        tour_of=selectors.tour_study() if tour_offered(request) else None,
+        needs=action_items(may_pay=may(request.user, Right.PAY)),
+        running=[(found, reverse(found.route[0], args=found.route[1])) for found in jobs_running()],
+    )
 
 
 @require_safe
 @staff_only
 def studies(request: HttpRequest) -> HttpResponse:
-    """Show all studies."""
-    jobs_settle()
-    is_archive = request.GET.get("archived") == "1"
-    rows = selectors.study_rows(is_archived=is_archive)
-    return page(
-        request,
-        "studies.html",
-        "studies",
-        rows=rows,
-        tour_of=selectors.tour_study() if tour_offered(request) and not is_archive else None,
-        is_archive=is_archive,
-        n_archived=selectors.archived_count(),
-        n_collecting=sum(row.study.state == Study.State.COLLECTING for row in rows),
-        needs=action_items(may_pay=may(request.user, Right.PAY)),
-        running=[(found, reverse(found.route[0], args=found.route[1])) for found in jobs_running()],
-    )
+    """Show the studies of one state, found by their names and keys."""
+    state, words = request.GET.get("state", ""), " ".join(request.GET.get("q", "").split())
+    state = state if state in selectors.STUDY_STATES else ""
+    counts = selectors.study_counts()
+    tabs = [
+        Link(f"{title} {counts[name]:,}", f"?{urlencode({'state': name, 'q': words})}", name == state)
+        for name, (title, _condition) in selectors.STUDY_STATES.items()
+        if counts[name] or name == state
+    ]
+    rows = selectors.study_rows(selectors.studies_found(state, words))
+    return page(request, "studies.html", "studies", rows=rows, tabs=tabs, state=state, words=words)
 
 
 @require_POST
@@ -288,7 +307,7 @@ def theme(request: HttpRequest) -> HttpResponse:
     """Keep the chosen theme in a cookie and go back."""
     back = request.POST.get("next", "")
     if not url_has_allowed_host_and_scheme(back, {request.get_host()}):
-        back = reverse("dashboard:studies")
+        back = reverse("dashboard:home")
     response = redirect(back)
     chosen = request.POST.get("theme")
     if chosen in ("light", "dark"):

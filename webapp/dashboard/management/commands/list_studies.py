@@ -6,6 +6,7 @@ from typing import Any
 
 from webapp.core.management.base import ConfabCommand
 from webapp.dashboard.selectors import study_rows
+from webapp.studies.models import Study
 
 
 class Command(ConfabCommand):
@@ -22,7 +23,7 @@ class Command(ConfabCommand):
                 "conversations": row.n_completed,
                 "wanted": row.n_wanted or None,
             }
-            for row in study_rows(is_archived=None)
+            for row in study_rows(Study.objects.order_by("-created_at"))
         ]
 
     def present(self, result: list[dict[str, Any]]) -> None:
