@@ -175,11 +175,11 @@ class Page:
 
 
 class Browser:
-    """One browser with its own cookies."""
+    """One browser with its own cookies, whose requests take another way if a transport is given."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, transport: httpx.BaseTransport | None = None) -> None:
         self.url = url
-        self.http = httpx.Client(base_url=url, follow_redirects=True, timeout=PATIENCE_S)
+        self.http = httpx.Client(base_url=url, follow_redirects=True, timeout=PATIENCE_S, transport=transport)
         self.page: Page | None = None
         self.visited: list[str] = []
 

@@ -1,0 +1,383 @@
+"""A participant of every protocol who does what people do, in any order, driven by a state machine.
+
+After every act the database has what the page shows, a fresh browser with the same recruitment ids resumes at the same
+step, and outcome, code and pay agree. `CONFAB_FLOW_EXAMPLES` raises the number of participants of each case.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections, transaction
+from hypothesis import HealthCheck, Phase, note, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from tests.outside.browser import Answers, Form, Page
+from tests.outside.flow import LINKS, VISIT_PARAMETERS, Heard, InsideBrowser, filled, stored, study_open
+from webapp.participant import consumers
+from webapp.pay.submissions import INSIDE, codes_shown, submissions_of
+from webapp.studies.models import Outcome, Participant, Study, Task
+from webapp.studies.protocols.base import protocols
+from webapp.studies.recruitment.completion import ending_of
+
+EXAMPLES = int(os.environ.get("CONFAB_FLOW_EXAMPLES", "3"))
+SHRINKS = "CONFAB_FLOW_EXAMPLES" in os.environ
+SETTINGS = settings(
+    max_examples=EXAMPLES,
+    stateful_step_count=14,
+    phases=[Phase.generate, *([Phase.shrink] if SHRINKS else [])],
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name, {}) for name in protocols.names()},
+    "two bots in a row": ("chat", {"bots_in_a_row": 2}),
+    "three bots in a row": ("chat", {"bots_in_a_row": 3}),
+    "marks during the chat": ("marked_chat", {"marked_when": "during"}),
+}
+MOVES = {
+    "go_on": 7,
+    "leave_out": 1,
+    "miss": 1,
+    "double_click": 2,
+    "go_back": 2,
+    "look_back": 1,
+    "come_back": 2,
+    "return_to_old_browser": 1,
+    "continue_on_another_device": 1,
+    "come_by_another_visit": 1,
+    "break_the_bot": 2,
+    "give_up": 2,
+    "withdraw": 1,
+    "decline": 1,
+}
+"""Acts of participants, and how often each is chosen; one that is not possible goes on instead."""
+STEPS = {"quiz", "questions", "practice", "chat", "form", "arena", "judge"}
+PAID = (Outcome.RATED, Outcome.BOT_FAILED)
+
+
+class ParticipantMachine(RuleBasedStateMachine):
+    """One participant, in a browser that may be left for another one at any time."""
+
+    def __init__(self, study: Study, query: dict[str, str]) -> None:
+        super().__init__()
+        self.atomic = transaction.atomic()
+        self.atomic.__enter__()
+        self.study, self.query = study, query
+        self.left: list[InsideBrowser] = []
+        self.resumed: tuple[Any, ...] = ()
+        self.enter(InsideBrowser())
+
+    def teardown(self) -> None:
+        transaction.set_rollback(True)
+        self.atomic.__exit__(None, None, None)
+
+    def show(self, page: Page, *refusals: int) -> None:
+        assert page.status in (200, *refusals), (page.status, page.address)
+        self.page = page
+
+    def enter(self, browser: InsideBrowser) -> None:
+        """Open the link in this browser."""
+        self.browser = browser
+        self.show(browser.open(f"/s/{self.study.key}/", self.query))
+
+    def open(self, ending: str) -> bool:
+        """Follow the page's link to such an address; False if it has none."""
+        link = next((one for one in self.page.links if ending in one), None)
+        if link is not None:
+            self.show(self.browser.open(link))
+        return link is not None
+
+    def send(self, ending: str, answers: Answers) -> bool:
+        """Send the page's form for such an address; False if it has none."""
+        form = self.page.form(ending)
+        if form is not None:
+            self.show(self.browser.post(form, answers), 409)
+        return form is not None
+
+    def task(self) -> Task | None:
+        """Return the newest task."""
+        return Task.objects.filter(participant__study=self.study).order_by("-created_at", "-pk").first()
+
+    @rule(move=st.sampled_from([name for name, n in MOVES.items() for _ in range(n)]), pick=st.integers(0, 3))
+    def act(self, move: str, pick: int) -> None:
+        if getattr(self, move)(pick) is False:
+            move = "go_on"
+            self.go_on(pick)
+        note(f"{move}: {self.page.step or self.page.outcome or 'another page'} at {self.page.address}")
+
+    def go_on(self, pick: int) -> None:
+        """Do what the page asks."""
+        step = self.page.step
+        if step == "entry":
+            self.send("/start/", {"consent": "on"})
+        elif step in ("chat", "arena") and self.is_talking(pick):
+            pass
+        elif step == "chat":
+            self.send("/end/", {}) or self.show(self.browser.open(self.page.main["data-rate"]))
+        elif step in STEPS:
+            self.send(self.ending, filled(self.form, pick))
+        elif self.page.outcome != Outcome.NO_CONSENT or not self.open("again=1"):
+            self.enter(self.browser)
+
+    @property
+    def ending(self) -> str:
+        return "/rate/" if self.page.step == "form" else f"/{self.page.step}/"
+
+    @property
+    def form(self) -> Form:
+        form = self.page.form(self.ending)
+        assert form is not None, self.page.address
+        return form
+
+    def heard(self) -> list[Heard]:
+        """Return what the sockets of the page's chats say when they open."""
+        return [self.browser.chat(chat) for chat in self.page.chats]
+
+    def ways_out(self) -> tuple[str, ...]:
+        """Return the buttons after a failed reply."""
+        return next((one.ways_out for one in self.heard() if one.ways_out), ())
+
+    def is_talking(self, pick: int) -> bool:
+        """Do what a chat asks for before it may be rated; False if nothing is left to do."""
+        if (asked := self.page.form("/answer/")) is not None:
+            return self.send("/answer/", filled(asked, 0))
+        heard = self.heard()
+        can_rate = all(one.can_rate for one in heard)
+        has_failed = any(one.ways_out for one in heard)
+        if can_rate and not has_failed and pick < 3:
+            return False
+        if can_rate and has_failed and self.page.step == "chat" and pick < 2:
+            return False
+        if not self.write():
+            self.give_up(pick)
+        return True
+
+    def write(self, *, fails: bool = False) -> bool:
+        """Write to every chat of the page, or try again, and load the page as its script does.
+
+        Args:
+            fails: let the first bot's reply fail.
+
+        Returns:
+            False if a reply failed too often.
+        """
+        failed = [chat for chat, one in zip(self.page.chats, self.heard(), strict=True) if one.ways_out]
+        if failed and "retry" not in self.ways_out():
+            return False
+        self.browser.is_newest_sent = False
+        for chat in failed or self.page.chats:
+            message = {"type": "message", "client_id": str(uuid4()), "text": "Hello."}
+            frames = [{"type": "retry"}] if failed else [message, message]  # a second click
+            heard = self.browser.chat(chat, *frames, fails=fails and chat == self.page.chats[0])
+            if (reply := heard.last("reply")) is not None:
+                votes = {"type": "vote", "turn": reply["turn"], "value": 1}
+                assert self.browser.chat(chat, votes).last("vote") == votes
+                if self.page.main.get("data-marks") == "all":
+                    marks = {"type": "marks", "turn": reply["turn"], "marks": ["asks"]}
+                    assert self.browser.chat(chat, marks).last("marks") == marks
+        self.show(self.browser.open(self.page.address))
+        return True
+
+    def break_the_bot(self, pick: int) -> bool:
+        return self.page.step in ("chat", "arena") and self.write(fails=True)
+
+    def give_up(self, pick: int) -> bool:
+        """Take another bot, or end the task with credit, after a failure."""
+        ways = self.ways_out() if self.page.step in ("chat", "arena") else ()
+        return bool(ways) and self.send("/swap/" if pick % 2 else "/finish/", {})
+
+    def leave_out(self, pick: int) -> bool:
+        """Send the page's form without an answer: nothing is stored, and it is asked again."""
+        ending = "/start/" if self.page.step == "entry" else self.ending
+        if self.page.step == "chat" or self.page.form(ending) is None:
+            return False
+        before, place = stored(self.study), self.page.place
+        self.send(ending, {})
+        task = self.task()
+        if place.step != "entry" or task is None or not task.outcome:
+            assert self.page.place.step == place.step, (place, self.page.address)
+        assert stored(self.study) == before, place
+        return True
+
+    def miss(self, pick: int) -> bool:
+        """Miss everything that has a right answer."""
+        is_asked = self.page.step in STEPS - {"chat"} and (self.page.step != "arena" or not self.is_talking(0))
+        return is_asked and self.send(self.ending, filled(self.form, pick, wrong=True))
+
+    def double_click(self, pick: int) -> bool:
+        """Send a form that was just sent again: that changes nothing."""
+        if not self.browser.is_newest_sent:
+            return False
+        before = stored(self.study)
+        self.show(self.browser.send(*self.browser.sent[-1]), 404, 409, 410)
+        assert stored(self.study) == before, self.browser.sent[-1][0].action
+        return True
+
+    def go_back(self, pick: int) -> bool:
+        """Send an older form again, by the browser's Back: what has ended stays as it ended."""
+        older = self.browser.sent[:-1]
+        if not older:
+            return False
+        before = self.ended()
+        self.show(self.browser.send(*older[-1 - pick % len(older)]), 404, 409, 410)
+        assert self.ended()[: len(before)] == before, self.page.address
+        return True
+
+    def ended(self) -> list[tuple[Any, ...]]:
+        """Return the tasks that are over for good."""
+        tasks = Task.objects.filter(participant__study=self.study).exclude(outcome__in=("", Outcome.NO_CONSENT))
+        return list(tasks.order_by("pk").values_list("pk", "outcome", "told", "completion_code", "ended_at"))
+
+    def look_back(self, pick: int) -> None:
+        """Load an earlier page again: that changes nothing."""
+        before = stored(self.study)
+        self.show(self.browser.open(self.browser.visited[-1 - pick % len(self.browser.visited)]), 404, 409, 410)
+        assert stored(self.study) == before, self.page.address
+
+    def come_back(self, pick: int) -> None:
+        """Leave, and open the link in another browser."""
+        self.left.append(self.browser)
+        self.enter(InsideBrowser())
+
+    def return_to_old_browser(self, pick: int) -> bool:
+        if not self.left:
+            return False
+        self.left.append(self.browser)
+        self.enter(self.left.pop(pick % (len(self.left) - 1)))
+        return True
+
+    def continue_on_another_device(self, pick: int) -> bool:
+        """Continue by a link for another device; the earlier one is told so."""
+        before, address = self.page.place, self.page.address
+        is_saved = self.page.is_saved_answer
+        if self.page.step not in STEPS or not self.open("/elsewhere/"):
+            return False
+        self.show(self.browser.post(self.page.forms[0], {}))
+        link = self.page.text.split('value="http')[1].split('"')[0]
+        there = InsideBrowser()
+        asked = there.open(f"http{link}").forms[0]
+        left, self.browser = self.browser, there
+        self.show(there.post(asked, {}))
+        assert is_saved or self.page.place == before, (before, self.page.address)
+        assert left.open(address).status == 409
+        self.left.append(left)
+        return True
+
+    def come_by_another_visit(self, pick: int) -> bool:
+        """Open the platform's link of another visit while a task is open: it starts none."""
+        task = self.task()
+        if task is None or task.state != Task.State.OPEN:
+            return False
+        before = stored(self.study)
+        other = InsideBrowser()
+        query = {name: f"{value}-2" if name in VISIT_PARAMETERS else value for name, value in self.query.items()}
+        start = other.open(f"/s/{self.study.key}/", query).form("/start/")
+        if start is not None:
+            assert other.send(start, {"consent": "on"}).status == 409
+        assert stored(self.study) == before
+        return True
+
+    def withdraw(self, pick: int) -> bool:
+        """Withdraw by the chat's button, or by the page on which it has to be confirmed."""
+        if pick == 0 and self.send("/withdraw/", {}):
+            return True
+        if not self.open("/withdraw/"):
+            return False
+        if pick != 1 and (asked := next((one for one in self.page.forms if "confirm" in one.boxes), None)):
+            self.show(self.browser.post(asked, {"confirm": "on"}))
+        return True
+
+    def decline(self, pick: int) -> bool:
+        return self.send("/decline/", {})
+
+    @invariant()
+    def the_database_has_what_is_shown(self) -> None:
+        task, page = self.task(), self.page
+        if page.outcome:
+            match page.path.strip("/").split("/"):  # it may be the last page of an earlier task
+                case ["task", number, "done"]:
+                    task = Task.objects.get(public_id=number)
+                case ["chat", number, "done"]:
+                    task = Task.objects.get(slots__chat=number)
+            assert task is not None
+            ending = ending_of(task)
+            assert ending is not None
+            assert (ending.outcome, ending.code) == (page.outcome, page.code), page.address
+        elif page.step in STEPS:
+            assert task is not None
+            assert (task.state, task.outcome, task.completion_code) == (Task.State.OPEN, "", None), page.address
+        elif page.step == "entry":
+            assert task is None or not task.outcome or task.outcome == Outcome.NO_CONSENT
+
+    @invariant()
+    def a_fresh_browser_resumes_at_the_same_step(self) -> None:
+        task, before = self.task(), stored(self.study)
+        if (self.page.place, self.page.outcome, before) == self.resumed:
+            return
+        self.resumed = self.page.place, self.page.outcome, before
+        assert Participant.objects.filter(study=self.study, platform__in=LINKS).count() <= 1
+        browser = InsideBrowser()
+        page = browser.open(f"/s/{self.study.key}/", self.query)
+        if task is not None and task.state == Task.State.OPEN:
+            start = page.form("/start/")
+            assert start is not None, page.address
+            page = browser.send(start, {"consent": "on"})
+            if self.page.is_saved_answer:
+                assert page.step == self.page.step
+            elif self.page.step in STEPS:
+                assert page.place == self.page.place
+            else:
+                assert page.step in STEPS
+        elif task is not None and (ending := ending_of(task)) is not None:
+            assert (page.outcome, page.code) == (ending.outcome, ending.code)
+        else:
+            assert page.step == "entry"
+        assert stored(self.study) == before, page.address
+
+    @invariant()
+    def outcome_code_and_pay_agree(self) -> None:
+        task = self.task()
+        visits = [one for one in submissions_of(self.study).all if one.platform in LINKS]
+        if task is None:
+            assert not visits
+            return
+        [visit] = visits
+        outcome = task.outcome or INSIDE
+        assert visit.key.submission == task.submission in self.query.values()
+        assert (visit.outcome, visit.earns) == (outcome, outcome in PAID)
+        if task.outcome:
+            code = (ending_of(task) or task).code
+            assert (visit.told, codes_shown([visit])[visit.key]) == (code, code)
+            assert bool(code) or task.outcome in (Outcome.NO_CONSENT, Outcome.WITHDRAWN)
+
+
+@pytest.fixture
+def one_connection(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Keep the connection, in whose transaction all is done, open between requests and frames."""
+    monkeypatch.setattr("channels.db.close_old_connections", lambda: None)
+    for signal in (request_started, request_finished):
+        signal.disconnect(close_old_connections)
+    yield
+    for signal in (request_started, request_finished):
+        signal.connect(close_old_connections)
+
+
+@pytest.mark.usefixtures("one_connection")
+@pytest.mark.parametrize("case", CASES)
+def test_a_participant_of(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumers, "LOOK_UP_AFTER_S", 0.01)  # no host tells of its replies here
+    protocol, changed = CASES[case]
+    platform = [*LINKS][[*CASES].index(case) % len(LINKS)]
+    study = study_open(protocol, platform, changed)
+    machine = seed(zlib.crc32(case.encode()))(partial(ParticipantMachine, study, LINKS[platform][1]))
+    run_state_machine_as_test(machine, settings=SETTINGS)
