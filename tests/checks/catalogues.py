@@ -124,13 +124,13 @@ def kinds_deleted() -> list[str]:
 
 def first_texts() -> list[str]:
     """Return the lines that studies begin with, and those of ready-made and of new questions and checks."""
-    from webapp.dashboard.builder.entry_cards import lines_new
     from webapp.dashboard.builder.question_cards import NEW_KINDS, question_new
     from webapp.studies.default_texts import texts_said
-    from webapp.studies.examples import QUESTION_SETS, default_lines
+    from webapp.studies.examples import default_lines
+    from webapp.studies.ready_made import QUESTION_SETS, READY_MADE
 
     ready = [question.to_plain() for asked in QUESTION_SETS for question in asked.questions]
-    new = [*(question_new(kind, "en").to_plain() for kind in NEW_KINDS), *lines_new()]
+    new = [*(question_new(kind, "en").to_plain() for kind in NEW_KINDS), *READY_MADE["entries"].values()]
     return sorted(default_lines() | set(texts_said([*ready, *new])))
 
 

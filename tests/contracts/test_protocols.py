@@ -21,7 +21,7 @@ from webapp.studies.protocols.base import (
     header_steps,
     protocols,
 )
-from webapp.studies.rubrics import DEFAULT_QUESTIONS
+from webapp.studies.ready_made import DEFAULT_QUESTIONS
 from webapp.studies.settings import SECTIONS, StudyValues
 
 

@@ -211,12 +211,6 @@ class Question(InputModel):
 _OF_SCALES: dict[str, Any] = {"low": 1, "high": 7, "labels": {}, "reversed": False}
 
 
-def scale(key: str, title: str, labels: Mapping[int, str]) -> Question:
-    """Return a scale from the lowest to the highest of the points that have words."""
-    low, high = min(labels), max(labels)
-    return Question(key=key, title=title, kind="scale", labels=dict(labels), low=low, high=high)
-
-
 def first_duplicate(names: Sequence[str]) -> str:
     """Return the first name that stands there a second time; empty where none does."""
     return next((name for i, name in enumerate(names) if name in names[:i]), "")

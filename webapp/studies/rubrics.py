@@ -16,31 +16,12 @@ from django.utils import timezone
 
 from webapp.studies.models import Dimension, Rubric, Study, StudyVersion
 from webapp.studies.questions import Question
+from webapp.studies.ready_made import DEFAULT_QUESTIONS
 from webapp.studies.settings import StudyValues
 
 Scales = dict[str, tuple[float, float]]
 DEFAULT_RUBRIC_NAME = "Conversation quality"
 """Name of the rubric of a study without its own questions."""
-
-DEFAULT_QUESTIONS = tuple(
-    Question(key=key, name=name, title=title, kind="scale", low=1, high=7, labels={1: low, 7: high})
-    for key, name, title, low, high in (
-        ("quality", "Quality", "How good was the chat overall?", "very poor", "very good"),
-        (*("fluency", "Fluency", "How fluent were the replies, in grammar and wording?"), *("not at all", "extremely")),
-        (
-            *("diversity", "Diversity"),
-            "How varied were the replies, without repeating themselves?",
-            *("not at all", "extremely"),
-        ),
-        (*("contingency", "Contingency", "How well did the replies fit what you wrote?"), *("not at all", "extremely")),
-        (
-            *("empathy", "Empathy"),
-            "How empathetic was the chatbot: supportive, minding your feelings?",
-            *("not at all", "extremely"),
-        ),
-    )
-)
-"""The five 7-point questions of Ghandeharioun et al. (2019)."""
 
 
 def rubric_create(

@@ -14,10 +14,11 @@ from tests.builders import QUIZ, TRAINING_PAIR, make_annotated, make_pairwise, m
 from tests.webapp.dashboard.test_build import JSON, address
 from webapp.core.rights import Right
 from webapp.dashboard.builder.question_cards import key_made
-from webapp.studies.examples import QUESTION_SETS, sets_for
+from webapp.studies.examples import sets_for
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Question
+from webapp.studies.ready_made import QUESTION_SETS
 from webapp.studies.rubrics import post_task_questions
 from webapp.studies.study_file import study_file_of, study_file_read, study_file_text
 from webapp.studies.versions import study_edit

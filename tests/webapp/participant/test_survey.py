@@ -18,7 +18,7 @@ from webapp.ratings.models import Rating
 from webapp.ratings.selectors import ratings_counted, study_ratings
 from webapp.results.bot_means import bot_summary
 from webapp.studies.models import Item, Study, Task, TaskCount
-from webapp.studies.rubrics import DEFAULT_QUESTIONS
+from webapp.studies.ready_made import DEFAULT_QUESTIONS
 from webapp.studies.services import task_open
 from webapp.studies.versions import study_edit
 from webapp.transfer.exporters.base import ExportOptions, exporter_get

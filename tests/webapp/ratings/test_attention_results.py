@@ -33,7 +33,7 @@ from webapp.ratings.test_retest import own_of_people, own_of_questions, repeats_
 from webapp.studies.items import gold_store, items_import
 from webapp.studies.models import Item, Study, Task
 from webapp.studies.pre_task import question_answers_store
-from webapp.studies.rubrics import DEFAULT_QUESTIONS
+from webapp.studies.ready_made import DEFAULT_QUESTIONS
 from webapp.studies.services import study_copy, task_open
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
 

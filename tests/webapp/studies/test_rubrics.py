@@ -12,7 +12,8 @@ from webapp.ratings.services import rating_submit
 from webapp.studies import rubrics
 from webapp.studies.models import Rubric, Study, StudyVersion
 from webapp.studies.questions import Question
-from webapp.studies.rubrics import DEFAULT_QUESTIONS, post_task_questions, questions_of, rubric_default, rubric_freeze
+from webapp.studies.ready_made import DEFAULT_QUESTIONS
+from webapp.studies.rubrics import post_task_questions, questions_of, rubric_default, rubric_freeze
 from webapp.studies.services import study_copy
 from webapp.studies.versions import study_edit
 

@@ -68,7 +68,7 @@ from webapp.studies.models import (
     Task,
 )
 from webapp.studies.pre_task import question_answers_store, quiz_attempt_store
-from webapp.studies.rubrics import DEFAULT_QUESTIONS
+from webapp.studies.ready_made import DEFAULT_QUESTIONS
 from webapp.studies.services import task_open
 from webapp.studies.versions import study_edit
 from webapp.transfer.import_file import import_conversations

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, ClassVar
+from typing import Any
 
 from django import forms
 from django.core import signing
@@ -147,7 +147,7 @@ class Card(forms.Form):
 
     use_required_attribute = False
     title_field: str = "title"
-    instead_of: ClassVar[Mapping[str, str]] = {}
+    instead_of: Mapping[str, str] = {}
 
     def __init__(self, data: Mapping[str, Any] | None, *, model: type[InputModel], prefix: str, initial: Any) -> None:
         super().__init__(data, prefix=prefix, initial=initial)

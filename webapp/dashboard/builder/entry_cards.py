@@ -20,6 +20,7 @@ from webapp.studies.attention_checks import AttentionCheck, ChatCheck, QuizQuest
 from webapp.studies.default_texts import texts_in
 from webapp.studies.protocol_settings import TrainingPair
 from webapp.studies.questions import MOST_POINTS_IN_A_ROW, Question
+from webapp.studies.ready_made import READY_MADE
 
 _SIDES = (("", "does not count"), ("first", "the first"), ("same", "the same"), ("second", "the second"))
 
@@ -33,7 +34,6 @@ class EntryKind:
         entry: what each entry is.
         named_by: the field by which a folded card is told.
         add: words of the button that adds one.
-        new: what a new one says, in English; it can be used as it stands, and is there to be written over.
         new_answer: what it gives as the right answer to the first question.
         by_question: the field with answers by question; empty for none.
         of_sides: these answers are sides of a comparison, else numbers.
@@ -44,71 +44,32 @@ class EntryKind:
     entry: type[InputModel]
     named_by: str
     add: Any
-    new: Mapping[str, Any]
     new_answer: str = ""
     by_question: str = ""
     of_sides: bool = False
     long: tuple[str, ...] = ()
 
 
-_PAIR_CHECK = {
-    "context": ["How was your weekend?", "Quiet. I mended my bicycle."],
-    "response": "Bicycles need care now and then. To show that you read this, please choose this reply everywhere.",
-    "second_response": "Bicycles need care now and then.",
-}
-"""An attention check where two replies are compared; sides are drawn, so it names none."""
 KINDS: dict[str, EntryKind] = {
     kind.name: kind
     for kind in (
-        EntryKind(
-            "quiz_questions",
-            QuizQuestion,
-            "question",
-            "Question about the instructions",
-            {
-                "question": "What will you do?",
-                "options": ["First answer", "Second answer"],
-                "right": "First answer",
-                "point": 1,
-            },
-        ),
+        EntryKind("quiz_questions", QuizQuestion, "question", "Question about the instructions"),
         EntryKind(
             "training_pairs",
             TrainingPair,
             "first",
             "Practice pair",
-            {
-                "context": ["How was your weekend?"],
-                "first": "Lovely, thank you. And yours?",
-                "second": "A week has seven days.",
-                "why": "The first reply answers what was asked.",
-            },
             "first",
             by_question="answers",
             of_sides=True,
             long=("first", "second", "why"),
         ),
-        EntryKind(
-            "chat_checks",
-            ChatCheck,
-            "question",
-            "Attention check in the chat",
-            {
-                "after": 2,
-                "question": "To show that you are reading, please choose blue.",
-                "options": ["Red", "Blue", "Green"],
-                "expected": ["Blue"],
-            },
-        ),
+        EntryKind("chat_checks", ChatCheck, "question", "Attention check in the chat"),
         EntryKind(
             "attention_checks",
             AttentionCheck,
             "response",
             "Attention check among the items",
-            {
-                "context": ["How was your weekend?", "Quiet. I mended my bicycle."],
-                "response": "Bicycles need care now and then. To show that you read this, please choose 2 here.",
-            },
             "2",
             by_question="expected",
             long=("response", "second_response", "reference"),
@@ -240,15 +201,10 @@ class NumbersField(forms.CharField):
 def entry_new(kind: EntryKind, questions: list[Question], language: str) -> Fields:
     """Return the fields of a new card as a form sends them, in the language of the study."""
     is_pair = kind.name == "attention_checks" and any(one.low < 0 for one in questions)
-    plain = texts_in(dict(_PAIR_CHECK if is_pair else kind.new), language)
+    plain = texts_in(READY_MADE["entries"][f"{kind.name}_of_pairs" if is_pair else kind.name], language)
     found: Fields = {name: "\n".join(value) if isinstance(value, list) else str(value) for name, value in plain.items()}
     if kind.by_question:
         side = kind.new_answer if kind.of_sides else [kind.new_answer]
         answer = ["1"] if is_pair else side
         found |= {f"by_{one.key}": answer for one in (questions if is_pair else questions[:1])}
     return found
-
-
-def lines_new() -> list[Any]:
-    """Return the English texts of new cards, for the translation catalogues."""
-    return [_PAIR_CHECK, *(kind.new for kind in KINDS.values())]

@@ -17,10 +17,11 @@ from webapp.dashboard.builder.base import BuildStep, Plan, StepState, work_steps
 from webapp.dashboard.builder.cards import MOVING_WORDS, Card, CardsForm, Drafts, Fields, deleted_just_now
 from webapp.dashboard.builder.forms import SettingsForm, section_fields
 from webapp.dashboard.builder.question_cards import NEW_KINDS, QuestionCard, Scale, fields_of, on_scale, question_new
-from webapp.studies.examples import QuestionSet, question_set, sets_for
+from webapp.studies.examples import sets_for
 from webapp.studies.models import AGREED_BY_PEOPLE
 from webapp.studies.protocols.base import asks_questions
 from webapp.studies.questions import Kind, Question, translate_questions
+from webapp.studies.ready_made import QuestionSet, question_set
 from webapp.studies.settings import ASKED
 
 
@@ -80,7 +81,7 @@ class QuestionsForm(CardsForm):
 
     def card(self, name: str, token: str, *, entry: Question | None = None, data: QueryDict | None = None) -> Card:
         prefix = f"{name}-{token}"
-        sent = data or {}
+        sent: Mapping[str, Any] = data or {}
         is_scale = entry.is_rated if entry else sent.get(f"{prefix}-kind") == "scale"
         is_scale = name == "after" and is_scale and not str(sent.get(f"{prefix}-expected", "")).strip()
         key = entry.key if entry else sent.get(f"{prefix}-key")

@@ -33,8 +33,10 @@ from webapp.studies.protocols.base import (
     StudyProtocol,
     TaskPlan,
     register_protocol,
+    usual_steps,
 )
-from webapp.studies.questions import Question, scale
+from webapp.studies.questions import Question
+from webapp.studies.ready_made import READY_MADE, ready_questions
 
 
 @register_protocol
@@ -48,23 +50,9 @@ class AnnotateProtocol(StudyProtocol):
     gives: Gives = "items"
     settings: tuple[str, ...] = ("judging", "attention")
     identity = Identity("annotate", "1")
-    steps = (
-        Step("consent", _("About")),
-        Step("instructions", _("About")),
-        Step("quiz", _("About")),
-        Step("questions", _("About")),
-        Step("judge", _("Rate")),
-        Step("done", _("Done")),
-    )
+    steps = usual_steps(Step("judge", _("Rate")))
     page = JudgePage(_("How good is this reply?"), _("Reply %(n)s of %(of)s"))
-    asks: tuple[Question, ...] = tuple(
-        scale(key, title, {1: "very bad", 5: "very good"})
-        for key, title in (
-            ("quality", "How good is the reply, all in all?"),
-            ("fluency", "How fluent is the reply?"),
-            ("coherence", "How well does it fit what was said?"),
-        )
-    )
+    asks: tuple[Question, ...] = ready_questions("annotate")
 
     def next_task(self, draw: Draw) -> TaskPlan:
         items = draw.with_checks(draw.items(draw.values.judging.n_items, least=1))
@@ -81,15 +69,7 @@ class AspectsProtocol(AnnotateProtocol):
     headline = "Rate a chatbot’s replies"
     identity = Identity("aspects", "1")
     page = JudgePage(_("Rate this reply"), _("Reply %(n)s of %(of)s"))
-    asks = tuple(
-        scale(key, title, {1: "very bad", 6: "very good"})
-        for key, title in (
-            ("fluency", "How fluent is the reply?"),
-            ("coherence", "How well does it fit what was said?"),
-            ("engagement", "How much would you like to go on talking?"),
-            ("overall", "How good is it, all in all?"),
-        )
-    )
+    asks = ready_questions("aspects")
 
     def example(self) -> dict[str, Any]:
         # A panel of three, as Lan et al. (2020) had.
@@ -107,7 +87,7 @@ class MajorityProtocol(AnnotateProtocol):
     identity = Identity("majority", "1")
     page = JudgePage(_("How good is this reply?"), _("Reply %(n)s of %(of)s"))
     results = ("grades",)
-    asks = (scale("overall", "How good is the reply, all in all?", {0: "bad", 1: "poor", 2: "good", 3: "excellent"}),)
+    asks = ready_questions("majority")
 
     def example(self) -> dict[str, Any]:
         # Five people for each reply, as Dziri et al. (2019) had.
@@ -126,19 +106,11 @@ class SurveyProtocol(AnnotateProtocol):
     page = JudgePage(
         _("How well does the reply fit?"), _("Reply %(n)s of %(of)s"), hint=_("Judge the fit, not whether you agree.")
     )
-    asks = (
-        scale(
-            "coherence", "How well does the reply fit what was said?", {1: "not coherent at all", 5: "very coherent"}
-        ),
-    )
+    asks = ready_questions("survey")
     needs_checks = True
 
     def example(self) -> dict[str, Any]:
-        check = {
-            "context": ["How was your weekend?", "Quiet. I mended my bicycle."],
-            "response": "Bicycles need care now and then. To show that you read this, please choose 2 here.",
-            "expected": {"coherence": [2]},
-        }
+        check = {**READY_MADE["entries"]["attention_checks"], "expected": {"coherence": [2]}}
         # Eight to ten people for each reply, as Huang et al. (2020) had.
         raters = {"raters_least": 8, "raters_wanted": 8, "raters_most": 10}
         return {"attention": {"attention_checks": [check], "n_checks": 1}, "judging": raters}
@@ -153,17 +125,7 @@ class ChooseProtocol(AnnotateProtocol):
     description = "Each person chooses a given number of things that matter most, such as the weights of a rating."
     identity = Identity("choose", "1")
     settings = ("choosing",)
-    asks = tuple(
-        Question(key=key, name=name, title=title, kind="scale", low=0, high=1)
-        for key, name, title in (
-            ("relevance", "Relevance", "It fits what was said."),
-            ("engagingness", "Engagingness", "It makes one want to answer."),
-            ("fluency", "Fluency", "Its language is good."),
-            ("understandability", "Understandability", "It brings in knowledge from outside the conversation."),
-            ("emotional_awareness", "Emotional awareness", "It minds how the other person feels."),
-            ("personality_awareness", "Personality awareness", "It fits who is speaking."),
-        )
-    )
+    asks = ready_questions("weights")
     instructions = "Read all of the things first.\nChoose those that matter most to you; there are no right answers."
     scale = (0, 1)
     page = JudgePage(_("What matters most?"), _("Question %(n)s of %(of)s"), sheet="choose", template="choose")
@@ -207,17 +169,7 @@ class ReferenceProtocol(AnnotateProtocol):
         hint=gettext_lazy("The reference reply was rated earlier. Use its score as your benchmark."),
         is_wide=True,
     )
-    asks = tuple(
-        Question(key=key, name=name, title=title, kind="scale", low=1, high=5, labels={1: "very bad", 5: "very good"})
-        for key, name, title in (
-            ("relevance", "Relevance", "Fits what was said"),
-            ("engagingness", "Engagingness", "Makes you want to answer"),
-            ("fluency", "Fluency", "Good English"),
-            ("understandability", "Understandability", "Brings in knowledge from outside"),
-            ("emotional_awareness", "Emotional awareness", "Minds how the other person feels"),
-            ("personality_awareness", "Personality awareness", "Fits who is speaking"),
-        )
-    )
+    asks = ready_questions("reference")
     instructions = (
         "Read what was said, then the reference reply and its score.\n"
         "Say whether the other reply is better, the same or worse, and rate it.\n"
@@ -227,10 +179,6 @@ class ReferenceProtocol(AnnotateProtocol):
     needs_reference = True
     n_more_asked = 1
     results = ("reference",)
-
-    def next_task(self, draw: Draw) -> TaskPlan:
-        items = draw.with_checks(draw.items(draw.values.judging.n_items, least=1))
-        return TaskPlan("judge", tuple(SlotPlan(item=item) for item in items))
 
     def example(self) -> dict[str, Any]:
         only_of = {

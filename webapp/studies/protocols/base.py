@@ -47,6 +47,7 @@ from itertools import groupby
 from typing import Any, Literal, Protocol
 
 from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
 
 from chatbots import Identity
 from chatbots.registry import C, Registry
@@ -68,6 +69,12 @@ class Step:
 
     name: str
     heading: str | Promise
+
+
+def usual_steps(*work: Step) -> tuple[Step, ...]:
+    """Return the steps with this work: the agreement and the questions before it, and the end."""
+    before = (Step(name, _("About")) for name in ("consent", "instructions", "quiz", "questions"))
+    return (*before, *work, Step("done", _("Done")))
 
 
 @dataclass(frozen=True, slots=True)

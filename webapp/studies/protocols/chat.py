@@ -13,8 +13,17 @@ from django.utils.translation import gettext_lazy as _
 
 from chatbots import Identity
 from webapp.studies.models import StudyVersion
-from webapp.studies.protocols.base import Draw, Gives, SlotPlan, Step, StudyProtocol, TaskPlan, register_protocol
-from webapp.studies.questions import Question
+from webapp.studies.protocols.base import (
+    Draw,
+    Gives,
+    SlotPlan,
+    Step,
+    StudyProtocol,
+    TaskPlan,
+    register_protocol,
+    usual_steps,
+)
+from webapp.studies.ready_made import ready_questions
 
 
 @register_protocol
@@ -29,15 +38,7 @@ class ChatProtocol(StudyProtocol):
     gives: Gives = "bots"
     settings = ("chat", "pacing", "filtering", "typing")
     identity = Identity("chat", "1")
-    steps = (
-        Step("consent", _("About")),
-        Step("instructions", _("About")),
-        Step("quiz", _("About")),
-        Step("questions", _("About")),
-        Step("chat", _("Chat")),
-        Step("form", _("Rate")),
-        Step("done", _("Done")),
-    )
+    steps = usual_steps(Step("chat", _("Chat")), Step("form", _("Rate")))
 
     def next_task(self, draw: Draw) -> TaskPlan:
         bots, order = draw.in_turn()
@@ -66,26 +67,9 @@ class ArenaProtocol(StudyProtocol):
     )
     scale = (-1, 1)
     n_asked = 1
-    asks = (
-        Question(
-            key="better",
-            name="Better",
-            title="Which chatbot is better?",
-            kind="scale",
-            low=-1,
-            high=1,
-            labels={-1: "chatbot B", 0: "they are equal, or both are bad", 1: "chatbot A"},
-        ),
-    )
+    asks = ready_questions("arena")
     identity = Identity("arena", "1")
-    steps = (
-        Step("consent", _("About")),
-        Step("instructions", _("About")),
-        Step("quiz", _("About")),
-        Step("questions", _("About")),
-        Step("arena", _("Compare")),
-        Step("done", _("Done")),
-    )
+    steps = usual_steps(Step("arena", _("Compare")))
 
     def next_task(self, draw: Draw) -> TaskPlan:
         pairs = draw.pairs(draw.values.arena.n_comparisons)

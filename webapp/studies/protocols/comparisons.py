@@ -27,8 +27,9 @@ from webapp.studies.protocols.base import (
     StudyProtocol,
     TaskPlan,
     register_protocol,
+    usual_steps,
 )
-from webapp.studies.questions import Question
+from webapp.studies.ready_made import ready_questions
 
 
 @register_protocol
@@ -49,34 +50,10 @@ class PairwiseProtocol(StudyProtocol):
         "Your answers are saved page by page, so you can stop and come back."
     )
     scale = (-1, 1)
-    asks = tuple(
-        Question(
-            key=key,
-            name=name,
-            title=title,
-            kind="scale",
-            low=-1,
-            high=1,
-            labels={-1: "the second reply", 0: "the same", 1: "the first reply"},
-        )
-        for key, name, title in (
-            ("quality", "Quality", "Which is better overall?"),
-            ("fluency", "Fluency", "Which is in better English?"),
-            ("relatedness", "Relatedness", "Which fits better with what was said?"),
-            ("empathy", "Empathy", "Which shows more feeling for the other person?"),
-        )
-    )
+    asks = ready_questions("pair")
     settings = ("judging", "attention", "training")
     identity = Identity("pairwise", "1")
-    steps = (
-        Step("consent", _("About")),
-        Step("instructions", _("About")),
-        Step("quiz", _("About")),
-        Step("questions", _("About")),
-        Step("practice", _("Practice")),
-        Step("judge", _("Compare")),
-        Step("done", _("Done")),
-    )
+    steps = usual_steps(Step("practice", _("Practice")), Step("judge", _("Compare")))
     page = JudgePage(
         heading=_("Which reply is better?"),
         count=_("Comparison %(n)s of %(of)s"),
@@ -111,14 +88,7 @@ class DialoguesProtocol(StudyProtocol):
     gives: Gives = "conversations"
     settings = ("dialogues",)
     identity = Identity("dialogues", "1", {"fewest_words": FEWEST_WORDS})
-    steps = (
-        Step("consent", gettext_lazy("About")),
-        Step("instructions", gettext_lazy("About")),
-        Step("quiz", gettext_lazy("About")),
-        Step("questions", gettext_lazy("About")),
-        Step("judge", gettext_lazy("Compare")),
-        Step("done", gettext_lazy("Done")),
-    )
+    steps = usual_steps(Step("judge", gettext_lazy("Compare")))
     instructions = (
         "Read both conversations to their end.\n"
         "Look only at what the chatbots say, not at the other speakers.\n"
@@ -126,17 +96,7 @@ class DialoguesProtocol(StudyProtocol):
         "Your answers are saved pair by pair, so you can stop and come back."
     )
     scale = (-1, 1)
-    asks = (
-        Question(
-            key="preference",
-            name="Preference",
-            title="Who would you rather talk to for a long time?",
-            kind="scale",
-            low=-1,
-            high=1,
-            labels={-1: "chatbot B", 1: "chatbot A"},
-        ),
-    )
+    asks = ready_questions("dialogues")
     page = JudgePage(
         heading=gettext_lazy("Read both conversations"),
         count=gettext_lazy("Pair %(n)s of %(of)s"),

@@ -19,27 +19,10 @@ from webapp.studies.protocols.base import (
     StudyProtocol,
     TaskPlan,
     register_protocol,
+    usual_steps,
 )
-from webapp.studies.questions import Question
+from webapp.studies.ready_made import ready_questions
 
-DEFAULT_LABELS = tuple(
-    Question(key=key, name=name, title=name, help=meaning, kind="scale", low=0, high=1, reversed=is_bad)
-    for key, name, is_bad, meaning in (
-        ("ignores", "Ignores what was said", True, "The reply would be the same whatever the person had written."),
-        ("contradicts", "Contradicts itself", True, "It says the opposite of what the chatbot said before."),
-        (
-            "invents",
-            "Makes up a fact about itself",
-            True,
-            "It claims what a program cannot have, such as a brother or a holiday.",
-        ),
-        ("nonsense", "Goes against common sense", True, "What it says cannot be true, as everybody knows."),
-        ("repeats", "Repeats itself", True, "The chatbot said the same before, in these words or in others."),
-        ("feeling", "Shows feeling", False, "It answers to how the person feels, or is glad or sorry with them."),
-        ("asks", "Asks about the person", False, "It wants to know something about the person."),
-    )
-)
-"""Default labels of a reply, for studies without their own."""
 LABEL_PAGE = JudgePage(
     _("Mark the chatbot’s replies"),
     _("Reply %(n)s of %(of)s"),
@@ -61,15 +44,8 @@ class TurnsProtocol(StudyProtocol):
     gives: Gives = "conversations"
     settings = ("marking",)
     identity = Identity("turns", "1")
-    steps = (
-        Step("consent", _("About")),
-        Step("instructions", _("About")),
-        Step("quiz", _("About")),
-        Step("questions", _("About")),
-        Step("judge", _("Mark")),
-        Step("done", _("Done")),
-    )
-    asks = DEFAULT_LABELS
+    steps = usual_steps(Step("judge", _("Mark")))
+    asks = ready_questions("labels")
     instructions = (
         "Read the conversation from its beginning.\n"
         "Tick for each marked reply everything that is true of it, or “None of these”.\n"
@@ -97,16 +73,8 @@ class MarkedChatProtocol(StudyProtocol):
     gives: Gives = "bots"
     settings: tuple[str, ...] = ("chat", "own_marking", "pacing", "filtering", "typing")
     identity = Identity("marked_chat", "1")
-    steps = (
-        Step("consent", _("About")),
-        Step("instructions", _("About")),
-        Step("quiz", _("About")),
-        Step("questions", _("About")),
-        Step("chat", _("Chat")),
-        Step("judge", _("Mark")),
-        Step("done", _("Done")),
-    )
-    asks = DEFAULT_LABELS
+    steps = usual_steps(Step("chat", _("Chat")), Step("judge", _("Mark")))
+    asks = ready_questions("labels")
     instructions = (
         "Write as you would to a person you have just met.\n"
         "Talk about anything you like.\n"

@@ -1,0 +1,69 @@
+"""Ready-made questions, checks and talks, read from `ready_made.yaml`.
+
+The questions are those of the papers, to add and change: their subjects and scales; the wording is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from chatbots.validation import yaml_read
+from webapp.studies.questions import Question
+
+READY_MADE: dict[str, Any] = yaml_read(Path(__file__).with_name("ready_made.yaml"))
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionSet:
+    """Questions that were asked together.
+
+    Attributes:
+        source: publication of the questions; shown with a note if the wording is ours.
+        only_in: names of the protocols whose sheets they fit; empty: all that ask about the same subject on any
+            scale.
+        about: subject of the questions, "chat" or "reply".
+    """
+
+    name: str
+    title: str
+    source: str
+    questions: tuple[Question, ...]
+    only_in: tuple[str, ...] = ()
+    about: Literal["chat", "reply"] = "reply"
+
+    @property
+    def credit(self) -> str:
+        """Source of the questions, with a note if Confab worded them."""
+        return self.source if self.source == "Confab" else f"after {self.source}, wording by Confab"
+
+
+def _questions(of: Mapping[str, Any]) -> tuple[Question, ...]:
+    shared = {"kind": "scale", **of.get("each", {})}
+    return tuple(Question.model_validate({**shared, **one}) for one in of["questions"])
+
+
+QUESTION_SETS = tuple(
+    QuestionSet(name, of["title"], of["source"], _questions(of), tuple(of.get("only_in", ())), of.get("about", "reply"))
+    for name, of in READY_MADE["sets"].items()
+)
+
+
+def question_set(name: str) -> QuestionSet | None:
+    """Return the set of this name, if there is one."""
+    return next((one for one in QUESTION_SETS if one.name == name), None)
+
+
+def ready_questions(name: str) -> tuple[Question, ...]:
+    """Return the questions that new studies of a protocol begin with, or those of a set.
+
+    Raises:
+        KeyError: there are none of this name.
+    """
+    return _questions(READY_MADE["protocols"].get(name) or READY_MADE["sets"][name])
+
+
+DEFAULT_QUESTIONS = ready_questions("interactive")
+"""The five 7-point questions of Ghandeharioun et al. (2019)."""
