@@ -102,11 +102,11 @@ def people_made_real(study: Study) -> None:
 def opens_on_its_own_results(study: Study) -> None:
     user = make_staff(*Right, username=f"{study.key}-opens")
     first = pages_open_to(user, RESULTS, study)[0].name
-    assert first == {"choose": "statistics"}.get(study.protocol, "pairs" if compares_pairs(study) else "compare")
+    assert first == {"choose": "why"}.get(study.protocol, "pairs" if compares_pairs(study) else "compare")
     client = Client()
     client.force_login(user)
     if study.protocol == "choose":
-        shown = read(client, study, "study_statistics", synthetic="1")
+        shown = read(client, study, "study_why", synthetic="1", part="items")
         assert "weight" in shown.lower()
 
 

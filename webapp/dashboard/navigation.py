@@ -144,9 +144,9 @@ TABS = (
         (
             StudyPage("compare", "Compare bots", "study_compare"),
             StudyPage("bots", "Bots", "study_bots"),
-            StudyPage("agreement", "Agreement", "study_agreement"),
-            StudyPage("statistics", "Statistics", "study_statistics"),
+            StudyPage("comparisons", "Comparisons", "study_statistics"),
             StudyPage("pairs", "Pairs", "study_pairs"),
+            StudyPage("why", "Why", "study_why"),
             StudyPage("metrics", "Metrics", "study_metrics"),
             StudyPage("hybrid", "Hybrid metric", "study_hybrid"),
             StudyPage("fits", "Compare fits", "study_fits"),
@@ -166,7 +166,7 @@ TABS = (
 PEOPLE, RESULTS = TABS[1], TABS[3]
 _OF_FITS = ("hybrid", "fits")
 """Pages that need ratings of whole conversations."""
-_OF_CHOICES = ("statistics", "agreement")
+_OF_CHOICES = ("why",)
 """Results of a study in which people choose things; it has no bots to compare."""
 
 

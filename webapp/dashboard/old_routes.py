@@ -39,6 +39,13 @@ OLD_ROUTES: tuple[OldRoute, ...] = (
     OldRoute("system/test-alert/", "alerts"),
     OldRoute("tokens/", "tokens"),
     OldRoute("tokens/<int:pk>/end/", "tokens"),
+    OldRoute("studies/<slug:key>/agreement/", "study_why", "agreement"),
+    *(
+        OldRoute(f"studies/<slug:key>/statistics/{part}/", "study_why", part)
+        for part in ("models", "raters", "trajectories", "correlations", "powered")
+    ),
+    OldRoute("studies/<slug:key>/statistics/items/", "study_why"),
+    OldRoute("studies/<slug:key>/statistics/<slug:part>/", "study_statistics"),
 )
 
 

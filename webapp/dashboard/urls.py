@@ -20,6 +20,7 @@ from webapp.dashboard.views import (
     report,
     studies,
     system,
+    why,
 )
 from webapp.dashboard.views.builder import files, lifecycle, step
 
@@ -76,16 +77,11 @@ urlpatterns = [
     ),
     path("studies/<slug:key>/bots/", analysis.bots, name="study_bots"),
     path("studies/<slug:key>/pairs/", analysis.pairs, name="study_pairs"),
-    path("studies/<slug:key>/agreement/", analysis.agreement, name="study_agreement"),
-    path("studies/<slug:key>/statistics/", analysis.statistics, name="study_statistics"),
-    path(
-        "studies/<slug:key>/statistics/<slug:part>/",
-        analysis.statistics,
-        name="study_statistics_part",
-    ),
+    path("studies/<slug:key>/statistics/", analysis.comparisons, name="study_statistics"),
+    path("studies/<slug:key>/results/why/", why.why, name="study_why"),
     path(
         "studies/<slug:key>/statistics/trajectories/<slug:figure>/<slug:column>/<int:group>/<int:exchange>/",
-        analysis.point,
+        why.point,
         name="study_point",
     ),
     path("studies/<slug:key>/report/", report.report, name="study_report"),

@@ -189,6 +189,16 @@ def stored_now(question: AnalysisKey) -> ComputedResult | None:
     return None if job is None else made_of(job)
 
 
+def result_at_hand(question: AnalysisKey) -> ComputedResult | None:
+    """Return the result of the present data if it is stored or small; requests none that is missing."""
+    if not question.state.n_ratings:
+        return None
+    if question.is_small:
+        data = data_of(question)
+        return None if data is None else compute_part(question.part, data)
+    return stored_now(question)
+
+
 def compute_now(question: AnalysisKey, *, wait: Callable[[], None]) -> ComputedResult | None:
     """Return the result of the present data, which this process makes unless another is at it.
 

@@ -289,17 +289,15 @@ def study_dimensions_compared(data: StudyData) -> StudyDimensions:
 
 @dataclass(frozen=True, slots=True)
 class StudyAnswers:
-    """Distribution of the answers, and their correlations.
+    """Distribution of the answers.
 
     Attributes:
         headline: answers to the measure that bots are ranked by: a question, or the mean of several.
         answers: to every question.
-        together: None with one question.
     """
 
     headline: DimensionAnswers
     answers: AnswerDistributions
-    together: CorrelationMatrix | None
 
     def to_json(self) -> dict[str, Any]:
         """Return the answers as plain JSON values."""
@@ -308,12 +306,7 @@ class StudyAnswers:
 
 def study_answers(data: StudyData) -> StudyAnswers:
     """Return the distribution of the answers over the study's bots."""
-    bots = list(data.bots)
-    return StudyAnswers(
-        dimension_answers(data.ratings),
-        answers(data.ratings, bots),
-        dimension_matrix(data.ratings) if len(data.dimensions) > 1 else None,
-    )
+    return StudyAnswers(dimension_answers(data.ratings), answers(data.ratings, list(data.bots)))
 
 
 def study_models(data: StudyData) -> RatingModels:

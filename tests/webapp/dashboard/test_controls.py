@@ -99,9 +99,9 @@ def test_a_bot_is_marked_on_its_page(tmp_path: Path, staff: Client) -> None:
     path = file_of(tmp_path, {"good/one": 6, "fair": 4, "bad": 1.5}, control="")
     import_conversations(path, study_key="k", scale=(1, 7))
     statistics = reverse("dashboard:study_statistics", args=["k"])
-    agreement = reverse("dashboard:study_agreement", args=["k"])
+    correlations = reverse("dashboard:study_why", args=["k"]) + "?part=correlations"
     assertNotContains(staff.get(statistics), "Controls are")
-    assertNotContains(staff.get(agreement), "Controls are")
+    assertNotContains(staff.get(correlations), "Controls are")
     page = reverse("dashboard:bot_imported", args=["bad"])
     assertContains(staff.get(page), "Mark as a control")
     mark = {"bot": "bad", "study": "k", "control": "1"}
@@ -112,9 +112,9 @@ def test_a_bot_is_marked_on_its_page(tmp_path: Path, staff: Client) -> None:
     assert study_bots(study)["bad"].is_control
     assert compare(study_ratings(study)).order == ("good/one", "fair")
     # Captions say what was done: models leave it out, correlations of questions do not.
-    models = reverse("dashboard:study_statistics_part", args=["k", "models"])
+    models = reverse("dashboard:study_why", args=["k"]) + "?part=models"
     assertContains(staff.get(models), "Controls are left out.")
-    assertContains(staff.get(agreement), "Controls are in.")
+    assertContains(staff.get(correlations), "Controls are in.")
     # A table of bots comes and goes without the mark.
     table = bot_columns_read(b"bot,perplexity\nfair,3\nbad,9\n", list(study_bots(study)), "b.csv")
     for columns in (table, BotColumns()):

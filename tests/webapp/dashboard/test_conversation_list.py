@@ -171,9 +171,10 @@ def test_a_reversed_question_says_that_low_is_good_wherever_its_answers_stand_as
 
 def test_a_mark_of_the_spread_leads_to_the_conversations_with_that_answer(staff: Client, study: Study) -> None:
     study.rubric.dimensions.filter(key="fluency").update(reversed=True)
-    address = reverse("dashboard:study_agreement", args=[study.key])
+    address = reverse("dashboard:study_why", args=[study.key])
     for question in ("quality", "fluency"):
-        figure = staff.get(address, {"dimension": question}).context["spread"]
+        sections = staff.get(address, {"part": "agreement", "dimension": question}).context["sections"]
+        [figure] = next(one.content.figures for one in sections if one.is_open)
         links = [markup.unescape(link) for link in re.findall(r'href="([^"]+answer=\d[^"]*)"', figure.wide)]
         found: Counter[UUID] = Counter()
         for link in links:

@@ -20,7 +20,10 @@ NOT_HERE = ("study_live_now", "study_report_file", "study_spread")
 OF_A_STUDY = [
     pattern.name
     for pattern in urlpatterns
-    if list(pattern.pattern.converters) == ["key"] and "GET" in pattern.callback.rights and pattern.name not in NOT_HERE
+    if pattern.name
+    and list(pattern.pattern.converters) == ["key"]
+    and "GET" in pattern.callback.rights
+    and pattern.name not in NOT_HERE
 ]
 
 

@@ -57,8 +57,8 @@ def found(study: Study) -> Any:
     return PARTS["items"].make(data, None)
 
 
-def text_of(client: Client, name: str, *args: str) -> str:
-    answer = client.get(reverse(f"dashboard:{name}", args=args))
+def text_of(client: Client, name: str, *args: str, **query: str) -> str:
+    answer = client.get(reverse(f"dashboard:{name}", args=args), query)
     assert answer.status_code == 200
     return re.sub(r"\s+", " ", answer.content.decode())
 
@@ -77,7 +77,7 @@ def test_means_grades_and_labels_are_those_of_the_stored_ratings() -> None:
 
 def test_its_page_tells_of_items_and_nothing_of_conversations(staff: Client) -> None:
     study = make_graded()
-    page = text_of(staff, "study_statistics_part", study.key, "items")
+    page = text_of(staff, "study_why", study.key, part="items")
     for words in (
         "6 items, each rated by 5 people",
         "Labels of the items",
@@ -86,23 +86,17 @@ def test_its_page_tells_of_items_and_nothing_of_conversations(staff: Client) -> 
         "i4",
     ):
         assert words in page, words
-    assert "statistics/trajectories" not in page, "items have no course"
-    answer = staff.get(reverse("dashboard:study_statistics_part", args=[study.key, "trajectories"]))
+    assert "#trajectories" not in page, "items have no course"
+    answer = staff.get(reverse("dashboard:study_why", args=[study.key]) + "?part=trajectories")
     assert answer.status_code == 404
     cards = text_of(staff, "study", study.key).split('<dl class="cards">')[1].split("</dl>")[0]
     assert "Conversations" not in cards
     assert "exchanges" not in cards
     assert "<strong>6</strong> of 6 rated" in cards
     assert "<strong>30</strong> none excluded" in cards
-    raters = text_of(staff, "study_statistics_part", study.key, "raters")
+    raters = text_of(staff, "study_why", study.key, part="raters")
     assert "Raters of the same item agree" in raters
     assert "the same conversation" not in raters
-
-
-def test_chats_have_no_page_of_items(staff: Client) -> None:
-    study = make_study()
-    address = reverse("dashboard:study_statistics_part", args=[study.key, "items"])
-    assert staff.get(address).status_code == 404
 
 
 def test_the_means_are_exported_for_every_item(staff: Client) -> None:

@@ -29,7 +29,7 @@ STUDY_PAGES = [
     "study",
     "study_compare",
     "study_bots",
-    "study_agreement",
+    "study_why",
     "study_statistics",
     "study_hybrid",
     "study_fits",
@@ -163,7 +163,7 @@ def test_a_study_without_ratings_says_what_will_be_here(staff: Client, db: None)
     html = staff.get(reverse("dashboard:study_bots", args=["empty"])).content.decode()
     assert "No ratings yet" in html
     assert "/s/empty/" in html
-    assert staff.get(reverse("dashboard:study_agreement", args=["empty"])).status_code == 200
+    assert staff.get(reverse("dashboard:study_why", args=["empty"]) + "?part=agreement").status_code == 200
     assert "No conversation yet" in staff.get(reverse("dashboard:study_conversations", args=["empty"])).content.decode()
 
 

@@ -14,8 +14,7 @@ from tests.builders import make_conversation, make_rating, make_study
 from tests.webapp.dashboard.test_pages import addresses
 from webapp.conversations.models import Turn
 from webapp.dashboard.report_files import report_ask
-from webapp.dashboard.report_sections import SECTIONS
-from webapp.dashboard.views.analysis import is_part_of
+from webapp.dashboard.views.why import why_parts
 from webapp.jobs.engine import run_job
 from webapp.studies.models import Study
 
@@ -56,11 +55,7 @@ def test_no_page_tells_one_thing_in_the_plural(staff: Client, bots: list[str], n
 
 def part_pages(study: Study) -> list[str]:
     """Return the pages of the parts that the study has."""
-    return [
-        reverse("dashboard:study_statistics_part", args=[study.key, part])
-        for part in SECTIONS
-        if is_part_of(study, part)
-    ]
+    return [f"{reverse('dashboard:study_why', args=[study.key])}?part={part}" for part in why_parts(study)]
 
 
 def statistics_pages(study: Study) -> list[str]:

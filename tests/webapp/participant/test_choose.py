@@ -111,7 +111,7 @@ def test_the_shares_and_their_weights_stand_on_its_page(client: Client) -> None:
     assert [one.approval for one in result.options] == shares
     assert list(result.weights.values()) == pytest.approx(softmax(shares).tolist())
     client.force_login(make_staff(Right.READ))
-    address = reverse("dashboard:study_statistics_part", args=[study.key, "items"])
+    address = reverse("dashboard:study_why", args=[study.key]) + "?part=items"
     page = shown(client.get(address))
     assert "2 people chose." in page
     assert re.search(r"Emotional awareness.*?\.50", page)

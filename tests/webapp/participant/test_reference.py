@@ -229,7 +229,7 @@ def test_the_result_tells_what_was_said_and_how_far_scores_keep_to_it(client: Cl
     assert (beside.n_ratings, beside.n_kept_rule, beside.n_contradicting) == (6, 5, 1)
     assert sum(bot.n_ratings for bot in beside.bots) == 6
     client.force_login(make_staff(Right.READ))
-    address = reverse("dashboard:study_statistics_part", args=[study.key, "items"])
+    address = reverse("dashboard:study_why", args=[study.key]) + "?part=items"
     page = shown(client.get(address))
     assert "In 5 of 6 ratings the score stands where" in page
     assert "Compared with the reference replies" in page

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from uuid import uuid4
 
 import pytest
+from bs4 import BeautifulSoup
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -34,24 +35,27 @@ from webapp.studies.privacy import participants_erase
 
 PAGES = {
     "study_bots": "Which bots",
-    "study_agreement": "How the answers spread",
+    "study_why ?part=agreement": "How the answers spread",
     "study_statistics": "Which bots differ significantly",
-    "study_statistics_part models": "What the ratings depend on",
-    "study_statistics_part raters": "Do raters agree?",
-    "study_statistics_part trajectories": "How conversations unfold",
-    "study_statistics_part correlations": "What moves together",
+    "study_why ?part=models": "What the ratings depend on",
+    "study_why ?part=raters": "Do raters agree?",
+    "study_why ?part=trajectories": "How conversations unfold",
+    "study_why ?part=correlations": "What moves together",
 }
 
 
 def address(study: Study, page: str) -> str:
-    route, *parts = page.split()
-    return reverse(f"dashboard:{route}", args=[study.key, *parts])
+    route, _, query = page.partition(" ")
+    return reverse(f"dashboard:{route}", args=[study.key]) + query
 
 
 def read(client: Client, where: str) -> str:
+    """Return the text of a page; of one with folded sections, that of the open one."""
     answer = client.get(where)
     assert answer.status_code == 200
-    return text_of(answer.content.decode())
+    html = answer.content.decode()
+    fold = BeautifulSoup(html, "html.parser").select_one("details.fold[open]")
+    return text_of(html if fold is None else str(fold))
 
 
 def do_all() -> None:
@@ -114,7 +118,7 @@ def test_a_failure_is_told_with_a_button_for_who_may_run_things(
 
     real = PARTS["models"]
     monkeypatch.setitem(PARTS, "models", AnalysisPart(real.type, breaks))
-    where = address(study, "study_statistics_part models")
+    where = address(study, "study_why ?part=models")
     staff.get(where)
     do_all()
     html = flat(staff.get(where).content.decode())
@@ -134,7 +138,7 @@ def test_a_failure_is_told_with_a_button_for_who_may_run_things(
 
 
 def test_an_older_result_says_that_it_is_one(staff: Client, study: Study) -> None:
-    where = address(study, "study_statistics_part models")
+    where = address(study, "study_why ?part=models")
     staff.get(where)
     do_all()
     current = read(staff, where)

@@ -66,7 +66,8 @@ def correlations_section(
             f"{study_key}`."
         )
     else:
-        section.lead.append(_strongest(metrics, questions[0]))
+        section.conclusion = _strongest(metrics, questions[0])
+        section.lead.append(section.conclusion)
         section.figures.append(_metrics_figure(metrics, titles, note, has_controls))
     if run is None:
         section.missing.append(

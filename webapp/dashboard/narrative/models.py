@@ -93,7 +93,8 @@ def _factorial(section: Section, found: FactorialModel, models: RatingModels, he
     what = headline.title.lower()
     if found.of == "sum":
         what = f"sum of the {models.n_questions} ratings"
-    section.lead.append(_shown(found, what))
+    section.conclusion = _shown(found, what)
+    section.lead.append(section.conclusion)
     section.tables.append(_anova_table(found, models, what))
     if found.factors:
         section.tables.append(_marginals(found.table, models.level))

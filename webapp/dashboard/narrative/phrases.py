@@ -162,6 +162,7 @@ class Section:
         figures, tables: in order, figures first.
         missing: what could not be computed, each with its reason.
         caution: what to know before quoting any of it.
+        conclusion: one sentence for a list of sections; "" if it is the first of the others.
     """
 
     id: str
@@ -174,6 +175,12 @@ class Section:
     tables: list[NamedTable] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     caution: str = ""
+    conclusion: str = ""
+
+    @property
+    def in_one_sentence(self) -> str:
+        """Its conclusion, or the reason why there is none."""
+        return next(iter([one for one in (self.conclusion, *self.lead, *self.points, *self.missing) if one]), "")
 
 
 def number_cell(value: float | None, digits: int = 2, why: str | None = "") -> Cell:

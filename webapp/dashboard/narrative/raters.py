@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from evaluation.analysis.agreement import AgreementCoefficient, RaterAgreement
+from evaluation.analysis.answers import DimensionAnswers
 from evaluation.analysis.raters import LEVEL, OwnScales, RaterAnalysis, Screening
-from evaluation.number_format import digits_for, percent, share, span
+from evaluation.number_format import digits_for, figure, percent, share, span
 from evaluation.ratings import RatingDimension
 from evaluation.stats.rater_filters import RaterVerdict
 from webapp.core.language import plural
+from webapp.dashboard.charts.distributions import answers_figure
 from webapp.dashboard.charts.figure import Cell, Header, PageTable
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import (
@@ -66,11 +68,41 @@ def raters_section(
         section.missing.append(f"Rater filters: {why}.")
         return section
     section.lead.append(_screening_sentence(found.screening))
+    section.conclusion = section.lead[-1]
     section.tables.append(_rules_table(found.screening))
     if found.screening.flagged:
         section.tables.append(_without(found.screening, headline, bots))
         if names:
             section.tables.append(_flagged(found.screening.flagged))
+    return section
+
+
+def answers_section(
+    found: DimensionAnswers,
+    dimension: RatingDimension,
+    bots: Bots,
+    link: Callable[[str, str], str],
+    *,
+    of_items: bool = False,
+) -> Section:
+    """Return the spread of the answers to a question, and the difference between raters of one conversation.
+
+    Args:
+        link: address of the conversations of a bot with an answer.
+        of_items: whether items were rated, not conversations.
+    """
+    section = Section("agreement", "Answers and agreement")
+    each = "item" if of_items else "conversation"
+    shared, counted = found.shared, phrases.items_text if of_items else phrases.conversations_text
+    if shared.n_conversations:
+        section.lead += [
+            f"Two raters of the same {each} differ by {figure(shared.difference)} points of "
+            f"{dimension.title.lower()} on average; any two ratings differ by {figure(shared.by_chance)}.",
+            f"Rated by more than one: {counted(shared.n_conversations)}.",
+        ]
+    else:
+        section.missing.append(f"Every {each} was rated by one rater, so raters cannot be compared.")
+    section.figures.append(answers_figure(found, dimension, bots, link))
     return section
 
 

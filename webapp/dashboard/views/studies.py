@@ -40,7 +40,7 @@ from webapp.jobs.services.fits import analysis_start
 from webapp.jobs.services.jobs import jobs_settle
 from webapp.ratings.paired_comparisons import answers_counted, compares_pairs, rates_conversations
 from webapp.results.cache import AnalysisKey, CurrentResult, get_result
-from webapp.results.study_data import StudyFrame, study_frame
+from webapp.results.study_data import Facts, StudyFrame, study_frame
 from webapp.studies.assignment.rules.base import rules
 from webapp.studies.models import Study
 from webapp.studies.privacy.retention import clock_of
@@ -112,6 +112,7 @@ def study_page(
         "synthetic": synthetic_asked(request),
         "without": ",".join(requested_flags(request)),
         "suffix": suffix,
+        "suffix_more": suffix.replace("?", "&"),
         "with_scripts": kept_in_address(request, synthetic=True),
         "without_scripts": kept_in_address(request, synthetic=False) or "?",
         "people": exclusion_notice(request, study) if leaves_out else None,
@@ -183,20 +184,24 @@ class ShownResult:
     question: AnalysisKey
 
 
-def stored_result(request: HttpRequest, study: Study, part: str, *, failed: bool = False) -> ShownResult:
-    """Return the stored result of a part of the analysis, or request it if there is none.
+def analysis_key(request: HttpRequest, study: Study, part: str, *, failed: bool = False) -> AnalysisKey:
+    """Return the key of a part of the analysis, of the conversations that the page counts.
 
     Args:
         failed: whether to include chats whose bot failed.
     """
-    question = AnalysisKey(
+    return AnalysisKey(
         study,
         part,
         include_synthetic=synthetic_asked(request),
         include_failed=failed,
         without=apply_flag_filter(request, study),
     )
-    return _shown(request, question)
+
+
+def stored_result(request: HttpRequest, study: Study, part: str, *, failed: bool = False) -> ShownResult:
+    """Return the stored result of a part of the analysis, or request it if there is none."""
+    return _shown(request, analysis_key(request, study, part, failed=failed))
 
 
 def additional_result(request: HttpRequest, found: ShownResult, part: str) -> ShownResult:
@@ -205,21 +210,25 @@ def additional_result(request: HttpRequest, found: ShownResult, part: str) -> Sh
 
 
 def _shown(request: HttpRequest, question: AnalysisKey) -> ShownResult:
-    study, synthetic, without = question.study, question.include_synthetic, question.without
     answer = get_result(question, created_by=request.user)  # type: ignore[arg-type]
     waiting = _waiting(request, question, answer)
     if answer.made is None:
         return ShownResult(None, None, waiting, question)
+    return ShownResult(answer.made.result, frame_of(request, question, answer.made.facts), waiting, question)
+
+
+def frame_of(request: HttpRequest, question: AnalysisKey, facts: Facts) -> StudyFrame:
+    """Return the frame of a result, with the addresses of the page's links."""
+    study, synthetic, without = question.study, question.include_synthetic, question.without
     suffix = kept_in_address(request)
-    frame = study_frame(
+    return study_frame(
         study,
-        answer.made.facts,
+        facts,
         include_synthetic=synthetic,
         link=lambda bot: conversations_link(study, bot=bot, synthetic=synthetic, without=without),
         point_link=lambda *point: reverse("dashboard:study_point", args=[study.key, *point]) + suffix,
         without=without,
     )
-    return ShownResult(answer.made.result, frame, waiting, question)
 
 
 def _waiting(request: HttpRequest, question: AnalysisKey, answer: CurrentResult) -> dict[str, Any] | None:

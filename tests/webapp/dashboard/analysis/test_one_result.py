@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 from django.core.management import call_command
-from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
@@ -135,18 +134,14 @@ def text_of(html: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
 
 
-def opened(staff: Client, route: str, *args: str) -> HttpResponse:
-    """Open a page of the study, once what it had to wait for is there."""
-    address = reverse(f"dashboard:{route}", args=["one", *args])
-    answer = staff.get(address)
+def read(staff: Client, route: str, **query: str) -> str:
+    """Return the text of a page of the study, once what it had to wait for is there."""
+    address = reverse(f"dashboard:{route}", args=["one"])
+    answer = staff.get(address, query)
     for job in jobs_unfinished():
         run_job(job)
-        answer = staff.get(address)
-    return answer
-
-
-def read(staff: Client, route: str, *args: str) -> str:
-    return text_of(opened(staff, route, *args).content.decode())
+        answer = staff.get(address, query)
+    return text_of(answer.content.decode())
 
 
 def report(tmp_path: Path) -> str:
@@ -164,9 +159,9 @@ def test_every_page_tells_the_numbers_of_the_command(
     overview, bots = read(staff, "study"), read(staff, "study_bots")
     comparisons, models = (
         read(staff, "study_statistics"),
-        read(staff, "study_statistics_part", "models"),
+        read(staff, "study_why", part="models"),
     )
-    correlations = read(staff, "study_statistics_part", "correlations")
+    correlations = read(staff, "study_why", part="correlations")
     hybrid, told = read(staff, "study_hybrid"), report(tmp_path)
 
     # Raters: people who are named, on every page alike.
@@ -433,24 +428,6 @@ def test_the_question_about_the_whole_is_the_target(staff: Client, study: Study)
     assert rows["Hybrid metric (rated chats)", "Mean of all dimensions"] == share(result["bot_level"]["pearson"]["r"])
 
 
-def test_ratings_move_together_alike_on_both_pages(staff: Client, study: Study) -> None:
-    # A second rating of one conversation: both pages average it with the first.
-    first = Rating.objects.filter(participant__isnull=False)[0]
-    Rating.objects.create(
-        conversation=first.conversation,
-        rubric=first.rubric,
-        external_id="again",
-        answers={"quality": 7, "fluency": 1},
-        submitted_at=first.submitted_at,
-    )
-    agreement = opened(staff, "study_agreement").context["heat"]
-    data = study_data(study)
-    assert data is not None
-    (matrix_of_ratings,) = [figure for figure in section_of(data, "correlations").figures if figure.id == "dimensions"]
-    assert agreement.table.rows == matrix_of_ratings.table.rows
-    assert agreement.method == matrix_of_ratings.method
-
-
 def test_every_reader_has_the_same_comparisons_and_explains_its_words(
     staff: Client, study: Study, tmp_path: Path
 ) -> None:
@@ -465,7 +442,7 @@ def test_every_reader_has_the_same_comparisons_and_explains_its_words(
     assert result["pairs"]["resolvable"] == notebook.n_told_apart
     assert study_cards(study, include_synthetic=False).n_raters == notebook.n_raters == N_RATERS
     pages = [read(staff, name) for name in ("study_bots", "study_statistics", "study_hybrid")]
-    pages += [read(staff, "study_statistics_part", "models"), report(tmp_path)]
+    pages += [read(staff, "study_why", part="models"), report(tmp_path)]
     for page in pages:
         for word, meaning in glossary_terms():
             assert f"{word} {meaning}" in page
@@ -489,7 +466,7 @@ def test_the_command_prints_the_models_and_the_raters_of_the_pages(staff: Client
     (term,) = models["factorial"]["table"]["terms"]
     assert term["name"] == "bot"
     said.append(f"{term['df']} {figure(term['df2'], 1)} {figure(term['f'])} ")
-    page = read(staff, "study_statistics_part", "models")
+    page = read(staff, "study_why", part="models")
     assert [words for words in said if words not in page or words not in told] == []
 
     raters = document["raters"]
@@ -502,7 +479,7 @@ def test_the_command_prints_the_models_and_the_raters_of_the_pages(staff: Client
         *(f"{share(c['value'])} {span(c['low'], c['high'], shares=True)}" for c in coefficients),
     ]
     assert "flagged" not in screening
-    page = read(staff, "study_statistics_part", "raters")
+    page = read(staff, "study_why", part="raters")
     assert [words for words in said if words not in page or words not in told] == []
     one_rater, of_bots = (
         next(share(c["value"]) for c in coefficients if c["coefficient"] == code) for code in ("icc_one", "icc_mean")

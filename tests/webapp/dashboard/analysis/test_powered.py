@@ -55,19 +55,22 @@ def test_every_reader_is_told_the_same(staff: Client, half_rated: Study, tmp_pat
         "words_user": frame["words_user"].to_numpy(),
         "question_bot": np.ones(len(frame)),
     }
-    where = reverse("dashboard:study_statistics_part", args=[half_rated.key, "powered"])
+    where = reverse("dashboard:study_why", args=[half_rated.key])
     call_command("report", "--study", half_rated.key, "--output", str(path), stdout=StringIO())
     for by, predicted in notebook.items():
         found = powered_means(data.ratings, frame.index.tolist(), frame["bot"].tolist(), predicted, by=by)
         assert document["by"][by] == found.to_json()
-        page = text_of(staff.get(where, {"by": by}).content.decode())
+        page = text_of(staff.get(where, {"part": "powered", "by": by}).content.decode())
         if by == "question_bot":
             assert "cannot be used: the predictions do not vary." in page
             continue
         assert found.gains
         pages = [page]
         if by == "hybrid":
-            pages += [text_of(staff.get(where).content.decode()), told(path.read_text(), "powered")]
+            pages += [
+                text_of(staff.get(where, {"part": "powered"}).content.decode()),
+                told(path.read_text(), "powered"),
+            ]
         for shown in pages:
             assert f"{percent(found.saved)} smaller" in shown
             for bot, one in found.bots.items():
@@ -79,7 +82,7 @@ def test_every_reader_is_told_the_same(staff: Client, half_rated: Study, tmp_pat
 
 
 def test_where_everything_is_rated_there_is_nothing_to_add(staff: Client, study: Study, tmp_path: Path) -> None:
-    where = reverse("dashboard:study_statistics_part", args=[study.key, "powered"])
+    where = reverse("dashboard:study_why", args=[study.key]) + "?part=powered"
     assert "No finished conversation is without a rating." in staff.get(where).content.decode()
     path = tmp_path / "report.html"
     call_command("report", "--study", study.key, "--output", str(path), stdout=StringIO())

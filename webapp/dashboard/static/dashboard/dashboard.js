@@ -5,12 +5,14 @@ import { liveStart } from "./live.js";
 import { focusStart } from "./focus.js";
 import { formsStart } from "./forms.js";
 import { menusStart } from "./menus.js";
+import { foldsStart } from "./folds.js";
 import { tourStart } from "./tour.js";
 
 plotsStart();
 tablesStart();
 formsStart();
 liveStart();
+foldsStart();
 menusStart();
 tourStart();
 focusStart();

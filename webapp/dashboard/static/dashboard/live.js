@@ -7,9 +7,9 @@ const EVERY_MS = 3000;
 const SOON_MS = [600, 1500];
 const SAY_EVERY_MS = 60_000;
 
-export function liveStart() {
+export function liveStart(root = document) {
   if (navigator.connection?.saveData) return;
-  for (const box of document.querySelectorAll("[data-live]")) {
+  for (const box of root.querySelectorAll("[data-live]")) {
     if (!box.hasAttribute("data-over")) follow(box);
   }
 }

@@ -6,14 +6,15 @@ const STYLES = [
   "font-family", "font-size", "font-weight", "text-anchor",
 ];
 
-export function plotsStart() {
+export function plotsStart(root = document) {
   const tip = document.querySelector("[data-tip-box]");
   if (!tip) return;
-  for (const svg of document.querySelectorAll(".figure svg[role]")) plotStart(svg, tip);
-  for (const button of document.querySelectorAll("[data-download-svg]")) {
+  for (const svg of root.querySelectorAll(".figure svg[role]")) plotStart(svg, tip);
+  for (const button of root.querySelectorAll("[data-download-svg]")) {
     button.hidden = false;
     button.addEventListener("click", () => download(button.closest(".figure")));
   }
+  if (root !== document) return;
   document.addEventListener("scroll", () => hide(tip), { passive: true, capture: true });
   document.addEventListener("keydown", (event) => event.key === "Escape" && hide(tip));
 }

@@ -1,14 +1,14 @@
 // Tables: sort by a column, copy as tab-separated text.
 import { announce } from "./announce.js";
 
-export function tablesStart() {
-  for (const table of document.querySelectorAll("table[data-sortable]")) sortable(table);
-  for (const button of document.querySelectorAll("[data-copy-table]")) {
+export function tablesStart(root = document) {
+  for (const table of root.querySelectorAll("table[data-sortable]")) sortable(table);
+  for (const button of root.querySelectorAll("[data-copy-table]")) {
     if (!navigator.clipboard) continue;
     button.hidden = false;
     button.addEventListener("click", () => copy(button.closest(".figure").querySelector("table"), button));
   }
-  for (const button of document.querySelectorAll("[data-copy]")) {
+  for (const button of root.querySelectorAll("[data-copy]")) {
     if (!navigator.clipboard) continue;
     button.hidden = false;
     button.addEventListener("click", async () => {

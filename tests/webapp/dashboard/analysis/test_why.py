@@ -1,4 +1,4 @@
-"""The pages of the statistics: every part, uploads and their refusals, the report to download."""
+"""The page Why: its sections, what they cost, uploads and their refusals."""
 
 from __future__ import annotations
 
@@ -9,21 +9,33 @@ from django.urls import reverse
 
 from tests.builders import make_study
 from tests.markup import flat
-from webapp.dashboard.report_sections import SECTIONS as ALL_SECTIONS
+from webapp.jobs.models import Job
+from webapp.results import cache
 from webapp.studies.models import Study
 
-SECTIONS = [part for part in ALL_SECTIONS if part != "items"]
+SECTIONS = ("models", "raters", "agreement", "trajectories", "correlations", "powered")
 """Those of a study of chats."""
+CONCLUSIONS = (
+    "The sum of the 2 ratings depends on",
+    "Rater filters would flag",
+    "Every conversation was rated by one rater",
+    "Best 24 against worst 24",
+    "go most closely with quality",
+    "No finished conversation is without a rating.",
+)
 
 
 def address(study: Study, part: str) -> str:
-    return reverse("dashboard:study_statistics_part", args=[study.key, part])
+    return f"{reverse('dashboard:study_why', args=[study.key])}?part={part}"
 
 
 def test_every_part_has_its_figures_and_tables(staff: Client, study: Study) -> None:
     for part in SECTIONS:
-        html = staff.get(address(study, part)).content.decode()
+        answer = staff.get(address(study, part))
+        assert answer.status_code == 200, part
+        html = answer.content.decode()
         assert html.count("<h1") == 1, part
+        assert html.count("data-load=") == len(SECTIONS) - 1, part
         assert 'style="' not in html, part
         if part == "powered":  # everything is rated: tests/webapp/dashboard/analysis/test_powered.py
             continue
@@ -32,11 +44,29 @@ def test_every_part_has_its_figures_and_tables(staff: Client, study: Study) -> N
             assert 'class="mark" tabindex="0"' in html or "<a " in html, part
 
 
+def test_a_folded_section_tells_its_conclusion_and_starts_no_job(
+    staff: Client, study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = reverse("dashboard:study_why", args=[study.key])
+    html = flat(staff.get(page, {"synthetic": "1"}).content.decode())
+    for part, conclusion in zip(SECTIONS, CONCLUSIONS, strict=True):
+        assert f'<a href="#{part}">' in html
+        assert f'data-load="?part={part}&amp;synthetic=1"' in html
+        assert conclusion in html, part
+    assert "<figure" not in html
+    monkeypatch.setattr(cache, "DIRECT_RATINGS", 0)
+    html = staff.get(page).content.decode()
+    assert html.count("Not computed for the present data.") == len(SECTIONS)
+    assert not Job.objects.exists()
+    staff.get(address(study, "models"))
+    assert [job.payload["part"] for job in Job.objects.all()] == ["models"]
+
+
 def test_a_difference_is_planned_for(staff: Client, study: Study) -> None:
-    html = staff.get(address(study, "comparisons") + "?difference=0.5&power=0.9").content.decode()
+    page = reverse("dashboard:study_statistics", args=[study.key])
+    html = staff.get(page, {"difference": "0.5", "power": "0.9"}).content.decode()
     assert "Raters per bot, with one rating each, for a power of .90" in html
-    html = staff.get(address(study, "comparisons") + "?difference=-1").content.decode()
-    assert "greater than or equal to" in html
+    assert "greater than or equal to" in staff.get(page, {"difference": "-1"}).content.decode()
 
 
 def test_a_table_of_bots_is_uploaded_refused_and_taken_away(staff: Client, study: Study) -> None:
@@ -70,12 +100,13 @@ def test_a_study_without_ratings_says_so(staff: Client, client: Client) -> None:
         assert b"No ratings yet" in staff.get(address(study, part)).content
     assert b"No ratings yet" in staff.get(reverse("dashboard:study_report", args=["empty"])).content
     assert staff.get(reverse("dashboard:study_report_file", args=["empty"])).status_code == 404
-    assert staff.get(address(study, "nothing")).status_code == 404
+    for wrong in ("nothing", "items", "comparisons"):
+        assert staff.get(address(study, wrong)).status_code == 404
     assert client.get(address(study, "models")).status_code == 302
 
 
 def test_a_point_of_a_trajectory_has_a_page(staff: Client, study: Study) -> None:
-    page = staff.get(reverse("dashboard:study_statistics_part", args=[study.key, "trajectories"]))
+    page = staff.get(reverse("dashboard:study_why", args=[study.key]) + "?part=trajectories")
     address = reverse("dashboard:study_point", args=[study.key, "best-worst", "words_user", 0, 1])
     assert f'<a href="{address}"' in page.content.decode()
     html = staff.get(address).content.decode()

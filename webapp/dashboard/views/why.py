@@ -1,0 +1,233 @@
+"""Results, Why: parts of the analysis as folded sections of one page, each with its conclusion.
+
+A folded section shows the conclusion of its result if that is at hand. Its content is requested when it is opened, by
+the same address with `part`, so that no section costs what the others do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_safe
+
+from webapp.conversations.selectors import synthetic_count
+from webapp.core.errors import Refused
+from webapp.core.rights import Right
+from webapp.dashboard.forms import BotColumnsForm
+from webapp.dashboard.narrative.comparisons import powered_section, predictor_title
+from webapp.dashboard.narrative.phrases import Section
+from webapp.dashboard.narrative.raters import answers_section
+from webapp.dashboard.navigation import requires, staff_only
+from webapp.dashboard.report_sections import SECTIONS, point_part
+from webapp.dashboard.views.studies import (
+    ShownResult,
+    analysis_key,
+    conversations_link,
+    frame_of,
+    kept_in_address,
+    stored_result,
+    study_of,
+    study_page,
+)
+from webapp.ratings.selectors import study_bots
+from webapp.results.cache import AnalysisKey, result_at_hand
+from webapp.results.study_data import StudyFrame
+from webapp.studies.bot_columns import BotColumns, bot_columns_read
+from webapp.studies.models import Study
+from webapp.studies.selectors import judges_items
+from webapp.studies.services import bot_columns_store
+
+_TITLES = {
+    "items": "Items",
+    "models": "Models",
+    "raters": "Raters",
+    "agreement": "Agreement",
+    "trajectories": "Trajectories",
+    "correlations": "Correlations",
+    "powered": "Unrated chats",
+}
+"""Sections in order."""
+_NOT_AT_HAND = "Not computed for the present data. Open it to compute it."
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A selection within a section: the parameter of the address, its label, and options with the chosen one."""
+
+    name: str
+    label: str
+    options: Sequence[tuple[str, str, bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class WhySection:
+    """A section of the page.
+
+    Attributes:
+        conclusion: one sentence, shown while it is folded, too.
+        content: None where it is folded, or has no result.
+        waiting: as in `ShownResult`.
+    """
+
+    id: str
+    title: str
+    conclusion: str = ""
+    is_open: bool = False
+    content: Section | None = None
+    waiting: dict[str, Any] | None = None
+    choice: Choice | None = None
+
+
+def why_parts(study: Study) -> list[str]:
+    """Return the ids of the sections that the study has.
+
+    Studies of chats have no items; studies of items have no trajectories and no metrics.
+    """
+    others = ("trajectories", "powered") if judges_items(study) else ("items",)
+    return [name for name in _TITLES if name not in others]
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@requires(to_post=[Right.RUN])
+def why(request: HttpRequest, key: str) -> HttpResponse:
+    """Show the sections, the requested one open; POST stores a table of bots."""
+    study = study_of(key)
+    problem, opened = "", request.GET.get("part", "")
+    if request.method == "POST":
+        opened, problem = "correlations", _store(request, study)
+        if not problem:
+            return redirect(f"{reverse('dashboard:study_why', args=[key])}?part={opened}#{opened}")
+    parts = why_parts(study)
+    if opened and opened not in parts:
+        raise Http404
+    first = analysis_key(request, study, _result_of(parts[0]))
+    sections = []
+    if first.state.n_ratings:
+        sections = [_section(request, first, name, is_open=name == opened) for name in parts]
+    return study_page(
+        request,
+        "why.html",
+        study,
+        "why",
+        leaves_out=True,
+        sections=sections,
+        waiting=next((one.waiting for one in sections if one.waiting), None),
+        form=BotColumnsForm(),
+        problem=problem,
+        own=BotColumns.from_json(study.bot_columns),
+        n_synthetic=synthetic_count(study),
+        status=400 if problem else 200,
+    )
+
+
+def _result_of(part: str) -> str:
+    """Return the part of the analysis that a section shows."""
+    return "answers" if part == "agreement" else part
+
+
+def _section(request: HttpRequest, first: AnalysisKey, name: str, *, is_open: bool) -> WhySection:
+    shown = partial(WhySection, name, _TITLES[name], is_open=is_open)
+    key = first.beside(_result_of(name))
+    if not is_open:
+        made = result_at_hand(key)
+        if made is None:
+            return shown(_NOT_AT_HAND)
+        content, _choice = _content(request, name, frame_of(request, key, made.facts), made.result)
+        return shown(content.in_one_sentence)
+    found = stored_result(request, first.study, key.part)
+    if found.frame is None:
+        return shown(waiting=found.waiting)
+    content, choice = _content(request, name, found.frame, found.result)
+    return shown(content.in_one_sentence, content=content, waiting=found.waiting, choice=choice)
+
+
+def _content(request: HttpRequest, name: str, frame: StudyFrame, result: Any) -> tuple[Section, Choice | None]:
+    """Return a section in words, figures and tables, with what can be chosen in it."""
+    if name == "agreement":
+        asked = request.GET.get("dimension", "")
+        chosen = next((d for d in frame.dimensions if d.key == asked), frame.dimensions[0])
+        link = partial(
+            conversations_link,
+            frame.study,
+            synthetic=frame.include_synthetic,
+            without=frame.without,
+            question=chosen.key,
+        )
+        options = [(one.key, one.title, one is chosen) for one in frame.dimensions]
+        section = answers_section(
+            result.answers.of(chosen.key),
+            chosen,
+            frame.bots,
+            lambda bot, answer: link(bot=bot, answer=answer),
+            of_items=judges_items(frame.study),
+        )
+        return section, Choice("dimension", "Dimension", options)
+    if name == "powered":
+        by = request.GET.get("by", "")
+        by = by if by in result.by else result.first
+        options = [(one, predictor_title(one), one == by) for one in result.by]
+        return powered_section(frame, result, by or ""), Choice("by", "Predictor", options) if options else None
+    return SECTIONS[name](frame, result), None
+
+
+def _store(request: HttpRequest, study: Study) -> str:
+    """Store or remove the table of bots; return the reason if it is refused."""
+    if request.POST.get("clear"):
+        bot_columns_store(study=study, columns=BotColumns())
+        messages.success(request, "The table of bots was removed.")
+        return ""
+    form = BotColumnsForm(request.POST, request.FILES)
+    if not form.is_valid():
+        return " ".join(str(error) for errors in form.errors.values() for error in errors)
+    file = form.cleaned_data["file"]
+    try:
+        columns = bot_columns_read(file.read(), list(study_bots(study)), file.name)
+    except Refused as error:
+        return error.message
+    bot_columns_store(study=study, columns=columns)
+    messages.success(
+        request,
+        f"{file.name} is stored: {len(columns.metrics)} columns of numbers, {len(columns.factors)} of words, "
+        f"{len(columns.control)} controls.",
+    )
+    return ""
+
+
+@require_safe
+@staff_only
+def point(request: HttpRequest, key: str, figure: str, column: str, group: int, exchange: int) -> HttpResponse:
+    """Show the conversations behind a point of a trajectory."""
+    study = study_of(key)
+    found: ShownResult = stored_result(request, study, "trajectories")
+    if found.frame is None and found.waiting is None:
+        raise Http404
+    table = None
+    if found.frame is not None:
+        table = point_part(
+            found.frame,
+            found.result,
+            figure,
+            column,
+            group,
+            exchange,
+            lambda pk: reverse("dashboard:conversation", args=[pk]),
+        )
+        if table is None:
+            raise Http404
+    return study_page(
+        request,
+        "trajectory_point.html",
+        study,
+        "why",
+        leaves_out=True,
+        table=table,
+        waiting=found.waiting,
+        back=f"{reverse('dashboard:study_why', args=[key])}{kept_in_address(request)}#trajectories",
+    )
