@@ -21,11 +21,7 @@ from webapp.ratings.services import RatingOutcome, rating_submit
 from webapp.studies.items import item_add
 from webapp.studies.models import Item, Participant, Study, StudyVersion
 from webapp.studies.rubrics import rubric_default
-from webapp.studies.services import (
-    consent_record,
-    participant_enter,
-    study_create,
-)
+from webapp.studies.services import consent_record, participant_enter, study_create
 from webapp.studies.versions import study_edit
 
 BY_PROLIFIC = {
@@ -131,12 +127,7 @@ def make_annotated(key: str = "a", *, n_items: int = 6, **fields: Any) -> Study:
 def make_pairwise(key: str = "p", *, n_items: int = 3, n_in_task: int | None = None, **fields: Any) -> Study:
     """Make a collecting study whose people compare the replies of models `a` and `b`."""
     study = make_study(
-        key,
-        protocol="pairwise",
-        bots=[],
-        state=Study.State.DRAFT,
-        n_items=n_in_task or n_items,
-        **fields,
+        key, protocol="pairwise", bots=[], state=Study.State.DRAFT, n_items=n_in_task or n_items, **fields
     )
     replies = [{"model": model, "text": f"reply of {model}"} for model in "ab"]
     make_items(study, n_items, responses=replies)

@@ -29,12 +29,7 @@ from pytest_django import DjangoDbBlocker
 from chatbots.devices import batches_made_exact
 from chatbots.encoders.cache import cache_folder_set
 from tests.console import Console, Forked
-from tests.databases import (
-    migrated_template_drop,
-    own_database,
-    tables_emptied_by_deleting,
-    worker_database_fill,
-)
+from tests.databases import migrated_template_drop, own_database, tables_emptied_by_deleting, worker_database_fill
 from tests.devices import elsewhere, encoder_devices  # noqa: F401
 from tests.pages import statuses_looked_at
 
@@ -104,9 +99,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(
-    django_db_modify_db_settings_parallel_suffix: None,
-) -> Iterator[None]:
+def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> Iterator[None]:
     """Copy a migrated database into ours: SQLite's is kept between runs, PostgreSQL's is there for several workers."""
     if connection.vendor == "postgresql":
         tables_emptied_by_deleting()
@@ -231,12 +224,7 @@ class ConfabServer:
         """Start one of the server's processes by Python, in a session of its own."""
         log = (self.data_dir / f"{name}.log").open("ab")
         process = subprocess.Popen(
-            [sys.executable, *args],
-            cwd=ROOT,
-            env=self.env,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
+            [sys.executable, *args], cwd=ROOT, env=self.env, stdout=log, stderr=log, start_new_session=True
         )
         self.processes[name] = process
         return process

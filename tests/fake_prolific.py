@@ -60,11 +60,7 @@ class FakeProlific:
             page, size = int(query.get("page", 1)), int(query.get("page_size", 20))
             names = sorted(self.submissions)[(page - 1) * size : page * size]
             rows = [
-                {
-                    "id": name,
-                    "status": self.submissions[name]["status"],
-                    "study_code": self.submissions[name]["code"],
-                }
+                {"id": name, "status": self.submissions[name]["status"], "study_code": self.submissions[name]["code"]}
                 for name in names
             ]
             return 200, {"results": rows}

@@ -13,20 +13,7 @@ from chatbots.bots.base import BotDefaults, BotError
 from chatbots.registry import register_bot
 from tests.hostile import HOSTILE_ERRORS, HOSTILE_REPLIES, raise_it
 
-SLOW_WORDS = [
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-]
+SLOW_WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 
 
 class _Test(BotDefaults):

@@ -49,9 +49,7 @@ def save_tokenizer(folder: Path, *, n_words: int = 0, chat_template: str | None 
         raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         raw.decoder = decoders.ByteLevel()
         trainer = trainers.BpeTrainer(
-            vocab_size=400,
-            special_tokens=special,
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            vocab_size=400, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
         )
         raw.train_from_iterator([TEXT, *words, *(f" {word}" for word in words)] * 3, trainer)
     tokenizer = PreTrainedTokenizerFast(
@@ -142,12 +140,7 @@ def save_model(
         ),
         "bloom": lambda: tf.BloomForCausalLM(
             tf.BloomConfig(
-                vocab_size=size,
-                hidden_size=width,
-                n_layer=n_layers,
-                n_head=heads,
-                initializer_range=0.2,
-                **ids,
+                vocab_size=size, hidden_size=width, n_layer=n_layers, n_head=heads, initializer_range=0.2, **ids
             )
         ),
         "t5": lambda: tf.T5ForConditionalGeneration(

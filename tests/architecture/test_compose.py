@@ -108,9 +108,7 @@ def test_what_the_dockerfile_copies_and_reads_is_there() -> None:
     assert (ROOT / "chatbots" / "installation.py").is_file()  # beside it the commit is written
 
 
-def test_keys_of_bots_reach_the_processes_that_ask_them_and_no_image(
-    services: dict[str, Any],
-) -> None:
+def test_keys_of_bots_reach_the_processes_that_ask_them_and_no_image(services: dict[str, Any]) -> None:
     with_keys = {
         name
         for name, service in services.items()

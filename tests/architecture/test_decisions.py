@@ -16,13 +16,7 @@ def test_records_are_numbered_without_gaps() -> None:
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.stem)
 def test_a_record_has_its_parts_and_rules_code_that_exists(record: Path) -> None:
     text = record.read_text()
-    for part in (
-        "*Status:* ",
-        "*Rules:* ",
-        "**Context.** ",
-        "**Decision.** ",
-        "**Consequences.** ",
-    ):
+    for part in ("*Status:* ", "*Rules:* ", "**Context.** ", "**Decision.** ", "**Consequences.** "):
         assert text.count(part) == 1, f"{record.name} has no part {part!r}, or several"
     rules = text.split("*Rules:* ")[1].split("\n\n")[0]
     ruled = re.findall(r"`([^`]+)`", rules)

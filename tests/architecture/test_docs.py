@@ -147,12 +147,7 @@ def test_the_page_lists_the_extension_points_of_the_code() -> None:
     page = (ROOT / "docs/extend.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (an? .+?) \| `(.+)` \| `@(.+)` \| `(.+)` \|$", page, re.MULTILINE)
     points = [
-        (
-            point.name,
-            f"{point.folder}/<name>.py",
-            point.decorator.__name__,
-            point.contract.__name__,
-        )
+        (point.name, f"{point.folder}/<name>.py", point.decorator.__name__, point.contract.__name__)
         for point in (*OF_CHATBOTS, *OF_EVALUATION, *OF_WEBAPP)
     ]
     assert rows == points

@@ -11,10 +11,7 @@ import pytest
 
 from tests.architecture.source import ROOT
 
-SECRETS = {
-    "CONFAB_SECRET_KEY": "kJ2vXq8-" * 9 + "zw!",
-    "CONFAB_HOSTS": "confab.example,www.confab.example",
-}
+SECRETS = {"CONFAB_SECRET_KEY": "kJ2vXq8-" * 9 + "zw!", "CONFAB_HOSTS": "confab.example,www.confab.example"}
 
 
 def manage(data_dir: Path, *args: str, **env: str) -> subprocess.CompletedProcess[str]:

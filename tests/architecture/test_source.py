@@ -11,9 +11,7 @@ GRAB_BAGS = {"utils", "util", "helpers", "misc", "common"}
 # What a process may tell libraries that it loads later.
 SETTABLE = {"DJANGO_SETTINGS_MODULE", "MKL_CBWR", "OMP_WAIT_POLICY"}
 # Modules that may look at the environment outside `webapp/settings`, and what for.
-READERS = {
-    "chatbots.bots.endpoint": "API keys, named in bots.yaml, never stored",
-}
+READERS = {"chatbots.bots.endpoint": "API keys, named in bots.yaml, never stored"}
 
 
 def test_modules_are_named_after_what_they_do() -> None:

@@ -163,14 +163,7 @@ def confab(env: dict[str, str], n_web: int) -> Iterator[tuple[str, dict[str, psu
     commands = {
         "web": [
             *(python, "-m", "uvicorn", "webapp.asgi:application", "--port", str(port)),
-            *(
-                "--workers",
-                str(n_web),
-                "--lifespan",
-                "off",
-                "--no-proxy-headers",
-                "--no-access-log",
-            ),
+            *("--workers", str(n_web), "--lifespan", "off", "--no-proxy-headers", "--no-access-log"),
             *("--ws-ping-interval", "20", "--timeout-keep-alive", "130"),
             *("--timeout-graceful-shutdown", "10"),
         ],
@@ -295,12 +288,7 @@ def main() -> int:
         call_command("collectstatic", verbosity=0, interactive=False)
         for key, n_exchanges in ((WARM_UP, 1), (STUDY, chosen.messages)):
             study_create(
-                key=key,
-                name=key,
-                bots=BOTS,
-                state="collecting",
-                min_exchanges=n_exchanges,
-                typing_chars_per_s=0,
+                key=key, name=key, bots=BOTS, state="collecting", min_exchanges=n_exchanges, typing_chars_per_s=0
             )
         connections.close_all()
         with confab(dict(os.environ), chosen.web) as (url, processes):
@@ -309,13 +297,7 @@ def main() -> int:
             servers = {word: servers_s(word) for word in ("postgres", "redis")}
             own, started = time.process_time(), time.monotonic()
             crowd = asyncio.run(
-                crowd_sent(
-                    url,
-                    n_people=chosen.people,
-                    over_s=chosen.over,
-                    think_s=chosen.think,
-                    n=chosen.messages,
-                )
+                crowd_sent(url, n_people=chosen.people, over_s=chosen.over, think_s=chosen.think, n=chosen.messages)
             )
             took = time.monotonic() - started
             used = {name: processor_s(process) - before[name] for name, process in processes.items()}

@@ -65,14 +65,7 @@ def make(n_ratings: int) -> None:
         numbers = range(start, min(start + 5000, n_ratings))
         people = [Participant(study=study, platform="import") for _n in numbers]
         conversations = [
-            Conversation(
-                source="import",
-                state="completed",
-                bot=bot,
-                study=study,
-                external_id=f"d{n}",
-                n_exchanges=7,
-            )
+            Conversation(source="import", state="completed", bot=bot, study=study, external_id=f"d{n}", n_exchanges=7)
             for n in numbers
         ]
         Participant.objects.bulk_create(people)

@@ -39,14 +39,7 @@ def timings(bot: GgufBot, texts: list[str], **settings: Any) -> dict[str, float]
     roles = ("user", "assistant")
     messages = [{"role": roles[i % 2], "content": text} for i, text in enumerate(texts)]
     bot._server._server.handle_chat_completions(
-        {
-            "messages": messages,
-            "stream": True,
-            "max_tokens": N_TOKENS,
-            "ignore_eos": True,
-            "seed": 1,
-            **settings,
-        },
+        {"messages": messages, "stream": True, "max_tokens": N_TOKENS, "ignore_eos": True, "seed": 1, **settings},
         lambda chunk: bool(found.append(chunk)),
     )
     return found[-1]["timings"]

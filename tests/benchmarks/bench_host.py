@@ -90,12 +90,7 @@ def main() -> None:
     # other work; must be set before torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from chatbots.serving import BotHost
-    from tests.benchmarks.neural import (
-        REDDIT_HRED,
-        random_bot,
-        random_checkpoint,
-        random_contexts,
-    )
+    from tests.benchmarks.neural import REDDIT_HRED, random_bot, random_checkpoint, random_contexts
 
     contexts = random_contexts(2 + (2 + N_PEOPLE) * options.each + options.arrivals + N_PEOPLE)
     with tempfile.TemporaryDirectory() as temporary:

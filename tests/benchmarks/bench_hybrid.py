@@ -95,10 +95,7 @@ def bench_ridge(n_bots: int = 9, n_each: int = 150, p: int = 384) -> None:
         y,
         codes,
         [f"bot{k}" for k in range(n_bots)],
-        [
-            Block(METRICS, np.arange(11)),
-            Block(preset.blocks[0], np.arange(11, 11 + p)),
-        ],
+        [Block(METRICS, np.arange(11)), Block(preset.blocks[0], np.arange(11, 11 + p))],
         [Candidate(choice, penalty) for choice in preset.choices for penalty in preset.penalties],
         RatingNoise.of(None, ["quality"], np.arange(len(y)).astype(str), codes, y),
     )
@@ -132,10 +129,7 @@ def bench_process(n_bots: int = 9, n: int = 2_000) -> None:
 
 def bench_service() -> bool:
     """Print what fits take by the product's own way; return whether the limits hold."""
-    with (
-        tempfile.TemporaryDirectory(prefix="confab-bench-") as folder,
-        own_database(Path(folder)) as environment,
-    ):
+    with tempfile.TemporaryDirectory(prefix="confab-bench-") as folder, own_database(Path(folder)) as environment:
         os.environ.update(environment, DJANGO_SETTINGS_MODULE="webapp.settings.embedded")
         import django
 

@@ -145,11 +145,7 @@ def measure(n_talks: int) -> dict[str, float]:
         in_parts, first_s = gaps(bot, CPU_PREFILL_TOKENS)
         at_once, first_at_once_s = gaps(bot, 10**6)
     usual_s = statistics.median(in_parts)
-    found["gap median"], found["gap in parts"], found["gap at once"] = (
-        usual_s,
-        max(in_parts),
-        max(at_once),
-    )
+    found["gap median"], found["gap in parts"], found["gap at once"] = (usual_s, max(in_parts), max(at_once))
     found["prompt first in parts"], found["prompt first at once"] = first_s, first_at_once_s
     return found
 

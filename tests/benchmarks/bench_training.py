@@ -26,11 +26,7 @@ def bench(model: str, n_batches: int) -> dict[str, float]:
             "name": model,
             "model": model,
             "sizes": SIZES,
-            "data": {
-                "corpora": [{"path": "everyday", "repeat": 10}],
-                "windows": "slide",
-                "min_count": 2,
-            },
+            "data": {"corpora": [{"path": "everyday", "repeat": 10}], "windows": "slide", "min_count": 2},
             "optimiser": {"batch_size": 32, "max_batches": n_batches},
             "held_out": {"samples": 1, "max_windows": 1, "max_replies": 1},
         }

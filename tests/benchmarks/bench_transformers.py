@@ -36,11 +36,7 @@ def bench_bot(folder: Path) -> TransformersBot:
     """Make the bot that both benchmarks talk to, loaded."""
     save_model(folder, "gpt2", width=256, n_layers=4, n_positions=512, n_words=8000)
     bot = TransformersBot(
-        name="bench",
-        model=str(folder),
-        max_new_tokens=N_NEW_TOKENS,
-        min_new_tokens=N_NEW_TOKENS,
-        capacity=N_SELFPLAY,
+        name="bench", model=str(folder), max_new_tokens=N_NEW_TOKENS, min_new_tokens=N_NEW_TOKENS, capacity=N_SELFPLAY
     )
     bot.load("cpu")
     return bot

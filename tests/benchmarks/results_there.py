@@ -7,15 +7,7 @@ import shutil
 from collections.abc import Collection, Mapping
 from typing import Any
 
-PARTS = (
-    "comparisons",
-    "dimensions",
-    "answers",
-    "models",
-    "raters",
-    "trajectories",
-    "correlations",
-)
+PARTS = ("comparisons", "dimensions", "answers", "models", "raters", "trajectories", "correlations")
 """Of the analysis of a study of chats."""
 
 

@@ -73,10 +73,7 @@ def new_page(chromium: Any) -> Iterator[Callable[..., Any]]:
     def make(width: int = 1280, height: int = 800, **options: Any) -> Any:
         phone = {"has_touch": True, "is_mobile": True} if width < 700 else {}
         context = chromium.new_context(
-            viewport={"width": width, "height": height},
-            locale="en-GB",
-            reduced_motion="reduce",
-            **{**phone, **options},
+            viewport={"width": width, "height": height}, locale="en-GB", reduced_motion="reduce", **{**phone, **options}
         )
         context.set_default_timeout(20_000)
         contexts.append(context)

@@ -49,10 +49,7 @@ def test_two_chatbots_answer_and_one_is_chosen(
     expect(closed).not_to_be_checked()
     expect(page.locator(".round .msg-bot[aria-busy=true]")).to_have_count(0)
     expect(page.locator("#read-aloud p")).to_have_count(2)
-    assert [text[:10] for text in page.locator("#read-aloud p").all_text_contents()] == [
-        "Chatbot A:",
-        "Chatbot B:",
-    ]
+    assert [text[:10] for text in page.locator("#read-aloud p").all_text_contents()] == ["Chatbot A:", "Chatbot B:"]
     # Nothing is lost by a reload.
     page.reload()
     expect(page.locator(".round .msg-bot .bubble")).to_have_count(2)

@@ -28,13 +28,7 @@ from tests.hostile import HOSTILE_ERRORS, HOSTILE_REPLIES
 CROWD, CHATS, FLOODS, DOUBLE = "crowd", "chats", "floods", "double"
 BAD_BOTS = [
     *(f"test-hostile-{name}" for name in (*HOSTILE_REPLIES, *HOSTILE_ERRORS)),
-    *(
-        "test-hostile-split",
-        "test-hostile-endless",
-        "test-hanging",
-        "test-hanging-thread",
-        "test-failing",
-    ),
+    *("test-hostile-split", "test-hostile-endless", "test-hanging", "test-hanging-thread", "test-failing"),
 ]
 SELFPLAY_CONVERSATIONS = 30
 
@@ -135,11 +129,7 @@ async def chaos(confab: ConfabServer, ledger: Ledger, options: argparse.Namespac
 async def kill(confab: ConfabServer, n_kills: int, rng: random.Random) -> None:
     """End processes in turn, by SIGKILL and SIGTERM, and start them again."""
     names = ["web", "worker", *(["bot_host"] if confab.is_distributed else [])]
-    starters = {
-        "web": confab.start_web,
-        "worker": confab.start_worker,
-        "bot_host": confab.start_bot_host,
-    }
+    starters = {"web": confab.start_web, "worker": confab.start_worker, "bot_host": confab.start_bot_host}
     for number in range(n_kills):
         await asyncio.sleep(rng.uniform(1, 4))
         name = names[number % len(names)]

@@ -39,13 +39,7 @@ def test_all_is_there() -> None:
 
 def test_all_is_lost() -> None:
     found = told().compare(Stored())
-    assert found.lost == [
-        "message m (0 of c)",
-        "reply 1 of c",
-        "vote on 1 of c",
-        "rating of c",
-        "1 people of study s",
-    ]
+    assert found.lost == ["message m (0 of c)", "reply 1 of c", "vote on 1 of c", "rating of c", "1 people of study s"]
 
 
 def test_what_was_changed_counts_as_lost() -> None:
@@ -53,11 +47,7 @@ def test_what_was_changed_counts_as_lost() -> None:
     ledger.note_reply("c", 1, "something else")
     turns = [["c", 0, "hullo", 0, "m"], ["c", 1, "hi", 1, ""]]
     found = ledger.compare(Stored(turns=turns, ratings=["c"], people={"s": 1}))
-    assert found.lost == [
-        "reply 1 of c was shown with two texts",
-        "message m (0 of c)",
-        "vote on 1 of c",
-    ]
+    assert found.lost == ["reply 1 of c was shown with two texts", "message m (0 of c)", "vote on 1 of c"]
 
 
 def test_what_is_there_twice() -> None:

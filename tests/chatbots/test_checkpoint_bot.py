@@ -302,11 +302,7 @@ def test_remembered_utterances_are_those_that_were_encoded(folders):
     remembered = RememberedUtterances(encoder, n=3)
     calls = []
     encoder.register_forward_hook(lambda _, given, __: calls.append(given[0].shape[0]))
-    for conversations in (
-        [[[5, 6], [7]], [[7], [8, 9, 10], []]],
-        [[[7], [5, 6]]],
-        [[[], [], [11]]],
-    ):
+    for conversations in ([[[5, 6], [7]], [[7], [8, 9, 10], []]], [[[7], [5, 6]]], [[[], [], [11]]]):
         batch = DialogueBatch.from_ids(conversations)
         read = remembered(batch.utterances, batch.lengths)
         calls_so_far = list(calls)
@@ -354,14 +350,9 @@ def test_a_model_that_reads_emotions_and_embeddings_runs_the_encoders(tmp_path):
     ready = LoadedCheckpoint(bot, "cpu")
     ids = [ready.vocabulary.ids(ready.tokeniser.tokenise(text)) for text in heard]
     batch = DialogueBatch.from_ids(
-        [ids],
-        emotion=[torch.from_numpy(emotions)],
-        sentence=[torch.from_numpy(vectors @ components.T)],
+        [ids], emotion=[torch.from_numpy(emotions)], sentence=[torch.from_numpy(vectors @ components.T)]
     )
-    contexts = [
-        Conversation.from_texts(heard, id="1", seed=1),
-        Conversation.from_texts([], id="2", seed=2),
-    ]
+    contexts = [Conversation.from_texts(heard, id="1", seed=1), Conversation.from_texts([], id="2", seed=2)]
     with torch.inference_mode():
         expected, _ = ready.model.step(
             torch.tensor([SOS]), ready.model.encode_context(batch, [ReplySeeds.of(contexts[0])])
@@ -378,10 +369,7 @@ def test_a_model_that_reads_emotions_and_embeddings_runs_the_encoders(tmp_path):
 @pytest.mark.parametrize(
     ("params", "reason"),
     [
-        (
-            "decoding: bean",
-            "decoding is 'bean'; did you mean beam\\? It must be one of beam, sample, greedy",
-        ),
+        ("decoding: bean", "decoding is 'bean'; did you mean beam\\? It must be one of beam, sample, greedy"),
         ("beam: 0", "beam is 0; it must be a whole number of at least 1"),
         ("temperature: 0", "temperature is 0; it must be a number above 0 and at most 10"),
         ("min_tokens: 31", r"min_tokens is 31; it must be 1 to max_tokens \(30\)"),

@@ -59,10 +59,7 @@ def test_a_full_disk_is_no_damage() -> None:
     with pytest.raises(OSError, match="No space left"), damage_as_error("a.zip", CorpusError):
         raise full
     bad = OSError("Invalid data stream")
-    with (
-        pytest.raises(CorpusError, match="is a damaged zip"),
-        damage_as_error("a.zip", CorpusError),
-    ):
+    with pytest.raises(CorpusError, match="is a damaged zip"), damage_as_error("a.zip", CorpusError):
         raise bad
     with pytest.raises(CorpusError, match="its own"), damage_as_error("a.zip", CorpusError):
         raise CorpusError("its own")

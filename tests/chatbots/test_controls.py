@@ -16,13 +16,7 @@ def test_the_parrot_repeats_the_participants_last_message_word_for_word() -> Non
         Conversation("empty"),
         Conversation.from_texts(["   "]),
     ]
-    assert ParrotBot().answer(contexts) == [
-        "Hello  there!",
-        "two 😀",
-        "one",
-        PARROT_OPENER,
-        PARROT_OPENER,
-    ]
+    assert ParrotBot().answer(contexts) == ["Hello  there!", "two 😀", "one", PARROT_OPENER, PARROT_OPENER]
 
 
 def test_the_generic_bot_looks_at_the_seed_only() -> None:

@@ -147,13 +147,7 @@ def test_a_repetition_is_noticed() -> None:
 
 
 def test_something_said_before_is_taken_up_later() -> None:
-    texts = [
-        "My sister lives in Peru",
-        "Do you see each other often?",
-        "No",
-        "I see. What then?",
-        "ok",
-    ]
+    texts = ["My sister lives in Peru", "Do you see each other often?", "No", "I see. What then?", "ok"]
     memories = templates("family", "later")
     replies = [reply_to(*texts, seed=seed) for seed in range(20)]
     recalled = [r for r in replies if any(m.fullmatch(r) for m in memories)]

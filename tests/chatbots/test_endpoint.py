@@ -14,18 +14,7 @@ from chatbots.bots.base import BotError
 from chatbots.bots.endpoint import EndpointBot
 from chatbots.endpoints.metering import MemoryMeter, PaidBot, ReplyCost
 from chatbots.serving import reply
-from tests.chatbots.endpoint_server import (
-    SSE,
-    Send,
-    Server,
-    chunk,
-    counts,
-    fails,
-    hangs,
-    pieces,
-    says,
-    serving,
-)
+from tests.chatbots.endpoint_server import SSE, Send, Server, chunk, counts, fails, hangs, pieces, says, serving
 
 KEY = "sk-test-abcdefgh12345678"
 
@@ -99,9 +88,7 @@ async def test_tries_are_bounded() -> None:
     assert len(server.requests) == 3
 
 
-async def test_a_bad_key_is_not_tried_again_and_never_shown(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_bad_key_is_not_tried_again_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TEST_KEY", KEY)
     async with serving(fails(401, f"Incorrect API key provided: {KEY}")) as server:
         with pytest.raises(BotError, match="the key was refused") as caught:

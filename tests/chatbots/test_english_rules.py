@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chatbots.english_rules import (
-    BOT_ADMISSIONS,
-    FAREWELL_REPLIES,
-    asks_what_it_is,
-    canned_replies,
-    takes_leave,
-)
+from chatbots.english_rules import BOT_ADMISSIONS, FAREWELL_REPLIES, asks_what_it_is, canned_replies, takes_leave
 
 
 @pytest.mark.parametrize(

@@ -85,10 +85,7 @@ def test_what_is_no_gguf_file_says_so(tmp_path: Path, content: bytes) -> None:
 
 def test_a_file_that_breaks_off_or_lies_about_lengths_says_so(tmp_path: Path, file: Path) -> None:
     whole = file.read_bytes()
-    for name, content in (
-        ("short", whole[:300]),
-        ("long", whole[:24] + b"\xff" * 8 + whole[32:]),
-    ):
+    for name, content in (("short", whole[:300]), ("long", whole[:24] + b"\xff" * 8 + whole[32:])):
         bad = tmp_path / f"{name}.gguf"
         bad.write_bytes(content)
         with pytest.raises(GgufError, match="damaged"):
@@ -123,10 +120,7 @@ def test_its_memory_is_weights_slots_and_cache(file: Path) -> None:
         ({"repetition_penalty": 0.0}, "repetition_penalty is 0.0"),
         ({"window": -1}, "window is -1"),
         ({"max_new_tokens": 0}, "max_new_tokens is 0"),
-        (
-            {"max_context_tokens": 8},
-            "max_context_tokens is 8; it must be a whole number of at least 64",
-        ),
+        ({"max_context_tokens": 8}, "max_context_tokens is 8; it must be a whole number of at least 64"),
         ({"capacity": 0}, "capacity is 0; it must be a whole number from 1 to 64"),
     ],
 )

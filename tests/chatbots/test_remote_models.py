@@ -13,9 +13,7 @@ from chatbots.remote_models import remote_add, remote_get, remote_list
 from chatbots.yaml_registry import EntriesError, configured_bots
 
 
-def test_every_entry_makes_a_bot_that_downloads_only_because_it_was_asked_for(
-    tmp_path: Path,
-) -> None:
+def test_every_entry_makes_a_bot_that_downloads_only_because_it_was_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "new" / "bots.yaml"
     for model in remote_list():
         assert model.licence
@@ -27,11 +25,7 @@ def test_every_entry_makes_a_bot_that_downloads_only_because_it_was_asked_for(
     assert [bot.name for bot in made] == [model.id for model in remote_list()]
     for bot, model in zip(made, remote_list(), strict=True):
         assert isinstance(bot, TransformersBot)
-        assert (bot.options.model, bot.title, bot.options.allow_download) == (
-            model.model,
-            model.name,
-            True,
-        )
+        assert (bot.options.model, bot.title, bot.options.allow_download) == (model.model, model.name, True)
         for name, value in model.params.items():
             assert getattr(bot.options, name) == value
     assert {"dialogpt-small", "dialogpt-medium", "blenderbot-400m", "persona-gpt"} < {bot.name for bot in made}

@@ -80,16 +80,7 @@ def test_it_repeats_neither_itself_nor_the_participant(bot: RetrievalBot) -> Non
 
 
 def test_a_batch_gives_what_each_alone_gives(bot: RetrievalBot, everyday: RetrievalBot) -> None:
-    lines = [
-        "Do you like fish?",
-        "hello",
-        "My sister is ill",
-        "",
-        "ok",
-        "I won!",
-        "Why?",
-        "what is for dinner",
-    ]
+    lines = ["Do you like fish?", "hello", "My sister is ill", "", "ok", "I won!", "Why?", "what is for dinner"]
     contexts = [Conversation.from_texts([*lines[:i], line], seed=i) for i, line in enumerate(lines)]
     for each in (bot, everyday):
         assert each.answer(contexts) == [each.answer([context])[0] for context in contexts]
@@ -132,18 +123,7 @@ def test_no_congratulations_on_bad_news(everyday: RetrievalBot) -> None:
 
 def test_ten_turns_over_the_everyday_corpus_do_not_repeat(everyday: RetrievalBot) -> None:
     conversation = Conversation("c", (), seed=2)
-    for line in (
-        "hi",
-        "I'm fine",
-        "yes",
-        "ok",
-        "no",
-        "ok",
-        "what do you do?",
-        "yes",
-        "I see",
-        "bye",
-    ):
+    for line in ("hi", "I'm fine", "yes", "ok", "no", "ok", "what do you do?", "yes", "I see", "bye"):
         conversation = conversation.with_turn("human", line)
         conversation = conversation.with_turn("bot", everyday.answer([conversation])[0])
     replies = [turn.text for turn in conversation.turns if turn.speaker == "bot"]

@@ -16,17 +16,7 @@ from chatbots import Conversation
 from chatbots.bots.base import BotError
 from chatbots.bots.endpoint import EndpointBot
 from chatbots.yaml_registry import configured_bots
-from tests.chatbots.endpoint_server import (
-    SSE,
-    Answer,
-    Send,
-    Server,
-    chunk,
-    fails,
-    pieces,
-    says,
-    serving,
-)
+from tests.chatbots.endpoint_server import SSE, Answer, Send, Server, chunk, fails, pieces, says, serving
 from tests.documents import blocks_tested
 from tests.tiny_gguf import save_gguf
 

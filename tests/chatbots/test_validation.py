@@ -125,16 +125,8 @@ def test_values_become_the_models_types() -> None:
             "search.width",
             "search.width is 0; it must be a whole number of at least 1",
         ),
-        (
-            {"search": {"kind": "greedy", "width": 0}},
-            "search.width",
-            "search.width is no key here; Allowed: kind",
-        ),
-        (
-            {"search": {"kind": "greedy", "key": "quality"}},
-            "search.key",
-            "search.key is no key here; Allowed: kind",
-        ),
+        ({"search": {"kind": "greedy", "width": 0}}, "search.width", "search.width is no key here; Allowed: kind"),
+        ({"search": {"kind": "greedy", "key": "quality"}}, "search.key", "search.key is no key here; Allowed: kind"),
         ({"stop": 3}, "stop", "stop is 3; it must be a text, a list or null"),
         ({"stop": ["a"]}, "stop[0]", "stop[0] is 'a'; it must be a whole number"),
         ({"limits": {"n": "a"}}, "limits.n", "limits.n is 'a'; it must be a whole number"),
@@ -169,10 +161,7 @@ def test_all_mistakes_are_told_at_once() -> None:
 
 def test_a_check_of_the_whole_tells_several_mistakes() -> None:
     found = mistakes(GOOD | {"epochs": 13, "limits": {"n": 1}}, path="t")
-    assert found == [
-        ("t.epochs", "t.epochs is 13; nobody would"),
-        ("t.limits.n", "t.limits.n is not wanted"),
-    ]
+    assert found == [("t.epochs", "t.epochs is 13; nobody would"), ("t.limits.n", "t.limits.n is not wanted")]
 
 
 def test_secrets_are_not_shown() -> None:

@@ -62,11 +62,7 @@ def test_every_entry_is_a_bot_of_its_own(file: Path) -> None:
     file.write_text(GOOD)
     endpoint, plug_in, retrieval = configured_bots.load(file)
     assert isinstance(endpoint, EndpointBot)
-    assert (endpoint.name, endpoint.title, endpoint.options.model) == (
-        "gpt",
-        "A big one",
-        "some-model",
-    )
+    assert (endpoint.name, endpoint.title, endpoint.options.model) == ("gpt", "A big one", "some-model")
     assert endpoint.identity.name == "gpt"
     params = endpoint.identity.params
     assert params["temperature"] == 1

@@ -42,10 +42,7 @@ def test_others_fail(expression: str) -> None:
 
 def test_refusals_name_the_package_and_the_reason() -> None:
     found = refusals([("good", "MIT"), ("viral", "GPL-3.0-only"), ("mute", "UNKNOWN")])
-    assert [(r.package, r.why) for r in found] == [
-        ("viral", "not on the allow-list"),
-        ("mute", "no licence is known"),
-    ]
+    assert [(r.package, r.why) for r in found] == [("viral", "not on the allow-list"), ("mute", "no licence is known")]
 
 
 def test_exceptions_are_by_name_and_not_by_licence() -> None:

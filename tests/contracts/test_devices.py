@@ -13,12 +13,7 @@ import pytest
 
 from chatbots.bots.transformers_bot import TransformersBot
 from chatbots.conversation import Conversation
-from chatbots.encoders.ei_encoders import (
-    DeepMojiFiles,
-    InferSentFiles,
-    emotion_encoder_named,
-    sentence_encoder_named,
-)
+from chatbots.encoders.ei_encoders import DeepMojiFiles, InferSentFiles, emotion_encoder_named, sentence_encoder_named
 from chatbots.registry import bot_get, bots
 from chatbots.serving import reply
 from evaluation.items import ReplyInContext
@@ -28,11 +23,7 @@ from evaluation.metrics.run import compute_all
 from evaluation.metrics.text_cache import TextCache
 from tests.chatbots.published_encoders import deepmoji_write, infersent_write
 from tests.devices import ELSEWHERE, FakeDevice
-from tests.evaluation.training.checkpoints import (
-    entailment_checkpoint,
-    pone_checkpoint,
-    rade_checkpoint,
-)
+from tests.evaluation.training.checkpoints import entailment_checkpoint, pone_checkpoint, rade_checkpoint
 from tests.evaluation.training.grade_builders import checkpoint_made as grade_made
 from tests.tiny_models import save_classifier, save_model
 
@@ -54,12 +45,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]
     return {
         "perplexity": model,
         "pone": {"checkpoint": str(pone_checkpoint(folder / "pone"))},
-        "pone_pmi": {
-            "checkpoint": str(folder / "pone"),
-            **model,
-            "pmi_level": 0.0,
-            "pmi_spread": 1.0,
-        },
+        "pone_pmi": {"checkpoint": str(folder / "pone"), **model, "pmi_level": 0.0, "pmi_spread": 1.0},
         "bert_ruber": {"checkpoint": str(pone_checkpoint(folder / "bert_ruber", negatives="random"))},
         "ruber": {
             "checkpoint": str(

@@ -43,13 +43,7 @@ def test_its_folder_is_searched(point: ExtensionPoint) -> None:
 
 def test_its_decorator_registers_there(point: ExtensionPoint) -> None:
     name = "extension-point-sample"
-    members = {
-        "name": name,
-        "kind": name,
-        "usual_title": "Sample",
-        "options_type": None,
-        "__init__": lambda self: None,
-    }
+    members = {"name": name, "kind": name, "usual_title": "Sample", "options_type": None, "__init__": lambda self: None}
     cls = type("Sample", (point.contract,), members)
     cls.__abstractmethods__ = frozenset()
     takes_name = "name" in inspect.signature(point.decorator).parameters

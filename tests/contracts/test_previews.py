@@ -92,20 +92,7 @@ MARK = "\u0632\u0628\u0631\u062c\u062f"
 class OwnTexts(HTMLParser):
     """Texts of a researcher, by whether something around them finds out the direction of writing."""
 
-    VOID = (
-        "area",
-        "br",
-        "hr",
-        "img",
-        "input",
-        "link",
-        "meta",
-        "path",
-        "use",
-        "circle",
-        "rect",
-        "line",
-    )
+    VOID = ("area", "br", "hr", "img", "input", "link", "meta", "path", "use", "circle", "rect", "line")
     NO_MARKUP = ("title", "script", "option", "textarea")
 
     def __init__(self, html: str) -> None:
@@ -157,12 +144,7 @@ OWN_WORDS = {
 @pytest.mark.parametrize("protocol", protocols.names())
 def test_texts_of_a_researcher_find_their_own_direction(protocol: str, staff: Client) -> None:
     quiz = [
-        {
-            **one,
-            "question": f"{MARK} {number}",
-            "options": [f"{MARK} a", f"{MARK} b"],
-            "right": f"{MARK} a",
-        }
+        {**one, "question": f"{MARK} {number}", "options": [f"{MARK} a", f"{MARK} b"], "right": f"{MARK} a"}
         for number, one in enumerate(QUIZ)
     ]
     scale = protocols.get(protocol).scale
@@ -196,9 +178,5 @@ def test_texts_of_a_researcher_find_their_own_direction(protocol: str, staff: Cl
         for line in text.splitlines()
         if line and "#" not in line
     }
-    expected = (expected - {f"{MARK} first. {MARK} rest"}) | {
-        f"{MARK} first",
-        f"{MARK} rest",
-        f"{MARK} typing",
-    }
+    expected = (expected - {f"{MARK} first. {MARK} rest"}) | {f"{MARK} first", f"{MARK} rest", f"{MARK} typing"}
     assert expected <= seen, expected - seen

@@ -12,15 +12,7 @@ from django.template.loader import get_template
 
 from tests.builders import make_study
 from webapp.participant.question_forms.base import sheets
-from webapp.studies.protocols.base import (
-    Gives,
-    HeaderStep,
-    Step,
-    StudyProtocol,
-    TaskProgress,
-    header_steps,
-    protocols,
-)
+from webapp.studies.protocols.base import Gives, HeaderStep, Step, StudyProtocol, TaskProgress, header_steps, protocols
 from webapp.studies.ready_made import DEFAULT_QUESTIONS
 from webapp.studies.settings import SECTIONS, StudyValues
 
@@ -86,9 +78,7 @@ def test_its_steps_begin_with_consent_and_end_with_the_code(protocol: StudyProto
     assert [name for place in header_steps(protocol.steps) for name in place.steps] == names
 
 
-def test_who_judges_has_a_page_with_its_words_its_partial_and_its_sheet(
-    protocol: StudyProtocol,
-) -> None:
+def test_who_judges_has_a_page_with_its_words_its_partial_and_its_sheet(protocol: StudyProtocol) -> None:
     if all(step.name != "judge" for step in protocol.steps):
         return
     page = protocol.page
@@ -99,9 +89,7 @@ def test_who_judges_has_a_page_with_its_words_its_partial_and_its_sheet(
     assert sheets.get(page.sheet).name == page.sheet
 
 
-def test_a_task_names_what_is_looked_at_and_is_complete_when_all_of_it_is_rated(
-    protocol: StudyProtocol,
-) -> None:
+def test_a_task_names_what_is_looked_at_and_is_complete_when_all_of_it_is_rated(protocol: StudyProtocol) -> None:
     plan = protocol.next_task(FirstOnes())
     assert plan.kind
     assert plan.slots

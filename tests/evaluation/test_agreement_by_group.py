@@ -69,12 +69,7 @@ def test_each_cell_has_its_best_rater_and_people_stand_below_the_metrics():
     assert found["models"]["x"]["replies"] == {"a": 10, "b": 10}
     told = best_raters_printed({"m": {"max_over_raters": found}})
     rows = [line.split()[:3] for line in told if line.startswith(("m ", "Human "))]
-    cells = [
-        ["all", "all"],
-        ["all", "x"],
-        ["all", "y"],
-        *([d, m] for d in "st" for m in ("all", "x", "y")),
-    ]
+    cells = [["all", "all"], ["all", "x"], ["all", "y"], *([d, m] for d in "st" for m in ("all", "x", "y"))]
     assert rows == [[name, *cell] for name in ("m", "Human") for cell in cells]
     [line] = [line for line in told if line.split()[:3] == ["m", "t", "y"]]
     assert line.split()[3:6] == ["2", "of", "2"]
@@ -107,12 +102,7 @@ def test_it_is_unknown_where_only_means_are_or_one_rater_was():
 def items():
     rows = []
     for k, (said, references) in enumerate(
-        [
-            ("a b c", ["x", "a b c"]),
-            ("a b", ["a c", "b"]),
-            ("x y", ["a", "q"]),
-            ("q r s", ["q t", "s"]),
-        ]
+        [("a b c", ["x", "a b c"]), ("a b", ["a c", "b"]), ("x y", ["a", "q"]), ("q r s", ["q t", "s"])]
     ):
         rows.append(
             {
@@ -121,10 +111,7 @@ def items():
                 "response": said,
                 "reference": references[0],
                 "references": references,
-                "ratings": [
-                    {"rater": "a", "overall": 5 - k},
-                    {"rater": "b", "overall": 5 - k // 2},
-                ],
+                "ratings": [{"rater": "a", "overall": 5 - k}, {"rater": "b", "overall": 5 - k // 2}],
                 "scale": [1, 5],
             }
         )

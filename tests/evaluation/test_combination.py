@@ -51,11 +51,7 @@ def test_nothing_of_the_set_left_out_is_learned_from():
     upside_down = ScoredSet("c", -sets[2].human, sets[2].contexts, sets[2].scores)
     first, second = combine_sets(sets).sets[2], combine_sets([*sets[:2], upside_down]).sets[2]
 
-    assert (first.weights, first.best, first.penalty) == (
-        second.weights,
-        second.best,
-        second.penalty,
-    )
+    assert (first.weights, first.best, first.penalty) == (second.weights, second.best, second.penalty)
     assert first.combined["pearson"] == pytest.approx(-second.combined["pearson"])
 
 
@@ -87,10 +83,7 @@ def test_the_interval_is_that_of_another_data_set_and_of_other_contexts():
     alike = [ScoredSet(name, sets[0].human, sets[0].contexts, sets[0].scores) for name in "abcd"]
     same = combine_sets(alike)
     gain, (one, *_rest) = same.gains["pearson"], same.sets
-    x = np.stack(
-        [stats.norm.ppf((stats.rankdata(v) - 3 / 8) / 60.25) for v in sets[0].scores.values()],
-        axis=1,
-    )
+    x = np.stack([stats.norm.ppf((stats.rankdata(v) - 3 / 8) / 60.25) for v in sets[0].scores.values()], axis=1)
     x = (x - x.mean(axis=0)) / x.std(axis=0) @ list(one.weights.values())
     best = sets[0].scores[one.best]
     without = np.array(
@@ -129,13 +122,7 @@ def test_what_cannot_be_combined_is_named():
 
 
 def test_files_are_scored_and_their_data_sets_combined(tmp_path):
-    texts = [
-        "no",
-        "yes it is",
-        "a much longer answer, with words",
-        "short",
-        "and what do you think?",
-    ]
+    texts = ["no", "yes it is", "a much longer answer, with words", "short", "and what do you think?"]
     for name in ("one", "two", "three"):
         lines = [
             f'{{"id": {k}, "context": ["so?"], "response": "{text}", "ratings": [{{"good": {len(text) % 7 + k % 2}}}]}}'

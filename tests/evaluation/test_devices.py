@@ -19,9 +19,7 @@ compute.
 """
 
 
-def test_every_metric_and_the_embeddings_share_one_encoder_there(
-    encoder_devices: list[str],
-) -> None:
+def test_every_metric_and_the_embeddings_share_one_encoder_there(encoder_devices: list[str]) -> None:
     shared = TextCache(ELSEWHERE)
     here = [
         metric

@@ -13,10 +13,7 @@ GERMAN = [
     "Ganz gut, danke. Ich war mit dem Hund im Park, aber dann hat es geregnet.",
     "Oh nein, seid ihr nass geworden?",
 ]
-SPANISH = [
-    "¡Hola! ¿Qué tal el fin de semana?",
-    "Muy bien, fui con mi hermana a la playa y comimos.",
-]
+SPANISH = ["¡Hola! ¿Qué tal el fin de semana?", "Muy bien, fui con mi hermana a la playa y comimos."]
 
 
 @pytest.mark.parametrize(("texts", "code"), [(GERMAN, "de"), (SPANISH, "es")])

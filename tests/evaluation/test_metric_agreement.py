@@ -14,14 +14,7 @@ from evaluation.agreement_by_group import BEYOND_SCALE, NOT_JUDGED
 from evaluation.agreement_table import agreements_printed
 from evaluation.formats.base import Skipped
 from evaluation.items import ReplyInContext, detokenise_text, judged_read
-from evaluation.metric_agreement import (
-    CLASH,
-    DUPLICATE_ID,
-    PARTLY_BEYOND,
-    UNREADABLE,
-    judge,
-    judgements_read,
-)
+from evaluation.metric_agreement import CLASH, DUPLICATE_ID, PARTLY_BEYOND, UNREADABLE, judge, judgements_read
 from evaluation.metrics.grade import NO_KEYWORD
 from evaluation.metrics.registry import metric_get
 from evaluation.metrics.replies import NO_CONTEXT, NO_REFERENCE, ReplyMetric, item_scores
@@ -38,12 +31,7 @@ class Length(ReplyMetric):
     name = "length_of_reply"
     title = "Length"
     columns = per_turn(
-        "length_of_reply",
-        "Length",
-        unit="1",
-        range=(0, None),
-        direction="higher",
-        description="Length.",
+        "length_of_reply", "Length", unit="1", range=(0, None), direction="higher", description="Length."
     )
     window = 1
 
@@ -132,11 +120,7 @@ def test_agreement_is_scipys_and_everything_left_out_is_counted(file):
     told = found["length_of_reply"].to_json()
     x = [len(row["response"]) for row in rows]
     y = [row["ratings"][0]["good"] + 0.5 if row["ratings"][0]["good"] < 5 else 5 for row in rows]
-    for name, test in (
-        ("pearson", stats.pearsonr),
-        ("spearman", stats.spearmanr),
-        ("kendall", stats.kendalltau),
-    ):
+    for name, test in (("pearson", stats.pearsonr), ("spearman", stats.spearmanr), ("kendall", stats.kendalltau)):
         assert told[name]["r"] == pytest.approx(test(x, y).statistic)
         low, high = told[name]["ci95"]
         assert low < told[name]["r"] < high
@@ -188,24 +172,15 @@ def test_grade_counts_replies_without_any_keyword(file):
 
 def test_a_metric_of_conversations_says_of_each_reply_why_it_has_no_value(file):
     rows = [line(k, "I like dogs", 1 + k % 4, context=["do you like dogs?"]) for k in range(4)]
-    odd = [
-        line(5, "zxqv", 1, context=["do you like dogs?"]),
-        line(6, "I like dogs", 1, context=[]),
-    ]
+    odd = [line(5, "zxqv", 1, context=["do you like dogs?"]), line(6, "I like dogs", 1, context=[])]
     found = judge(judgements_read(file(*rows, *odd)), ["word_coherence", "laughter"])
-    assert found["word_coherence"].to_json()["skipped"] == {
-        "no word of a text has a vector": 1,
-        NO_CONTEXT: 1,
-    }
+    assert found["word_coherence"].to_json()["skipped"] == {"no word of a text has a vector": 1, NO_CONTEXT: 1}
     printed = agreements_printed({name: one.to_json() for name, one in found.items()})
     assert "laughter: undefined, the metric or people gave all replies the same score" in printed
 
 
 def test_any_metric_scores_items_as_the_last_turn_of_a_conversation():
-    replies = [
-        ReplyInContext(("hi", "hello", "how are you?"), "I am very well"),
-        ReplyInContext((), "Hello there"),
-    ]
+    replies = [ReplyInContext(("hi", "hello", "how are you?"), "I am very well"), ReplyInContext((), "Hello there")]
     found = item_scores(metric_get("words"), replies, TextCache())
     assert next(iter(found)) == "words_bot"
     assert found["words_bot"].tolist() == [4, 2]

@@ -15,12 +15,7 @@ from evaluation.analysis.pairwise_preference import PairJudgements
 from evaluation.items import ChatPair, ReplyItem
 from evaluation.llm_judge import JudgedPair
 from evaluation.preference_agreement import NOBODY_SAID, NOT_CHOSEN, PairChoice, compare_choices
-from evaluation.preference_benchmark import (
-    choices_printed,
-    choose,
-    judge_chosen,
-    people_length_bias,
-)
+from evaluation.preference_benchmark import choices_printed, choose, judge_chosen, people_length_bias
 from evaluation.stats.means import SHARE, mean_interval
 
 
@@ -63,11 +58,7 @@ def test_seven_answers_by_hand() -> None:
 
 
 def test_what_lacks_a_side_is_counted_and_what_cannot_be_computed_says_why() -> None:
-    chosen = {
-        "p1": PairChoice(nan, "a", why="the cap is reached"),
-        "p3": PairChoice(0, "a"),
-        "q": PairChoice(1),
-    }
+    chosen = {"p1": PairChoice(nan, "a", why="the cap is reached"), "p3": PairChoice(0, "a"), "q": PairChoice(1)}
     found = compare_choices(SEVEN, chosen)
     assert found.skipped == {"the cap is reached": 1, NOT_CHOSEN: 2, NOBODY_SAID: 1}
     assert found.counts["both_tied"] == found.counts["chooser_tied"] == 1

@@ -224,10 +224,7 @@ def test_a_complete_cell_must_come_out_as_printed_and_a_part_is_only_told(
     assert found is not None
     assert not found.is_off
     assert found.told == "yes"
-    off = exactness(
-        one,
-        replace(printed, values={**printed.values, "spearman": printed.values["spearman"] + 0.002}),
-    )
+    off = exactness(one, replace(printed, values={**printed.values, "spearman": printed.values["spearman"] + 0.002}))
     assert off is not None
     assert off.is_off
     part = exactness(one, replace(printed, n=31))

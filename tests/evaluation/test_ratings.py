@@ -13,10 +13,7 @@ from evaluation.ratings import MEAN_KEY, RatingDimension, Ratings, headline, rat
 from tests.conftest import ROOT
 
 CASES = ROOT / "tests" / "cases"
-NOBODY = [
-    *("", "  ", "nan", "NaN", "NA", "N/A", "n/a", "null", "None", "<NA>"),
-    *(None, np.nan, pd.NA, pd.NaT),
-]
+NOBODY = [*("", "  ", "nan", "NaN", "NA", "N/A", "n/a", "null", "None", "<NA>"), *(None, np.nan, pd.NA, pd.NaT)]
 FLUENT = RatingDimension("fluent", "Fluent", 1, 7)
 REPETITIVE = RatingDimension("repetitive", "Repetitive", 1, 7, reversed=True)
 
@@ -124,10 +121,7 @@ def test_what_is_wrong_is_named() -> None:
 
 def test_columns_cannot_be_changed_and_a_table_gives_its_own_scales() -> None:
     ratings = Ratings.from_frame(table())
-    assert [(d.key, d.low, d.high) for d in ratings.dimensions] == [
-        ("fluent", 2, 6),
-        ("repetitive", 1, 7),
-    ]
+    assert [(d.key, d.low, d.high) for d in ratings.dimensions] == [("fluent", 2, 6), ("repetitive", 1, 7)]
     with pytest.raises(ValueError, match="read-only"):
         ratings.answers["fluent"][0] = 1
 

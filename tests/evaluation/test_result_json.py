@@ -15,11 +15,7 @@ import pytest
 from evaluation.analysis.agreement import RaterAgreement, rater_agreement
 from evaluation.analysis.answers import AnswerDistributions, answers
 from evaluation.analysis.comparisons import BotMeans, Comparisons, bot_means, compare
-from evaluation.analysis.correlations import (
-    CorrelationMatrix,
-    dimension_matrix,
-    metric_matrix,
-)
+from evaluation.analysis.correlations import CorrelationMatrix, dimension_matrix, metric_matrix
 from evaluation.analysis.planning import RaterPlan, plan_raters
 from evaluation.analysis.raters import RaterAnalysis, analyse_raters
 from evaluation.analysis.rating_models import RatingModels, rating_models

@@ -114,11 +114,7 @@ def test_progress_counts_turns_and_may_stop_the_run():
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [
-        ({"n_turns": 0}, "n_turns is 0"),
-        ({"window": 0}, "window is 0"),
-        ({"seeds": [4, 4]}, "seed 4 is given twice"),
-    ],
+    [({"n_turns": 0}, "n_turns is 0"), ({"window": 0}, "window is 0"), ({"seeds": [4, 4]}, "seed 4 is given twice")],
 )
 def test_wrong_arguments_are_explained(change, message):
     with pytest.raises(ValueError, match=message):

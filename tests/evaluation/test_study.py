@@ -33,19 +33,11 @@ def lines(n_bots: int = 4, n_each: int = 6) -> list[dict]:
             n_words = 1 + bot + int(rng.integers(3))
             turns = [
                 {"speaker": "human", "text": "word " * n_words + ("?" if number % 2 else ".")},
-                {
-                    "speaker": "bot",
-                    "text": "what do you say?" if number % 3 else "I see.",
-                    "vote": 1,
-                },
+                {"speaker": "bot", "text": "what do you say?" if number % 3 else "I see.", "vote": 1},
                 {"speaker": "human", "text": "well " * (1 + int(rng.integers(2)))},
                 {"speaker": "bot", "text": "fine"},
             ]
-            rating = {
-                "rater": f"p{bot}{number}",
-                "quality": 1 + bot + int(rng.integers(3)),
-                "fun": 4,
-            }
+            rating = {"rater": f"p{bot}{number}", "quality": 1 + bot + int(rng.integers(3)), "fun": 4}
             found.append(
                 {
                     "dialogue_id": f"{bot}-{number}",
@@ -99,9 +91,7 @@ def test_conversations_of_two_bots_that_number_alike_stay_apart() -> None:
     assert study.conversations["conversation"].tolist()[::4] == ["0/a", "0/b"]
 
 
-def test_a_key_with_other_turns_is_refused_with_both_lines_and_a_file_twice_is_once(
-    tmp_path: Path,
-) -> None:
+def test_a_key_with_other_turns_is_refused_with_both_lines_and_a_file_twice_is_once(tmp_path: Path) -> None:
     one, two = lines()[:2]
     other = {**two, "dialogue_id": one["dialogue_id"]}
     more = {**one, "ratings": [{"rater": "late", "quality": 2}]}
@@ -220,11 +210,7 @@ def test_a_folder_of_foreign_files_is_no_key_error(tmp_path: Path, kind: str, ca
 
 
 def test_files_of_other_makes_are_studies() -> None:
-    for name in (
-        "array_of_conversations.json",
-        "conversations_utf16.jsonl",
-        "conversations_lone_cr.jsonl",
-    ):
+    for name in ("array_of_conversations.json", "conversations_utf16.jsonl", "conversations_lone_cr.jsonl"):
         study = confab.read(CASES / name)
         assert (len(study), study.bots, study.skipped) == (2, ("a", "b"), ())
 
@@ -295,17 +281,9 @@ def test_the_hybrid_metric_of_a_study_is_that_of_its_tables(file: Path) -> None:
     found = confab.hybrid(study, features=["words_user", "question_bot"])
     table = study.metrics(["words", "question", "length"])
     given = [line["ratings"][0] for line in lines()]
-    table = table.assign(
-        quality=[float(r["quality"]) for r in given],
-        fun=4.0,
-        participant=[r["rater"] for r in given],
-    )
+    table = table.assign(quality=[float(r["quality"]) for r in given], fun=4.0, participant=[r["rater"] for r in given])
     wanted = fit_hybrid(
-        table,
-        features=["words_user", "question_bot"],
-        targets=["quality"],
-        dimensions=["fun"],
-        ratings=study.answers,
+        table, features=["words_user", "question_bot"], targets=["quality"], dimensions=["fun"], ratings=study.answers
     )
     mine, theirs = found.to_json(), wanted.to_json()
     assert mine["target"] == "quality"

@@ -21,9 +21,7 @@ def extended(tmp_path_factory, vector_cache):
     yield from start_confab(folder, vector_cache, {"CONFAB_PLUGINS": "tests.plugin"}, with_demo=False)
 
 
-async def test_a_new_bot_given_by_a_new_rule_chats_in_a_new_protocol_and_plays_itself(
-    extended: ConfabServer,
-) -> None:
+async def test_a_new_bot_given_by_a_new_rule_chats_in_a_new_protocol_and_plays_itself(extended: ConfabServer) -> None:
     listed = {bot["id"]: bot for bot in json.loads(extended.manage("list_bots", "--json").stdout)}
     assert listed["shout"]["available"]
     extended.add_study("loud", ["shout", "eliza"], rule="first", protocol="small-talk")
@@ -42,15 +40,7 @@ async def test_a_new_bot_given_by_a_new_rule_chats_in_a_new_protocol_and_plays_i
         await doors.close()
     run = json.loads(
         extended.manage(
-            "selfplay",
-            "--bots",
-            "shout",
-            "--conversations",
-            "2",
-            "--turns",
-            "4",
-            "--inline",
-            "--json",
+            "selfplay", "--bots", "shout", "--conversations", "2", "--turns", "4", "--inline", "--json"
         ).stdout
     )
     assert run["bots"]["shout"] == {"conversations": 2, "turns": 8}
@@ -59,13 +49,7 @@ async def test_a_new_bot_given_by_a_new_rule_chats_in_a_new_protocol_and_plays_i
 def test_a_new_metric_is_computed_exported_and_in_the_dictionary(extended: ConfabServer) -> None:
     done = json.loads(
         extended.manage(
-            "compute_metrics",
-            "--study",
-            "loud",
-            "--metrics",
-            "capitals,words",
-            "--inline",
-            "--json",
+            "compute_metrics", "--study", "loud", "--metrics", "capitals,words", "--inline", "--json"
         ).stdout
     )
     assert done["metrics"] == ["capitals", "words"]
@@ -73,17 +57,7 @@ def test_a_new_metric_is_computed_exported_and_in_the_dictionary(extended: Confa
     extended.manage("export", "--study", "loud", "--what", "metrics", "--format", "jsonl", "--output", str(file))
     rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     assert rows[0]["capitals_bot"] == pytest.approx(11 / 12)
-    extended.manage(
-        "export",
-        "--study",
-        "loud",
-        "--what",
-        "dictionary",
-        "--format",
-        "jsonl",
-        "--output",
-        str(file),
-    )
+    extended.manage("export", "--study", "loud", "--what", "dictionary", "--format", "jsonl", "--output", str(file))
     assert "Share of capital letters." in file.read_text(encoding="utf-8")
 
 

@@ -20,11 +20,7 @@ N_THREADS = 6
 @pytest.fixture
 def small_server(tmp_path: Path, vector_cache: Path) -> Iterator[ConfabServer]:
     """Start a server with few threads and little patience, so that many are turned away."""
-    env = {
-        "CONFAB_PLUGINS": "tests.plugin_bots",
-        "CONFAB_WEB_THREADS": str(N_THREADS),
-        "CONFAB_WEB_WAIT_S": "1",
-    }
+    env = {"CONFAB_PLUGINS": "tests.plugin_bots", "CONFAB_WEB_THREADS": str(N_THREADS), "CONFAB_WEB_WAIT_S": "1"}
     yield from start_confab(tmp_path, vector_cache, env, with_demo=False)
 
 

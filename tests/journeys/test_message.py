@@ -108,9 +108,7 @@ async def test_bot_host_dies_in_mid_reply(own_bots_server: ConfabServer) -> None
         assert [t["text"] for t in (await history(doors))["turns"]] == ["hello", SLOW_REPLY]
 
 
-async def test_web_process_dies_after_the_message_is_acknowledged(
-    own_bots_server: ConfabServer,
-) -> None:
+async def test_web_process_dies_after_the_message_is_acknowledged(own_bots_server: ConfabServer) -> None:
     server = own_bots_server
     server.add_study("slow", ["test-slow"])
     async with visitor(server, "slow") as doors:

@@ -28,16 +28,7 @@ from tests.documents import blocks_tested, words_of
 from tests.journeys.test_make_run import living, wait_for
 
 MOST_BYTES = 100 * 1024 * 1024
-PARTS = (
-    "chatbots",
-    "evaluation",
-    "webapp",
-    "confab.py",
-    "setup.py",
-    "pyproject.toml",
-    "README.md",
-    "LICENSE",
-)
+PARTS = ("chatbots", "evaluation", "webapp", "confab.py", "setup.py", "pyproject.toml", "README.md", "LICENSE")
 
 
 # What Confab goes without (llama.cpp and the demo's model), and what pydantic asks for in one exact version.
@@ -94,11 +85,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source.mkdir()
     for name in PARTS:
         if (ROOT / name).is_dir():
-            shutil.copytree(
-                ROOT / name,
-                source / name,
-                ignore=shutil.ignore_patterns("__pycache__", "commit.txt"),
-            )
+            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "commit.txt"))
         else:
             shutil.copy(ROOT / name, source / name)
     git = ["git", "-C", str(source), "-c", "user.name=x", "-c", "user.email=x@example.org"]
@@ -151,11 +138,7 @@ def test_the_wheel_is_whole_and_below_its_size(wheel: Path) -> None:
 def test_the_notebook_needs_no_django_settings(installed: Path, tmp_path: Path) -> None:
     code = "import sys, confab; print(confab.__version__, confab.__file__, 'django' in sys.modules)"
     done = subprocess.run(
-        [installed / "python", "-c", code],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
+        [installed / "python", "-c", code], cwd=tmp_path, env=environment(), capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     version, file, has_django = done.stdout.split()
@@ -168,12 +151,7 @@ def test_the_notebook_needs_no_django_settings(installed: Path, tmp_path: Path) 
 def test_the_installed_command_migrates_and_serves(installed: Path, tmp_path: Path, vector_cache: Path) -> None:
     confab = installed / "confab"
     said = subprocess.run(
-        [confab, "--version"],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=True,
+        [confab, "--version"], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
     ).stdout
     assert re.fullmatch(rf"Confab {re.escape(VERSION)} \(commit [0-9a-f]{{12}}(-dirty)?\)\n", said)
     assert list(tmp_path.iterdir()) == []

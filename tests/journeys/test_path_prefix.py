@@ -64,13 +64,7 @@ async def test_everything_lies_below_the_prefix(server: ConfabServer) -> None:
             headers={"Referer": str(login.url)},
         )
         assert page.url.path == f"{PREFIX}/dashboard/"
-        for path in (
-            "/dashboard/",
-            "/dashboard/studies/s/",
-            "/dashboard/imports/",
-            "/admin/",
-            "/s/s/",
-        ):
+        for path in ("/dashboard/", "/dashboard/studies/s/", "/dashboard/imports/", "/admin/", "/s/s/"):
             # A proxy that takes the prefix off gets the same page; the browser's cookies are those of the prefix.
             cookies = "; ".join(f"{cookie.name}={cookie.value}" for cookie in staff.cookies.jar)
             for asked in (f"{PREFIX}{path}", path):

@@ -60,9 +60,7 @@ def with_worker(command_env: ConfabServer) -> Iterator[ConfabServer]:
 
 
 def test_from_ratings_to_an_export_and_a_job_of_ci(
-    with_worker: ConfabServer,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    with_worker: ConfabServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server, folder = with_worker, with_worker.data_dir
     data = folder / "ratings.jsonl.gz"
@@ -74,31 +72,13 @@ def test_from_ratings_to_an_export_and_a_job_of_ci(
     again = answer(server, "import_conversations", str(data), "--study", "lab")
     assert (again["conversations"], again["ratings"]) == (0, 0)
 
-    run = answer(
-        server,
-        "selfplay",
-        "--bots",
-        "eliza,parrot",
-        "--conversations",
-        "6",
-        "--turns",
-        "6",
-        "--seed",
-        "3",
-    )
-    assert run["bots"] == {
-        "eliza": {"conversations": 6, "turns": 36},
-        "parrot": {"conversations": 6, "turns": 36},
-    }
+    run = answer(server, "selfplay", "--bots", "eliza,parrot", "--conversations", "6", "--turns", "6", "--seed", "3")
+    assert run["bots"] == {"eliza": {"conversations": 6, "turns": 36}, "parrot": {"conversations": 6, "turns": 36}}
 
     for where in (["--study", "lab"], ["--run", str(run["run"])]):
         computed = answer(server, "compute_metrics", *where)
         assert "sentiment" in computed["metrics"]
-        assert computed["conversations"] in (
-            32,
-            12,
-            0,
-        )  # the run's own metrics may be there already
+        assert computed["conversations"] in (32, 12, 0)  # the run's own metrics may be there already
     assert answer(server, "compute_metrics", "--study", "lab", "--inline")["conversations"] == 0
 
     fit = answer(server, "fit_hybrid", "--study", "lab", "--run", str(run["run"]))
@@ -110,34 +90,12 @@ def test_from_ratings_to_an_export_and_a_job_of_ci(
     assert -1 <= fit["bot_level"]["pearson"]["r"] <= 1
 
     ratings, messages = folder / "ratings.csv", folder / "messages.parquet"
-    rows = answer(
-        server,
-        "export",
-        "--study",
-        "lab",
-        "--what",
-        "ratings",
-        "--format",
-        "csv",
-        "--output",
-        str(ratings),
-    )
+    rows = answer(server, "export", "--study", "lab", "--what", "ratings", "--format", "csv", "--output", str(ratings))
     with ratings.open(newline="", encoding="utf-8") as file:
         exported = list(csv.DictReader(file))
     assert rows["rows"] == len(exported) == 32
     assert {row["quality"] for row in exported} <= {str(n) for n in range(1, 8)}
-    answer(
-        server,
-        "export",
-        "--study",
-        "lab",
-        "--what",
-        "messages",
-        "--format",
-        "parquet",
-        "--output",
-        str(messages),
-    )
+    answer(server, "export", "--study", "lab", "--what", "messages", "--format", "parquet", "--output", str(messages))
     assert parquet.read_table(messages).num_rows == 32 * 8
     evaluated_by_the_documented_job(server, monkeypatch, capsys)
 
@@ -160,16 +118,10 @@ def evaluated_by_the_documented_job(
     monkeypatch.chdir(server.data_dir)
     rated_conversations(Path("more.jsonl.gz"), n_bots=1)
     reading = reading.replace("https://confab.example.org", server.url)
-    exec(
-        compile(reading.replace(".jsonl", ".jsonl.gz"), "docs/reference/api.md", "exec"),
-        {"token": named["TOKEN"]},
-    )
+    exec(compile(reading.replace(".jsonl", ".jsonl.gz"), "docs/reference/api.md", "exec"), {"token": named["TOKEN"]})
     assert Path("ratings.csv").stat().st_size
     with pytest.raises(SystemExit) as ended:
-        exec(
-            compile(job.replace("conversations=30", "conversations=4"), "docs/reference/api.md", "exec"),
-            {},
-        )
+        exec(compile(job.replace("conversations=30", "conversations=4"), "docs/reference/api.md", "exec"), {})
     said = capsys.readouterr().out
     predicted, low, high = map(float, re.findall(r"-?\d+\.\d\d", said))
     assert low <= predicted <= high, said
@@ -181,15 +133,7 @@ def test_killed_worker_loses_nothing(with_worker: ConfabServer) -> None:
     """A run whose worker is killed is taken up by the next worker and is then complete, once."""
     server = with_worker
     started = answer(
-        server,
-        "selfplay",
-        "--bots",
-        "parrot,eliza",
-        "--conversations",
-        "60",
-        "--turns",
-        "10",
-        "--no-wait",
+        server, "selfplay", "--bots", "parrot,eliza", "--conversations", "60", "--turns", "10", "--no-wait"
     )
     server.kill("worker")
     server.shell(
@@ -230,16 +174,7 @@ async def test_a_rating_is_stored_once(test_bots_server: ConfabServer) -> None:
     file = server.data_dir / "messages.csv"
     for what, n_rows in (("ratings", 1), ("messages", 2)):
         exported = answer(
-            server,
-            "export",
-            "--study",
-            "quick",
-            "--what",
-            what,
-            "--format",
-            "csv",
-            "--output",
-            str(file),
+            server, "export", "--study", "quick", "--what", what, "--format", "csv", "--output", str(file)
         )
         assert exported["rows"] == n_rows
     with file.open(newline="", encoding="utf-8") as lines:
@@ -294,23 +229,11 @@ def test_items_are_imported_and_judged_in_a_rehearsal(test_bots_server: ConfabSe
     assert found.split() == ["5", "15"]
 
 
-def test_replies_to_contexts_of_self_play_are_compared_in_a_rehearsal(
-    test_bots_server: ConfabServer,
-) -> None:
+def test_replies_to_contexts_of_self_play_are_compared_in_a_rehearsal(test_bots_server: ConfabServer) -> None:
     server = test_bots_server
-    run = answer(
-        server,
-        *(
-            "selfplay",
-            "--bots",
-            "eliza,generic",
-            "--conversations",
-            "3",
-            "--turns",
-            "6",
-            "--inline",
-        ),
-    )["run"]
+    run = answer(server, *("selfplay", "--bots", "eliza,generic", "--conversations", "3", "--turns", "6", "--inline"))[
+        "run"
+    ]
     practice = {
         "context": ["My dog died."],
         "first": "Oh no. How old was he?",
@@ -345,21 +268,7 @@ def test_replies_to_contexts_of_self_play_are_compared_in_a_rehearsal(
         (["chat", "elizza", "--message", "hi"], 1, "eliza"),
         (["import_conversations", "nowhere.jsonl", "--study", "x"], 1, "nowhere.jsonl"),
         (["fit_hybrid", "--study", "nowhere"], 1, "nowhere"),
-        (
-            [
-                "export",
-                "--study",
-                "demo",
-                "--what",
-                "everything",
-                "--format",
-                "csv",
-                "--output",
-                "x",
-            ],
-            2,
-            "everything",
-        ),
+        (["export", "--study", "demo", "--what", "everything", "--format", "csv", "--output", "x"], 2, "everything"),
         (["selfplay", "--bots", "eliza", "--conversations", "-3"], 2, "-3"),
         (["rehearse", "--study", "demo", "--url", "http://127.0.0.1:9"], 1, "make run"),
     ],

@@ -202,15 +202,7 @@ class Browser:
         read = _Read(address, text)
         is_got = response.request.method == "GET"
         self.page = Page(
-            response.status_code,
-            address,
-            text,
-            is_got,
-            read.main,
-            read.forms,
-            read.links,
-            read.chats,
-            read.code,
+            response.status_code, address, text, is_got, read.main, read.forms, read.links, read.chats, read.code
         )
         if is_got and address not in self.visited:
             self.visited.append(address)

@@ -39,9 +39,7 @@ class Installation:
         )
         token = json.loads(made.stdout)["token"]
         self.api = httpx.Client(
-            base_url=f"{server.url}/api/v1",
-            headers={"Authorization": f"Bearer {token}"},
-            timeout=60,
+            base_url=f"{server.url}/api/v1", headers={"Authorization": f"Bearer {token}"}, timeout=60
         )
         self.example = cache(self._example)
         self._talks_make()

@@ -14,27 +14,8 @@ from tests.outside.snapshots import as_text, compare, steady
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("ids_by_seed_again")]
 TABLES = (
-    *(
-        "bots",
-        "chat_ratings",
-        "checks",
-        "consent_texts",
-        "conversations",
-        "dictionary",
-        "for_raters",
-        "item_means",
-    ),
-    *(
-        "items",
-        "judged",
-        "messages",
-        "metrics",
-        "participants",
-        "pay",
-        "ratings",
-        "reader_notes",
-        "repeats",
-    ),
+    *("bots", "chat_ratings", "checks", "consent_texts", "conversations", "dictionary", "for_raters", "item_means"),
+    *("items", "judged", "messages", "metrics", "participants", "pay", "ratings", "reader_notes", "repeats"),
     *("reply_marks", "reports", "turn_metrics", "undefined"),
 )
 FORMATS = ("csv", "jsonl", "parquet")
@@ -53,17 +34,7 @@ def test_exported_tables(studies: tuple[str, ...], tmp_path: Path, key: str) -> 
         for form in FORMATS:
             file = tmp_path / f"{table}.{form}"
             try:
-                call_command(
-                    "export",
-                    "--study",
-                    key,
-                    "--what",
-                    table,
-                    "--format",
-                    form,
-                    "--output",
-                    str(file),
-                )
+                call_command("export", "--study", key, "--what", table, "--format", form, "--output", str(file))
             except CommandError as error:
                 texts.append(f"== {table} {form}: {error}")
                 continue
@@ -93,16 +64,7 @@ def test_results_of_a_report(studies: tuple[str, ...], capsys: pytest.CaptureFix
 def test_fits_of_the_hybrid_metric(
     studies: tuple[str, ...], capsys: pytest.CaptureFixture[str], preset: str, intercept: str
 ) -> None:
-    words = (
-        "fit_hybrid",
-        "--study",
-        "chats",
-        "--preset",
-        preset,
-        "--intercept",
-        intercept,
-        "--json",
-    )
+    words = ("fit_hybrid", "--study", "chats", "--preset", preset, "--intercept", intercept, "--json")
     found = document(command(capsys, *words))
     compare(f"results/fit-{preset.replace('@', '-')}-{intercept}.json", as_text(found))
 
@@ -115,18 +77,8 @@ def test_metrics_of_three_conversations(db: None, tmp_path: Path, capsys: pytest
             "great :) I went swimming",
             "Oh nice, was the water cold?",
         ],
-        [
-            "do you like dogs?",
-            "I do. I do. I do.",
-            "why do you say that again",
-            "Sorry, I am confused.",
-        ],
-        [
-            "my cat died last week",
-            "I am so sorry to hear that.",
-            "thank you, that is kind",
-            "What was its name?",
-        ],
+        ["do you like dogs?", "I do. I do. I do.", "why do you say that again", "Sorry, I am confused."],
+        ["my cat died last week", "I am so sorry to hear that.", "thank you, that is kind", "What was its name?"],
     )
     records = tmp_path / "three.jsonl"
     with records.open("w") as file:
@@ -136,11 +88,7 @@ def test_metrics_of_three_conversations(db: None, tmp_path: Path, capsys: pytest
                 "bot": "ab"[number % 2],
                 "source": "made",
                 "turns": [
-                    {
-                        "speaker": ("human", "bot")[place % 2],
-                        "text": text,
-                        "vote": [0, 1][place == 1],
-                    }
+                    {"speaker": ("human", "bot")[place % 2], "text": text, "vote": [0, 1][place == 1]}
                     for place, text in enumerate(turns)
                 ],
                 "ratings": [{"rater": "r1", "quality": 3 + number}],
@@ -150,17 +98,7 @@ def test_metrics_of_three_conversations(db: None, tmp_path: Path, capsys: pytest
     done = document(command(capsys, "compute_metrics", "--study", "three", "--inline", "--json"))
     assert isinstance(done, dict)
     file_out = tmp_path / "metrics.csv"
-    call_command(
-        "export",
-        "--study",
-        "three",
-        "--what",
-        "metrics",
-        "--format",
-        "csv",
-        "--output",
-        str(file_out),
-    )
+    call_command("export", "--study", "three", "--what", "metrics", "--format", "csv", "--output", str(file_out))
     rows = []
     with file_out.open(newline="") as table:
         for row in sorted(row[1:] for row in csv.reader(table)):

@@ -24,10 +24,7 @@ _CHANGING = (
     (re.compile(r"\bAB\d{6}\b"), "CODE"),
     (re.compile(r"/tmp/[\w./-]*/"), "FOLDER/"),
     # Django's `naturaltime` reads the real clock, which no test stops.
-    (
-        re.compile(r"(?:an?|\d+) (?:minute|hour|day|week|month|year)s?(?:, \d+ \w+)? ago"),
-        "TIME ago",
-    ),
+    (re.compile(r"(?:an?|\d+) (?:minute|hour|day|week|month|year)s?(?:, \d+ \w+)? ago"), "TIME ago"),
     (re.compile(r"in \d+(?:\.\d+)? s\b"), "in SECONDS"),
 )
 
@@ -46,18 +43,7 @@ class _Words(HTMLParser):
     BLOCKS = {
         *("p", "div", "li", "tr", "h1", "h2", "h3", "h4", "section", "article", "form", "label"),
         *("button", "summary", "option", "td", "th", "dt", "dd", "nav", "main", "header", "footer"),
-        *(
-            "br",
-            "caption",
-            "fieldset",
-            "legend",
-            "figure",
-            "figcaption",
-            "details",
-            "ul",
-            "ol",
-            "table",
-        ),
+        *("br", "caption", "fieldset", "legend", "figure", "figcaption", "details", "ul", "ol", "table"),
     }
     NAMED = ("aria-label", "placeholder", "title", "alt")
 

@@ -21,15 +21,7 @@ def test_an_outsider_sees_what_is_stored() -> None:
     # Snapshots are of SQLite's orders; tests of views and tables ask both databases.
     env |= {"DATABASE_URL": "", "REDIS_URL": ""}
     seen = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "--tb=short",
-            "--show-capture=no",
-            *map(str, MODULES),
-        ],
+        [sys.executable, "-m", "pytest", "-q", "--tb=short", "--show-capture=no", *map(str, MODULES)],
         cwd=FOLDER.parents[1],
         env=env,
         capture_output=True,

@@ -275,13 +275,7 @@ def test_an_arena(installation: Installation) -> None:
             side.ask(type="vote", turn=1, value=-1)
             side.ask(type="retry")
     parrot, told = sides
-    lines = [
-        "== a bot that repeats messages",
-        *parrot.lines,
-        "",
-        "== a bot that breaks",
-        *told.lines,
-    ]
+    lines = ["== a bot that repeats messages", *parrot.lines, "", "== a bot that breaks", *told.lines]
     compare("sockets/arena.txt", "\n".join(lines))
 
 

@@ -6,12 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from webapp.studies.models import Study
-from webapp.transfer.exporters.base import (
-    ExportColumn,
-    ExportOptions,
-    conversations_included,
-    register_exporter,
-)
+from webapp.transfer.exporters.base import ExportColumn, ExportOptions, conversations_included, register_exporter
 
 
 @register_exporter
@@ -21,10 +16,7 @@ class Lengths:
     description = "One row per conversation, with its exchanges."
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
-        return (
-            ExportColumn("bot", "text", "Id of the bot."),
-            ExportColumn("n_exchanges", "integer", "Exchanges."),
-        )
+        return (ExportColumn("bot", "text", "Id of the bot."), ExportColumn("n_exchanges", "integer", "Exchanges."))
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         for conversation in conversations_included(study, options).iterator():

@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from chatbots import Identity
-from webapp.studies.protocols.base import (
-    Draw,
-    SlotPlan,
-    Step,
-    StudyProtocol,
-    TaskPlan,
-    register_protocol,
-)
+from webapp.studies.protocols.base import Draw, SlotPlan, Step, StudyProtocol, TaskPlan, register_protocol
 
 
 @register_protocol

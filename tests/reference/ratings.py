@@ -62,8 +62,7 @@ KRIPPENDORFF_BINARY = np.array(
 KRIPPENDORFF_BINARY_ALPHA = 0.095
 
 SHROUT_FLEISS = np.array(
-    [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]],
-    dtype=float,
+    [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]], dtype=float
 )
 """Shrout and Fleiss (1979), Psychological Bulletin 86, table 2: 6 targets × 4 judges."""
 SHROUT_FLEISS_ICC = {  # table 4; intervals of 95 % as printed by R's psych::ICC for this data
@@ -138,15 +137,7 @@ PUDDING_TIE = 0.7468147
 """Davidson (1970), Journal of the American Statistical Association 65: chocolate puddings; estimates as in
 the vignette of R's PlackettLuce, which stops after seven steps as the paper did."""
 
-BASEBALL_TEAMS = [
-    "Milwaukee",
-    "Detroit",
-    "Toronto",
-    "New York",
-    "Boston",
-    "Cleveland",
-    "Baltimore",
-]
+BASEBALL_TEAMS = ["Milwaukee", "Detroit", "Toronto", "New York", "Boston", "Cleveland", "Baltimore"]
 BASEBALL_WINS = np.array(
     [
         [0, 7, 9, 7, 7, 9, 11],

@@ -37,12 +37,7 @@ AUTOMATIC = {  # Table 3
 
 @pytest.mark.parametrize(
     ("metric", "quality", "empathy"),
-    [
-        ("ppl", -0.854, -0.897),
-        ("avg", 0.866, 0.789),
-        ("ext", 0.820, 0.720),
-        ("grd", 0.855, 0.776),
-    ],
+    [("ppl", -0.854, -0.897), ("avg", 0.866, 0.789), ("ext", 0.820, 0.720), ("grd", 0.855, 0.776)],
 )
 def test_automatic_metrics_against_mean_ratings(metric, quality, empathy):
     for dimension, expected in (("quality", quality), ("empathy", empathy)):

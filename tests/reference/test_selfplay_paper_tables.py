@@ -80,14 +80,7 @@ def test_ei_is_rated_higher_in_all_six_pairs(name):
 
 def test_where_ei_is_rated_lower():
     plain, ei = plain_and_ei("empathy")
-    assert (ei < plain).tolist() == [
-        True,
-        True,
-        False,
-        False,
-        False,
-        False,
-    ]  # HRED, VHRED on Cornell
+    assert (ei < plain).tolist() == [True, True, False, False, False, False]  # HRED, VHRED on Cornell
     plain, ei = plain_and_ei("diversity")
     assert (ei < plain).tolist() == [True, False, False, False, True, True]
 

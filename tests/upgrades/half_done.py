@@ -50,13 +50,7 @@ def main(kept: Path) -> dict[str, Any]:
         for run in SelfPlayRun.objects.filter(pk__in=[names["whole"], names["selfplay"]]).order_by("pk")
     )
     results = MetricResult.objects.filter(conversation__study__key="imported")
-    return {
-        "names": names,
-        "ended": ended,
-        "texts": len(whole),
-        "same": whole == half,
-        "results": results.count(),
-    }
+    return {"names": names, "ended": ended, "texts": len(whole), "same": whole == half, "results": results.count()}
 
 
 def interrupted(apps: Apps) -> dict[str, Any]:

@@ -59,14 +59,7 @@ def _people() -> None:
     """Make a study that collects, with somebody in every state."""
     from django.utils import timezone
 
-    from tests.builders import (
-        BY_PROLIFIC,
-        exchange,
-        fail_reply,
-        make_conversation,
-        make_rating,
-        make_study,
-    )
+    from tests.builders import BY_PROLIFIC, exchange, fail_reply, make_conversation, make_rating, make_study
     from webapp.conversations import services, task_start
     from webapp.conversations.models import Conversation
     from webapp.ratings.services import rating_draft_store

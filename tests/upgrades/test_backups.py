@@ -30,11 +30,7 @@ def test_a_backup_of_an_earlier_version_is_restored_and_goes_on(archive: Path, t
 
     def command(*args: str) -> dict[str, object]:
         done = subprocess.run(
-            [sys.executable, "manage.py", *args, "--json"],
-            cwd=ROOT,
-            env=env,
-            text=True,
-            capture_output=True,
+            [sys.executable, "manage.py", *args, "--json"], cwd=ROOT, env=env, text=True, capture_output=True
         )
         assert done.returncode == 0, done.stderr
         found: dict[str, object] = json.loads(done.stdout)

@@ -45,11 +45,7 @@ def _goes_on() -> dict[str, Any]:
         make_conversation(study, entry_nonce="one too many")
     except Refused as refused:
         last = refused.code
-    return {
-        "code": code,
-        "bots": sorted(chat.bot.bot_id for chat in newcomers),
-        "last": last,
-    }
+    return {"code": code, "bots": sorted(chat.bot.bot_id for chat in newcomers), "last": last}
 
 
 if __name__ == "__main__":

@@ -13,16 +13,7 @@ import importlib
 import os
 import sys
 
-VALIDATIONS = (
-    "validate",
-    "comparisons",
-    "coverage",
-    "models",
-    "held",
-    "replies",
-    "entailment",
-    "folds",
-)
+VALIDATIONS = ("validate", "comparisons", "coverage", "models", "held", "replies", "entailment", "folds")
 SIZED = frozenset(VALIDATIONS) - {"comparisons"}
 
 

@@ -67,12 +67,7 @@ def read(path: Path, keys: tuple[str, ...], scale: tuple[float, float], without:
             for rating in one.get("ratings", ()):
                 answers = {key: rating.get(key) for key in keys}
                 rows.append(
-                    {
-                        "conversation": one["dialogue_id"],
-                        "bot": one["bot"],
-                        "rater": rating.get("rater"),
-                        **answers,
-                    }
+                    {"conversation": one["dialogue_id"], "bot": one["bot"], "rater": rating.get("rater"), **answers}
                 )
     dimensions = [RatingDimension(key, key, *scale) for key in keys]
     return Ratings.from_frame(pd.DataFrame(rows), dimensions)

@@ -23,20 +23,10 @@ from evaluation.analysis.answers import approval
 from evaluation.analysis.pairwise_preference import PairJudgements
 from evaluation.analysis.prediction_powered import powered_mean
 from evaluation.hybrid.bot_level import interval_over_conversations
-from evaluation.hybrid.calibration import (
-    effective_ratings,
-    intervals_by_errors,
-    prediction_accuracy,
-)
+from evaluation.hybrid.calibration import effective_ratings, intervals_by_errors, prediction_accuracy
 from evaluation.hybrid.levels import bot_levels
 from evaluation.preference_agreement import ChoiceAgreement, PairChoice, compare_choices
-from evaluation.stats.agreement import (
-    AgreementEstimate,
-    cohen_kappa,
-    fleiss_kappa,
-    krippendorff_alpha,
-    pairwise_kappa,
-)
+from evaluation.stats.agreement import AgreementEstimate, cohen_kappa, fleiss_kappa, krippendorff_alpha, pairwise_kappa
 from evaluation.stats.bradley_terry import bradley_terry
 from evaluation.stats.comparisons import preferences_fixed
 from evaluation.stats.correlation import METHODS, correlate, within_groups
@@ -341,9 +331,7 @@ def slopes(n: int) -> list[str]:
             for predicted, human in simulated.left_out(n, n_bots, n_each):
                 names = [f"b{k}" for k in range(n_bots)]
                 found = prediction_accuracy(
-                    dict(zip(names, predicted, strict=True)),
-                    dict(zip(names, human, strict=True)),
-                    {},
+                    dict(zip(names, predicted, strict=True)), dict(zip(names, human, strict=True)), {}
                 )
                 if found.slope_interval is not None:
                     low, high = found.slope_interval
@@ -587,17 +575,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=["quick", "full"], default="quick")
     n = N_STUDIES[parser.parse_args().size]
-    parts = (
-        differences,
-        means,
-        correlations,
-        votes,
-        powered,
-        looked_at_often,
-        agreements,
-        weights,
-        preferences,
-    )
+    parts = (differences, means, correlations, votes, powered, looked_at_often, agreements, weights, preferences)
     for part in parts:
         print("\n".join(part(n)), flush=True)
     for part in (beside_fits, choices, medians, slopes, strengths, over_people):

@@ -17,13 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evaluation.entailment_classes import (
-    CLASSES,
-    ClassReport,
-    accuracies_printed,
-    class_report,
-    human_classes,
-)
+from evaluation.entailment_classes import CLASSES, ClassReport, accuracies_printed, class_report, human_classes
 from evaluation.items import JudgedItem, ReplyInContext, detokenise_text
 from evaluation.metric_agreement import judgements_read
 from evaluation.metrics.entailment import Entailment

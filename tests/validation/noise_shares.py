@@ -46,11 +46,7 @@ def noise_shares(tables: Tables, per_bot: int, n_samples: int) -> dict[str, np.n
         targets = part.whole.rating, whole.whole.rating
         found["ceiling"].append((1.0, _r(*targets)))
         for name, (predicted, features, ratings) in CASES.items():
-            values = _predicted(
-                whole if predicted else part,
-                whole if features else part,
-                whole if ratings else part,
-            )
+            values = _predicted(whole if predicted else part, whole if features else part, whole if ratings else part)
             found[name].append((_r(values, targets[0]), _r(values, targets[1])))
     return {name: np.array(rs) for name, rs in found.items()}
 
@@ -82,12 +78,7 @@ def _predicted(predicted: FoldMeans, features: FoldMeans, ratings: FoldMeans) ->
 
 def _mixed(features: BotFeatureMeans, ratings: BotFeatureMeans) -> BotFeatureMeans:
     return replace(
-        features,
-        rating=ratings.rating,
-        n=ratings.n,
-        noise=ratings.noise,
-        df=ratings.df,
-        variance=ratings.variance,
+        features, rating=ratings.rating, n=ratings.n, noise=ratings.noise, df=ratings.df, variance=ratings.variance
     )
 
 

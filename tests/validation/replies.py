@@ -51,10 +51,7 @@ RADE_SETS = ("rade_chitchat", "rade_emotion", "rade_persona")
 def first_of_each_cell(source: Path, target: Path, per_cell: int) -> None:
     """Copy the first `per_cell` replies of every data set and dialogue model."""
     taken: Counter[tuple[str, str]] = Counter()
-    with (
-        gzip.open(source, "rt", encoding="utf-8") as lines,
-        target.open("w", encoding="utf-8") as out,
-    ):
+    with gzip.open(source, "rt", encoding="utf-8") as lines, target.open("w", encoding="utf-8") as out:
         for line in lines:
             row = json.loads(line)
             cell = (row["source"], row["model"] or "")

@@ -51,14 +51,10 @@ def presets() -> dict[str, Preset]:
         "version 3": strong,
         "replies as well": replace(strong, features=(*strong.features, *REPLIES), parts=(*strong.parts, replies)),
         "replies and reactions": replace(
-            strong,
-            features=(*REACTION_FEATURES, *REPLIES),
-            parts=(("reactions", REACTION_FEATURES), replies),
+            strong, features=(*REACTION_FEATURES, *REPLIES), parts=(("reactions", REACTION_FEATURES), replies)
         ),
         "length as well": replace(
-            strong,
-            features=(*strong.features, *LENGTH),
-            parts=(*strong.parts, ("length", LENGTH)),
+            strong, features=(*strong.features, *LENGTH), parts=(*strong.parts, ("length", LENGTH))
         ),
     }
 

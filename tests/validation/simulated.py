@@ -210,12 +210,7 @@ def simulated_raters(name: str, n_studies: int, seed: int = 0, share: float = 0.
 
 
 def _rated(
-    rng: np.random.Generator,
-    x: np.ndarray,
-    true: np.ndarray,
-    bot: np.ndarray,
-    rater: np.ndarray,
-    share: float,
+    rng: np.random.Generator, x: np.ndarray, true: np.ndarray, bot: np.ndarray, rater: np.ndarray, share: float
 ) -> BotSums:
     """Return ratings of all bots by people with habits, one of each conversation."""
     habit = rng.normal(scale=SPREAD * share**0.5, size=int(rater.max()) + 1)
@@ -271,10 +266,7 @@ def means_of(x: np.ndarray, variance: float, n_each: int, ratings: np.ndarray | 
 
 
 def drawn_means(
-    rng: np.random.Generator,
-    kernels: list[np.ndarray],
-    n: int,
-    at: tuple[float, ...] | None = None,
+    rng: np.random.Generator, kernels: list[np.ndarray], n: int, at: tuple[float, ...] | None = None
 ) -> np.ndarray:
     """Draw hyperparameters by the prior and with them true means, less their level: (n, bots).
 

@@ -32,14 +32,7 @@ from tests.validation.noise_shares import noise_shares_told
 from tests.validation.selfplay import BOTS_FILE, configured, selfplay_told
 from tests.validation.simulated import simulations_told
 from tests.validation.training_noise import training_noise_told
-from tests.validation.values import (
-    PRESETS,
-    VALUE_HEADINGS,
-    permuted_standings,
-    samples_of,
-    tables_of,
-    value_rows,
-)
+from tests.validation.values import PRESETS, VALUE_HEADINGS, permuted_standings, samples_of, tables_of, value_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT.parent / "shared" / "data" / "interactive"
@@ -124,10 +117,7 @@ class Confab:
 def first_of_each_bot(source: Path, target: Path, per_bot: int) -> None:
     """Copy the first `per_bot` conversations of every bot."""
     taken: Counter[str] = Counter()
-    with (
-        gzip.open(source, "rt", encoding="utf-8") as lines,
-        target.open("w", encoding="utf-8") as out,
-    ):
+    with gzip.open(source, "rt", encoding="utf-8") as lines, target.open("w", encoding="utf-8") as out:
         for line in lines:
             bot = json.loads(line)["bot"]
             taken[bot] += 1
@@ -213,16 +203,7 @@ def notes_of(name: str, fit: dict[str, Any]) -> str:
     )
 
 
-HEADINGS = [
-    "set",
-    "fit or baseline",
-    "conv.",
-    "bots",
-    "r over bots",
-    "null95",
-    "pairs",
-    "resolvable",
-]
+HEADINGS = ["set", "fit or baseline", "conv.", "bots", "r over bots", "null95", "pairs", "resolvable"]
 
 
 def table(rows: list[list[str]], headings: list[str] = HEADINGS) -> str:

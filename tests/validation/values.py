@@ -145,11 +145,7 @@ def value_row(name: str, size: str, preset: str, found: Sequence[float], n: int)
 
 
 def value_rows(
-    name: str,
-    tables: Tables,
-    whole: Mapping[str, dict[str, Any]],
-    sizes: Sequence[int],
-    n_samples: int,
+    name: str, tables: Tables, whole: Mapping[str, dict[str, Any]], sizes: Sequence[int], n_samples: int
 ) -> list[list[str]]:
     """Return the lines of a set: whole, by the fits that each preset has made of it, and by size the mean over seeded
     subsamples.

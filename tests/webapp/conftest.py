@@ -52,11 +52,7 @@ def visit(paid: Study) -> Callable[..., SubmissionKey]:
         outcome: str, name: str, *, seconds: float = 480, platform: str = "prolific", **answers: Any
     ) -> SubmissionKey:
         ids = {
-            "prolific": {
-                "PROLIFIC_PID": f"pid-{name}",
-                "STUDY_ID": PROLIFIC_STUDY,
-                "SESSION_ID": f"ses-{name}",
-            },
+            "prolific": {"PROLIFIC_PID": f"pid-{name}", "STUDY_ID": PROLIFIC_STUDY, "SESSION_ID": f"ses-{name}"},
             "mturk": {"workerId": f"pid-{name}", "assignmentId": f"ses-{name}", "hitId": "HIT1"},
         }[platform]
         chat = make_conversation(

@@ -57,11 +57,7 @@ def test_cornell(tmp_path: Path) -> None:
     ("line", "conversation", "message"),
     [
         (f"L9{S}u0{S}m0", "['L2']", r"movie_lines\.txt, line 6: 3 fields .* 5 are wanted"),
-        (
-            CORNELL_LINES[0],
-            "L2, L3",
-            r"movie_conversations\.txt, line 1: the line ids are 'L2, L3'",
-        ),
+        (CORNELL_LINES[0], "L2, L3", r"movie_conversations\.txt, line 1: the line ids are 'L2, L3'"),
         (CORNELL_LINES[0], "['L2', 'L7']", r"line 1: movie_lines\.txt has no line L7"),
         (CORNELL_LINES[0], "[]", "line 1: the line ids are"),
     ],
@@ -82,9 +78,7 @@ def test_cornell_needs_both_files(tmp_path: Path) -> None:
 
 def test_dailydialog(tmp_path: Path) -> None:
     file = write(
-        tmp_path / "dialogues_text.txt",
-        "Don ’ t go . __eou__ I ’ ll stay ! __eou__",
-        "The ’ 90s __eou__ ok __eou__ ",
+        tmp_path / "dialogues_text.txt", "Don ’ t go . __eou__ I ’ ll stay ! __eou__", "The ’ 90s __eou__ ok __eou__ "
     )
     expected = [("Don't go .", "I'll stay !"), ("The ’ 90s", "ok")]
     assert turns("dailydialog", file) == turns("dailydialog", tmp_path) == expected
@@ -95,8 +89,7 @@ def test_dailydialog(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
-    [("no mark", r"d\.txt, line 2: no __eou__"), ("a __eou__ b", "line 2: 'b' stands after")],
+    ("line", "message"), [("no mark", r"d\.txt, line 2: no __eou__"), ("a __eou__ b", "line 2: 'b' stands after")]
 )
 def test_bad_dailydialog(tmp_path: Path, line: str, message: str) -> None:
     with pytest.raises(CorpusError, match=message):
@@ -124,11 +117,7 @@ def test_personachat(tmp_path: Path) -> None:
     assert first.speakers == (0, 1, 0, 1)
     assert second == Dialogue(("hey , who is there ?", "me .", "ok"), speakers=(1, 0, 1))
     write(tmp_path / "train_self_original.txt", *PERSONACHAT[:3])
-    assert [d.split for d in corpus_read("personachat", tmp_path).dialogues] == [
-        "train",
-        "valid",
-        "valid",
-    ]
+    assert [d.split for d in corpus_read("personachat", tmp_path).dialogues] == ["train", "valid", "valid"]
     write(tmp_path / "train_both_original.txt", *PERSONACHAT)
     with pytest.raises(CorpusError, match=r"several variants .*train_both_original\.txt, train_self"):
         corpus_read("personachat", tmp_path)
@@ -165,12 +154,7 @@ def test_empathetic(tmp_path: Path) -> None:
     write(tmp_path / "test.csv", HEADER, "h,1,sad,p,9,a,5|5,,cand|cand, more")
     first, second, third = corpus_read("empathetic", tmp_path).dialogues
     assert first.turns == ('I "lost it, all.', "Oh no, why?", "Thanks.")
-    assert (first.id, first.topic, first.speakers, first.split) == (
-        "hit:0_conv:1",
-        "sad",
-        (0, 1, 0),
-        "train",
-    )
+    assert (first.id, first.topic, first.speakers, first.split) == ("hit:0_conv:1", "sad", (0, 1, 0), "train")
     assert (second.turns, third.turns, third.split) == (("We won!",), ("a",), "test")
 
 
@@ -223,10 +207,7 @@ def test_reddit_has_one_utterance_per_speaker_turn(tmp_path: Path) -> None:
 def test_reddit_as_the_released_code_read_it(tmp_path: Path) -> None:
     file = reddit(
         tmp_path / "r.json",
-        [
-            ("Well. I said so! It was on credit. Gone.", 0),
-            ("See http://a.b and more\nnext line?", 1),
-        ],
+        [("Well. I said so! It was on credit. Gone.", 0), ("See http://a.b and more\nnext line?", 1)],
         [("One sentence only.", 0), ("[deleted]", 1)],
     )
     (dialogue,) = corpus_read("reddit_2019", file).dialogues
@@ -240,10 +221,7 @@ def test_reddit_as_the_released_code_read_it(tmp_path: Path) -> None:
         ("[{]", r"r\.json, line 1: no JSON"),
         ("{}", "a list of conversations"),
         ('[{"lines": []}]', "conversation 1: "),
-        (
-            '[{"lines": [{"text": "a", "character": 0}]}, {"lines": [{"text": 3}]}]',
-            "conversation 2, line 1",
-        ),
+        ('[{"lines": [{"text": "a", "character": 0}]}, {"lines": [{"text": 3}]}]', "conversation 2, line 1"),
         ("[]", "is empty"),
     ],
 )

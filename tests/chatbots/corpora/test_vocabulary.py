@@ -164,13 +164,7 @@ def test_half_a_surrogate_pair_is_dropped() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "I don't know, they're late... is it 7:30 now?",
-        "It costs $5! 100% 😀",
-        "שלום, עולם!",
-        "你好。很好",
-    ],
+    "text", ["I don't know, they're late... is it 7:30 now?", "It costs $5! 100% 😀", "שלום, עולם!", "你好。很好"]
 )
 def test_text_survives_the_way_there_and_back(text: str) -> None:
     assert detokenise(tokenise(text)) == text
@@ -206,26 +200,7 @@ def test_the_papers_detokenising() -> None:
     assert paper.detokenise([]) == detokenise([]) == ""
 
 
-WORDS = [
-    "a",
-    "i",
-    "n't",
-    "'s",
-    ".",
-    "...",
-    ",",
-    "$",
-    "t",
-    "na",
-    "😀",
-    "你",
-    "。",
-    "?",
-    "<unk>",
-    "<pad>",
-    "222",
-    "0",
-]
+WORDS = ["a", "i", "n't", "'s", ".", "...", ",", "$", "t", "na", "😀", "你", "。", "?", "<unk>", "<pad>", "222", "0"]
 
 
 @settings(deadline=None)

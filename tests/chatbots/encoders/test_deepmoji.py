@@ -124,18 +124,7 @@ def test_the_weights_are_those_of_the_table(small: tuple[Path, Path, DeepMoji]) 
     assert w.shape == (64,)
     assert np.count_nonzero(w) == 31
     assert w.sum() == pytest.approx(4.5)
-    numbered = {
-        4: 0.75,
-        14: -0.5,
-        23: 1,
-        24: 0.5,
-        33: 1,
-        38: 0,
-        47: 0.5,
-        52: -0.75,
-        55: -1,
-        62: -0.5,
-    }
+    numbered = {4: 0.75, 14: -0.5, 23: 1, 24: 0.5, 33: 1, 38: 0, 47: 0.5, 52: -0.75, 55: -1, 62: -0.5}
     assert {k: float(w[k]) for k in numbered} == numbered
     names = {24: "heartbeat", 36: "yum", 38: "hand", 44: "smiling_imp", 47: "yellow_heart"}
     assert {k: encoder.labels[k] for k in names} == names
@@ -147,14 +136,8 @@ def test_the_weights_are_those_of_the_table(small: tuple[Path, Path, DeepMoji]) 
     [
         ("  Hello World!!!  ", ["hello", "world", "!!!"]),
         ("soooo gooood", ["soooo", "gooood"]),  # not shortened on Python 3
-        (
-            "call 42 or 3.5",
-            ["call", "CUSTOM_NUMBER", "or", *["CUSTOM_NUMBER", ".", "CUSTOM_NUMBER"]],
-        ),
-        (
-            "@bob see http://a.org/b?c and www.x.de",
-            ["CUSTOM_AT", "see", "CUSTOM_URL", "and", "CUSTOM_URL"],
-        ),
+        ("call 42 or 3.5", ["call", "CUSTOM_NUMBER", "or", *["CUSTOM_NUMBER", ".", "CUSTOM_NUMBER"]]),
+        ("@bob see http://a.org/b?c and www.x.de", ["CUSTOM_AT", "see", "CUSTOM_URL", "and", "CUSTOM_URL"]),
         ("mail a.b@c.de", ["mail", "CUSTOM_AT"]),
         ("one\ntwo <br> three", ["one", "CUSTOM_BREAK", "two", "CUSTOM_BREAK", "three"]),
         ("red-haired snake_case", ["red-haired", "snake_case"]),
@@ -219,11 +202,7 @@ def test_files_that_are_not_deepmoji_are_refused(
     bad = tmp_path / "pytorch_model.bin"
     state = model.state_dict()
     longer = {**state, "embed.weight": torch.zeros(99, 5)}
-    fewer = {
-        **state,
-        "output_layer.0.weight": torch.zeros(3, 21),
-        "output_layer.0.bias": torch.zeros(3),
-    }
+    fewer = {**state, "output_layer.0.weight": torch.zeros(3, 21), "output_layer.0.bias": torch.zeros(3)}
     for content, message in (
         ({name: tensor for name, tensor in state.items() if "lstm_1" not in name}, "layout"),
         (longer, "99 words"),

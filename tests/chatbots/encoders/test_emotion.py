@@ -23,13 +23,7 @@ from chatbots.encoders.emotion import (
     emotion_encoder,
 )
 from chatbots.encoders.emotion_report import BERT_F1, emotion_model_card
-from chatbots.encoders.sentence import (
-    EncoderError,
-    LocalSentenceEncoder,
-    encoder_folder,
-    encoder_get,
-    sentence_encoder,
-)
+from chatbots.encoders.sentence import EncoderError, LocalSentenceEncoder, encoder_folder, encoder_get, sentence_encoder
 
 TEXTS = {
     "gratitude": "Thank you so much for your help!",

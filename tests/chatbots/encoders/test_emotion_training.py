@@ -13,13 +13,7 @@ import torch
 from chatbots.encoders import emotion_training
 from chatbots.encoders.cache import cache_folder_set
 from chatbots.encoders.emotion import LABELS, EmotionHead, head_forward
-from chatbots.encoders.emotion_report import (
-    GRID,
-    f1_scores,
-    polarity_figures,
-    test_figures,
-    thresholds_choose,
-)
+from chatbots.encoders.emotion_report import GRID, f1_scores, polarity_figures, test_figures, thresholds_choose
 from chatbots.encoders.emotion_training import (
     CONFIG,
     Comments,
@@ -79,11 +73,7 @@ def data(tmp_path: Path) -> Path:
 
 def test_labels_share_a_comment_equally(data: Path) -> None:
     parts = goemotions_read(data)
-    assert {split: len(part.texts) for split, part in parts.items()} == {
-        "train": 120,
-        "valid": 30,
-        "test": 30,
-    }
+    assert {split: len(part.texts) for split, part in parts.items()} == {"train": 120, "valid": 30, "test": 30}
     shares = parts["train"].shares
     np.testing.assert_allclose(shares.sum(axis=1), 1)
     both = parts["train"].texts.index("both train 0")
@@ -126,11 +116,7 @@ def test_the_whole_command_writes_a_head_that_loads(
     monkeypatch.setattr(emotion_training, "sentence_encoder", lambda device: MadeEncoder())
     cache_folder_set(tmp_path / "cache")
     config = written(tmp_path / "training.yaml", [f"{k}: {v}" for k, v in SMALL_VALUES.items()])
-    polar = [
-        {"text": "joy", "label": 1},
-        {"text": "anger", "label": 0},
-        {"text": "joy 2", "label": 1},
-    ]
+    polar = [{"text": "joy", "label": 1}, {"text": "anger", "label": 0}, {"text": "joy 2", "label": 1}]
     measured = written(tmp_path / "films.jsonl", polar)
     manifest = emotion_train(data, config, tmp_path / "head", [measured])
     cache_folder_set(None)
@@ -196,19 +182,10 @@ def test_neutral_texts_are_left_out_of_the_polarity(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (
-            {"split": "train", "text": "x", "labels": ["glee"]},
-            r"line 181: labels\[0\] is 'glee'; did you mean",
-        ),
+        ({"split": "train", "text": "x", "labels": ["glee"]}, r"line 181: labels\[0\] is 'glee'; did you mean"),
         ({"split": "train", "text": "x"}, "line 181: labels is missing; it must be a list"),
-        (
-            {"split": "dev", "text": "x", "labels": ["joy"]},
-            "split is 'dev'; it must be one of train, valid, test",
-        ),
-        (
-            {"split": "train", "text": "x", "labels": []},
-            r"labels is \[\]; it must be a list that is not empty",
-        ),
+        ({"split": "dev", "text": "x", "labels": ["joy"]}, "split is 'dev'; it must be one of train, valid, test"),
+        ({"split": "train", "text": "x", "labels": []}, r"labels is \[\]; it must be a list that is not empty"),
         ("{broken", "line 181: the line is not JSON"),
     ],
 )

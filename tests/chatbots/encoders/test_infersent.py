@@ -14,22 +14,7 @@ from chatbots.encoders.sentence import EncoderError
 from chatbots.models.published_encoders import InferSent
 
 D, H = 4, 3
-WORDS = [
-    "<s>",
-    "</s>",
-    "<p>",
-    "</p>",
-    "I",
-    "do",
-    "n't",
-    "n",
-    "'t",
-    "like",
-    "dogs",
-    ".",
-    "Dogs",
-    "rare",
-]
+WORDS = ["<s>", "</s>", "<p>", "</p>", "I", "do", "n't", "n", "'t", "like", "dogs", ".", "Dogs", "rare"]
 TEXTS = ["I like dogs.", "dogs", "I do n't like I like I like dogs .", "zzz qqq", "Dogs"]
 
 
@@ -56,11 +41,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     lines = [f"{word} {' '.join(map(str, row))}\n" for word, row in zip(WORDS, rows, strict=True)]
     (folder / "glove.txt").write_text("".join(lines))
     (folder / "crawl.vec").write_text(f"{len(WORDS)} {D}\n" + "".join(lines))
-    return {
-        "weights": folder / "infersent.pkl",
-        "glove": folder / "glove.txt",
-        "fasttext": folder / "crawl.vec",
-    }
+    return {"weights": folder / "infersent.pkl", "glove": folder / "glove.txt", "fasttext": folder / "crawl.vec"}
 
 
 def encoder(files: dict[str, Path], version: int = 1, **kw) -> InferSentEncoder:
@@ -130,34 +111,14 @@ def test_compat_lets_padding_into_the_maximum(files: dict[str, Path]) -> None:
 
 
 def test_tokens_have_the_markers_of_their_version(files: dict[str, Path]) -> None:
-    assert encoder(files).words("I don't like Dogs.") == [
-        "<s>",
-        "I",
-        "do",
-        "n't",
-        "like",
-        "Dogs",
-        ".",
-        "</s>",
-    ]
-    assert encoder(files, 2).words("I don't like Dogs.") == [
-        "<p>",
-        "I",
-        "don",
-        "'t",
-        "like",
-        "Dogs",
-        ".",
-        "</p>",
-    ]
+    assert encoder(files).words("I don't like Dogs.") == ["<s>", "I", "do", "n't", "like", "Dogs", ".", "</s>"]
+    assert encoder(files, 2).words("I don't like Dogs.") == ["<p>", "I", "don", "'t", "like", "Dogs", ".", "</p>"]
 
 
 def test_version_two_reads_fasttext(files: dict[str, Path]) -> None:
     made = encoder(files, 2)
     np.testing.assert_allclose(
-        made.encode(["I like dogs"])[0],
-        by_numpy(files, ["<p>", "I", "like", "dogs", "</p>"]),
-        atol=1e-5,
+        made.encode(["I like dogs"])[0], by_numpy(files, ["<p>", "I", "like", "dogs", "</p>"]), atol=1e-5
     )
 
 

@@ -13,13 +13,7 @@ from chatbots.encoders.cache import cache_folder_set
 from chatbots.encoders.published_files import VECTOR_PROVENANCE, FileVectors, VectorFileError
 from chatbots.encoders.sentence import EncoderError
 
-ROWS = {
-    "the": [1.0, 2, 3],
-    "Dog": [0.5, -1, 0],
-    "dog": [4, 5, 6],
-    "naïve": [7, 8, 9.25],
-    "cat": [0, 1, 0],
-}
+ROWS = {"the": [1.0, 2, 3], "Dog": [0.5, -1, 0], "dog": [4, 5, 6], "naïve": [7, 8, 9.25], "cat": [0, 1, 0]}
 
 
 def binary(rows: dict[str, list[float]], line_break: bytes = b"") -> bytes:
@@ -34,11 +28,7 @@ def text(rows: dict[str, list[float]], header: bool) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-FILES = {
-    "w.bin": binary(ROWS),
-    "w.vec": text(ROWS, header=True),
-    "w.txt": text(ROWS, header=False),
-}
+FILES = {"w.bin": binary(ROWS), "w.vec": text(ROWS, header=True), "w.txt": text(ROWS, header=False)}
 
 
 @pytest.fixture(autouse=True)
@@ -61,11 +51,7 @@ def test_only_the_words_asked_for_are_kept(tmp_path: Path, name: str) -> None:
     np.testing.assert_array_equal(table.lookup("naïve"), [7, 8, 9.25])
     assert table.lookup("zebra") is None
     assert table.dimension == 3
-    assert table.matrix(["naïve", "zebra", "dog", "dog"]).tolist() == [
-        [7, 8, 9.25],
-        [4, 5, 6],
-        [4, 5, 6],
-    ]
+    assert table.matrix(["naïve", "zebra", "dog", "dog"]).tolist() == [[7, 8, 9.25], [4, 5, 6], [4, 5, 6]]
     assert table.matrix(["zebra"]).shape == (0, 3)
     with pytest.raises(KeyError, match="not made for 'Dog'"):
         table.lookup("Dog")
@@ -165,15 +151,7 @@ def test_coherence_takes_a_table_in_place_of_the_distilled_vectors(tmp_path: Pat
     from chatbots.encoders.word_vectors import WordVectors
 
     table = vectors(tmp_path, "w.bin", FILES["w.bin"]).table(first=5)
-    for name in (
-        "identity",
-        "provenance",
-        "unavailable_reason",
-        "load",
-        "lookup",
-        "vectors",
-        "matrix",
-    ):
+    for name in ("identity", "provenance", "unavailable_reason", "load", "lookup", "vectors", "matrix"):
         assert hasattr(WordVectors, name)
         assert hasattr(table, name), name
     assert table.unavailable_reason() is None

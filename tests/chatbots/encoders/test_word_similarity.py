@@ -8,13 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from chatbots.encoders import word_vectors as subject
-from chatbots.encoders.word_vectors import (
-    TextWords,
-    extrema_vector,
-    greedy_matching,
-    unit_rows,
-    word_similarity,
-)
+from chatbots.encoders.word_vectors import TextWords, extrema_vector, greedy_matching, unit_rows, word_similarity
 
 D = 4
 

@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from chatbots.generation.decoding import (
-    NgramBan,
-    choose,
-    penalise_repetition,
-    sample,
-    uniform_numbers,
-)
+from chatbots.generation.decoding import NgramBan, choose, penalise_repetition, sample, uniform_numbers
 from chatbots.models.batch import DialogueBatch
 from tests.chatbots.models.builders import tiny
 
@@ -152,23 +146,12 @@ class TestSample:
     @pytest.mark.parametrize("name", ["hred", "transformer"])
     @pytest.mark.parametrize(
         ("temperature", "top_k", "forbidden", "ngram"),
-        [
-            (0, 0, (), 0),
-            (1.0, 0, (), 0),
-            (0.7, 3, (0, 1, 2), 0),
-            (0, 0, (0, 1, 2), 2),
-            (1.3, 0, (), 1),
-        ],
+        [(0, 0, (), 0), (1.0, 0, (), 0), (0.7, 3, (0, 1, 2), 0), (0, 0, (0, 1, 2), 2), (1.3, 0, (), 1)],
     )
     def test_agrees_with_one_token_at_a_time(self, name, temperature, top_k, forbidden, ngram):
         model = tiny(name, spread=2.0)
         got = self.replies(
-            model,
-            range(4),
-            temperature=temperature,
-            top_k=top_k,
-            forbidden=forbidden,
-            no_repeat_ngram=ngram,
+            model, range(4), temperature=temperature, top_k=top_k, forbidden=forbidden, no_repeat_ngram=ngram
         )
         expected = [self.reply_plainly(model, row, temperature, top_k, forbidden, ngram) for row in range(4)]
         assert got == expected

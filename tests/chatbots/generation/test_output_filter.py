@@ -44,10 +44,7 @@ MARKED = [
     ("<|START_THINKING|>", "<|END_THINKING|>"),
     ("<|channel>thought\n", "<channel|>"),
     ("<unused94>thought\n", "<unused95>"),
-    (
-        "<|channel|>analysis<|message|>",
-        "<|end|><|start|>assistant<|channel|>final<|message|>",
-    ),
+    ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
     (
         "<|channel|>commentary to=functions.f <|constrain|>json<|message|>",
         "<|call|><|start|>assistant<|channel|>final<|message|>",

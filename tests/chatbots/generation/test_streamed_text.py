@@ -22,13 +22,7 @@ def shown(beginnings: list[str], stops: tuple[str, ...] = ()) -> list[str]:
 
 
 def test_words_are_held_back_until_they_are_whole():
-    assert shown(["I", "I am", "I am hap", "I am happy", "I am happy."]) == [
-        "",
-        "I",
-        " am",
-        "",
-        " happy.",
-    ]
+    assert shown(["I", "I am", "I am hap", "I am happy", "I am happy."]) == ["", "I", " am", "", " happy."]
 
 
 def test_blanks_at_either_end_are_not_shown():
@@ -36,13 +30,7 @@ def test_blanks_at_either_end_are_not_shown():
 
 
 def test_broken_characters_are_never_shown():
-    assert shown(["caf\ufffd", "caf\ufffd\ufffd", "café", "café au", "café au\ufffd"]) == [
-        "",
-        "",
-        "",
-        "café",
-        " au",
-    ]
+    assert shown(["caf\ufffd", "caf\ufffd\ufffd", "café", "café au", "café au\ufffd"]) == ["", "", "", "café", " au"]
 
 
 def test_text_without_blanks_grows_by_characters():
@@ -145,10 +133,7 @@ def test_pieces_of_a_text_that_is_not_cut_are_all_of_it():
 
 @example(given_pieces=["B! 😊", " a"], cut=True)
 @example(given_pieces=["3.", "5 a"], cut=True)
-@given(
-    given_pieces=st.lists(st.text(alphabet='aB .!?\n1"。😊', max_size=6), max_size=12),
-    cut=st.booleans(),
-)
+@given(given_pieces=st.lists(st.text(alphabet='aB .!?\n1"。😊', max_size=6), max_size=12), cut=st.booleans())
 def test_pieces_joined_are_the_whole_sentences(given_pieces, cut):
     stream = SentencePieces()
     shown = "".join([stream.take(piece) for piece in given_pieces]) + stream.end(cut=cut)

@@ -14,24 +14,13 @@ TINY = {
     "vhred": {"V": V, "E": 5, "H_e": 4, "H_d": 6, "C": 7, "dropout": 0.0, "Z": 3},
     "vhcr": {"V": V, "E": 5, "H_e": 4, "H_d": 6, "C": 7, "dropout": 0.0, "Z": 3},
     "seq2seq": {"V": V, "E": 5, "H_e": 4, "H_d": 6, "dropout": 0.0},
-    "transformer": {
-        "V": V,
-        "d_model": 8,
-        "n_heads": 2,
-        "n_layers": 2,
-        "d_ff": 12,
-        "dropout": 0.0,
-    },
+    "transformer": {"V": V, "d_model": 8, "n_heads": 2, "n_layers": 2, "d_ff": 12, "dropout": 0.0},
 }
 MODELS = tuple(TINY)
 LATENT = ("vhred", "vhcr")
 EI = {"K": 4, "D": 3, "e": 5, "s": 6}
 # Conversations of different lengths, an empty utterance, an unknown word.
-CONVERSATIONS = [
-    [[4, 5, 6], [7], [8, 9, 10, 4], [5, 5]],
-    [[10, 9], [8, 7, 6, 5, 4]],
-    [[1], [], [4, 4, 7]],
-]
+CONVERSATIONS = [[[4, 5, 6], [7], [8, 9, 10, 4], [5, 5]], [[10, 9], [8, 7, 6, 5, 4]], [[1], [], [4, 4, 7]]]
 
 
 def tiny(name: str, *, seed: int = 3, spread: float = 1.5, **changes):

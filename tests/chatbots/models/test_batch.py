@@ -9,16 +9,7 @@ import torch
 from chatbots.conversation import Conversation
 from chatbots.models.batch import DialogueBatch, ReplySeeds, standard_normal
 from tests.chatbots.models import references
-from tests.chatbots.models.builders import (
-    CONVERSATIONS,
-    EI,
-    LATENT,
-    MODELS,
-    batch_of,
-    ei_values,
-    ended,
-    tiny,
-)
+from tests.chatbots.models.builders import CONVERSATIONS, EI, LATENT, MODELS, batch_of, ei_values, ended, tiny
 
 
 def test_padding_and_lengths():
@@ -112,11 +103,7 @@ def test_steps_agree_with_the_equations(name):
         first = expected_first(name, w, conversation, SEEDS[b])
         expected = references.decoder_logits(w, first, [*REPLY[1:], 3])
         torch.testing.assert_close(
-            got[:, b].double(),
-            torch.tensor(np.array(expected)),
-            atol=2e-5,
-            rtol=2e-5,
-            check_dtype=False,
+            got[:, b].double(), torch.tensor(np.array(expected)), atol=2e-5, rtol=2e-5, check_dtype=False
         )
 
 

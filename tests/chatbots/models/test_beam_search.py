@@ -10,13 +10,7 @@ import torch
 
 from chatbots.corpora.vocabulary import EOS, PAD, SOS, UNK
 from chatbots.models.batch import ReplySeeds
-from chatbots.models.beam_search import (
-    BeamSearch,
-    BeamSettings,
-    Hypothesis,
-    beam_search,
-    pick_hypothesis,
-)
+from chatbots.models.beam_search import BeamSearch, BeamSettings, Hypothesis, beam_search, pick_hypothesis
 from chatbots.models.catalogue import config_read, model_build
 from tests.chatbots.models.builders import CONVERSATIONS, MODELS, TINY, batch_of, tiny
 

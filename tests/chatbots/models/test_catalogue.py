@@ -10,14 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from chatbots.models.catalogue import (
-    MODELS,
-    ValuesError,
-    config_read,
-    config_write,
-    model_build,
-    model_name,
-)
+from chatbots.models.catalogue import MODELS, ValuesError, config_read, config_write, model_build, model_name
 from tests.chatbots.models.builders import EI, TINY
 
 # Ghandeharioun et al. (2019), Table 9 sizes at V = 20,000; counts taken from the released code.
@@ -62,17 +55,9 @@ def test_configs_go_to_plain_values_and_back(name):
         ("hred", {}, "V is missing"),
         ("hred", {"V": "9"}, "V is '9'; it must be a whole number of at least 5"),
         ("hred", {"V": True}, "V is True; it must be a whole number"),
-        (
-            "hred",
-            {"V": 4},
-            "V is 4; it must be a whole number of at least 5: the 4 special tokens and a word",
-        ),
+        ("hred", {"V": 4}, "V is 4; it must be a whole number of at least 5: the 4 special tokens and a word"),
         ("hred", {"V": 9, "C": 0}, "C is 0; it must be a whole number of at least 1"),
-        (
-            "hred",
-            {"V": 9, "dropout": 1},
-            "dropout is 1; it must be a number at least 0 and below 1",
-        ),
+        ("hred", {"V": 9, "dropout": 1}, "dropout is 1; it must be a number at least 0 and below 1"),
         ("vhred", {"V": 9, "Z": 0}, "Z is 0"),
         ("vhred", {"V": 9, "bow": 1}, "bow is 1; it must be true or false"),
         ("vhred", {"V": 9, "ei": {"em": 4}}, "ei.em is no key here; did you mean e"),

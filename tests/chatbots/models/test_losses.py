@@ -13,16 +13,7 @@ from torch.nn import functional as F
 from chatbots.models.batch import DialogueBatch, LatentNoise
 from chatbots.models.layers import Gaussian, WordDrop
 from tests.chatbots.models import references
-from tests.chatbots.models.builders import (
-    CONVERSATIONS,
-    EI,
-    LATENT,
-    MODELS,
-    batch_of,
-    ei_values,
-    ended,
-    tiny,
-)
+from tests.chatbots.models.builders import CONVERSATIONS, EI, LATENT, MODELS, batch_of, ei_values, ended, tiny
 
 
 def noise_for(batch: DialogueBatch, Z: int = 3, seed: int = 5) -> LatentNoise:
@@ -31,11 +22,7 @@ def noise_for(batch: DialogueBatch, Z: int = 3, seed: int = 5) -> LatentNoise:
 
 def terms_of(model, batch, noise=None, sentence_drop=0.0, generator=None):
     return model.terms(
-        batch,
-        word_drop=WordDrop(),
-        sentence_drop=sentence_drop,
-        generator=generator,
-        noise=noise or noise_for(batch),
+        batch, word_drop=WordDrop(), sentence_drop=sentence_drop, generator=generator, noise=noise or noise_for(batch)
     )
 
 
@@ -77,12 +64,7 @@ def test_vhcr_agrees_with_its_equations():
     batch = batch_of(CONVERSATIONS)
     noise = noise_for(batch)
     expected = [
-        references.vhcr(
-            w,
-            ended(c),
-            noise.sentence[b].double().numpy(),
-            noise.conversation[b].double().numpy(),
-        )
+        references.vhcr(w, ended(c), noise.sentence[b].double().numpy(), noise.conversation[b].double().numpy())
         for b, c in enumerate(CONVERSATIONS)
     ]
     terms = terms_of(model, batch, noise)
@@ -150,9 +132,7 @@ def test_pads_do_not_leak(name):
     batch = batch_of(CONVERSATIONS)
     noise = noise_for(batch)
     wider = dataclasses.replace(
-        batch,
-        utterances=F.pad(batch.utterances, (0, 4, 0, 2)),
-        lengths=F.pad(batch.lengths, (0, 2)),
+        batch, utterances=F.pad(batch.utterances, (0, 4, 0, 2)), lengths=F.pad(batch.lengths, (0, 2))
     )
     junk = (wider.lengths[..., None] <= torch.arange(wider.utterances.shape[2])) & (wider.lengths[..., None] > 0)
     wider.utterances[junk] = 9  # whatever stands behind an utterance's end
@@ -179,8 +159,7 @@ def test_kl_agrees_with_torch_and_with_integration():
     v_q, v_p = random.uniform(0.2, 3, size=(2, 5, 1))
     q, p = (Gaussian(torch.tensor(m), torch.tensor(v)) for m, v in ((m_q, v_q), (m_p, v_p)))
     expected = torch.distributions.kl_divergence(
-        torch.distributions.Normal(q.mean, q.variance.sqrt()),
-        torch.distributions.Normal(p.mean, p.variance.sqrt()),
+        torch.distributions.Normal(q.mean, q.variance.sqrt()), torch.distributions.Normal(p.mean, p.variance.sqrt())
     ).sum(-1)
     torch.testing.assert_close(q.kl(p), expected)
     grid = np.linspace(-25, 25, 200_001)

@@ -28,10 +28,7 @@ GOOD = {"name": "a", "model": "hred", "sizes": SIZES["hred"], "data": DATA}
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"optimizer": {}},
-            "optimizer is no key here; did you mean optimiser? Allowed: name, model",
-        ),
+        ({"optimizer": {}}, "optimizer is no key here; did you mean optimiser? Allowed: name, model"),
         ({"model": "hrde"}, "model is 'hrde'; did you mean hred? It must be one of hred, vhred"),
         ({"name": "../a"}, "name is '../a'; it must be the plain name of a folder"),
         ({"sizes": {"E": 0}}, "sizes.E is 0; it must be a whole number of at least 1"),
@@ -40,23 +37,14 @@ GOOD = {"name": "a", "model": "hred", "sizes": SIZES["hred"], "data": DATA}
         ({"sizes": {"Z": 9}}, "sizes.Z is no key here"),
         ({"sizes": 3}, "sizes is 3; it must be a mapping"),
         ({"data": {"corpora": []}}, "data.corpora is []; it must be a list that is not empty"),
-        (
-            {"data": {"corpora": "talk"}},
-            "data.corpora is 'talk'; it must be a list that is not empty",
-        ),
-        (
-            {"data": {"corpora": [{"path": "no.jsonl"}]}},
-            "data.corpora[0].path is 'no.jsonl', and there",
-        ),
+        ({"data": {"corpora": "talk"}}, "data.corpora is 'talk'; it must be a list that is not empty"),
+        ({"data": {"corpora": [{"path": "no.jsonl"}]}}, "data.corpora[0].path is 'no.jsonl', and there"),
         ({"data": {"corpora": [{"path": 3}]}}, "data.corpora[0].path is 3; it must be a text"),
         (
             {"data": {"corpora": [{"path": "everyday", "format": "cornel"}]}},
             "data.corpora[0].format is 'cornel'; did you mean cornell? It must be one of",
         ),
-        (
-            {"data": DATA | {"windows": "all"}},
-            "data.windows is 'all'; it must be one of first, slide",
-        ),
+        ({"data": DATA | {"windows": "all"}}, "data.windows is 'all'; it must be one of first, slide"),
         (
             {"data": DATA | {"tokeniser": "words-2"}},
             "data.tokeniser is 'words-2'; did you mean words-1? It must be one of words-1",
@@ -68,29 +56,17 @@ GOOD = {"name": "a", "model": "hred", "sizes": SIZES["hred"], "data": DATA}
         ({"data": DATA | {"test": 0.7}}, "data.test is 0.7"),
         ({"ei": {"heads": "all"}}, "ei.heads is 'all'; it must be one of both, emotion, sentence"),
         ({"ei": {"w_emo": -1}}, "ei.w_emo is -1; it must be a number of at least 0"),
-        (
-            {"ei": {}, "model": "seq2seq", "sizes": {}},
-            "ei is {}; it must be left out: seq2seq has no context to teach",
-        ),
+        ({"ei": {}, "model": "seq2seq", "sizes": {}}, "ei is {}; it must be left out: seq2seq has no context to teach"),
         ({"optimiser": {"lr": 0}}, "optimiser.lr is 0; it must be a number above 0"),
         ({"optimiser": {"lr": "fast"}}, "optimiser.lr is 'fast'; it must be a number above 0"),
         ({"optimiser": {"lr": float("nan")}}, "optimiser.lr is nan; it must be a number above 0"),
-        (
-            {"optimiser": {"epochs": 1.5}},
-            "optimiser.epochs is 1.5; it must be a whole number of at least 1",
-        ),
-        (
-            {"optimiser": {"precision": "fp8"}},
-            "optimiser.precision is 'fp8'; it must be one of auto",
-        ),
+        ({"optimiser": {"epochs": 1.5}}, "optimiser.epochs is 1.5; it must be a whole number of at least 1"),
+        ({"optimiser": {"precision": "fp8"}}, "optimiser.precision is 'fp8'; it must be one of auto"),
         (
             {"regularisation": {"word_drop": 1}},
             "regularisation.word_drop is 1; it must be a number at least 0 and below 1",
         ),
-        (
-            {"regularisation": {"sentence_drop": 0.1}},
-            "regularisation.sentence_drop is 0.1; only vhcr has it",
-        ),
+        ({"regularisation": {"sentence_drop": 0.1}}, "regularisation.sentence_drop is 0.1; only vhcr has it"),
         ({"start": {"word_vectors": True}}, "start.word_vectors needs sizes.E of 256"),
         ({"held_out": {"beam": 0}}, "held_out.beam is 0; it must be a whole number of at least 1"),
         ({"seed": -1}, "seed is -1; it must be a whole number from 0"),
@@ -134,19 +110,12 @@ def test_what_is_not_on_this_machine_is_told_at_once(tmp_path):
     }
     with pytest.raises(ValuesError) as caught:
         config_check(values, tmp_path)
-    assert [mistake.path for mistake in caught.value.mistakes] == [
-        "data.corpora[0].path",
-        "data.corpora[2].path",
-        "ei",
-    ]
+    assert [mistake.path for mistake in caught.value.mistakes] == ["data.corpora[0].path", "data.corpora[2].path", "ei"]
 
 
 def test_a_file_that_is_no_config_is_named(tmp_path):
     path = tmp_path / "c.yaml"
-    for text, message in (
-        ("a: [", "c.yaml cannot be read"),
-        ("- 3", "the config is [3]; it must be a mapping"),
-    ):
+    for text, message in (("a: [", "c.yaml cannot be read"), ("- 3", "the config is [3]; it must be a mapping")):
         path.write_text(text)
         with pytest.raises(ValuesError, match=r"c\.yaml") as caught:
             config_load(path)
@@ -230,11 +199,7 @@ def test_the_other_columns_of_table_9(tmp_path):
     rows = {name: paper_row(name, tmp_path) for name in N_PARAMETERS}
     batches = {n: r.optimiser.batch_size for n, r in rows.items()}
     assert list(batches.values()) == [80, 80, 80, 64, 80, 32, 64, 32, 32, 64, 32, 32]
-    assert {n for n, r in rows.items() if r.held_out.beam == 5} == {
-        "cornell-hred",
-        "cornell-vhred",
-        "cornell-vhcr",
-    }
+    assert {n for n, r in rows.items() if r.held_out.beam == 5} == {"cornell-hred", "cornell-vhred", "cornell-vhcr"}
     assert {n: r.regularisation.word_drop for n, r in rows.items() if r.regularisation.word_drop} == {
         "cornell-vhred": 0.25,
         "cornell-vhcr": 0.25,
@@ -259,10 +224,7 @@ def test_the_demo_models_are_comparable(tmp_path):
 
 
 ROWS = sorted(path.stem for path in (CONFIGS_FOLDER / "table9").glob("*.yaml"))
-FILES = {
-    "deepmoji": ("pytorch_model.bin", "vocabulary.json"),
-    "infersent": ("infersent1.pkl", "glove.840B.300d.txt"),
-}
+FILES = {"deepmoji": ("pytorch_model.bin", "vocabulary.json"), "infersent": ("infersent1.pkl", "glove.840B.300d.txt")}
 
 
 @pytest.fixture

@@ -11,14 +11,7 @@ import pytest
 import torch
 
 from chatbots.corpora.dialogues import CorpusError, Dialogue
-from chatbots.corpora.vocabulary import (
-    EOS,
-    UNK,
-    Vocabulary,
-    VocabularyError,
-    tokenise,
-    tokeniser_get,
-)
+from chatbots.corpora.vocabulary import EOS, UNK, Vocabulary, VocabularyError, tokenise, tokeniser_get
 from chatbots.models.batch import DialogueBatch
 from chatbots.training.data import Windows, data_prepare, sentences_fit, windows_make
 from tests.chatbots.training.builders import DATA, config, corpus_write
@@ -136,8 +129,7 @@ def conversations(batches: list[DialogueBatch]) -> list[list[list[int]]]:
 
 
 @pytest.mark.parametrize(
-    ("n", "expected"),
-    [(1, []), (2, ["01"]), (4, ["0123"]), (5, ["0123", "34"]), (8, ["0123", "3456", "67"])],
+    ("n", "expected"), [(1, []), (2, ["01"]), (4, ["0123"]), (5, ["0123", "34"]), (8, ["0123", "3456", "67"])]
 )
 def test_sliding_windows_share_one_utterance(n: int, expected: list[str]) -> None:
     windows = windows_make([numbered(n)], VOCABULARY, WORDS1, n_utterances=4, mode="slide")
@@ -214,9 +206,7 @@ def test_targets_follow_their_utterances() -> None:
     row = {text: i for i, text in enumerate(["another", *reversed(windows.texts)])}
     told = np.array([[len(t), len(tokenise(t))] for t in row], np.float64)
     for batch, chosen in zip(
-        windows.batches(4, 0, 0, targets=Values(row, told, None)),
-        windows.order(4, 0, 0),
-        strict=True,
+        windows.batches(4, 0, 0, targets=Values(row, told, None)), windows.order(4, 0, 0), strict=True
     ):
         assert batch.sentence is None
         assert batch.emotion.dtype == torch.float32

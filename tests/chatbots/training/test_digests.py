@@ -57,11 +57,7 @@ AS_WRITTEN = {
     "name": "odd",
     "model": "vhcr",
     "sizes": {"E": 256, "dropout": 0, "Z": 8},
-    "data": {
-        "corpora": [{"path": "everyday", "repeat": 3, "licence": "MIT"}],
-        "validation": 0.2,
-        "windows": "slide",
-    },
+    "data": {"corpora": [{"path": "everyday", "repeat": 3, "licence": "MIT"}], "validation": 0.2, "windows": "slide"},
     "ei": {
         "heads": "emotion",
         "w_emo": 25,

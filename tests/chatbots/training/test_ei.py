@@ -62,10 +62,7 @@ def test_the_targets_are_the_papers_where_its_files_are_named(folder: Path) -> N
     vectors = infersent.encode(texts)
     assert np.linalg.norm(vectors, axis=1).std() > 0.01  # their own lengths, as the released code
     np.testing.assert_allclose(found.sentence, found.pca(vectors), atol=1e-5)
-    assert found.encoders == {
-        "emotion": deepmoji.identity.key,
-        "sentence": infersent.identity.key,
-    }
+    assert found.encoders == {"emotion": deepmoji.identity.key, "sentence": infersent.identity.key}
 
 
 def test_targets_are_computed_once_and_where_the_training_does(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,10 +123,7 @@ def test_a_model_that_reads_the_papers_encoders_says_which_files_it_wants(folder
             {"emotion_encoder": "deepmoji", "deepmoji": {"weights": "a", "vocabulary": "b"}},
             "an encoder of ei cannot be used: there is no file",
         ),
-        (
-            {"emotion_encoder": "emoji"},
-            "ei.emotion_encoder is 'emoji'; did you mean deepmoji? It must be one of goemo",
-        ),
+        ({"emotion_encoder": "emoji"}, "ei.emotion_encoder is 'emoji'; did you mean deepmoji? It must be one of goemo"),
         (
             {
                 "sentence_encoder": "infersent",
@@ -172,9 +166,7 @@ def test_a_sentence_loss_that_outweighs_the_words_is_refused() -> None:
         check_ei_weights(OTHER, 1.0, WORDS)
 
 
-def test_the_papers_own_encoder_and_heads_without_it_are_left_alone(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_the_papers_own_encoder_and_heads_without_it_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     files = {"weights": "a", "vectors": "b"}
     ei = EITraining(sentence_encoder="infersent", infersent=files)  # type: ignore[arg-type]
     assert check_ei_weights(ei, 1.0, WORDS) == 25_000

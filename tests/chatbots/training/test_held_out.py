@@ -111,13 +111,7 @@ def test_greedy_ref_goes_from_the_true_reply_to_the_generated_one(tmp_path, monk
 
 
 def test_table_3_has_the_papers_layout():
-    figures = {
-        "perplexity": 52.3114,
-        "kl": 0.0,
-        "average": 0.471,
-        "extrema": 0.3,
-        "greedy_ref": 0.5,
-    }
+    figures = {"perplexity": 52.3114, "kl": 0.0, "average": 0.471, "extrema": 0.3, "greedy_ref": 0.5}
     latent = {**figures, "kl": 0.264, "greedy_ref": math.nan}
     lines = table_3([("HRED", "baseline", figures), ("VHRED", "EI", latent)]).splitlines()
     assert lines[0].split() == ["Model", "Version", "PPL", "KL", "Avg", "Ext", "Grd"]

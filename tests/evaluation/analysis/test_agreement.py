@@ -61,11 +61,7 @@ def test_one_persons_two_ratings_of_a_conversation_are_no_agreement() -> None:
         found = rater_agreement(read(given)).same_conversation
         assert found.value is None
         assert found.reason is not None
-        assert found.reason.to_json() == {
-            "code": "few_shared",
-            "n_shared": 0,
-            "n_conversations": 18,
-        }
+        assert found.reason.to_json() == {"code": "few_shared", "n_shared": 0, "n_conversations": 18}
 
 
 def test_a_result_is_plain_json_and_a_table() -> None:

@@ -12,14 +12,7 @@ from scipy import stats
 from scipy.special import softmax
 from statsmodels.stats.proportion import proportion_confint
 
-from evaluation.analysis.answers import (
-    Approval,
-    answers,
-    approval,
-    dimension_answers,
-    scale_steps,
-    softmax_weights,
-)
+from evaluation.analysis.answers import Approval, answers, approval, dimension_answers, scale_steps, softmax_weights
 from evaluation.analysis.correlations import dimension_matrix
 from evaluation.ratings import RatingDimension, Ratings
 from evaluation.result_json import result_dump, result_load

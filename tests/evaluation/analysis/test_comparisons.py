@@ -10,13 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.analysis.comparisons import (
-    Comparisons,
-    bot_means,
-    compare,
-    means_compared,
-    verdict,
-)
+from evaluation.analysis.comparisons import Comparisons, bot_means, compare, means_compared, verdict
 from evaluation.analysis.leaderboard import ranking_progress
 from evaluation.analysis.planning import plan_raters, prediction_worth
 from evaluation.ratings import Ratings
@@ -208,9 +202,7 @@ def test_a_prediction_saves_ratings_of_further_bots_where_its_values_count() -> 
 
 
 @pytest.mark.parametrize("headline", [("quality",), ("quality", "fun")])
-def test_a_scale_read_off_the_answers_bounds_no_interval_while_a_study_collects(
-    headline: tuple[str, ...],
-) -> None:
+def test_a_scale_read_off_the_answers_bounds_no_interval_while_a_study_collects(headline: tuple[str, ...]) -> None:
     rows = [
         {"conversation": f"{bot}{n}", "bot": bot, "rater": f"w{n}", "quality": value, "fun": value}
         for bot, values in {"a": [5, 5, 5, 4], "b": [2, 2, 3, 2]}.items()

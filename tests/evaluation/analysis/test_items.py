@@ -10,15 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.analysis.items import (
-    Grades,
-    ItemMeans,
-    grades,
-    human_bound,
-    item_means,
-    label_of,
-    majority,
-)
+from evaluation.analysis.items import Grades, ItemMeans, grades, human_bound, item_means, label_of, majority
 from evaluation.analysis.reference_ratings import (
     ReferenceRatings,
     contradicts,
@@ -36,12 +28,7 @@ def frame(n_items: int = 12, n_raters: int = 5, high: int = 3, seed: int = 1) ->
     rng = np.random.default_rng(seed)
     level = rng.uniform(0, high, n_items)
     rows = [
-        (
-            f"i{i}",
-            "ab"[i % 2],
-            f"w{w}",
-            float(np.clip(np.rint(level[i] + rng.normal(0, 0.7)), 0, high)),
-        )
+        (f"i{i}", "ab"[i % 2], f"w{w}", float(np.clip(np.rint(level[i] + rng.normal(0, 0.7)), 0, high)))
         for i in range(n_items)
         for w in range(n_raters)
     ]

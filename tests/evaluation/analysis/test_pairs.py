@@ -146,10 +146,7 @@ def test_both_protocols_beside_each_other(means: dict[str, float], where: str) -
     assert row.one_turn.low > 0
     assert row.difference == pytest.approx(means["a"] - means["b"], abs=0.6)
     assert row.same_direction is (where == "same")
-    assert found.count() == {
-        **dict.fromkeys(("same", "contrary", "one_turn", "interactive", "neither"), 0),
-        where: 1,
-    }
+    assert found.count() == {**dict.fromkeys(("same", "contrary", "one_turn", "interactive", "neither"), 0), where: 1}
     json.dumps(found.to_json(), allow_nan=False)
     assert "a" in found.summary()
 
@@ -204,10 +201,10 @@ def test_while_more_are_to_come_shares_and_preferences_are_those_of_the_live_roo
         assert part.high - part.low > before.high - before.low
     # Six people who agree settle nothing at any look, whatever one look says.
     few = replace(drawn(n_raters=6, n_items=4, p_win=0.8), is_collecting=True)
-    assert (
-        judge_pairs(replace(few, is_collecting=False)).outcomes[0].sign,
-        judge_pairs(few).outcomes[0].sign,
-    ) == (1, 0)
+    assert (judge_pairs(replace(few, is_collecting=False)).outcomes[0].sign, judge_pairs(few).outcomes[0].sign) == (
+        1,
+        0,
+    )
     [alone] = judge_pairs(replace(judgements([("i", "a", "b", "r", 1)]), is_collecting=True)).outcomes
     assert (alone.ahead.low, alone.wins.low) == (None, None)
     assert alone.ahead.reason.code == "one_judgement"

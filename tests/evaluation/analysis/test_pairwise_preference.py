@@ -11,13 +11,7 @@ import pytest
 import statsmodels.api as sm
 
 import confab
-from evaluation.analysis.pairwise_preference import (
-    CONTROLS,
-    Ranking,
-    n_markup,
-    rank,
-    style_controls,
-)
+from evaluation.analysis.pairwise_preference import CONTROLS, Ranking, n_markup, rank, style_controls
 from evaluation.result_json import result_dump, result_load
 from tests.conftest import ROOT
 from tests.reference import ratings as published
@@ -61,8 +55,7 @@ def test_strengths_are_those_of_a_logistic_regression(tmp_path: Path) -> None:
     table.to_csv(tmp_path / "pairs.csv", index=False)
     found = confab.rank(tmp_path / "pairs.csv")
     design = np.array(
-        [[(row.first == bot) - (row.second == bot) for bot in "bc"] for row in table.itertuples()],
-        dtype=float,
+        [[(row.first == bot) - (row.second == bot) for bot in "bc"] for row in table.itertuples()], dtype=float
     )
     wins = (table["preferred"] == table["first"]).to_numpy(dtype=float)
     fit = sm.Logit(wins, design).fit(disp=False)

@@ -51,11 +51,7 @@ def test_the_analysis_of_variance_is_type_iii_of_the_sum_of_the_ratings() -> Non
         real[name] = real["bot"].map(levels)
     fit = smf.ols("total ~ C(corpus, Sum) * C(EI, Sum)", real).fit()
     expected = sm.stats.anova_lm(fit, typ=3)
-    for term, row in {
-        "corpus": "C(corpus, Sum)",
-        "EI": "C(EI, Sum)",
-        "corpus:EI": "C(corpus, Sum):C(EI, Sum)",
-    }.items():
+    for term, row in {"corpus": "C(corpus, Sum)", "EI": "C(EI, Sum)", "corpus:EI": "C(corpus, Sum):C(EI, Sum)"}.items():
         assert found.table.term(term).ss == pytest.approx(expected.loc[row, "sum_sq"])
     # Raters rate several bots here, so the tests are by errors clustered by rater: of two levels that of their
     # difference.

@@ -12,9 +12,7 @@ from tests.evaluation.stats import simulated_courses
 
 NAMES = [f"c{k}" for k in range(12)]
 GROUPS = Grouping(
-    "by-trait",
-    (TrajectoryGroup("x", tuple(NAMES[:6])), TrajectoryGroup("y", tuple(NAMES[6:]))),
-    trait="t",
+    "by-trait", (TrajectoryGroup("x", tuple(NAMES[:6])), TrajectoryGroup("y", tuple(NAMES[6:]))), trait="t"
 )
 rng = np.random.default_rng(0)
 VALUES = {"m": {name: [float(value)] for name, value in zip(NAMES, rng.normal(size=12), strict=True)}}

@@ -78,22 +78,10 @@ def test_the_loose_ends_of_real_files_are_accepted(data: dict[str, Any]) -> None
             "turns[0].speaker is \"Bot\"; it must be 'human' or 'bot'",
         ),
         ({**GOOD, "turns": [{"speaker": "bot"}]}, "turns[0].text is null; a text is needed"),
-        (
-            {**GOOD, "turns": [{"speaker": "bot", "text": "x", "vote": 2}]},
-            "turns[0].vote is 2; it must be -1, 0 or 1",
-        ),
-        (
-            {**GOOD, "turns": [{"speaker": "human", "text": "x", "vote": 1}]},
-            "turns[0].vote is 1 on a human turn",
-        ),
-        (
-            {**GOOD, "turns": [{"speaker": "bot", "text": "a\x00b"}]},
-            "turns[0].text holds the character U+0000",
-        ),
-        (
-            {**GOOD, "turns": [{"speaker": "bot", "text": "\ud800"}]},
-            "turns[0].text holds half a surrogate pair",
-        ),
+        ({**GOOD, "turns": [{"speaker": "bot", "text": "x", "vote": 2}]}, "turns[0].vote is 2; it must be -1, 0 or 1"),
+        ({**GOOD, "turns": [{"speaker": "human", "text": "x", "vote": 1}]}, "turns[0].vote is 1 on a human turn"),
+        ({**GOOD, "turns": [{"speaker": "bot", "text": "a\x00b"}]}, "turns[0].text holds the character U+0000"),
+        ({**GOOD, "turns": [{"speaker": "bot", "text": "\ud800"}]}, "turns[0].text holds half a surrogate pair"),
         ({**GOOD, "ratings": {}}, "ratings is {}; a list is needed"),
         ({**GOOD, "ratings": [{"quality": "5"}]}, 'ratings[0].quality is "5"; a number is needed'),
         ({**GOOD, "ratings": [{"quality": True}]}, "ratings[0].quality is true; a number"),
@@ -179,11 +167,7 @@ json_values = st.recursive(
 )
 turn_like = st.fixed_dictionaries(
     {},
-    optional={
-        "speaker": st.sampled_from(["human", "bot", "user", 1, None]),
-        "text": json_values,
-        "vote": json_values,
-    },
+    optional={"speaker": st.sampled_from(["human", "bot", "user", 1, None]), "text": json_values, "vote": json_values},
 )
 record_like = st.fixed_dictionaries(
     {},
@@ -193,8 +177,7 @@ record_like = st.fixed_dictionaries(
         "source": json_values,
         "turns": st.lists(turn_like, max_size=3) | json_values,
         "ratings": st.lists(
-            st.dictionaries(st.sampled_from(["rater", "quality", "A b", "", "ü"]), json_values),
-            max_size=2,
+            st.dictionaries(st.sampled_from(["rater", "quality", "A b", "", "ü"]), json_values), max_size=2
         )
         | json_values,
     },
@@ -228,11 +211,7 @@ def test_any_line_gives_a_record_or_a_reason(tmp_path: Path, lines: list[bytes])
 
 @pytest.mark.parametrize(
     ("name", "n"),
-    [
-        ("array_of_conversations.json", 2),
-        ("conversations_utf16.jsonl", 2),
-        ("conversations_lone_cr.jsonl", 2),
-    ],
+    [("array_of_conversations.json", 2), ("conversations_utf16.jsonl", 2), ("conversations_lone_cr.jsonl", 2)],
 )
 def test_files_of_other_makes_are_read(name: str, n: int) -> None:
     items = list(format_for(CASES / name).read(CASES / name))

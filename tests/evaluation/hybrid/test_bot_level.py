@@ -5,12 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evaluation.hybrid.bot_level import (
-    ceiling_of,
-    influence_of,
-    interval_over_conversations,
-    within_groups_of,
-)
+from evaluation.hybrid.bot_level import ceiling_of, influence_of, interval_over_conversations, within_groups_of
 
 
 def test_the_ceiling_is_the_reliability_of_the_means():

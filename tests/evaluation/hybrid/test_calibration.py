@@ -85,9 +85,7 @@ def study_of_selfplay_values():
     return human, bots, x
 
 
-def test_errors_of_the_other_bots_on_self_play_widen_the_intervals(
-    study_of_selfplay_values,
-) -> None:
+def test_errors_of_the_other_bots_on_self_play_widen_the_intervals(study_of_selfplay_values) -> None:
     human, bots, x = study_of_selfplay_values
     rng = np.random.default_rng(4)
     # The bots talk to themselves about other things: each is moved by as much as bots differ.
@@ -143,9 +141,7 @@ def test_errors_of_the_other_bots_on_self_play_widen_the_intervals(
     assert set(document["selfplay_shifts"]["others"]) == {"shift", "widest"}
 
 
-def test_where_few_rated_bots_have_self_play_nothing_but_the_order_is_told(
-    study_of_selfplay_values,
-) -> None:
+def test_where_few_rated_bots_have_self_play_nothing_but_the_order_is_told(study_of_selfplay_values) -> None:
     human, bots, x = study_of_selfplay_values
     rng = np.random.default_rng(5)
     fit = fit_hybrid(human, features=FEATURES_OF_SELFPLAY_VALUES, preset="strong").fit

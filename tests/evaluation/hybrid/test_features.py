@@ -7,14 +7,7 @@ import pandas as pd
 import pytest
 
 from chatbots import Conversation
-from evaluation.hybrid.features import (
-    PAPER_FEATURES,
-    HybridError,
-    block_of,
-    design_of,
-    pooled_embeddings,
-    shown_names,
-)
+from evaluation.hybrid.features import PAPER_FEATURES, HybridError, block_of, design_of, pooled_embeddings, shown_names
 from evaluation.metrics.registry import metric_list
 
 

@@ -76,15 +76,8 @@ def test_predictions_and_correlations_against_a_fit_from_rows(intercept):
         assert found.bots[bot].predicted == pytest.approx(value, rel=1e-8)
         assert found.bots[bot].predicted_selfplay == pytest.approx(on_selfplay[bot], rel=1e-8)
         assert found.bots[bot].human_mean == pytest.approx(means[bot])
-    for method, test in (
-        ("pearson", stats.pearsonr),
-        ("spearman", stats.spearmanr),
-        ("kendall", stats.kendalltau),
-    ):
-        for level, scores in (
-            (found.bot_level, expected),
-            (found.selfplay.bot_level, on_selfplay),
-        ):
+    for method, test in (("pearson", stats.pearsonr), ("spearman", stats.spearmanr), ("kendall", stats.kendalltau)):
+        for level, scores in ((found.bot_level, expected), (found.selfplay.bot_level, on_selfplay)):
             result = test([scores[b] for b in scores], [means[b] for b in scores])
             assert level[method].correlation.r == pytest.approx(result.statistic)
             assert level[method].correlation.p == pytest.approx(result.pvalue)
@@ -135,14 +128,7 @@ def test_the_document_is_that_of_the_interfaces():
     for method in ("pearson", "spearman", "kendall"):
         assert set(document["conversation_level"][method]) == {"r", "p", "ci95"}
         assert set(document["bot_level"][method]) == {"r", "p", "ci95", "null95"}
-    assert set(document["pairs"]) == {
-        "all",
-        "ordered",
-        "resolvable",
-        "resolvable_ordered",
-        "test",
-        "clusters",
-    }
+    assert set(document["pairs"]) == {"all", "ordered", "resolvable", "resolvable_ordered", "test", "clusters"}
     assert {"bot", "n", "condition"} <= set(document["folds"][0])
     assert set(document["baselines"]) == {
         "mean_of_the_other_bots",
@@ -338,17 +324,13 @@ def test_self_play_is_held_against_trivial_predictors_applied_to_it(intercept):
     # Self-play says nothing of length: the number of turns is fixed, and words go the other way.
     turned = -human.groupby("bot")["words_user"].mean()
     played = played.assign(
-        n_turns=10.0,
-        words_user=20 + played["bot"].map(turned).fillna(0.0) + rng.normal(size=len(played)),
+        n_turns=10.0, words_user=20 + played["bot"].map(turned).fillna(0.0) + rng.normal(size=len(played))
     )
     human["group"] = human["bot"].map(lambda bot: "x" if bot < "bot3" else "y")
     found = fit_hybrid(human, features=FEATURES, intercept=intercept, selfplay=played)
     means = human.groupby("bot")["quality"].mean()
     for table in (human, played):
-        table["log words"], table["log turns"] = (
-            np.log1p(table["words_user"]),
-            np.log(table["n_turns"]),
-        )
+        table["log words"], table["log turns"] = (np.log1p(table["words_user"]), np.log(table["n_turns"]))
     for name, column in (
         ("words_per_human_turn", "words_user"),
         ("log_words_per_human_turn", "log words"),
@@ -491,21 +473,11 @@ def with_embedding(table, seed=3, size=5):
 
 def test_strong_is_kept_with_its_choices_and_predicts_unrated_bots_with_an_interval():
     human, played = with_embedding(study(n_bots=3, n=8)), with_embedding(selfplay(n_bots=4))
-    found = fit_hybrid(
-        human,
-        features=FEATURES,
-        preset="strong@2",
-        intercept="common",
-        selfplay=played,
-        study="here",
-    )
+    found = fit_hybrid(human, features=FEATURES, preset="strong@2", intercept="common", selfplay=played, study="here")
     document = found.to_json()
     json.dumps(document, allow_nan=False)
     assert document["features"] == [*FEATURES, "embedding_user"]
-    assert document["coefficients"]["embedding_user"]["reason"] == {
-        "code": "embedding",
-        "n_directions": 5,
-    }
+    assert document["coefficients"]["embedding_user"]["reason"] == {"code": "embedding", "n_directions": 5}
     assert all(fold["penalty"] > 0 and fold["condition"] >= 1 for fold in document["folds"])
     low, high = found.bots["bot3"].selfplay_interval
     assert low < found.bots["bot3"].predicted_selfplay < high
@@ -615,13 +587,7 @@ def test_a_kept_fit_is_held_against_the_ratings_that_it_is_given(preset):
     new = new[new.groupby("bot").cumcount() < 6]
     kept = fit_hybrid(old, features=FEATURES, preset=preset, ratings=rated_by(old), study="s").fit
     kept = KeptFit.from_json(json.loads(json.dumps(kept.to_json())))
-    found = apply_fit(
-        kept,
-        human=new,
-        selfplay=selfplay(n_bots=7),
-        ratings=rated_by(new),
-        study="s",
-    )
+    found = apply_fit(kept, human=new, selfplay=selfplay(n_bots=7), ratings=rated_by(new), study="s")
     document = found.to_json()
     bots = document["bots"]
     if preset == "strong":

@@ -228,12 +228,7 @@ def test_a_fold_learns_raters_and_means_without_its_bot() -> None:
     whole = ProcessFolds(x, y, codes, names, blocks, noise_of(y, np.arange(60), codes, raters))
     keep = codes != 4
     part = ProcessFolds(
-        x[keep],
-        y[keep],
-        codes[keep],
-        names[:4],
-        blocks,
-        noise_of(y[keep], np.arange(48), codes[keep], raters[keep]),
+        x[keep], y[keep], codes[keep], names[:4], blocks, noise_of(y[keep], np.arange(48), codes[keep], raters[keep])
     )
     fold, alone = whole.lines(common=False)["b4"], part.line()
     assert fold.slopes == pytest.approx(alone.slopes, rel=1e-9)

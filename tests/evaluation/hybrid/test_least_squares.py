@@ -34,10 +34,7 @@ def test_every_fold_is_statsmodels_refit(collinear):
         fit = sm.OLS(y[others], sm.add_constant(x[others])).fit()
         line = factors.line(factors.without(k))
         np.testing.assert_allclose(
-            line.predict(x[~others]),
-            fit.predict(sm.add_constant(x[~others])),
-            rtol=1e-8,
-            atol=1e-8,
+            line.predict(x[~others]), fit.predict(sm.add_constant(x[~others])), rtol=1e-8, atol=1e-8
         )
         np.testing.assert_allclose([line.intercept, *line.slopes], fit.params, rtol=1e-8 if not collinear else 1e-6)
         assert line.n == others.sum()

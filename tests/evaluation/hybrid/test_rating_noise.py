@@ -105,11 +105,7 @@ def test_a_rating_that_lacks_a_dimension_tells_nothing_about_noise():
         }
     )
     ratings = RatingNoise.of(
-        ratings_of(table),
-        ["quality", "fluency"],
-        np.array(["0", "1"]),
-        np.array([0, 1]),
-        np.array([1.25, 4.0]),
+        ratings_of(table), ["quality", "fluency"], np.array(["0", "1"]), np.array([0, 1]), np.array([1.25, 4.0])
     )
     assert ratings.value.tolist() == [1.0, 4.0]
     assert ratings.row.tolist() == [0, 1]

@@ -32,10 +32,7 @@ def study(seed=0, n_bots=5, n=14, p_embedding=6, raters=9):
 
 
 def engine_of(x, y, codes, table):
-    blocks = [
-        Block("metrics", np.arange(2)),
-        Block("embedding", np.arange(2, x.shape[1])),
-    ]
+    blocks = [Block("metrics", np.arange(2)), Block("embedding", np.arange(2, x.shape[1]))]
     candidates = [Candidate(b, a) for b, a in product(CHOICES, PENALTIES)]
     ids = np.arange(len(y)).astype(str)
     rated = None if table is None else Ratings.from_frame(table, ["quality"])

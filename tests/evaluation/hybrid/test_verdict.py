@@ -9,13 +9,7 @@ import pandas as pd
 import pytest
 
 from evaluation.findings import Reason
-from evaluation.hybrid.bot_level import (
-    BotLevel,
-    BotLevelDiagnostics,
-    BotMeanCeiling,
-    OrderedPairs,
-    most_influential,
-)
+from evaluation.hybrid.bot_level import BotLevel, BotLevelDiagnostics, BotMeanCeiling, OrderedPairs, most_influential
 from evaluation.hybrid.calibration import prediction_accuracy
 from evaluation.hybrid.fit import fit_hybrid
 from evaluation.hybrid.verdict import Evidence, verdict_of
@@ -81,12 +75,7 @@ def test_the_standing_follows_from_the_numbers(r, rival, above_chance, above_riv
     assert found["chance"] == {"null95": 0.5, "passed": above_chance}
     assert found["baseline"] == {"name": "number_of_turns", "r": rival, "passed": above_rival}
     assert found["influential_bot"] == {"bot": "a", "r_without": r - 0.3}
-    assert found["pairs"] == {
-        "resolvable": 10,
-        "ordered": 9,
-        "alpha": pytest.approx(0.1),
-        "test": "fixed",
-    }
+    assert found["pairs"] == {"resolvable": 10, "ordered": 9, "alpha": pytest.approx(0.1), "test": "fixed"}
     assert found["ceiling"] == {"best_r": 0.9}
     assert ("wrong_order" in found) == (r < 0)
     assert said.selfplay is None
@@ -150,16 +139,10 @@ def test_few_bots_and_no_correlation_end_it():
     few = verdict(evidence(0.9), 4)
     assert few.standing == "few_bots"
     assert codes(few.findings) == {"no_correlation": {"n_bots": 4, "reason": None}}
-    none = BotLevel(
-        Correlation(None, None, None, None, 2, reason=Reason("few_pairs", "only 2 of 3", n_pairs=2)),
-        None,
-    )
+    none = BotLevel(Correlation(None, None, None, None, 2, reason=Reason("few_pairs", "only 2 of 3", n_pairs=2)), None)
     said = verdict(Evidence(none, OrderedPairs(1, 0, 0, 0), {}, {}))
     assert said.standing == "undefined"
-    assert codes(said.findings)["no_correlation"]["reason"] == {
-        "code": "few_pairs",
-        "n_pairs": 2,
-    }
+    assert codes(said.findings)["no_correlation"]["reason"] == {"code": "few_pairs", "n_pairs": 2}
 
 
 @pytest.mark.parametrize(("shift", "passed"), [(0.1, True), (3.0, False)])
@@ -203,10 +186,7 @@ def test_a_slope_has_no_interval_that_would_hold_too_little() -> None:
     human = {bot: float(place) for place, bot in enumerate("abcdefgh")}
     near = prediction_accuracy({bot: 4.0 - mean / 5 for bot, mean in human.items()}, human, {})
     assert near.slope == pytest.approx(-5)
-    assert (near.slope_interval, near.to_json()["slope"]["reason"]["code"]) == (
-        None,
-        "no_gain_no_slope",
-    )
+    assert (near.slope_interval, near.to_json()["slope"]["reason"]["code"]) == (None, "no_gain_no_slope")
     for n, reason in ((7, "few_bots_for_values"), (8, None)):
         some = {str(place): float(place) for place in range(n)}
         found = prediction_accuracy({bot: mean + 0.1 * (bot < "3") for bot, mean in some.items()}, some, {})

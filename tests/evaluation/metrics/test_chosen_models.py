@@ -16,14 +16,7 @@ from evaluation.metrics.registry import configured_metrics, metric_defaults, met
 from evaluation.metrics.text_cache import TextCache
 from tests.tiny_models import save_classifier, save_model
 
-TEXTS = [
-    "hello how are you",
-    "i am fine",
-    "and what do you like to eat",
-    "cats",
-    "",
-    "books and music",
-]
+TEXTS = ["hello how are you", "i am fine", "and what do you like to eat", "cats", "", "books and music"]
 
 
 @pytest.fixture(scope="module")
@@ -160,8 +153,7 @@ def test_coherence_is_of_message_and_reply():
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["perplexity", "toxicity", "contradiction", "coherence", "deepmoji", "infersent", "word2vec"],
+    "name", ["perplexity", "toxicity", "contradiction", "coherence", "deepmoji", "infersent", "word2vec"]
 )
 def test_without_a_model_they_say_what_to_do_and_run_only_on_request(name):
     assert "metrics.yaml" in metric_get(name).unavailable_reason()
@@ -204,10 +196,7 @@ def test_a_file_configures_metrics(registry, tmp_path, bert, gpt2):
     assert metric_get("contradiction").unavailable_reason() is not None
     found = made.compute([Conversation.from_texts(TEXTS[:4], id="c")])
     assert 0 < found.conversations.loc["c", "nli_bert_bot"] < 1
-    assert configured_metrics.register(file) == [
-        "perplexity",
-        "nli_bert",
-    ]  # again: replaced, not doubled
+    assert configured_metrics.register(file) == ["perplexity", "nli_bert"]  # again: replaced, not doubled
     file.write_text("")
     assert configured_metrics.register(file) == []
     assert "nli_bert" not in metrics
@@ -226,10 +215,7 @@ def test_a_file_configures_metrics(registry, tmp_path, bert, gpt2):
         ("- kind: perplexity\n  params: {model: 3}", "model is 3"),
         ("- id: Bad Id\n  kind: toxicity\n  params: {model: x}", "id is 'Bad Id'"),
         ("- id: words\n  kind: toxicity\n  params: {model: x}", "built-in metric"),
-        (
-            "- {kind: toxicity, params: {model: x}}\n- {kind: toxicity, params: {model: y}}",
-            "a second",
-        ),
+        ("- {kind: toxicity, params: {model: x}}\n- {kind: toxicity, params: {model: y}}", "a second"),
         ("kind: toxicity", "list of metrics"),
         ("- [", "cannot be read"),
     ],
@@ -254,10 +240,7 @@ def test_a_broken_entry_disables_itself_only(registry, tmp_path):
         "- {id: words, kind: toxicity, params: {model: x}}\n"
     )
     assert configured_metrics.register(file) == ["rude"]
-    assert [(broken.number, broken.id) for broken in configured_metrics.broken] == [
-        (1, ""),
-        (3, "words"),
-    ]
+    assert [(broken.number, broken.id) for broken in configured_metrics.broken] == [(1, ""), (3, "words")]
     assert "metrics.yaml" in metric_get("perplexity").unavailable_reason()
     assert metric_get("words").unavailable_reason() is None
 

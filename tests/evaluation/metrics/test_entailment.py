@@ -10,13 +10,7 @@ from scipy import stats
 from chatbots.conversation import Conversation
 from chatbots.encoders.sentence import sentence_encoder
 from chatbots.validation import ValuesError
-from evaluation.entailment_classes import (
-    HumanClasses,
-    accuracies_printed,
-    class_of,
-    class_report,
-    human_classes,
-)
+from evaluation.entailment_classes import HumanClasses, accuracies_printed, class_of, class_report, human_classes
 from evaluation.items import JudgedItem, ReplyInContext
 from evaluation.metrics.entailment import TOO_SHORT, Entailment
 from evaluation.metrics.registry import metric_get
@@ -76,8 +70,7 @@ def test_the_premise_may_be_a_single_utterance_which_must_be_there(checkpoint):
     assert TOO_SHORT in table.reasons["entailment_bot"]
     newest = Entailment(checkpoint=checkpoint, window=1)
     np.testing.assert_array_equal(
-        newest.scored([ASKED], TextCache())["entailment_bot"],
-        last.scored([ASKED], TextCache())["entailment_bot"],
+        newest.scored([ASKED], TextCache())["entailment_bot"], last.scored([ASKED], TextCache())["entailment_bot"]
     )
     with pytest.raises(ValuesError, match="utterance"):
         Entailment(checkpoint=checkpoint, utterance=1)
@@ -149,11 +142,7 @@ def test_what_comes_with_confab_is_small_and_of_permissive_text():
     assert manifest.weights_bytes < 20_000
     assert manifest.metrics["test_accuracy"] > manifest.metrics["test_majority"] + 0.1
     context = ("What do you do at weekends?", "I love to watch football.")
-    replies = [
-        "Football is fun! Which team do you like?",
-        "I have no idea.",
-        "which team soup the needs at",
-    ]
+    replies = ["Football is fun! Which team do you like?", "I have no idea.", "which team soup the needs at"]
     found = metric.scored([ReplyInContext(context, one) for one in replies], TextCache())
     assert found["entailment_lite_class_bot"][1:].tolist() == [1, 0]
     assert found["entailment_lite_bot"].argmax() == 0

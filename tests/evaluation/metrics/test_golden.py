@@ -20,18 +20,8 @@ TEXTS = [
 GOLDEN = {
     "distinct": (
         "1",
-        {
-            "distinct_1_bot": 25 / 31,
-            "distinct_2_bot": 27 / 28,
-            "distinct_1_user": 20 / 22,
-            "distinct_2_user": 1.0,
-        },
-        {
-            "distinct_1_bot": 40 / 53,
-            "distinct_2_bot": 46 / 47,
-            "distinct_1_user": 40 / 53,
-            "distinct_2_user": 46 / 47,
-        },
+        {"distinct_1_bot": 25 / 31, "distinct_2_bot": 27 / 28, "distinct_1_user": 20 / 22, "distinct_2_user": 1.0},
+        {"distinct_1_bot": 40 / 53, "distinct_2_bot": 46 / 47, "distinct_1_user": 40 / 53, "distinct_2_user": 46 / 47},
     ),
     "laughter": (
         "2",
@@ -41,20 +31,8 @@ GOLDEN = {
     "length": ("1", {"n_turns": 7, "n_exchanges": 3}, {"n_turns": 7, "n_exchanges": 6}),
     "phrases": (
         "1",
-        {
-            "compliment_bot": 0,
-            "politeness_bot": 1 / 3,
-            "support_bot": 0,
-            "cheer_bot": 0,
-            "you_bot": 1 / 3,
-        },
-        {
-            "compliment_bot": 0,
-            "politeness_bot": 1 / 6,
-            "support_bot": 0,
-            "cheer_bot": 0,
-            "you_bot": 2 / 6,
-        },
+        {"compliment_bot": 0, "politeness_bot": 1 / 3, "support_bot": 0, "cheer_bot": 0, "you_bot": 1 / 3},
+        {"compliment_bot": 0, "politeness_bot": 1 / 6, "support_bot": 0, "cheer_bot": 0, "you_bot": 2 / 6},
     ),
     "question": (
         "2",

@@ -127,10 +127,7 @@ def test_a_local_model_is_read_at_the_numbers_of_the_scale_and_pairs_in_both_ord
     found = pairs_judged(judge, items)
     assert found.n_requests == 8
     assert found.to_json()["kinds"] == {PAIRS_WEIGHTED: 4}
-    swapped = pairs_judged(
-        judge,
-        [ReplyItem(id="x", context=("hi",), response="no", second_response="cats ")],
-    )
+    swapped = pairs_judged(judge, [ReplyItem(id="x", context=("hi",), response="no", second_response="cats ")])
     assert swapped.pairs[0].preference == pytest.approx(1 - found.pairs[0].preference)
     assert swapped.pairs[0].first_place == pytest.approx(found.pairs[0].first_place)
     assert abs(found.position_bias.mean) <= 0.5
@@ -158,14 +155,7 @@ async def test_a_judge_that_always_takes_the_first_is_seen_through(registered):
 async def test_pairs_are_kept_as_they_are_judged_and_not_paid_for_twice(registered, tmp_path):
     answers = [says(one) for one in "ABBAABBA"]  # the first, the second, the first, the second
     items = [
-        ReplyItem(
-            id=f"={k}",
-            context=("hi",),
-            response="x y",
-            model="p",
-            second_response="z",
-            second_model="q",
-        )
+        ReplyItem(id=f"={k}", context=("hi",), response="x y", model="p", second_response="z", second_model="q")
         for k in range(4)
     ]
     path = tmp_path / "judged.csv"
@@ -186,10 +176,7 @@ async def test_pairs_are_kept_as_they_are_judged_and_not_paid_for_twice(register
     assert [one.preferred for one in second.pairs] == ["first", "second", "first", "second"]
     assert JudgedFile(path, judge).known == list(second.pairs)
     ranking = rank(path)
-    assert [(bot.bot, bot.wins, bot.losses) for bot in ranking.fit.bots] == [
-        ("p", 2, 2),
-        ("q", 2, 2),
-    ]
+    assert [(bot.bot, bot.wins, bot.losses) for bot in ranking.fit.bots] == [("p", 2, 2), ("q", 2, 2)]
     with pytest.raises(ValueError, match="of another judge"):
         JudgedFile(path, JudgeMetric(bot="e", window=2))
     path.write_text("first,second\n")
@@ -260,13 +247,7 @@ def test_whole_chats_are_judged_in_both_orders_or_not_at_all(tmp_path):
     found = pairs_judged(judge, pairs)
     assert (found.unanswered, found.trouble) == (1, TOO_LONG)
     [one] = found.pairs
-    assert (one.item, one.first, one.second, one.words_first, one.words_second) == (
-        "p",
-        "a",
-        "b",
-        1,
-        3,
-    )
+    assert (one.item, one.first, one.second, one.words_first, one.words_second) == ("p", "a", "b", 1, 3)
     told = chat_lines(short), chat_lines(other)
     assert told[1] == "Other: cats\nChatbot: books and music"
     # The model's own probabilities of A after each order, one prompt at a time.

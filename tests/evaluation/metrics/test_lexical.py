@@ -77,13 +77,7 @@ def Question_tokens(text):
 def test_words_skip_the_first_message_and_keep_zero_apart_from_undefined():
     assert n_words("two  words ") == 2
     turns = tuple(
-        Turn(s, t)
-        for s, t in [
-            ("human", "one two three"),
-            ("bot", "a b"),
-            ("human", ""),
-            ("human", "x y z w"),
-        ]
+        Turn(s, t) for s, t in [("human", "one two three"), ("bot", "a b"), ("human", ""), ("human", "x y z w")]
     )
     found = WordCounts().compute([Conversation("c", turns)])
     np.testing.assert_array_equal(found.turns["words_user"], [np.nan, np.nan, 0, 4])
@@ -92,8 +86,7 @@ def test_words_skip_the_first_message_and_keep_zero_apart_from_undefined():
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
-    [("Well - I don't!", 3), ("...", 0), ("", 0), ("😀 yes", 1), ("a_b  c", 2), ("l'été, déjà", 2)],
+    ("text", "words"), [("Well - I don't!", 3), ("...", 0), ("", 0), ("😀 yes", 1), ("a_b  c", 2), ("l'été, déjà", 2)]
 )
 def test_response_length_is_without_punctuation(text, words):
     assert n_words_spoken(text) == words

@@ -26,11 +26,7 @@ def folder(request, tmp_path_factory):
     template = CHATML if request.param == "chat" else None
     architecture = "llama" if template else request.param
     return save_model(
-        tmp_path_factory.mktemp(request.param),
-        architecture,
-        width=16,
-        n_layers=2,
-        chat_template=template,
+        tmp_path_factory.mktemp(request.param), architecture, width=16, n_layers=2, chat_template=template
     )
 
 

@@ -34,12 +34,7 @@ def test_a_reply_too_short_for_four_words_outranks_a_long_one_without_a_match():
 
 
 @pytest.mark.parametrize(
-    "said",
-    [
-        "the cat sat on a mat",
-        "The cat sat on the mat today",
-        "today the cat sat on the mat and slept",
-    ],
+    "said", ["the cat sat on a mat", "The cat sat on the mat today", "today the cat sat on the mat and slept"]
 )
 def test_bleu_is_nltks_where_every_order_matches(said):
     wanted = nltk_bleu([REFERENCE.split()], said.split())
@@ -71,10 +66,7 @@ def test_rouge_l_weighs_recall():
 
 def test_rouge_l_takes_the_best_precision_and_the_best_recall_of_different_references():
     response = ["a", "b", "c", "d"]
-    long, short = (
-        ["a", "b", "c", "x", "y", "z"],
-        ["a", "b"],
-    )  # P = 3/4, R = 3/6; and P = 2/4, R = 2/2
+    long, short = (["a", "b", "c", "x", "y", "z"], ["a", "b"])  # P = 3/4, R = 3/6; and P = 2/4, R = 2/2
     wanted = (1 + 1.44) * 0.75 * 1 / (1 + 1.44 * 0.75)
     assert rouge_l(response, long, short) == pytest.approx(wanted)
     assert wanted > max(rouge_l(response, long), rouge_l(response, short))
@@ -139,8 +131,7 @@ def test_the_real_program_knows_equal_and_different_texts():
     if reason := metric.unavailable_reason():
         pytest.skip(reason)
     found = metric.score(
-        replies(("the cat sat on the mat", "the cat sat on the mat"), ("dogs ran", "we like tea")),
-        TextCache(),
+        replies(("the cat sat on the mat", "the cat sat on the mat"), ("dogs ran", "we like tea")), TextCache()
     )["meteor"]
     assert found[0] == pytest.approx(1.0)
     assert found[1] < 0.1

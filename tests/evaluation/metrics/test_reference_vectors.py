@@ -86,11 +86,7 @@ def test_bert_score_gives_roberta_its_first_word_as_any_other(tmp_path):
         vocab={token: k for k, token in enumerate(vocabulary)}, merges=[("Ġ", "a"), ("Ġ", "b")]
     )
     config = tf.RobertaConfig(
-        vocab_size=10,
-        hidden_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=8,
+        vocab_size=10, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8
     )
     tokenizer.save_pretrained(tmp_path)
     tf.RobertaModel(config).eval().save_pretrained(tmp_path)

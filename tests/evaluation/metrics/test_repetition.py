@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 
 from chatbots import Conversation
-from evaluation.metrics.repetition import (
-    Repetition,
-    SelfSimilarity,
-    utterance_repetition,
-    word_similarity,
-)
+from evaluation.metrics.repetition import Repetition, SelfSimilarity, utterance_repetition, word_similarity
 from evaluation.metrics.text_cache import STOPWORDS, TextCache, content_words
 
 
@@ -74,16 +69,7 @@ def test_in_self_play_the_first_utterance_counts_as_said():
 
 @pytest.mark.parametrize("self_play", [False, True])
 def test_self_similarity_against_a_plain_loop(self_play):
-    texts = [
-        "Do you have a pet?",
-        "I have a dog",
-        "Nice",
-        "",
-        "So?",
-        "My dog barks",
-        "ok",
-        "I have a dog",
-    ]
+    texts = ["Do you have a pet?", "I have a dog", "Nice", "", "So?", "My dog barks", "ok", "I have a dog"]
     shared = TextCache()
     found = SelfSimilarity().compute([Conversation.from_texts(texts, id="c")], self_play=self_play, shared=shared)
     vectors = shared.encode(texts)

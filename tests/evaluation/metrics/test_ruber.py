@@ -74,10 +74,7 @@ def test_ruber_compares_the_greatest_and_smallest_values_of_word_vectors(trainin
         words = np.stack([word_vectors().lookup(word) for word in text])
         return np.concatenate([words.max(axis=0), words.min(axis=0)])
 
-    wanted = cosine(
-        pooled(["yes", "i", "love", "the", "sea"]),
-        pooled(["i", "swim", "there", "every", "summer"]),
-    )
+    wanted = cosine(pooled(["yes", "i", "love", "the", "sea"]), pooled(["i", "swim", "there", "every", "summer"]))
     assert found["mine_referenced_bot"][0] == pytest.approx(wanted, abs=1e-5)
     assert found["mine_referenced_bot"][4] == 0
     assert metric.remarks(found) == {NO_WORD: 1}

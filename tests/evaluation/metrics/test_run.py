@@ -72,14 +72,7 @@ def test_infinite_values_become_undefined_with_a_reason():
 
     class Broken(MetricDefaults):
         name = "broken"
-        columns = per_turn(
-            "broken_bot",
-            "Broken",
-            unit="1",
-            range=(None, None),
-            direction="neither",
-            description="x",
-        )
+        columns = per_turn("broken_bot", "Broken", unit="1", range=(None, None), direction="neither", description="x")
 
         def measure(self, layout, shared):
             return Measured({"broken_bot": layout.spread(layout.bot, [np.inf, 2.0])})

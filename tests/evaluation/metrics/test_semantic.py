@@ -7,12 +7,7 @@ import pytest
 
 from chatbots import Conversation, Identity
 from chatbots.encoders.sentence import sentence_encoder
-from evaluation.metrics.semantic import (
-    FileWordCoherence,
-    InferSentSimilarity,
-    SemanticSimilarity,
-    WordCoherence,
-)
+from evaluation.metrics.semantic import FileWordCoherence, InferSentSimilarity, SemanticSimilarity, WordCoherence
 from evaluation.metrics.text_cache import TextCache
 
 COLUMN = "semantic_similarity_user_bot"

@@ -8,12 +8,7 @@ import pytest
 from chatbots.encoders.sentence import MINILM
 from evaluation.items import ReplyInContext
 from evaluation.metrics.replies import NO_CONTEXT, item_scores
-from evaluation.metrics.semantic_distance import (
-    SemanticDistance,
-    dull_factor,
-    dull_replies,
-    words_beside_dull,
-)
+from evaluation.metrics.semantic_distance import SemanticDistance, dull_factor, dull_replies, words_beside_dull
 from evaluation.metrics.text_cache import TextCache
 from tests.tiny_models import save_classifier
 
@@ -57,10 +52,7 @@ def test_both_slots_count_and_of_several_patterns_the_one_that_leaves_least():
 
 def test_distances_are_those_of_the_formula():
     metric, shared = SemanticDistance(), FakeShared()
-    replies = [
-        ReplyInContext(("cab ace", "bad bead"), "bad dad"),
-        ReplyInContext(("bad bead",), "Bad bead"),
-    ]
+    replies = [ReplyInContext(("cab ace", "bad bead"), "bad dad"), ReplyInContext(("bad bead",), "Bad bead")]
     found = item_scores(metric, replies, shared)
 
     def cosine(one, other):

@@ -14,25 +14,12 @@ from chatbots.conversation import Turn
 from chatbots.encoders.sentence import sentence_encoder
 from evaluation.metrics.compat_2019 import Compat2019
 from evaluation.metrics.cues import PHRASES
-from evaluation.metrics.table_2019 import (
-    combined_reward,
-    discounted,
-    length_reward,
-    min_max,
-    table_2019,
-    zscore,
-)
+from evaluation.metrics.table_2019 import combined_reward, discounted, length_reward, min_max, table_2019, zscore
 from evaluation.metrics.text_cache import TextCache, content_words
 
 QUESTIONS = ("who", "what", "why", "where", "how", "when")
 HUMAN = [
-    [
-        "Hi  there",
-        "😀 Hello, how are you?",
-        "haha that is what I have",
-        "You are great! <unk>",
-        "bye",
-    ],
+    ["Hi  there", "😀 Hello, how are you?", "haha that is what I have", "You are great! <unk>", "bye"],
     ["so", "why not", "well", ""],
     ["I am depressed", "Don't worry. Who knows", "w " * 40, "w w dog dog"],
     ["only a message"],

@@ -129,11 +129,7 @@ def test_bert_is_a_layer_on_the_pooled_pair(encoder):
     with torch.no_grad():
         found = network.own_logits(["hello how are you"], ["fine thank you"])
         read = backbone.tokenizer(
-            "hello how are you",
-            "fine thank you",
-            truncation="longest_first",
-            max_length=128,
-            return_tensors="pt",
+            "hello how are you", "fine thank you", truncation="longest_first", max_length=128, return_tensors="pt"
         )
         last = backbone.model(**read).last_hidden_state[0, 0]
     pooler = backbone.model.pooler.dense

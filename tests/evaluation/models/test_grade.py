@@ -320,10 +320,7 @@ def test_a_full_stop_before_a_mark_or_a_bracket_is_no_part_of_its_word_either() 
     for text in ('Their "piggy bank." It is fun.', "by the bank.) Then", "near a bank.: ("):
         surfaces = [token.surface for token in tokens_of(text, "textblob")]
         assert surfaces[surfaces.index("bank") + 1] == ".", text
-    assert [token.surface for token in tokens_of("U.S., (e.g.) it", "textblob")][:2] == [
-        "u.s.",
-        ",",
-    ]
+    assert [token.surface for token in tokens_of("U.S., (e.g.) it", "textblob")][:2] == ["u.s.", ","]
 
 
 def test_context_keywords_come_first_and_push_the_reply_out() -> None:
@@ -361,8 +358,7 @@ def test_a_batch_holds_what_its_pairs_hold_alone() -> None:
         said, answered = reader.placed(pair)
         words = [*said, *answered]
         np.testing.assert_array_equal(
-            alone.nodes[0, : len(words)],
-            [vectors.get(word, np.zeros(D)) for word in words] or np.zeros((0, D)),
+            alone.nodes[0, : len(words)], [vectors.get(word, np.zeros(D)) for word in words] or np.zeros((0, D))
         )
         for i, first in enumerate(words):
             for j, second in enumerate(words):

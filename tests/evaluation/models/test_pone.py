@@ -48,12 +48,7 @@ def test_m_begins_as_the_identity_so_that_the_middle_feature_is_the_cosine():
 
 def test_the_published_layers_have_their_sizes():
     scorer = PoneScorer(768)
-    assert [layer.out_features for layer in scorer.layers if isinstance(layer, nn.Linear)] == [
-        256,
-        512,
-        128,
-        1,
-    ]
+    assert [layer.out_features for layer in scorer.layers if isinstance(layer, nn.Linear)] == [256, 512, 128, 1]
     assert scorer.layers[0].in_features == 1537
     assert sum(isinstance(layer, nn.Dropout) for layer in scorer.layers) == 3
 

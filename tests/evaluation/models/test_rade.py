@@ -72,11 +72,7 @@ def test_inputs_lose_the_oldest_context_and_never_a_response(bart):
     whole = pair_tokens(tokenizer, context, "yes no", "maybe")
     tail = [end, *ids("yes no"), end, *ids("maybe"), end]
     assert whole == [begin, *ids("hello how"), end, *ids("fine"), *tail]
-    assert pair_tokens(tokenizer, context, "yes no", "maybe", len(tail) + 2) == [
-        begin,
-        ids("fine")[-1],
-        *tail,
-    ]
+    assert pair_tokens(tokenizer, context, "yes no", "maybe", len(tail) + 2) == [begin, ids("fine")[-1], *tail]
     assert pair_tokens(tokenizer, context, "yes no", "maybe", len(tail) + 1) == [begin, *tail]
     # Where both alone are too long, the longer one loses its end.
     long, short = "yes no maybe yes no maybe", "yes no"
@@ -94,10 +90,7 @@ def test_the_posterior_encoder_averages_states_and_the_head_is_its_formula(bart)
     model, tokenizer = bart
     torch.manual_seed(0)
     network = RadeNetwork(model).eval()
-    rows = [
-        pair_tokens(tokenizer, ["hello"], "yes", "no"),
-        pair_tokens(tokenizer, ["cats and dogs"], "books", "no"),
-    ]
+    rows = [pair_tokens(tokenizer, ["hello"], "yes", "no"), pair_tokens(tokenizer, ["cats and dogs"], "books", "no")]
     tokens = padded(rows, 1)
     there = padded([[1] * len(row) for row in rows], 0)
     with torch.no_grad():

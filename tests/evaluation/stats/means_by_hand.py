@@ -41,9 +41,7 @@ def over_both(values: np.ndarray, units: np.ndarray, things: np.ndarray) -> Mean
     one, other = dense(values, units), dense(values, things)
     cells = dense(values, np.array([f"{u} {t}" for u, t in zip(units, things, strict=True)]))
     both = MeanSpread(
-        one.variance + other.variance - cells.variance,
-        min(one.df, other.df),
-        min(one.n_units, other.n_units),
+        one.variance + other.variance - cells.variance, min(one.df, other.df), min(one.n_units, other.n_units)
     )
     return max(one, other, both, key=lambda found: found.variance)
 

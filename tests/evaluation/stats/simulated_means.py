@@ -80,22 +80,14 @@ def held(design: str, n_raters: int, level: float, n_studies: int, seed: int = 3
 
 
 def held_crossed(
-    n_raters: int,
-    n_things: int,
-    spreads: tuple[float, float],
-    level: float,
-    n_studies: int,
-    seed: int = 1,
+    n_raters: int, n_things: int, spreads: tuple[float, float], level: float, n_studies: int, seed: int = 1
 ) -> tuple[float, float]:
     """Return the same where everybody rates the same things, and both raters and things differ.
 
     Args:
         spreads: standard deviation of raters and of things, beside .7 of a rating.
     """
-    raters, things = (
-        np.repeat(np.arange(n_raters), n_things),
-        np.tile(np.arange(n_things), n_raters),
-    )
+    raters, things = (np.repeat(np.arange(n_raters), n_things), np.tile(np.arange(n_things), n_raters))
     rng = np.random.default_rng(seed)
     inside, width = 0, 0.0
     for _ in range(n_studies):

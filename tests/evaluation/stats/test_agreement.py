@@ -8,13 +8,7 @@ from scipy import stats
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats import inter_rater
 
-from evaluation.stats.agreement import (
-    cohen_kappa,
-    fleiss_kappa,
-    krippendorff_alpha,
-    pairwise_kappa,
-    rating_table,
-)
+from evaluation.stats.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha, pairwise_kappa, rating_table
 from tests.reference import ratings as published
 
 NAN = float("nan")

@@ -169,11 +169,7 @@ def test_controls_are_columns_of_a_logistic_regression():
     dummies[np.arange(800), pairs[:, 1]] -= 1
     fit = sm.Logit(won, np.column_stack([dummies[:, 1:], np.ones(800), length, lists])).fit(disp=0)
     found = bradley_terry(
-        names[pairs[:, 0]],
-        names[pairs[:, 1]],
-        won,
-        place=True,
-        controls={"length": length, "lists": lists},
+        names[pairs[:, 0]], names[pairs[:, 1]], won, place=True, controls={"length": length, "lists": lists}
     )
     assert [pair.difference for pair in found.comparisons[:2]] == pytest.approx(-fit.params[:2])
     assert found.first == pytest.approx(fit.params[2])

@@ -28,11 +28,7 @@ from evaluation.stats.resampling import (
     leave_one_out_spearman,
 )
 
-WITHOUT = {
-    "pearson": leave_one_out_pearson,
-    "spearman": leave_one_out_spearman,
-    "kendall": leave_one_out_kendall,
-}
+WITHOUT = {"pearson": leave_one_out_pearson, "spearman": leave_one_out_spearman, "kendall": leave_one_out_kendall}
 SCIPY = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
 rng = np.random.default_rng(0)
 
@@ -118,10 +114,7 @@ def test_intervals_of_ranks_hold_with_few_bots(method, n_bots, true):
     draw = np.random.default_rng(5)
     x, noise = draw.normal(size=(2, 1000, n_bots))
     found = rowwise(x, true * x + math.sqrt(1 - true**2) * noise, method)
-    truth = {
-        "spearman": 6 / math.pi * math.asin(true / 2),
-        "kendall": 2 / math.pi * math.asin(true),
-    }[method]
+    truth = {"spearman": 6 / math.pi * math.asin(true / 2), "kendall": 2 / math.pi * math.asin(true)}[method]
     ends = np.array([fisher_interval(r, n_bots, method) for r in found.tolist()])
     held = ((ends[:, 0] <= truth) & (truth <= ends[:, 1])).mean()
     assert held >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / 1000)

@@ -84,11 +84,7 @@ def dense(fit: RaterGls, i: int, j: int) -> tuple[float, float, float]:
     between, own = fit.spread
     spread = np.diag(own[fit.bot]) + between * same
     q = np.array(rows) @ spread @ np.array(rows).T
-    return (
-        math.sqrt(total),
-        float(np.trace(q) ** 2 / (q**2).sum()),
-        expected / float(contrast @ m @ contrast),
-    )
+    return (math.sqrt(total), float(np.trace(q) ** 2 / (q**2).sum()), expected / float(contrast @ m @ contrast))
 
 
 @pytest.mark.parametrize("design", [uneven, within, few])
@@ -152,9 +148,7 @@ def test_a_bot_that_spreads_more_has_larger_errors_which_one_variance_for_all_mi
 
 
 @pytest.mark.parametrize("design", [uneven, within, apart, few])
-def test_no_interval_of_a_difference_covers_less_than_it_says(
-    design: Callable[[np.random.Generator], Columns],
-) -> None:
+def test_no_interval_of_a_difference_covers_less_than_it_says(design: Callable[[np.random.Generator], Columns]) -> None:
     """300 simulated studies each: bots whose ratings spread by 1 to 6, raters with 1 to 24 ratings."""
     rng = np.random.default_rng(7)
     pairs = [(i, j) for i in range(4) for j in range(i)]

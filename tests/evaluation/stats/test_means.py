@@ -115,10 +115,7 @@ def test_raters_who_all_agree_take_the_widest_interval_of_the_scale() -> None:
     ends = proportion_confint(0.75 * 5, 5, alpha=2 * stats.norm.sf(np.sqrt(t2)), method="wilson")
     assert (inner.low, inner.high) == pytest.approx(tuple(1 + 4 * end for end in ends))
     # What a model computes twice in single precision differs in its last digit.
-    for alike in (
-        [3.0, 3.0, 3.0],
-        np.float32([0.0383, 0.0383, np.nextafter(np.float32(0.0383), 1)]),
-    ):
+    for alike in ([3.0, 3.0, 3.0], np.float32([0.0383, 0.0383, np.nextafter(np.float32(0.0383), 1)])):
         free = mean_interval(alike)
         assert (free.low, free.high) == (None, None)
         assert free.reason is not None
@@ -162,11 +159,7 @@ def test_intervals_hold_where_everybody_rates_the_same(sizes: tuple[int, int], s
         ([], None, Interval(None, None, None, 0, "no value")),
         ([np.nan, np.inf], None, Interval(None, None, None, 0, "no value")),
         ([2.0, np.nan], None, Interval(2.0, None, None, 1, "one value: no interval")),
-        (
-            [2.0, 4.0],
-            ["p", "p"],
-            Interval(3.0, None, None, 2, "all values of one group: no interval"),
-        ),
+        ([2.0, 4.0], ["p", "p"], Interval(3.0, None, None, 2, "all values of one group: no interval")),
     ],
 )
 def test_undefined_has_a_reason(values: list[float], groups: list[str] | None, expected: Interval) -> None:

@@ -29,11 +29,7 @@ def test_published_fit():
     found = ordinal_model(*cheese())
     assert found.converged
     pairs = {(c.a, c.b): c for c in found.comparisons}
-    for name, (log_odds, error) in {
-        "A": (1.6128, 0.3778),
-        "B": (4.9645, 0.4741),
-        "C": (3.3227, 0.4251),
-    }.items():
+    for name, (log_odds, error) in {"A": (1.6128, 0.3778), "B": (4.9645, 0.4741), "C": (3.3227, 0.4251)}.items():
         pair = pairs[name, "D"]
         assert pair.difference == pytest.approx(-log_odds, abs=2e-4)
         assert pair.high - pair.difference == pytest.approx(1.959964 * error, abs=2e-4)
@@ -156,8 +152,7 @@ def test_errors_are_those_of_dense_algebra():
     at = np.r_[thresholds - effects[0], effects[1:] - effects[0]]
     step = 1e-6
     slopes = np.stack(
-        [(chances(at + step * one) - chances(at - step * one)) / (2 * step) for one in np.eye(len(at))],
-        axis=-1,
+        [(chances(at + step * one) - chances(at - step * one)) / (2 * step) for one in np.eye(len(at))], axis=-1
     )  # (bots, points − 1, parameters)
     p = chances(at)
     inverse = [np.linalg.inv(np.diag(row) - np.outer(row, row)) for row in p]

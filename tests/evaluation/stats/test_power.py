@@ -19,8 +19,7 @@ rng = np.random.default_rng(7)
 
 
 @pytest.mark.parametrize(
-    ("d", "power", "n"),
-    [(0.2, 0.8, 394), (0.5, 0.8, 64), (0.8, 0.8, 26), (0.5, 0.9, 86), (0.5, 0.95, 105)],
+    ("d", "power", "n"), [(0.2, 0.8, 394), (0.5, 0.8, 64), (0.8, 0.8, 26), (0.5, 0.9, 86), (0.5, 0.95, 105)]
 )
 def test_cohens_table(d, power, n):
     """Cohen (1988), table 2.4.1, two-sided .05 (he prints 393 for .2: the exact 393.4 rounded)."""
@@ -28,13 +27,7 @@ def test_cohens_table(d, power, n):
 
 
 def test_power_is_statsmodels():
-    for n, d, alpha in (
-        (2, 1.5, 0.05),
-        (5, 1.0, 0.05),
-        (30, 0.4, 0.01),
-        (200, 0.1, 0.05),
-        (8000, 0.03, 0.001),
-    ):
+    for n, d, alpha in ((2, 1.5, 0.05), (5, 1.0, 0.05), (30, 0.4, 0.01), (200, 0.1, 0.05), (8000, 0.03, 0.001)):
         expected = TTestIndPower().power(d, n, alpha)
         assert power_reached(n, d * 2, 2.0, alpha=alpha) == pytest.approx(expected, abs=1e-5)
         paired = TTestPower().power(d / np.sqrt(2 * (1 - 0.3)), n, alpha)
@@ -150,11 +143,7 @@ def test_reasons_and_refusals():
 
 def test_power_by_integration_is_statsmodels():
     """It stands in where the noncentral t has no value."""
-    for shift, df, alpha in (
-        (1.5, 58, 0.01),
-        (4.0, 8, 0.05),
-        (2.7, 300_000, 0.001),
-    ):
+    for shift, df, alpha in ((1.5, 58, 0.01), (4.0, 8, 0.05), (2.7, 300_000, 0.001)):
         expected = ttest_power(shift, 1, alpha, df=df)
         assert power_integrated(shift, df, alpha) == pytest.approx(expected, abs=1e-5)
     assert np.isnan(ttest_power(60.0, 1, 0.05, df=4))

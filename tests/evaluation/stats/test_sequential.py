@@ -163,9 +163,7 @@ def told(what: str, wrong: int, widths: list[float]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "shares"),
-    [(balanced, (USUAL, USUAL)), (greedy, (LIKED, SPLIT))],
-    ids=["balanced-alike", "greedy-unlike"],
+    ("rule", "shares"), [(balanced, (USUAL, USUAL)), (greedy, (LIKED, SPLIT))], ids=["balanced-alike", "greedy-unlike"]
 )
 def test_raters_who_rate_several_times_are_counted_once(
     rule: Callable[..., int], shares: tuple[np.ndarray, np.ndarray]
@@ -220,11 +218,7 @@ def test_clear_differences_are_told_apart_and_small_ones_say_how_many_more_it_ta
 
 def test_what_cannot_be_tested_says_why() -> None:
     pairs = pairwise_always([1, 2, 3, math.nan], ["a", "a", "b", "c"], **SCALE)
-    assert [pair.reason.code for pair in pairs] == [
-        "one_rating",
-        "no_rating_of_bot",
-        "no_rating_of_bot",
-    ]
+    assert [pair.reason.code for pair in pairs] == ["one_rating", "no_rating_of_bot", "no_rating_of_bot"]
     assert not any(pair.ordered for pair in pairs)
     assert mean_always([], **SCALE).reason.code == "no_value"
     # Two bots with the same mark from everybody are equal, and no number of raters tells them apart.

@@ -48,12 +48,7 @@ def entailment_checkpoint(folder: Path, *, model: str = "", **options: Any) -> P
 
 
 def _config(metric: str, options: dict[str, Any], backbone: dict[str, Any] | None = None) -> MetricTrainingConfig:
-    values: dict[str, Any] = {
-        "name": "random",
-        "metric": metric,
-        "options": options,
-        "backbone": backbone or {},
-    }
+    values: dict[str, Any] = {"name": "random", "metric": metric, "options": options, "backbone": backbone or {}}
     if learned_get(metric).reads_dialogues is not False:
         values["data"] = {"corpora": [{"path": "everyday", "licence": "MIT"}]}
     return MetricTrainingConfig.model_validate(values)

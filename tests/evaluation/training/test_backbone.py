@@ -32,9 +32,7 @@ def test_only_what_the_config_names_learns(folder: Path) -> None:
     assert len(learning["all"]) > len(learning["adapters"])
 
 
-def test_a_frozen_encoder_is_in_evaluation_mode_and_its_pooling_knows_no_padding(
-    folder: Path,
-) -> None:
+def test_a_frozen_encoder_is_in_evaluation_mode_and_its_pooling_knows_no_padding(folder: Path) -> None:
     backbone = loaded(folder).train()
     both = backbone(["hello how are you", "yes"], ["fine", "no maybe tell me more about"])
     alone = backbone(["yes"], ["no maybe tell me more about"])

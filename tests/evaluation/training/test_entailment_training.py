@@ -76,10 +76,7 @@ def test_lite_learns_and_is_measured_by_label(folder, lite):
 
 @pytest.mark.parametrize(
     ("network", "backbone", "options"),
-    [
-        ("bert", {"learns": "all", "pooling": "cls"}, {}),
-        ("esim", {"learns": "frozen"}, {"hidden": 16, "dropout": 0.1}),
-    ],
+    [("bert", {"learns": "all", "pooling": "cls"}, {}), ("esim", {"learns": "frozen"}, {"hidden": 16, "dropout": 0.1})],
 )
 def test_bert_and_esim_learn(folder, network, backbone, options):
     chosen = config(
@@ -118,12 +115,7 @@ def test_an_epoch_has_every_pair_once_and_goes_on_where_it_stopped(folder):
 
 
 def test_the_learning_rate_is_halved_by_a_validation_that_is_no_better(folder):
-    chosen = config(
-        folder,
-        "plateau",
-        optimiser={"lr": 30.0, "plateau": 0.5, "epochs": 6},
-        chosen_by="cross_entropy",
-    )
+    chosen = config(folder, "plateau", optimiser={"lr": 30.0, "plateau": 0.5, "epochs": 6}, chosen_by="cross_entropy")
     train(chosen, folder / "metrics" / "plateau")
     log = (folder / "metrics" / "plateau" / "log.jsonl").read_text().splitlines()
     best, halved = float("inf"), 0
@@ -179,8 +171,4 @@ def test_the_offline_configs_can_be_used(name, tmp_path):
 def test_the_published_configs_lack_data_and_encoder_alone(name, tmp_path):
     with pytest.raises(ValuesError) as told:
         config_load(CONFIGS / f"{name}.yaml", tmp_path)
-    assert {one.path for one in told.value.mistakes} <= {
-        "data.corpora[0].path",
-        "backbone.model",
-        "options.mnli",
-    }
+    assert {one.path for one in told.value.mistakes} <= {"data.corpora[0].path", "backbone.model", "options.mnli"}

@@ -137,11 +137,7 @@ def test_what_comes_with_confab_is_whole_and_its_triples_lie_apart() -> None:
 def test_what_does_not_fit_is_refused_at_once(folder: Path) -> None:
     with pytest.raises(ValuesError) as told:
         config(folder, graph="no.jsonl", vectors="no.txt", text="two")
-    assert {m.path for m in told.value.mistakes} == {
-        "options.graph",
-        "options.vectors",
-        "options.text",
-    }
+    assert {m.path for m in told.value.mistakes} == {"options.graph", "options.vectors", "options.text"}
     with pytest.raises(ValuesError, match="scoring would need the file"):
         config(folder, nodes="fixed")
     with pytest.raises(ValuesError, match=r"options.graph"):

@@ -22,13 +22,7 @@ from evaluation.training.inference_pairs import (
     words_of,
 )
 
-TURNS = (
-    "where do you live ?",
-    "i live by the sea .",
-    "that must be nice .",
-    "it is , i love it .",
-    "hm",
-)
+TURNS = ("where do you live ?", "i live by the sea .", "that must be nice .", "it is , i love it .", "hm")
 DIALOGUE = Dialogue(TURNS)
 NOTHING = {"p_dull": 0, "p_broken": 0, "max_poor": 0}
 BOTH_PERSONAS = """\
@@ -67,13 +61,7 @@ def test_a_file_of_both_personas_gives_its_windows(tmp_path):
     file = tmp_path / "train_both_revised_no_cands.txt"
     file.write_text(BOTH_PERSONAS)
     found = inference_pairs(corpus_read("personachat", file).dialogues, PairOptions(**NOTHING), 1)
-    said = [
-        "hello , how are you ?",
-        "fine . you ?",
-        "i was at the sea .",
-        "nice !",
-        "do you work ?",
-    ]
+    said = ["hello , how are you ?", "fine . you ?", "i was at the sea .", "nice !", "do you work ?"]
     assert {(one.premise, one.hypothesis) for one in found} == {
         (f"{said[i]} {said[i + 1]}", said[i + 2]) for i in range(3)
     }
@@ -171,11 +159,7 @@ def test_pairs_survive_their_files(tmp_path, ending):
     if ending == ".tsv":
         first = path.read_text().splitlines()[1].split("\t")
         assert len(first) == len(COLUMNS) == 12
-        assert (first[8], first[9], first[-1]) == (
-            pairs[0].premise,
-            pairs[0].hypothesis,
-            pairs[0].label,
-        )
+        assert (first[8], first[9], first[-1]) == (pairs[0].premise, pairs[0].hypothesis, pairs[0].label)
 
 
 def test_what_a_file_of_pairs_must_have(tmp_path):

@@ -16,12 +16,7 @@ from evaluation.metrics.grade import Grade
 from evaluation.metrics.text_cache import TextCache
 from evaluation.models.grade_graph import LICENCE_BESIDE
 from evaluation.training.checkpoint import checkpoint_read
-from evaluation.training.config import (
-    MetricTrainingConfig,
-    config_check,
-    config_values,
-    learned_get,
-)
+from evaluation.training.config import MetricTrainingConfig, config_check, config_values, learned_get
 from evaluation.training.contract import dialogues_read
 from evaluation.training.loop import MetricTrained, restored, train
 from evaluation.training.shipping import ship
@@ -63,10 +58,7 @@ def measured_again(config: MetricTrainingConfig, found: MetricTrained) -> dict[s
     told = learned.measure(network, prepared.validation, size)
     assert prepared.test is not None
     of_test = learned.measure(network, prepared.test, size)
-    return {
-        "validation_loss": told["loss"],
-        **{f"test_{name}": value for name, value in of_test.items()},
-    }
+    return {"validation_loss": told["loss"], **{f"test_{name}": value for name, value in of_test.items()}}
 
 
 def test_the_form_that_is_shipped_learns_and_its_checkpoint_scores_as_it_did(folder: Path) -> None:

@@ -42,11 +42,7 @@ def test_each_operation_does_what_it_says(rng):
         ["we", "had", "good", "fare", "and", "good", "wine"],
     )
     inserted = insert_words(["good"], 2, rng, synonyms)
-    assert sorted(inserted) == ["fine", "fine", "good"] or sorted(inserted) == [
-        "fine",
-        "good",
-        "good",
-    ]
+    assert sorted(inserted) == ["fine", "fine", "good"] or sorted(inserted) == ["fine", "good", "good"]
     assert sorted(insert_words(WORDS, 1, rng, None))[:-1] != sorted(WORDS)
     swapped = swap_words(WORDS, 1, rng, None)
     assert sorted(swapped) == sorted(WORDS)

@@ -83,9 +83,7 @@ def test_the_second_stage_learns_from_what_the_first_believes(folder, trained):
     class Sure(torch.nn.Module):
         def forward(self, query, said):
             return torch.where(
-                torch.arange(len(said)) % 3 == 0,
-                3.0,
-                torch.where(torch.arange(len(said)) % 3 == 1, -3.0, 0.1),
+                torch.arange(len(said)) % 3 == 0, 3.0, torch.where(torch.arange(len(said)) % 3 == 1, -3.0, 0.1)
             )
 
     examples.begin_epoch(Sure(), 0)
@@ -176,12 +174,7 @@ def test_checkpoints_are_metrics(trained, tmp_path_factory):
     assert np.isnan(found[3])
 
     language_model = save_model(tmp_path_factory.mktemp("gpt2"), "gpt2", width=16, n_layers=1)
-    both = PonePmi(
-        checkpoint=str(trained[1].checkpoint),
-        model=str(language_model),
-        pmi_level=0.1,
-        pmi_spread=2,
-    )
+    both = PonePmi(checkpoint=str(trained[1].checkpoint), model=str(language_model), pmi_level=0.1, pmi_spread=2)
     shared = TextCache()
     level, spread = (float(one.detach()) for one in (both.restored("cpu").level, both.restored("cpu").spread))
     assert spread != 1

@@ -91,9 +91,7 @@ def test_the_lite_network_learns_and_is_measured(folder, lite):
     assert lite.best["test_pearson"] > 0.3
 
 
-def test_without_validation_all_other_contexts_are_learnt_from_and_the_last_weights_are_kept(
-    folder,
-):
+def test_without_validation_all_other_contexts_are_learnt_from_and_the_last_weights_are_kept(folder):
     config = config_check(values("all", held_out=0), folder)
     prepared = RadeTraining().prepare(config, NO_DIALOGUES, "cpu")
     assert prepared.validation is None

@@ -92,10 +92,7 @@ def test_too_many_calls_wait(settings: Any) -> None:
     assert [program.get("me").status_code for _call in range(3)] == [200, 200, 429]
     assert int(program.get("me")["Retry-After"]) > 3000
     assert other.get("me").status_code == 200
-    away = {
-        "BACKEND": "django.core.cache.backends.redis.RedisCache",
-        "LOCATION": "redis://127.0.0.1:1",
-    }
+    away = {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": "redis://127.0.0.1:1"}
     settings.CACHES = {**settings.CACHES, "shared": away}  # nothing listens there
     assert program.get("me").status_code == 200
 
@@ -143,9 +140,7 @@ def test_studies_come_and_go_as_files() -> None:
     assert missing.json()["error"]["message"] == "there is no study 'nothing'"
 
 
-def test_tables_are_the_bytes_of_the_command_and_private_ones_need_their_right(
-    tmp_path: Path,
-) -> None:
+def test_tables_are_the_bytes_of_the_command_and_private_ones_need_their_right(tmp_path: Path) -> None:
     study = make_study("shop")
     make_rating(make_conversation(study, n_exchanges=3))
     program = Program(Right.READ)

@@ -154,9 +154,7 @@ def test_the_documentation_names_every_method() -> None:
     assert shown == {name for name in dir(Server) if not name.startswith("_")}
 
 
-def test_what_can_be_sent_twice_is_sent_again_where_the_server_was_away(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_can_be_sent_twice_is_sent_again_where_the_server_was_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evaluation.remote.client._AGAIN_S", (0.0,))
     answers = iter([httpx.Response(503, headers={"Retry-After": "0"}), httpx.Response(200, json={})])
     lab = Server("http://lab", "confab_x", transport=httpx.MockTransport(lambda request: next(answers)))

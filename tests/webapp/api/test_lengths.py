@@ -153,8 +153,7 @@ def test_an_import_into_a_key_that_forms_refuse_is_refused(tmp_path: Path, key: 
 def test_a_call_refuses_a_long_study_key_as_forms_do() -> None:
     program = Program(*Right)
     sent = program.client.post(
-        f"/api/v1/studies/{'k' * 61}/conversations",
-        {"file": SimpleUploadedFile("x.jsonl", json.dumps(LINE).encode())},
+        f"/api/v1/studies/{'k' * 61}/conversations", {"file": SimpleUploadedFile("x.jsonl", json.dumps(LINE).encode())}
     )
     assert (sent.status_code, sent.json()["error"]["code"]) == (400, "bad_key")
     assert program.post("studies", {**STUDY, "key": "k" * 61}).status_code == 422

@@ -87,9 +87,7 @@ def test_a_page_of_conversations_takes_as_many_queries_however_many_there_are(st
     program = Program(Right.READ)
 
     def n_queries(limit: int) -> int:
-        with CaptureQueriesContext(
-            connection,
-        ) as queries:
+        with CaptureQueriesContext(connection) as queries:
             found = program.get("studies/shop/conversations", columns="quality", limit=limit)
         assert len(found.json()["items"]) == limit
         return len(queries)
@@ -212,10 +210,7 @@ def test_the_leaderboard_has_ranks_as_ranges(study: Study) -> None:
     assert made is not None
     wanted = leaderboard(made.result.means, made.result.compared).to_json()
     assert found["document"] == json.loads(json.dumps(wanted))
-    assert [(one["bot"], one["ranks"]) for one in found["document"]["places"]] == [
-        ("eliza", [1, 1]),
-        ("parrot", None),
-    ]
+    assert [(one["bot"], one["ranks"]) for one in found["document"]["places"]] == [("eliza", [1, 1]), ("parrot", None)]
     assert (found["questions"][0], found["n_ratings"], found["job"]) == ("quality", 4, None)
     fluency = program.get("studies/shop/leaderboard", by="fluency").json()["document"]
     assert fluency is None or fluency["dimension"] == "fluency"

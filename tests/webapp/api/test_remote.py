@@ -158,10 +158,7 @@ def test_runs_are_compared_and_benchmarks_made_of_files(tmp_path: Path) -> None:
     assert lab.go_on(measured).state == "queued"
     run_job(MetricRun.objects.get(pk=measured.id))
     found = lab.runs_compare(columns=["words_bot"])
-    assert (found["differ"], [one["id"] for one in found["runs"]]) == (
-        ["seed"],
-        [run.id, run.id - 1],
-    )
+    assert (found["differ"], [one["id"] for one in found["runs"]]) == (["seed"], [run.id, run.id - 1])
     new, old = (side["means"][0] for side in found["sides"])
     assert (new["n"], old["mean"]) == (2, None)
     assert "not computed" in old["reason"]

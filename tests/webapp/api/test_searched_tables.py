@@ -45,8 +45,7 @@ def exported(path: Path, what: str, line: str, **source: Any) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("line", "n"),
-    [("tomatoes", 2), ("quality>=6", 2), ("sort:-quality limit:1", 1), ("xyzzy", 0), ("", 4)],
+    ("line", "n"), [("tomatoes", 2), ("quality>=6", 2), ("sort:-quality limit:1", 1), ("xyzzy", 0), ("", 4)]
 )
 def test_a_table_is_of_what_a_search_finds(study: Study, tmp_path: Path, line: str, n: int) -> None:
     program = Program(Right.READ)

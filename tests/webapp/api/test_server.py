@@ -56,8 +56,7 @@ def test_the_benchmark_is_asked_for_and_read() -> None:
     assert job["id"] == asked.json()["id"]
     line = b'{"id":"1","context":["hi"],"response":"ho","ratings":[{"quality":3}]}\n'
     sent = program.client.post(
-        "/api/v1/benchmark/files",
-        {"file": SimpleUploadedFile("judged.jsonl", line), "metrics": "words_bot"},
+        "/api/v1/benchmark/files", {"file": SimpleUploadedFile("judged.jsonl", line), "metrics": "words_bot"}
     )
     assert sent.status_code == 202, sent.content
     assert Job.objects.filter(kind="benchmark").count() == 2

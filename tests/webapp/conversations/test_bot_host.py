@@ -128,9 +128,7 @@ async def test_a_failure_is_stored_and_told(json_lines: Callable[[], list[str]])
 
 
 @pytest.mark.usefixtures("_test_bots")
-async def test_a_database_that_is_away_for_a_moment_is_no_failure_of_the_bot(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_database_that_is_away_for_a_moment_is_no_failure_of_the_bot(monkeypatch: pytest.MonkeyPatch) -> None:
     conversation = await in_database(due)("test-quick")
     stores, tried = services.turn_add_bot, 0
 

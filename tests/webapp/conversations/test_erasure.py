@@ -63,10 +63,7 @@ def test_whoever_deletes_turns_forgets_their_texts(way: str, is_many: bool, monk
     chat(make_study("two"), "said by both")
     encoded("mine alone", "so mine alone", "said by both", "said by nobody")
     WAYS[way](gone)
-    assert kept("mine alone", "so mine alone", "said by both", "said by nobody") == {
-        "said by both",
-        "said by nobody",
-    }
+    assert kept("mine alone", "so mine alone", "said by both", "said by nobody") == {"said by both", "said by nobody"}
 
 
 @pytest.mark.django_db(transaction=True)

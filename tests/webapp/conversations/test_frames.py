@@ -7,13 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.conversations.frames import (
-    FRAME_MAX_CHARS,
-    MessageFrame,
-    RetryFrame,
-    VoteFrame,
-    frame_parse,
-)
+from webapp.conversations.frames import FRAME_MAX_CHARS, MessageFrame, RetryFrame, VoteFrame, frame_parse
 from webapp.core.errors import Refused
 
 json_values = st.recursive(

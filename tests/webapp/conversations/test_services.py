@@ -10,13 +10,7 @@ from django.utils import timezone
 from chatbots.bots.base import REPLY_MAX_CHARS
 from chatbots.endpoints.metering import ReplyCost
 from chatbots.text import sanitise
-from tests.builders import (
-    exchange,
-    make_conversation,
-    make_participant,
-    make_rating,
-    make_study,
-)
+from tests.builders import exchange, make_conversation, make_participant, make_rating, make_study
 from webapp.conversations import selectors, services
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.task_start import conversation_start
@@ -49,8 +43,7 @@ def test_same_client_id_gives_the_stored_turn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "code"),
-    [("", "empty"), (" \n\t ", "empty"), ("\x00", "empty"), ("x" * 501, "too_long")],
+    ("text", "code"), [("", "empty"), (" \n\t ", "empty"), ("\x00", "empty"), ("x" * 501, "too_long")]
 )
 def test_refused_messages_store_nothing(text: str, code: str) -> None:
     conversation = make_conversation(make_study())
@@ -308,11 +301,7 @@ def test_a_rated_conversation_does_not_change_any_more() -> None:
     conversation.refresh_from_db()
     assert conversation.turns.count() == 7
     assert conversation.n_exchanges == 3
-    assert (conversation.due_turn, conversation.due_lease, conversation.due_error) == (
-        None,
-        None,
-        "",
-    )
+    assert (conversation.due_turn, conversation.due_lease, conversation.due_error) == (None, None, "")
     assert selectors.replies_waiting(pool=None) == []
 
 
@@ -441,10 +430,7 @@ def test_an_endpoints_odd_count_of_tokens_does_not_cost_the_reply() -> None:
     conversation = make_conversation(make_study())
     say(conversation)
     added = services.turn_add_bot(
-        conversation_id=conversation.pk,
-        lease=claimed(conversation),
-        text="Here.",
-        cost=ReplyCost(10**12, -1, None),
+        conversation_id=conversation.pk, lease=claimed(conversation), text="Here.", cost=ReplyCost(10**12, -1, None)
     )
     assert added is not None
     added.turn.refresh_from_db()

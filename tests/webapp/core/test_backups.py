@@ -25,12 +25,7 @@ from tests.builders import make_conversation, make_rating, make_study
 from tests.conftest import ROOT
 from tests.databases import migrated_file
 from webapp.conversations.models import Conversation, Turn
-from webapp.core.backups import (
-    backup_make,
-    backup_read,
-    backup_restore,
-    database_has_rows,
-)
+from webapp.core.backups import backup_make, backup_read, backup_restore, database_has_rows
 from webapp.core.database_migration import database_copy, database_upgrade
 from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
@@ -110,12 +105,7 @@ def test_what_was_backed_up_comes_back_and_what_was_there_is_kept(collected: Con
 
 @pytest.mark.parametrize("is_kept", [True, False], ids=["in the folder", "in the environment"])
 def test_a_backup_tells_whether_links_will_open_where_it_is_restored(
-    collected: Conversation,
-    data_dir: Path,
-    settings,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    is_kept: bool,
+    collected: Conversation, data_dir: Path, settings, capsys: pytest.CaptureFixture[str], tmp_path: Path, is_kept: bool
 ) -> None:
     """In production the key stands in the environment: the archive lacks it, and another machine has another."""
     here, elsewhere, file = settings.SECRET_KEY, "another-key" * 5, tmp_path / "all.zip"
@@ -173,11 +163,7 @@ def test_a_backup_takes_the_place_of_a_database_that_is_damaged(
     file.write_bytes(migrated_file().read_bytes()[:kept_bytes].ljust(400_000, b"x"))
     damaged = file.read_bytes()
     env = {k: v for k, v in os.environ.items() if not k.startswith("CONFAB_")}
-    env |= {
-        "DATABASE_URL": "",
-        "CONFAB_DATA_DIR": str(here),
-        "DJANGO_SETTINGS_MODULE": "webapp.settings.embedded",
-    }
+    env |= {"DATABASE_URL": "", "CONFAB_DATA_DIR": str(here), "DJANGO_SETTINGS_MODULE": "webapp.settings.embedded"}
 
     def command(*given: str) -> subprocess.CompletedProcess[str]:
         program = [sys.executable, "manage.py", *given]

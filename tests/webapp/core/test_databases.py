@@ -41,11 +41,7 @@ print(path)
 
 @pytest.mark.django_db
 def test_what_was_deleted_is_in_no_file_of_sqlite(tmp_path: Path) -> None:
-    file = {
-        "ENGINE": "django.db.backends.sqlite3",
-        "NAME": tmp_path / "a",
-        "OPTIONS": SQLITE_OPTIONS,
-    }
+    file = {"ENGINE": "django.db.backends.sqlite3", "NAME": tmp_path / "a", "OPTIONS": SQLITE_OPTIONS}
     opened = ConnectionHandler({"default": file})["default"]
     with opened.cursor() as cursor:
         cursor.execute("CREATE TABLE said (n integer PRIMARY KEY, words text)")

@@ -24,15 +24,7 @@ from webapp.core.rights import Right
 CASE = json.loads((Path(__file__).parents[2] / "cases" / "link_with_nul.json").read_text())
 NUL = "a\x00b"
 PARAMETERS = [
-    *(
-        "PROLIFIC_PID",
-        "STUDY_ID",
-        "SESSION_ID",
-        "workerId",
-        "assignmentId",
-        "hitId",
-        "turkSubmitTo",
-    ),
+    *("PROLIFIC_PID", "STUDY_ID", "SESSION_ID", "workerId", "assignmentId", "hitId", "turkSubmitTo"),
     *("link", "t", "lang", "rehearsal"),
 ]
 UNSTORABLE = {"nul": "%00", "half a pair": "%ed%a0%bd", "long": "x" * 5000}

@@ -53,11 +53,7 @@ def test_every_login_leads_to_a_page(db: None, where: str, address: str) -> None
     client = Client()
     answer = client.post(
         f"{address}{where}",
-        {
-            "username": "chief",
-            "password": "secret-of-chief",
-            **({"next": where.partition("=")[2]} if where else {}),
-        },
+        {"username": "chief", "password": "secret-of-chief", **({"next": where.partition("=")[2]} if where else {})},
         follow=True,
         REMOTE_ADDR="127.0.0.1",
     )

@@ -133,7 +133,6 @@ def test_nobody_is_told_where_nothing_is_set_up_or_who_knows(told: list[Any], se
     BotAside.objects.all().delete()
     settings.CONFAB_ALERT_WEBHOOK, settings.CONFAB_ALERT_EMAILS = "", []
     alerts.alerts_make(
-        aside=BotAside.objects.create(bot_id="b", began_at=timezone.now(), n_failed=3),
-        event="bot_set_aside",
+        aside=BotAside.objects.create(bot_id="b", began_at=timezone.now(), n_failed=3), event="bot_set_aside"
     )
     assert not Alert.objects.exists()

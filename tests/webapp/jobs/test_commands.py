@@ -37,10 +37,7 @@ def test_list_bots_remote_lists_the_catalogue_and_shows_an_entry() -> None:
     assert found["dialogpt-small"]["entry"]["params"]["allow_download"] is True
     assert "eliza" not in found
     assert [entry["id"] for entry in run("list_bots", "--remote", "persona-gpt")] == ["persona-gpt"]
-    for arguments, told in (
-        (["--remote"], "MB to download"),
-        (["--remote", "persona-gpt"], "- id: persona-gpt"),
-    ):
+    for arguments, told in ((["--remote"], "MB to download"), (["--remote", "persona-gpt"], "- id: persona-gpt")):
         out = StringIO()
         call_command("list_bots", *arguments, stdout=out)
         assert told in out.getvalue()
@@ -99,10 +96,7 @@ def test_selfplay_inline_and_gone_on_with() -> None:
         "--inline",
     )  # fmt: skip
     number = found["run"]
-    assert found["bots"] == {
-        "eliza": {"conversations": 3, "turns": 12},
-        "parrot": {"conversations": 3, "turns": 12},
-    }
+    assert found["bots"] == {"eliza": {"conversations": 3, "turns": 12}, "parrot": {"conversations": 3, "turns": 12}}
     assert run("selfplay", "--run", str(number), "--inline") == found
     job = SelfPlayRun.objects.get(pk=number)
     job.conversations.filter(bot_id="parrot").delete()

@@ -157,10 +157,7 @@ def test_bots_and_targets_are_chosen(rated_study: Callable[..., Study]) -> None:
 def test_what_cannot_be_fitted_is_one_clear_line(rated_study: Callable[..., Study]) -> None:
     study = rated_study("k", n_bots=2)
     for args, told in (
-        (
-            ["--study", "k"],
-            r"lack metrics: question \(24 of 24\).*compute_metrics --study k` first",
-        ),
+        (["--study", "k"], r"lack metrics: question \(24 of 24\).*compute_metrics --study k` first"),
         (["--study", "nope"], "there is no study 'nope'"),
         (["--study", "k", "--run", "3"], "there is no self-play run 3"),
     ):
@@ -178,11 +175,7 @@ def test_what_cannot_be_fitted_is_one_clear_line(rated_study: Callable[..., Stud
     [
         ("--target", "qualty", r"no rating dimension of study k 'qualty'; did you mean quality"),
         ("--preset", "papre", r"no preset 'papre'.*did you mean paper"),
-        (
-            "--features",
-            "question_bto",
-            r"no metric column 'question_bto'; did you mean question_bot",
-        ),
+        ("--features", "question_bto", r"no metric column 'question_bto'; did you mean question_bot"),
         ("--exclude-bots", "nobody-like-this", r"no bot of study k 'nobody-like-this'"),
     ],
 )

@@ -132,11 +132,7 @@ def test_what_cannot_be_drawn_is_said(target: Study) -> None:
     ):
         with pytest.raises(Refused, match=words):
             draw(target, **asked)
-    job = job_create(
-        kind="items",
-        payload={"study": "t", "of_study": "s", "more_than_tokens": 1000},
-        enqueue=False,
-    )
+    job = job_create(kind="items", payload={"study": "t", "of_study": "s", "more_than_tokens": 1000}, enqueue=False)
     run_job(job)
     job.refresh_from_db()
     assert job.state == "failed"
@@ -157,9 +153,4 @@ def test_items_go_with_the_person_whose_words_they_hold(target: Study) -> None:
 def test_the_command_says_what_it_made(target: Study, capsys: pytest.CaptureFixture[str]) -> None:
     chats(n=2)
     call_command("make_items", "--study", "t", "--from-study", "s", "--contexts", "2", "--inline", "--json")
-    assert json.loads(capsys.readouterr().out) == {
-        "items": 2,
-        "unchanged": 0,
-        "alike": 0,
-        "same_replies": 0,
-    }
+    assert json.loads(capsys.readouterr().out) == {"items": 2, "unchanged": 0, "alike": 0, "same_replies": 0}

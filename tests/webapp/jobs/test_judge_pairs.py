@@ -91,11 +91,7 @@ def test_a_study_s_pairs_are_judged_too(judge: str) -> None:
 
 def test_a_judge_and_metrics_stand_beside_people_s_choices(judge: str, tmp_path: Path) -> None:
     study = make_study("compared", protocol="pairwise", bots=[], state="draft", n_items=3)
-    for key, texts in (
-        ("a", ("cats", "dogs and cats")),
-        ("b", ("no no no", "yes")),
-        ("c", ("hi", "ho")),
-    ):
+    for key, texts in (("a", ("cats", "dogs and cats")), ("b", ("no no no", "yes")), ("c", ("hi", "ho"))):
         two = [{"model": bot, "text": text} for bot, text in zip("pq", texts, strict=True)]
         item_add(study=study, key=key, context=["hi"], responses=two)
     study = study_edit(study=study, state=Study.State.COLLECTING)

@@ -18,19 +18,11 @@ from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.jobs.hybrid_tables import features_held
 from webapp.jobs.models import HybridFit, MetricResult, MetricRun
-from webapp.jobs.selectors.metrics import (
-    language_sentences,
-    languages_of,
-    left_out_sentences,
-    metrics_left_out,
-)
+from webapp.jobs.selectors.metrics import language_sentences, languages_of, left_out_sentences, metrics_left_out
 from webapp.studies.models import Study
 from webapp.transfer.import_file import import_conversations
 
-ENGLISH = [
-    "Hello, how was your day?",
-    "Fine, thanks. I took the dog to the park and then it rained.",
-]
+ENGLISH = ["Hello, how was your day?", "Fine, thanks. I took the dog to the park and then it rained."]
 
 
 def study_of(folder: Path, *talks: list[str]) -> Study:
@@ -65,11 +57,7 @@ def test_imported_conversations_are_told_by_their_words(tmp_path: Path, admin_cl
     assert not any(one.is_whole for one in found.values())
     rows = MetricResult.objects.filter(metric__name="question").order_by("pk")
     assert [row.language for row in rows] == ["de", "de", "es", "", ""]
-    assert rows[0].reasons["question_user"] == {
-        "code": "other_language",
-        "language": "de",
-        "holds": ["en"],
-    }
+    assert rows[0].reasons["question_user"] == {"code": "other_language", "language": "de", "holds": ["en"]}
     assert set(rows[0].values.values()) == {None}
     assert any(value is not None for value in rows[3].values.values())
     page = flat(admin_client.get(f"/dashboard/studies/{study.key}/metrics/").content.decode())
@@ -114,11 +102,7 @@ def test_a_chat_is_in_the_language_of_its_study_whatever_is_written() -> None:
     fit = HybridFit(study=study)
     kept, [found] = features_held(fit, ["question_user", "words_user"], [], may_leave_out=True)
     assert kept == ["words_user"]
-    assert found.to_json() == {
-        "code": "other_language",
-        "features": ["question_user"],
-        "languages": ["ar"],
-    }
+    assert found.to_json() == {"code": "other_language", "features": ["question_user"], "languages": ["ar"]}
     for features, blocks, may in (
         (["question_user"], [], True),
         (["question_user", "words_user"], [], False),

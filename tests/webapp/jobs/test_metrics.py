@@ -127,11 +127,7 @@ def test_undefined_and_infinite_are_null_with_a_reason(rated_study: Callable[...
     values = [result.values["odd_value"] for result in found]
     assert sorted(values, key=str) == [2.0, None, None]
     told = {result.reasons.get("odd_value") for result in found}
-    assert told == {
-        None,
-        "the metric is undefined here",
-        "the computation gave an infinite number",
-    }
+    assert told == {None, "the metric is undefined here", "the computation gave an infinite number"}
     assert all(result.turns["odd_turn"] == [None] * 8 for result in found)
 
 
@@ -185,16 +181,7 @@ def test_frames_leave_out_what_is_scripted(rated_study: Callable[..., Study]) ->
 def test_the_command(rated_study: Callable[..., Study]) -> None:
     rated_study("k", n_bots=2, n_each=2)
     out = StringIO()
-    call_command(
-        "compute_metrics",
-        "--study",
-        "k",
-        "--metrics",
-        "words,length",
-        "--inline",
-        "--json",
-        stdout=out,
-    )
+    call_command("compute_metrics", "--study", "k", "--metrics", "words,length", "--inline", "--json", stdout=out)
     found = json.loads(out.getvalue())
     assert set(found) == {"conversations", "metrics", "seconds"}
     assert (found["conversations"], found["metrics"]) == (4, ["words", "length"])

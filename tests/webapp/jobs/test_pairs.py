@@ -45,10 +45,7 @@ def speakers(run: SelfPlayRun) -> dict[BotPair, list[set[str]]]:
     """Return per pair who was heard on the two sides, "human" and "bot"."""
     found: dict[BotPair, list[set[str]]] = {}
     for bot, partner, speaker, text in Turn.objects.filter(conversation__selfplay__run=run).values_list(
-        "conversation__selfplay__bot_id",
-        "conversation__selfplay__partner_bot_id",
-        "speaker",
-        "text",
+        "conversation__selfplay__bot_id", "conversation__selfplay__partner_bot_id", "speaker", "text"
     ):
         sides = found.setdefault(BotPair(bot, partner), [set(), set()])
         sides[speaker == "bot"].add(text[:3])
@@ -117,10 +114,7 @@ def test_a_pair_that_always_fails_is_named(two: Any) -> None:
     run.refresh_from_db()
     assert (run.state, run.error) == ("done", "")
     failures = selfplay_failures(run)
-    assert [(str(found.pair), found.n) for found in failures] == [
-        ("bob with ann", 2),
-        ("ann with bob", 2),
-    ]
+    assert [(str(found.pair), found.n) for found in failures] == [("bob with ann", 2), ("ann with bob", 2)]
     assert "scripted failure" in failures[0].error
     assert selfplay_by_pair(run)[BotPair("bob")].conversations == 2
 
@@ -133,9 +127,7 @@ def test_one_bot_is_no_matrix(two: Any) -> None:
     assert [str(pair) for pair in plan_pairs({"bots": ["a"]})] == ["a"]  # a plan of earlier days
 
 
-def test_metrics_measure_the_one_who_answers_and_the_hybrid_metric_leaves_them_out(
-    two: Any,
-) -> None:
+def test_metrics_measure_the_one_who_answers_and_the_hybrid_metric_leaves_them_out(two: Any) -> None:
     ann, bob = two
     ann._reply, bob._reply = (lambda context: "two words"), (lambda context: "one? yes really")
     run = create("ann", "bob", n=1, turns=6)

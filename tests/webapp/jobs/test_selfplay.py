@@ -53,18 +53,12 @@ def test_a_run_plays_its_plan() -> None:
     run.refresh_from_db()
     assert (run.state, run.n_done, run.n_total) == ("done", 10, 10)
     summary = selfplay_summary(run)
-    assert {bot: (s.conversations, s.turns) for bot, s in summary.items()} == {
-        "eliza": (5, 20),
-        "parrot": (5, 20),
-    }
+    assert {bot: (s.conversations, s.turns) for bot, s in summary.items()} == {"eliza": (5, 20), "parrot": (5, 20)}
     conversation = Conversation.objects.filter(selfplay__run=run).first()
     assert conversation is not None
     assert conversation.source == "selfplay"
     assert conversation.study is None
-    assert {speaker for _, speaker in conversation.turns.values_list("index", "speaker")} == {
-        "human",
-        "bot",
-    }
+    assert {speaker for _, speaker in conversation.turns.values_list("index", "speaker")} == {"human", "bot"}
 
 
 def test_the_same_seed_gives_the_same_conversations_however_the_slices_fall(
@@ -254,10 +248,7 @@ def test_one_bot_that_always_fails_does_not_fail_the_run(fake_bot: MakeBot) -> N
     # A bot that never answers, and may cost money, is not asked for every conversation.
     assert len(bad.batches) == 3
     failures = selfplay_failures(run)
-    assert [(found.pair, found.n) for found in failures] == [
-        (BotPair("bad"), 18),
-        (BotPair("bad"), 12),
-    ]
+    assert [(found.pair, found.n) for found in failures] == [(BotPair("bad"), 18), (BotPair("bad"), 12)]
     assert failures[0].error.startswith("not tried: all 12 before it failed, the last one so: ")
     assert "scripted failure" in failures[1].error
     assert selfplay_failed_counts([run]) == {run.pk: 30}

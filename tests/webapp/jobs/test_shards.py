@@ -89,9 +89,7 @@ def measured(study: Study, way: Callable[[JobBase], None]) -> str:
     return json.dumps([[str(one.conversation_id), one.values, one.turns] for one in found])
 
 
-def test_metrics_are_the_same_bytes_by_one_by_two_and_after_a_kill(
-    rated_study: Callable[..., Study],
-) -> None:
+def test_metrics_are_the_same_bytes_by_one_by_two_and_after_a_kill(rated_study: Callable[..., Study]) -> None:
     study = rated_study(n_bots=2, n_each=20)
     # Texts of every length that come again in other shards: whatever a process kept of them would show.
     turns = list(Turn.objects.order_by("conversation_id", "index"))
@@ -116,9 +114,7 @@ def played(bot: FakeStepBot, way: Callable[[JobBase], None]) -> tuple[list[Any],
     return list(said.values_list("conversation__selfplay__ordinal", "text")), batches
 
 
-def test_self_play_has_the_same_batches_by_one_by_two_and_after_a_kill(
-    fake_bot: Callable[..., FakeStepBot],
-) -> None:
+def test_self_play_has_the_same_batches_by_one_by_two_and_after_a_kill(fake_bot: Callable[..., FakeStepBot]) -> None:
     bot = fake_bot("seeded", reply=lambda context: f"{context.reply_seed % 9973}", capacity=4)
     expected = played(bot, by_one)
     assert len(expected[1]) == 10
@@ -126,9 +122,7 @@ def test_self_play_has_the_same_batches_by_one_by_two_and_after_a_kill(
         assert played(bot, way) == expected, way.__name__
 
 
-def test_conversations_that_failed_are_played_again_in_their_batch(
-    fake_bot: Callable[..., FakeStepBot],
-) -> None:
+def test_conversations_that_failed_are_played_again_in_their_batch(fake_bot: Callable[..., FakeStepBot]) -> None:
     bot = fake_bot("seeded", reply=lambda context: f"{context.reply_seed % 9973}", capacity=4)
     expected = played(bot, by_one)
 

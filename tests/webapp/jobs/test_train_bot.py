@@ -68,11 +68,7 @@ def test_a_process_killed_in_the_middle_loses_nothing(config_file, tmp_path, vec
     (tmp_path / "cache").symlink_to(vector_cache)
 
     command = [sys.executable, "manage.py", "train_bot", str(config_file), "--output"]
-    environment = {
-        **os.environ,
-        "DJANGO_SETTINGS_MODULE": "webapp.settings.embedded",
-        "CONFAB_DATA_DIR": str(tmp_path),
-    }
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "webapp.settings.embedded", "CONFAB_DATA_DIR": str(tmp_path)}
     killed = subprocess.Popen([*command, str(tmp_path / "out")], cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
     state = tmp_path / "out" / "tiny" / STATE
     while not state.exists() and killed.poll() is None:
@@ -82,12 +78,7 @@ def test_a_process_killed_in_the_middle_loses_nothing(config_file, tmp_path, vec
     # Another process goes on from what is on the disk, and trains the whole beside it.
     train(config_file)
     call_command(
-        "train_bot",
-        str(config_file),
-        "--output",
-        str(tmp_path / "whole"),
-        stdout=StringIO(),
-        stderr=StringIO(),
+        "train_bot", str(config_file), "--output", str(tmp_path / "whole"), stdout=StringIO(), stderr=StringIO()
     )
     weights = [(tmp_path / output / "tiny" / "best" / "model.safetensors").read_bytes() for output in ("out", "whole")]
     assert weights[0] == weights[1]

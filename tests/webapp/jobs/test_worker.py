@@ -81,15 +81,7 @@ print(SelfPlayRun.objects.get().state)
 def test_a_worker_does_a_run_and_its_parent_loads_no_torch(server: ConfabServer) -> None:
     # Asked for while no worker runs: the one that starts picks it up.
     queued = server.manage(
-        "selfplay",
-        "--bots",
-        "parrot",
-        "--conversations",
-        "2",
-        "--turns",
-        "4",
-        "--no-wait",
-        "--json",
+        "selfplay", "--bots", "parrot", "--conversations", "2", "--turns", "4", "--no-wait", "--json"
     )
     assert json.loads(queued.stdout)["bots"]["parrot"]["conversations"] == 0
     server.start_worker(anew=True)
@@ -107,9 +99,7 @@ def test_a_worker_does_a_run_and_its_parent_loads_no_torch(server: ConfabServer)
     assert "statsmodels" not in libraries_of(parent)
 
 
-def test_a_killed_workers_run_is_finished_by_two_others_as_one_process_would(
-    server: ConfabServer,
-) -> None:
+def test_a_killed_workers_run_is_finished_by_two_others_as_one_process_would(server: ConfabServer) -> None:
     plan = ["selfplay", "--bots", "eliza", "--conversations", "800", "--turns", "8", "--json"]
     server.start_worker()
     server.manage(*plan, "--no-wait")
@@ -135,9 +125,7 @@ print(len(texts), texts[0] == texts[1])
     assert server.shell(same).split() == ["2", "True"]
 
 
-def test_a_killed_commands_run_is_interrupted_for_whoever_looks_and_goes_on(
-    server: ConfabServer,
-) -> None:
+def test_a_killed_commands_run_is_interrupted_for_whoever_looks_and_goes_on(server: ConfabServer) -> None:
     plan = ["--bots", "eliza", "--conversations", "400", "--turns", "8", "--inline"]
     command = server.start("command", "manage.py", "selfplay", *plan)
     killed = KILLED_IN_THE_MIDDLE.format(wait_s=WAIT_S, kill=f"kill({command.pid}, signal.SIGKILL)")

@@ -141,9 +141,7 @@ def test_a_process_that_hangs_is_told_although_it_gives_signs(lab: Receiver, mon
     assert since < heard_at - timedelta(seconds=HANGS_AFTER_S)
 
 
-async def test_an_event_loop_that_is_blocked_stands_until_it_moves(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_an_event_loop_that_is_blocked_stands_until_it_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "_BEAT_EVERY_S", 0.001)
     signs = Signs()
     beating = asyncio.ensure_future(signs.beat())

@@ -10,15 +10,7 @@ import pytest
 from django.test import Client
 
 from tests.builders import make_conversation, make_study
-from tests.webapp.participant.conftest import (
-    ANSWERS,
-    begin,
-    chat,
-    csrf,
-    entry_field,
-    policy,
-    post,
-)
+from tests.webapp.participant.conftest import ANSWERS, begin, chat, csrf, entry_field, policy, post
 from webapp.conversations.models import Conversation
 from webapp.participant.access import frame_ancestors
 from webapp.studies.models import Study
@@ -134,13 +126,7 @@ def test_a_token_of_another_study_does_not_enter(study: Study, browser: Client) 
     token = participant_token(elsewhere.participant)
     page = browser.get(f"/s/s/?t={token}")
     response = browser.post(
-        "/s/s/start/",
-        {
-            "consent": "on",
-            "_t": token,
-            "_entry": entry_field(page),
-            "csrfmiddlewaretoken": csrf(browser),
-        },
+        "/s/s/start/", {"consent": "on", "_t": token, "_entry": entry_field(page), "csrfmiddlewaretoken": csrf(browser)}
     )
     conversation = Conversation.objects.get(study=study)
     assert response.url == f"/chat/{conversation.pk}/"
@@ -162,10 +148,7 @@ def test_named_platforms_may_frame(browser: Client) -> None:
     conversation = begin(browser, "framed")
     for path in (f"/s/{study.key}/", f"/chat/{conversation.pk}/"):
         response = browser.get(path)
-        assert policy(response)["frame-ancestors"] == [
-            "https://www.mturk.com",
-            "https://workersandbox.mturk.com",
-        ]
+        assert policy(response)["frame-ancestors"] == ["https://www.mturk.com", "https://workersandbox.mturk.com"]
         assert "X-Frame-Options" not in response
 
 

@@ -189,9 +189,7 @@ def test_only_whom_it_was_given_to_opens_it(address: str) -> None:
     assert Client().get(address).status_code == 404
 
 
-def test_which_chatbots_they_were_is_told_at_the_end_where_the_study_says_so(
-    browser: Client,
-) -> None:
+def test_which_chatbots_they_were_is_told_at_the_end_where_the_study_says_so(browser: Client) -> None:
     make_arena(n_comparisons=1, reveals_bots=True, rule="resolve")
     address = begin(browser)
     bots = [chat.bot.bot_id for chat in open_chats()]
@@ -215,9 +213,7 @@ def test_an_arena_has_one_question_with_a_side_for_each_chatbot() -> None:
             make_arena("b", after=after)
 
 
-def test_the_researchers_question_and_what_is_asked_beside_the_choice_come_first(
-    browser: Client,
-) -> None:
+def test_the_researchers_question_and_what_is_asked_beside_the_choice_come_first(browser: Client) -> None:
     better = {"key": "better", "title": "Which one?", "kind": "scale", "low": -1, "high": 1}
     colours = {"kind": "choice", "options": ["Red", "Blue"], "expected": ["Blue"]}
     make_arena(

@@ -46,20 +46,8 @@ AFTER: list[dict[str, Any]] = [
         "reversed": True,
         "required": False,
     },
-    {
-        "key": "again",
-        "title": "Again?",
-        "kind": "choice",
-        "options": ["Yes", "No"],
-        "help": "With <b>this</b> one.",
-    },
-    {
-        "key": "wrong",
-        "title": "What was wrong?",
-        "kind": "choices",
-        "options": ["Facts", "Tone"],
-        "required": False,
-    },
+    {"key": "again", "title": "Again?", "kind": "choice", "options": ["Yes", "No"], "help": "With <b>this</b> one."},
+    {"key": "wrong", "title": "What was wrong?", "kind": "choices", "options": ["Facts", "Tone"], "required": False},
     {"key": "why", "title": "Why?", "kind": "text"},
 ]
 SENT = {"overall": "4", "dull": "", "again": "Yes", "wrong": ["Tone", "Facts"], "why": " So. "}
@@ -112,8 +100,7 @@ def test_answers_are_stored_once_exported_and_read(asking: Study, browser: Clien
     assert (row["overall"], row["again"], row["wrong"], row["why"]) == (*(4, "Yes", "Facts; Tone", "So."),)
     assert row["dull"] is None
     call_command(
-        *("export", "--study", "s", "--what", "ratings", "--format", "csv"),
-        *("--output", str(tmp_path / "r.csv")),
+        *("export", "--study", "s", "--what", "ratings", "--format", "csv"), *("--output", str(tmp_path / "r.csv"))
     )
     with (tmp_path / "r.csv").open(newline="", encoding="utf-8-sig") as lines:
         [line] = csv.DictReader(lines)
@@ -159,11 +146,7 @@ def test_what_cannot_be_taken_is_said_beside_its_question_and_the_rest_kept(
             assert len(re.findall(r" checked[ >]", page)) == (3 if name == "overall" else 4) - (name == "again")
     assert not Rating.objects.exists()
     with pytest.raises(Refused) as refused:
-        rating_submit(
-            conversation=conversation,
-            participant=Participant.objects.get(),
-            answers={**SENT, **changed},
-        )
+        rating_submit(conversation=conversation, participant=Participant.objects.get(), answers={**SENT, **changed})
     assert refused.value.details["errors"] == {name: said}
     assert post(browser, f"/chat/{conversation.pk}/rate/", **SENT).url.endswith("/done/")
 

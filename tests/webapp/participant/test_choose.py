@@ -30,14 +30,7 @@ from webapp.studies.services import task_open
 from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
-KEYS = (
-    "relevance",
-    "engagingness",
-    "fluency",
-    "understandability",
-    "emotional_awareness",
-    "personality_awareness",
-)
+KEYS = ("relevance", "engagingness", "fluency", "understandability", "emotional_awareness", "personality_awareness")
 
 
 def make_choosing(key: str = "a", **fields: Any) -> Study:
@@ -130,12 +123,7 @@ def test_a_study_beside_references_is_weighed_by_what_people_chose() -> None:
     choose(choosing, *KEYS[:4])
     assert data_state(study).digest != before, "what was computed with other weights is old"
     result = PARTS["items"].make(data, None)
-    shares = {
-        "relevance": 1,
-        "fluency": 1,
-        "emotional_awareness": 0,
-        "personality_awareness": 0,
-    }
+    shares = {"relevance": 1, "fluency": 1, "emotional_awareness": 0, "personality_awareness": 0}
     expected = dict(zip(shares, softmax(list(shares.values())), strict=True))
     assert result.weights_from == "w"
     assert result.beside.weights == pytest.approx(expected)

@@ -72,8 +72,7 @@ def test_only_what_is_free_is_offered_and_what_is_gone_by_then_is_said() -> None
     assert set(offered(page)) == {"Robin", "Sasha"}
     assert start(Client(), study, "Robin") == "eliza"
     late = client.post(
-        "/s/s/start/",
-        {**form_of(page), "consent": "on", "_chatbot": offered(page)["Robin"]},
+        "/s/s/start/", {**form_of(page), "consent": "on", "_chatbot": offered(page)["Robin"]}
     ).content.decode()
     assert "This chatbot is no longer available. Choose another one." in late
     assert set(offered(late)) == {"Sasha"}

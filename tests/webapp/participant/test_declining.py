@@ -62,10 +62,7 @@ def test_only_the_ids_and_the_outcome_are_kept(study: Study, browser: Client) ->
         assert post(browser, "/s/s/decline/", _entry=field).status_code == 302
     assert Participant.objects.filter(consented_at=None, consent=None).count() == 2
     tasks = Task.objects.values_list("state", "outcome", "submission", "completion_code")
-    assert sorted(tasks) == [
-        ("ended", "no_consent", "s1", None),
-        ("ended", "no_consent", "s9", None),
-    ]
+    assert sorted(tasks) == [("ended", "no_consent", "s1", None), ("ended", "no_consent", "s9", None)]
     assert not Conversation.objects.exists()
     assert not ConsentText.objects.exists()
     study.refresh_from_db()

@@ -78,10 +78,7 @@ def test_a_link_moves_once_and_old_ones_nobody(study: Study, browser: Client, mo
     second = link_on(post(browser, elsewhere))
     other = Client(enforce_csrf_checks=True)
     replaced = other.get(first)
-    assert (replaced.status_code, "a newer one was made" in replaced.content.decode()) == (
-        410,
-        True,
-    )
+    assert (replaced.status_code, "a newer one was made" in replaced.content.decode()) == (410, True)
     assert post(browser, elsewhere, _take_back="1").status_code == 200
     assert other.get(second).status_code == 410
     third = link_on(post(browser, elsewhere))

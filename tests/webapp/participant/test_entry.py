@@ -204,10 +204,7 @@ def test_rehearsal_marks_the_participant_and_takes_no_place(browser: Client) -> 
     assert "all the participants it needs" in page.content.decode()
 
 
-@pytest.mark.parametrize(
-    ("state", "words"),
-    [("paused", "is paused"), ("ended", "has ended"), ("draft", "has ended")],
-)
+@pytest.mark.parametrize(("state", "words"), [("paused", "is paused"), ("ended", "has ended"), ("draft", "has ended")])
 def test_refusals_come_before_consent(study: Study, browser: Client, state: str, words: str) -> None:
     browser.get("/s/s/")
     study.state = state
@@ -355,10 +352,7 @@ SPELLINGS = json.loads((Path(__file__).parents[2] / "cases" / "pid_with_blanks.j
     [
         ({**BY_PROLIFIC}, ("PROLIFIC_PID", "SESSION_ID")),
         ({"platform": "mturk"}, ("workerId", "assignmentId")),
-        (
-            {**BY_PROLIFIC, "platform": "panel", "session_parameter": "visit"},
-            ("id", "visit"),
-        ),
+        ({**BY_PROLIFIC, "platform": "panel", "session_parameter": "visit"}, ("id", "visit")),
     ],
 )
 def test_an_id_with_blanks_and_unseen_characters_is_the_same_person(

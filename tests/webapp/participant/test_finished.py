@@ -60,12 +60,7 @@ WAYS = [
     (end_early, "FAILED1", "finished early", "so you ended early on"),
     (withdraw, "GONE1", "Your chat is deleted", "Your chat is deleted"),
     (end_with(Outcome.SCREENED_OUT), "SCREEN1", "cannot continue", "cannot continue"),
-    (
-        end_with(Outcome.FAILED_CHECK),
-        "CHECK1",
-        "You missed an attention check",
-        "You missed an attention check",
-    ),
+    (end_with(Outcome.FAILED_CHECK), "CHECK1", "You missed an attention check", "You missed an attention check"),
 ]
 
 
@@ -185,9 +180,7 @@ def test_who_has_earned_pay_is_never_told_to_return_their_place(study: Study, br
     assert "Return your place" in Client().get("/s/s/?PROLIFIC_PID=p2").content.decode()
 
 
-def test_a_code_is_pasted_into_mechanical_turks_task_where_it_shows_no_frame(
-    browser: Client,
-) -> None:
+def test_a_code_is_pasted_into_mechanical_turks_task_where_it_shows_no_frame(browser: Client) -> None:
     make_study("s", platform="mturk", pay_each=2)
     conversation = rate(browser)
     page = browser.get(f"/chat/{conversation.pk}/done/").content.decode()

@@ -63,10 +63,7 @@ def test_items_are_judged_one_after_another_until_there_is_a_code(browser: Clien
     assert task.completion_code in shown(browser.get("/s/a/")), "the study's link says the same"
     assert browser.get(address).url == answered.url
     rating = Rating.objects.order_by("pk")[0]
-    assert (rating.item, rating.answers) == (
-        task.slots.order_by("order")[0].item,
-        dict.fromkeys(KEYS, 5),
-    )
+    assert (rating.item, rating.answers) == (task.slots.order_by("order")[0].item, dict.fromkeys(KEYS, 5))
 
 
 def test_an_answer_sent_twice_is_stored_once_and_goes_on_both_times(browser: Client) -> None:
@@ -216,9 +213,7 @@ def test_a_task_that_is_closed_meanwhile_takes_nothing(browser: Client) -> None:
     assert browser.get(f"/task/{task.public_id}/done/").url == "/s/a/"
 
 
-def test_who_comes_again_gets_other_items_and_then_is_told_that_there_are_no_more(
-    browser: Client,
-) -> None:
+def test_who_comes_again_gets_other_items_and_then_is_told_that_there_are_no_more(browser: Client) -> None:
     make_annotated(n_items=4)
     address = begin(browser)
     assert address in shown(browser.get("/s/a/")), "the way back to what is open"
@@ -259,9 +254,7 @@ def test_a_study_of_items_opens_when_it_has_some() -> None:
         make_study("a", protocol="annotate", bots=[])
 
 
-def test_a_pair_of_replies_is_compared_and_stored_by_model_whatever_side_it_stood_on(
-    browser: Client,
-) -> None:
+def test_a_pair_of_replies_is_compared_and_stored_by_model_whatever_side_it_stood_on(browser: Client) -> None:
     make_pairwise("a", n_items=3)
     address = begin(browser)
     task = Task.objects.get()

@@ -41,10 +41,7 @@ def pages_of(browser: Client, query: str, **settings: Any) -> list[str]:
     found = [read(browser, f"/s/s/{query}")]
     chat = begin(browser, query=query)
     exchange(chat, "hello", "hello you")
-    found += [
-        read(browser, f"/chat/{chat.pk}/"),
-        read(browser, f"/chat/{chat.pk}/report/?turn=1"),
-    ]
+    found += [read(browser, f"/chat/{chat.pk}/"), read(browser, f"/chat/{chat.pk}/report/?turn=1")]
     assert end_early(browser, query).pk == chat.pk
     found += [read(browser, f"/chat/{chat.pk}/done/"), read(browser, f"/s/s/{query}")]
     withdrawal = f"/withdraw/{withdrawal_token(Participant.objects.get())}/"
@@ -84,12 +81,7 @@ def test_the_setting_only_narrows_the_promise(browser: Client, language: str) ->
     unpaid = make_study("u", language=language).version
     zero = make_study("z", language=language, pay_each=0).version
     silent = make_study("n", language=language, pay_each=2, promises_pay_on_failure=False).version
-    assert [promises_pay(v.values) for v in (promising, unpaid, zero, silent)] == [
-        True,
-        False,
-        False,
-        False,
-    ]
+    assert [promises_pay(v.values) for v in (promising, unpaid, zero, silent)] == [True, False, False, False]
     with translation.override(language):
         plain = chat_words(unpaid)["bot_failed"]
         assert chat_words(zero)["bot_failed"] == chat_words(silent)["bot_failed"] == plain

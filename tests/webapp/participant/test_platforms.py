@@ -227,10 +227,7 @@ def test_mechanical_turk_takes_every_outcome_by_its_form(outcome: str, cookies: 
     assert f">{task.completion_code}</p>" in again.html
     address, fields = Page(again.html).form_to("/externalSubmit")
     assert turk.submit(address, urlencode(fields)) == (200, "Submitted.")
-    assert turk.assignments["assignment-1"].answers == {
-        "completionCode": task.completion_code,
-        "outcome": outcome,
-    }
+    assert turk.assignments["assignment-1"].answers == {"completionCode": task.completion_code, "outcome": outcome}
     assert turk.submit(address, urlencode(fields))[0] == 400, "once"
 
 

@@ -14,13 +14,7 @@ from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 from django.test import Client
 
-from tests.builders import (
-    make_annotated,
-    make_conversation,
-    make_participant,
-    make_rating,
-    make_study,
-)
+from tests.builders import make_annotated, make_conversation, make_participant, make_rating, make_study
 from tests.webapp.participant.conftest import entry_field, post
 from tests.webapp.transfer.test_exporters import rows_of
 from webapp.conversations.models import Conversation
@@ -99,9 +93,7 @@ def test_a_chat_opened_by_its_address_leads_back_to_the_questions(asking: Study,
     assert browser.get("/s/s/").context["continue_url"] == address
 
 
-def test_without_questions_start_leads_to_the_chat_and_their_page_does_too(
-    browser: Client,
-) -> None:
+def test_without_questions_start_leads_to_the_chat_and_their_page_does_too(browser: Client) -> None:
     make_study("s")
     address = begin(browser)
     task = Task.objects.get()
@@ -246,10 +238,7 @@ def test_who_comes_again_is_asked_only_what_is_new(asking: Study) -> None:
     question_answers_store(task=third.task, answers={"age": "18 to 29"})
     assert step_of(third) == "chat"
     [row] = rows_of(asked, "participants")
-    assert (row["question_age"], row["question_languages"]) == (
-        "18 to 29",
-        "English; <i>Manx</i>",
-    )
+    assert (row["question_age"], row["question_languages"]) == ("18 to 29", "English; <i>Manx</i>")
 
 
 def test_answers_are_columns_of_participants_with_their_words(asking: Study, tmp_path: Path) -> None:
@@ -270,10 +259,7 @@ def test_answers_are_columns_of_participants_with_their_words(asking: Study, tmp
     private = exporter.columns(asking, ExportOptions(include_private=True))
     assert len({column.name for column in private}) == len(private)
     file = tmp_path / "participants.csv"
-    call_command(
-        *("export", "--study", "s", "--what", "participants"),
-        *("--format", "csv", "--output", str(file)),
-    )
+    call_command(*("export", "--study", "s", "--what", "participants"), *("--format", "csv", "--output", str(file)))
     with file.open(newline="", encoding="utf-8-sig") as lines:
         [first, _second] = csv.DictReader(lines)
     assert first["question_job"] == '\'=1+1, "a"\nb', "no spreadsheet computes it"

@@ -217,10 +217,7 @@ def test_way_back_to_mechanical_turk(browser: Client) -> None:
     assert 'action="https://workersandbox.mturk.com/mturk/externalSubmit"' in page
     assert 'name="assignmentId" value="a&quot;&gt;1"' in page
     assert 'data-auto-s="10"' in page
-    assert policy(response)["form-action"] == [
-        "'self'",
-        "https://workersandbox.mturk.com/mturk/externalSubmit",
-    ]
+    assert policy(response)["form-action"] == ["'self'", "https://workersandbox.mturk.com/mturk/externalSubmit"]
     entry = Client().get("/s/m/")
     assert policy(entry)["form-action"] == ["'self'"], "on the done page only"
 

@@ -197,11 +197,7 @@ def test_only_items_with_a_scored_reference_are_given_and_none_is_refused() -> N
         ({"asked_only_of": {"wit": ["persona"]}}, "asked_only_of", "none of the questions"),
         ({"weights_study": "a"}, "weights_study", "no other study"),
         ({"weights_study": "nowhere"}, "weights_study", "no other study"),
-        (
-            {"after": [{**QUESTIONS[0], "key": "direction"}], "asked_only_of": {}},
-            "after",
-            "another key",
-        ),
+        ({"after": [{**QUESTIONS[0], "key": "direction"}], "asked_only_of": {}}, "after", "another key"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(fields: dict[str, Any], field: str, words: str) -> None:

@@ -108,9 +108,7 @@ async def test_a_page_hears_of_all_that_is_stored(monkeypatch, sends, json_lines
     assert (line["route"], line["conversation_id"]) == ("chat socket", str(conversation_id))
 
 
-async def test_a_page_opens_while_redis_is_away_and_hears_frames_once_it_is_back(
-    monkeypatch,
-) -> None:
+async def test_a_page_opens_while_redis_is_away_and_hears_frames_once_it_is_back(monkeypatch) -> None:
     dead = PageLayer(hosts=[{"address": "redis://127.0.0.1:1"}])  # where nothing listens
     with pytest.raises(RedisAway):
         await dead.group_add("pages", await dead.new_channel())
@@ -267,11 +265,7 @@ async def test_a_page_is_told_that_a_reply_is_long_overdue_and_still_gets_it(mon
     long_ago = timezone.now() - timedelta(hours=1)
     await in_database(Conversation.objects.update)(due_since=long_ago)
     told = await page.hears()
-    assert (told["code"], told["overdue"], told["can"]) == (
-        "bot_failed",
-        True,
-        ["swap", "finish"],
-    )
+    assert (told["code"], told["overdue"], told["can"]) == ("bot_failed", True, ["swap", "finish"])
     again = await Page(conversation_id, cookies).open()
     assert (await again.hears_after_turns()) == told
     await in_database(answer)(conversation_id)

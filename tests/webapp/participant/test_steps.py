@@ -11,11 +11,7 @@ from django.utils import timezone
 from tests.builders import fail_reply, make_conversation, make_rating
 from tests.webapp.participant.conftest import begin, chat, post
 from webapp.conversations.models import Conversation, Turn
-from webapp.conversations.services import (
-    conversation_finish_failed,
-    conversation_swap,
-    conversation_withdraw,
-)
+from webapp.conversations.services import conversation_finish_failed, conversation_swap, conversation_withdraw
 from webapp.conversations.task_start import chat_elsewhere_close
 from webapp.participant.steps.base import Standing, next_step, standing_of, steps
 from webapp.studies.models import Study, Task

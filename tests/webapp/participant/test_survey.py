@@ -119,9 +119,7 @@ def test_who_misses_it_is_set_apart_and_the_places_reopen(browser: Client) -> No
     assert len(judged) == 5
 
 
-def test_whoever_comes_again_gets_another_check_first(
-    django_assert_max_num_queries: DjangoAssertNumQueries,
-) -> None:
+def test_whoever_comes_again_gets_another_check_first(django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
     checks = [{**CHECK, "response": f"choose 2 below, please ({n})"} for n in range(3)]
     study = make_survey(n_items=40, attention_checks=checks)
     person = make_participant(study)

@@ -138,11 +138,7 @@ def test_in_the_middle_of_a_task_it_ends_as_withdrawn() -> None:
     browser.get(led.url)
     assert post(browser, led.url, confirm="on").status_code == 302
     task = Task.objects.get()
-    assert (task.state, task.outcome, task.told["code"]) == (
-        "withdrawn",
-        Outcome.WITHDRAWN,
-        "GONE1",
-    )
+    assert (task.state, task.outcome, task.told["code"]) == ("withdrawn", Outcome.WITHDRAWN, "GONE1")
     assert "GONE1" in browser.get(led.url).content.decode()
 
 

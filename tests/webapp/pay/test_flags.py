@@ -40,9 +40,7 @@ def test_the_same_answer_throughout(paid: Study, visit: Make) -> None:
     visit("rated", "third", **{**alike, "empathy": 1})
     found = named(paid)
     assert list(found) == [same]
-    assert found[same] == {
-        "same_answer": "5 times 4. 33 % of tasks have this flag.",
-    }
+    assert found[same] == {"same_answer": "5 times 4. 33 % of tasks have this flag."}
 
 
 def test_who_lost_a_chat_or_came_for_a_code_that_is_missing_has_none(paid: Study, visit: Make) -> None:

@@ -53,10 +53,7 @@ def tell(
     }
     # As Prolific comes: without a session or a CSRF token.
     return Client(enforce_csrf_checks=True).post(
-        f"/hooks/prolific/{key}/",
-        content,
-        content_type="application/json",
-        headers={**signed, **headers},
+        f"/hooks/prolific/{key}/", content, content_type="application/json", headers={**signed, **headers}
     )
 
 

@@ -56,12 +56,7 @@ def test_what_was_decided_reaches_prolific(paid: Study, visit: Make, platform: F
     job = send(paid)
     assert (job.state, job.result) == (State.DONE, {"sent": 3, "failed": 0})
     assert platform.submissions["ses-a"]["status"] == "APPROVED"
-    assert platform.submissions["ses-b"] == {
-        "status": "REJECTED",
-        "code": "",
-        "bonuses": [],
-        "message": REASON,
-    }
+    assert platform.submissions["ses-b"] == {"status": "REJECTED", "code": "", "bonuses": [], "message": REASON}
     assert platform.submissions["ses-c"]["bonuses"] == [60]
     assert states() == ["sent"] * 3
     n_asked = len(platform.asked)

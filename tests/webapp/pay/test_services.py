@@ -13,13 +13,7 @@ from django.utils import timezone
 from tests.builders import make_staff, make_study
 from webapp.core.errors import Refused
 from webapp.pay.models import Decision
-from webapp.pay.services import (
-    decision_undo,
-    decisions_mark_sent,
-    visit_bonus,
-    visit_reject,
-    visits_approve,
-)
+from webapp.pay.services import decision_undo, decisions_mark_sent, visit_bonus, visit_reject, visits_approve
 from webapp.pay.submissions import SubmissionKey, submissions_of
 from webapp.studies.models import Participant, Study
 from webapp.studies.privacy import participants_erase

@@ -11,15 +11,7 @@ import pytest
 from chatbots.registry import UnknownName
 from webapp.ratings.flag_selectors import without_read
 from webapp.ratings.flags.answers import fewest
-from webapp.ratings.flags.base import (
-    EndedTask,
-    Message,
-    MessageTyping,
-    StudyWork,
-    clock,
-    flag_kinds,
-    percent,
-)
+from webapp.ratings.flags.base import EndedTask, Message, MessageTyping, StudyWork, clock, flag_kinds, percent
 from webapp.ratings.flags.copied_messages import folded
 
 _ME, _OTHER = uuid.uuid4(), uuid.uuid4()
@@ -69,13 +61,7 @@ def test_every_kind_has_words_and_a_name_of_its_own() -> None:
 
 
 def test_shares_are_never_rounded_to_nobody_or_everybody() -> None:
-    assert [percent(n, 1000) for n in (0, 1, 500, 999, 1000)] == [
-        "0 %",
-        "<1 %",
-        "50 %",
-        ">99 %",
-        "100 %",
-    ]
+    assert [percent(n, 1000) for n in (0, 1, 500, 999, 1000)] == ["0 %", "<1 %", "50 %", ">99 %", "100 %"]
     assert clock(59.6) == "1:00"
 
 
@@ -126,8 +112,7 @@ def test_a_machine_is_suspected_of_long_messages_that_nobody_typed() -> None:
     by_words = Message(longer, typed=MessageTyping(44, 0, 0, 60_000))
     pasted = Message(long, typed=MessageTyping(1, 1, 0, 400))
     found = words(
-        "machine",
-        work_of([quick, even], [slow, slow], [by_words, by_words], [pasted, pasted, slow, slow, slow]),
+        "machine", work_of([quick, even], [slow, slow], [by_words, by_words], [pasted, pasted, slow, slow, slow])
     )
     assert list(found) == [0], "and two of five are not half"
     assert found[0].startswith(

@@ -13,12 +13,7 @@ from django.core.management import CommandError, call_command
 import confab
 from evaluation.items import judged_read
 from evaluation.metric_agreement import judge, judgements_of
-from tests.builders import (
-    make_conversation,
-    make_participant,
-    make_rating,
-    make_study,
-)
+from tests.builders import make_conversation, make_participant, make_rating, make_study
 from tests.conftest import ROOT
 from webapp.conversations.services import conversation_withdraw, vote_set
 from webapp.ratings.rating_tasks import requested_ratings as asked_of
@@ -58,11 +53,7 @@ def study() -> Study:
         task = task_open(participant=make_participant(study))
         for judgement in asked_of(task):
             n = len(judgement.slots[0].item.responses[0]["text"])
-            rating_add(
-                task=task,
-                target=judgement.target,
-                answers={"overall": 1 + n % 5, "dull": min(7, 1 + n // 3)},
-            )
+            rating_add(task=task, target=judgement.target, answers={"overall": 1 + n % 5, "dull": min(7, 1 + n // 3)})
     return study
 
 
@@ -107,22 +98,9 @@ def test_votes_are_judgements_of_replies_and_none_is_none(tmp_path: Path) -> Non
     assert down.scores("vote")[0][0][1] == -1
     assert up.scores("vote")[0][0][1] == 1
     file = tmp_path / "c.jsonl"
-    json_of(
-        "export",
-        "--study",
-        "talk",
-        "--what",
-        "conversations",
-        "--format",
-        "jsonl",
-        "--output",
-        str(file),
-    )
+    json_of("export", "--study", "talk", "--what", "conversations", "--format", "jsonl", "--output", str(file))
     read = confab.read(file).judged
-    assert sorted((one.response, one.ratings[0]["vote"]) for one in read.items) == [
-        ("reply 1", -1),
-        ("reply 1", 1),
-    ]
+    assert sorted((one.response, one.ratings[0]["vote"]) for one in read.items) == [("reply 1", -1), ("reply 1", 1)]
 
 
 def test_marked_replies_are_judged_on_every_label() -> None:
@@ -157,8 +135,7 @@ def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "line"),
-    [("judged_context_is_text.jsonl", "line 1"), ("judged_array_context_text.json", "line 14")],
+    ("case", "line"), [("judged_context_is_text.jsonl", "line 1"), ("judged_array_context_text.json", "line 14")]
 )
 def test_lines_that_cannot_be_read_are_told_with_the_error(case: str, line: str) -> None:
     path = ROOT / "tests" / "cases" / case
@@ -181,9 +158,7 @@ def test_lines_left_out_are_told_with_the_result(tmp_path: Path) -> None:
     assert err.getvalue().count(told) == 1
 
 
-def test_a_file_in_another_language_is_told_with_the_metrics_that_do_not_hold_for_it(
-    tmp_path: Path,
-) -> None:
+def test_a_file_in_another_language_is_told_with_the_metrics_that_do_not_hold_for_it(tmp_path: Path) -> None:
     said = ["Hallo, wie war dein Tag heute? Ich war mit dem Hund im Park.", "Das ist schön."]
     rows = [
         {"id": k, "source": "lab", "context": said, "response": f"Ja, {k} Mal.", "reference": "Ja.",

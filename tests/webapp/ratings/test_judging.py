@@ -22,15 +22,7 @@ from webapp.ratings.services import rating_add
 from webapp.studies.items import item_add
 from webapp.studies.models import Participant, Slot, Study, Task
 from webapp.studies.privacy import participants_erase
-from webapp.studies.protocols.base import (
-    Draw,
-    JudgePage,
-    SlotPlan,
-    Step,
-    StudyProtocol,
-    TaskPlan,
-    protocols,
-)
+from webapp.studies.protocols.base import Draw, JudgePage, SlotPlan, Step, StudyProtocol, TaskPlan, protocols
 from webapp.studies.services import task_open
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
 
@@ -53,11 +45,7 @@ class Pairs(StudyProtocol):
     def next_task(self, draw: Draw) -> TaskPlan:
         left, right = draw.conversations(2)
         [item] = draw.items()
-        slots = (
-            SlotPlan(conversation=left, side="A"),
-            SlotPlan(conversation=right, side="B"),
-            SlotPlan(item=item),
-        )
+        slots = (SlotPlan(conversation=left, side="A"), SlotPlan(conversation=right, side="B"), SlotPlan(item=item))
         return TaskPlan("judge", slots, {"asks": "which is better"})
 
 
@@ -109,11 +97,7 @@ def test_a_pair_and_an_item_are_judged_and_earn_a_code(study: Study) -> None:
 
     pair = rating_add(task=task, target=(left, right), answers=ANSWERS, comment=" A, by far ")
     assert pair.created
-    assert (pair.rating.first, pair.rating.second, pair.rating.comment) == (
-        left,
-        right,
-        "A, by far",
-    )
+    assert (pair.rating.first, pair.rating.second, pair.rating.comment) == (left, right, "A, by far")
     assert pair.task.state == Task.State.OPEN
     assert not rating_add(task=task, target=(left, right), answers=ANSWERS).created
 
@@ -214,12 +198,7 @@ def test_the_database_takes_one_target_a_rating_and_one_rating_a_target(study: S
     task = task_open(participant=make_participant(study))
     left, right, alone = slots_of(task)
     turn = Turn.objects.filter(speaker="bot")[0]
-    given = {
-        "task": task,
-        "participant": task.participant,
-        "rubric": study.rubric,
-        "submitted_at": timezone.now(),
-    }
+    given = {"task": task, "participant": task.participant, "rubric": study.rubric, "submitted_at": timezone.now()}
 
     def refused(**fields: Any) -> bool:
         try:
@@ -251,14 +230,8 @@ def test_pairs_and_turns_are_exported_with_what_they_are_about(study: Study) -> 
     rows = [dict(zip(names, row, strict=True)) for row in exporter.rows(study, options)]
     of = {row["target"]: row for row in rows}
     assert [row["target"] for row in rows] == ["conversation"] * 3 + ["turn", "pair", "item"]
-    assert (of["turn"]["conversation"], of["turn"]["turn"]) == (
-        str(left.conversation_id),
-        turn.index,
-    )
-    assert (of["pair"]["first"], of["pair"]["second"]) == (
-        str(left.conversation_id),
-        str(right.conversation_id),
-    )
+    assert (of["turn"]["conversation"], of["turn"]["turn"]) == (str(left.conversation_id), turn.index)
+    assert (of["pair"]["first"], of["pair"]["second"]) == (str(left.conversation_id), str(right.conversation_id))
     assert of["pair"]["first_bot"] == left.conversation.bot.bot_id
     assert (of["pair"]["conversation"], of["pair"]["bot"]) == (None, None)
     assert (of["item"]["item"], of["item"]["bot"]) == (alone.item.key, "m")

@@ -9,13 +9,7 @@ from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
-from tests.builders import (
-    make_annotated,
-    make_conversation,
-    make_participant,
-    make_rating,
-    make_study,
-)
+from tests.builders import make_annotated, make_conversation, make_participant, make_rating, make_study
 from webapp.ratings.models import Rating
 from webapp.ratings.scale_trigger import triggers_ensure
 from webapp.studies.models import Dimension, Rubric

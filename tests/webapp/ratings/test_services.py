@@ -68,14 +68,6 @@ def test_missing_and_unknown_questions_are_refused() -> None:
     conversation = make_conversation(make_study(), n_exchanges=3)
     with pytest.raises(Refused) as refused:
         rating_submit(
-            conversation=conversation,
-            participant=conversation.participant,
-            answers={"quality": 4, "beauty": 2},
+            conversation=conversation, participant=conversation.participant, answers={"quality": 4, "beauty": 2}
         )
-    assert set(refused.value.details["errors"]) == {
-        "beauty",
-        "fluency",
-        "diversity",
-        "contingency",
-        "empathy",
-    }
+    assert set(refused.value.details["errors"]) == {"beauty", "fluency", "diversity", "contingency", "empathy"}

@@ -7,15 +7,7 @@ import uuid
 import pytest
 from django.test import Client
 
-from tests.builders import (
-    answer,
-    exchange,
-    make_arena,
-    make_conversation,
-    make_participant,
-    make_rating,
-    make_study,
-)
+from tests.builders import answer, exchange, make_arena, make_conversation, make_participant, make_rating, make_study
 from webapp.conversations.frames import KeystrokeCounts, MessageFrame, frame_parse
 from webapp.conversations.models import Conversation, Typing
 from webapp.conversations.services import turn_add_human
@@ -43,8 +35,7 @@ def written(study: Study) -> Conversation:
 
 
 @pytest.mark.parametrize(
-    ("fields", "n_stored"),
-    [({"counts_typing": True}, 1), ({}, 0), ({"counts_typing": True, "typing_notice": " "}, 0)],
+    ("fields", "n_stored"), [({"counts_typing": True}, 1), ({}, 0), ({"counts_typing": True, "typing_notice": " "}, 0)]
 )
 def test_typing_is_stored_only_where_people_agreed_to_it(fields: dict[str, object], n_stored: int) -> None:
     study = make_study(**fields)
@@ -106,12 +97,7 @@ def test_of_an_arena_what_repeats_either_reply_is_copied() -> None:
     task_chats(task=task)
     first, second = Conversation.objects.order_by("slot__order")
     ours, theirs = "Well, that is a long story to tell.", "I went to the sea with my brother."
-    for text in (
-        "Hello you two, how was your week so far?",
-        theirs,
-        ours,
-        "Good bye to both of you",
-    ):
+    for text in ("Hello you two, how was your week so far?", theirs, ours, "Good bye to both of you"):
         exchange(first, text, ours)
         exchange(second, text, theirs)
     assert comparison_submit(task=task, slots=(first.slot, second.slot), choice="b").created

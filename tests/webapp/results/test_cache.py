@@ -17,14 +17,7 @@ from webapp.jobs.models import Job, Shard, State
 from webapp.jobs.services.jobs import job_cancel, job_claim, job_done
 from webapp.ratings.models import Rating
 from webapp.results import cache
-from webapp.results.cache import (
-    AnalysisKey,
-    compute_part,
-    data_of,
-    get_result,
-    made_dump,
-    made_load,
-)
+from webapp.results.cache import AnalysisKey, compute_part, data_of, get_result, made_dump, made_load
 from webapp.results.compute import PARTS
 from webapp.results.study_data import StudyData, read_once, study_read
 from webapp.studies.models import Participant, Study

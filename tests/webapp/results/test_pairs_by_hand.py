@@ -113,10 +113,7 @@ def davidson(rows: pd.DataFrame, controls: list[str]) -> tuple[np.ndarray, np.nd
 
     start = np.zeros(3 + len(controls))
     fit = optimize.minimize(
-        lambda at: -each(at).sum(),
-        start,
-        jac=lambda at: -gradient(each, at).sum(axis=0),
-        options={"gtol": 1e-9},
+        lambda at: -each(at).sum(), start, jac=lambda at: -gradient(each, at).sum(axis=0), options={"gtol": 1e-9}
     )
     scores = pd.DataFrame(gradient(each, fit.x)).groupby(rows["rater"].to_numpy()).sum()
     hessian = gradient(lambda at: gradient(each, at).sum(axis=0), fit.x)
@@ -209,11 +206,7 @@ def compared() -> Study:
         bot = BotVersion.objects.create(key=name, bot_id=name, title="", kind="", version="")
         for number in range(3):
             chat = Conversation.objects.create(
-                source="import",
-                state="completed",
-                study=study,
-                bot=bot,
-                external_id=f"{name}{number}",
+                source="import", state="completed", study=study, bot=bot, external_id=f"{name}{number}"
             )
             said = [("human", "hello"), ("bot", reply(name, rng))]
             Turn.objects.bulk_create(
@@ -251,8 +244,7 @@ def test_whole_dialogues_are_what_a_model_of_choices_without_ties_says() -> None
 
     sides = [(rows[side].to_numpy()[:, None] == BOTS[1:]).astype(float) for side in ("first", "second")]
     fit = GLM((rows["said"] > 0).astype(float), sides[0] - sides[1], families.Binomial()).fit(
-        cov_type="cluster",
-        cov_kwds={"groups": pd.factorize(rows["rater"])[0], "use_correction": False},
+        cov_type="cluster", cov_kwds={"groups": pd.factorize(rows["rater"])[0], "use_correction": False}
     )
     at = np.concatenate([[0.0], fit.params])
     covariance = np.zeros((3, 3))
@@ -309,9 +301,7 @@ def test_what_was_said_beside_known_replies_is_what_pandas_says() -> None:
             said = int(rng.integers(-1, 2))
             answers = {**scores, "direction": said}
             rating_add(
-                task=task,
-                target=slot.item,
-                answers={**answers, "reference_score": left} if left != 3 else answers,
+                task=task, target=slot.item, answers={**answers, "reference_score": left} if left != 3 else answers
             )
             rows.append((person, bot, slot.item.key, np.mean(list(scores.values())), said, left))
     table = pd.DataFrame(rows, columns=["rater", "bot", "item", "overall", "said", "left"])

@@ -78,11 +78,7 @@ def test_slots_follow_the_study_and_then_the_data() -> None:
         bot=bot_version_record_imported(bot_id="another", source="x")
     )
     bots = study_bots(study)
-    assert [(bot.bot_id, bot.slot) for bot in bots.values()] == [
-        ("parrot", 1),
-        ("eliza", 2),
-        ("another", 3),
-    ]
+    assert [(bot.bot_id, bot.slot) for bot in bots.values()] == [("parrot", 1), ("eliza", 2), ("another", 3)]
     assert bots["parrot"].is_control
 
 

@@ -117,9 +117,7 @@ def test_columns_tell_the_values_in_one_more_query(study: Study) -> None:
     numbers = Numbers(study_dimensions(study))
     columns = [numbers.get(name) for name in ("flags", "raters", "duration", "started", "exchanges")]
     list_of = listing(study, "sort:oldest")
-    with CaptureQueriesContext(
-        connection,
-    ) as few:
+    with CaptureQueriesContext(connection) as few:
         rows = page_of(list_of, [one for one in columns if one], size=2).rows
     with CaptureQueriesContext(connection) as many:
         rows = page_of(list_of, [one for one in columns if one]).rows

@@ -253,8 +253,7 @@ def test_an_erased_person_leaves_no_word_in_the_index(
 
 
 @pytest.mark.parametrize(
-    "said",
-    ["see www.example.org/tomato", "<b>tomato</b>", "well-tomato-known", "TOMATO’s", "x_tomato"],
+    "said", ["see www.example.org/tomato", "<b>tomato</b>", "well-tomato-known", "TOMATO’s", "x_tomato"]
 )
 def test_signs_only_separate_words(said: str) -> None:
     chat = make_conversation(make_study("signs"))

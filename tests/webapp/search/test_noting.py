@@ -83,13 +83,7 @@ def test_a_reader_stars_tags_and_notes(reader: Client, chat: Conversation) -> No
     row = next(row for row in page.context["page"].rows if row.conversation == chat)
     assert (row.tags, row.is_starred) == (("off topic",), True)
     assert chat.study is not None
-    for line in (
-        "is:starred",
-        'tag:"off topic"',
-        "is:noted",
-        "tag:other,x is:unrated",
-        "is:tagged",
-    ):
+    for line in ("is:starred", 'tag:"off topic"', "is:noted", "tag:other,x is:unrated", "is:tagged"):
         expected = set() if "other" in line else {chat.pk}
         assert found(chat.study, line) == expected, line
     assert len(found(chat.study, "-is:starred")) == 1
@@ -215,8 +209,7 @@ def test_what_a_search_finds_in_a_run_leads_to_its_export(reader: Client) -> Non
     page = reader.get(where, {"q": "bot:eliza"}).content.decode()
     assert 'name="q" value="bot:eliza"' in page
     sent = reader.get(
-        reverse("dashboard:run_export", args=[run.pk]),
-        {"what": "conversations", "format": "jsonl", "q": "bot:eliza"},
+        reverse("dashboard:run_export", args=[run.pk]), {"what": "conversations", "format": "jsonl", "q": "bot:eliza"}
     )
     lines = b"".join(sent.streaming_content).decode().splitlines()  # type: ignore[attr-defined]
     assert len(lines) == 2

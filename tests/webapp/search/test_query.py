@@ -248,11 +248,7 @@ def test_a_conversation_knows_its_place(study: Study) -> None:
     listing = Listing(rows, read(study, "turns>0 sort:-quality"), study)
     order = listing.take(None, 10)
     for i, row in enumerate(order):
-        around = (
-            i + 1,
-            order[i - 1].pk if i else None,
-            order[i + 1].pk if i + 1 < len(order) else None,
-        )
+        around = (i + 1, order[i - 1].pk if i else None, order[i + 1].pk if i + 1 < len(order) else None)
         for shown in (None, page_of(listing, size=4)):
             place = position_of(listing, row, shown)
             assert place is not None

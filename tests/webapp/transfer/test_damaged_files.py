@@ -36,11 +36,7 @@ METHODS = {
     "lzma": zipfile.ZIP_LZMA,
 }
 NO_SENTENCE = ("Error", "Errno", "Traceback", "BadZipFile", "codec", "Exception", "\n")
-CHAT = {
-    "dialogue_id": "a",
-    "bot": "b",
-    "turns": [{"speaker": "human", "text": "hi"}, {"speaker": "bot", "text": "yo"}],
-}
+CHAT = {"dialogue_id": "a", "bot": "b", "turns": [{"speaker": "human", "text": "hi"}, {"speaker": "bot", "text": "yo"}]}
 
 
 def zipped(files: dict[str, bytes], method: int) -> bytes:
@@ -168,8 +164,7 @@ def test_the_page_and_its_job_name_the_persons_own_file(
 def test_the_api_and_its_job_name_the_persons_own_file(settings: Any, tmp_path: Path) -> None:
     settings.DATA_DIR = tmp_path
     answer = Program(Right.READ, Right.RUN).client.post(
-        "/api/v1/studies/imp/conversations",
-        {"file": SimpleUploadedFile("mine.zip", BROKEN["mine.zip"])},
+        "/api/v1/studies/imp/conversations", {"file": SimpleUploadedFile("mine.zip", BROKEN["mine.zip"])}
     )
     assert answer.status_code == 202
     job = Job.objects.get()

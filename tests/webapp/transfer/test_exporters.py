@@ -173,14 +173,7 @@ def test_the_2019_headers_are_exact(study: Study, what: str, tmp_path: Path) -> 
 
 
 def test_the_2019_layout_joins_runs_and_comes_back(study: Study, tmp_path: Path) -> None:
-    turns = [
-        ("bot", "=welcome"),
-        ("human", "a"),
-        ("human", "b"),
-        ("bot", "c"),
-        ("bot", "d"),
-        ("human", "e"),
-    ]
+    turns = [("bot", "=welcome"), ("human", "a"), ("human", "b"), ("bot", "c"), ("bot", "d"), ("human", "e")]
     data = {
         "dialogue_id": "x1",
         "bot": "alpha",
@@ -229,10 +222,7 @@ def test_an_exported_study_can_be_imported_again(study: Study, tmp_path: Path) -
         conversation = make_conversation(study, n_exchanges=3)
         vote_set(conversation_id=conversation.pk, turn_index=1, value=1)
         make_rating(conversation, quality=n + 1)
-    assert export(study, "conversations", tmp_path / "x.jsonl") == {
-        "rows": 3,
-        "file": str(tmp_path / "x.jsonl"),
-    }
+    assert export(study, "conversations", tmp_path / "x.jsonl") == {"rows": 3, "file": str(tmp_path / "x.jsonl")}
     report = import_conversations(tmp_path / "x.jsonl", study_key="again", scale=(1, 7))
     assert (report.conversations, report.ratings, report.n_skipped) == (3, 3, 0)
     again = Study.objects.get(key="again")
@@ -292,10 +282,7 @@ def test_raters_elsewhere_get_words_that_tell_no_bot(study: Study) -> None:
     make_rating(chat)
     [row] = rows_of(study, "for_raters")
     assert row["conversation"] == str(chat.pk)
-    assert row["turns"][:2] == [
-        {"speaker": "human", "text": "message 0"},
-        {"speaker": "bot", "text": "reply 0"},
-    ]
+    assert row["turns"][:2] == [{"speaker": "human", "text": "message 0"}, {"speaker": "bot", "text": "reply 0"}]
     assert chat.bot.bot_id not in json.dumps(row)
 
     judged = make_study("judged", protocol="pairwise", bots=[], state=Study.State.DRAFT)

@@ -62,10 +62,7 @@ def test_a_study_is_made_with_a_rubric_of_the_dimensions_found(tmp_path: Path) -
     assert study.state == Study.State.ENDED
     assert study.bots == ["alpha", "beta"]
     assert study.rubric.scale_inferred
-    assert {d.key: d.scale for d in study.rubric.dimensions.all()} == {
-        "overall": (2, 5),
-        "fun": (1, 3),
-    }
+    assert {d.key: d.scale for d in study.rubric.dimensions.all()} == {"overall": (2, 5), "fun": (1, 3)}
     assert Participant.objects.count() == 2
     rating = Rating.objects.get(participant__platform_ids__external_id="bob")
     assert rating.answers == {"overall": 4, "fun": 3}
@@ -133,10 +130,7 @@ def test_bots_may_number_their_conversations_alike(tmp_path: Path, monkeypatch: 
     same = [record(1, {"rater": "ann", "fun": n}, bot=bot) for n, bot in enumerate("xy")]
     assert run(write(tmp_path / "same.jsonl", *same), "--study", "same")["conversations"] == 2
     given = Rating.objects.filter(answers__has_key="fun")
-    assert set(given.values_list("conversation__bot__bot_id", "answers__fun")) == {
-        ("x", 0),
-        ("y", 1),
-    }
+    assert set(given.values_list("conversation__bot__bot_id", "answers__fun")) == {("x", 0), ("y", 1)}
 
 
 def test_ratings_apart_go_to_the_conversation_of_their_bot(tmp_path: Path) -> None:
@@ -199,10 +193,7 @@ def test_only_a_scale_that_is_known_bounds_intervals(tmp_path: Path) -> None:
     lines = [record(n, {"rater": f"r{n}", "quality": 5, "fun": 1 - (n == 3)}) for n in range(4)]
     path = write(tmp_path / "x.jsonl", *lines, record(9, {"rater": "r9", "quality": 4, "fun": 1}))
     run(path, "--study", "k", "--scale", "fun=0:1")
-    for ratings in (
-        study_ratings(Study.objects.get(key="k")),
-        confab.read(path, scale={"fun": (0, 1)}).answers,
-    ):
+    for ratings in (study_ratings(Study.objects.get(key="k")), confab.read(path, scale={"fun": (0, 1)}).answers):
         means = bot_means(ratings).rows
         # Four of five say 5, the highest answer seen; nobody knows that 6 cannot be.
         quality, fun = means["alpha", "quality"].interval, means["alpha", "fun"].interval
@@ -236,11 +227,7 @@ def test_a_scale_that_is_none_is_wrong_usage(tmp_path: Path, scale: str) -> None
 
 
 def test_a_second_file_widens_the_rubric_of_an_imported_study(tmp_path: Path) -> None:
-    run(
-        write(tmp_path / "x.jsonl", record(1, {"overall": 2}), record(2, {"overall": 3})),
-        "--study",
-        "k",
-    )
+    run(write(tmp_path / "x.jsonl", record(1, {"overall": 2}), record(2, {"overall": 3})), "--study", "k")
     run(write(tmp_path / "y.jsonl", record(3, {"overall": 5, "fun": 1}, bot="beta")), "--study", "k")
     study = Study.objects.get(key="k")
     assert study.bots == ["alpha", "beta"]
@@ -324,9 +311,6 @@ def test_a_data_package_keeps_which_scales_were_read_off(tmp_path: Path) -> None
     assert {one.key: one.scale_inferred for one in study.rubric.dimensions.all()} == read_off
     for found in (study_ratings(study), confab.read(packed).answers):
         assert {one.key: one.inferred for one in found.dimensions} == read_off
-        assert {one.key: (one.low, one.high) for one in found.dimensions} == {
-            "quality": (4, 6),
-            "fun": (0, 1),
-        }
+        assert {one.key: (one.low, one.high) for one in found.dimensions} == {"quality": (4, 6), "fun": (0, 1)}
         means = {row.dimension: row.interval for row in bot_means(found).rows.values()}
         assert (means["fun"].high, means["quality"].high > 6) == (1, True)

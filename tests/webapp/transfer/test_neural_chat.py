@@ -53,16 +53,8 @@ def test_rows_in_any_order_become_conversations(tmp_path: Path) -> None:
     assert isinstance(b, Record)
     assert a.turns == (Turn("human", "other\nline"), Turn("bot", 'say "hi", then'))
     assert a.ratings == ()
-    assert b.turns == (
-        Turn("human", "one"),
-        Turn("bot", "first", -1),
-        Turn("human", "two"),
-        Turn("bot", "second", 1),
-    )
-    assert [t.isoformat() for t in b.times[::2]] == [
-        "2019-05-29T21:36:04.123000+00:00",
-        "2019-05-29T21:37:00+00:00",
-    ]
+    assert b.turns == (Turn("human", "one"), Turn("bot", "first", -1), Turn("human", "two"), Turn("bot", "second", 1))
+    assert [t.isoformat() for t in b.times[::2]] == ["2019-05-29T21:36:04.123000+00:00", "2019-05-29T21:37:00+00:00"]
     (rating,) = b.ratings
     assert dict(rating.answers) == {"quality": 6, "empathy": 2}
     assert (rating.rater, rating.comment) == ("s1", "ok")

@@ -15,13 +15,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from tests.builders import (
-    BY_PROLIFIC,
-    exchange,
-    make_conversation,
-    make_participant,
-    make_study,
-)
+from tests.builders import BY_PROLIFIC, exchange, make_conversation, make_participant, make_study
 from webapp.conversations.models import Conversation
 from webapp.conversations.task_start import conversation_start
 from webapp.jobs.models import MetricResult, MetricVersion
@@ -36,9 +30,7 @@ from webapp.transfer.package.tables import packaged_tables
 
 pytestmark = pytest.mark.django_db
 NASTY = '=cmd("x"),\n“zwei”\r\nZeilen'
-QUESTIONS = [
-    {"key": "age", "title": "How old?", "kind": "choice", "options": ["18, or 19", "it's 20+"]},
-]
+QUESTIONS = [{"key": "age", "title": "How old?", "kind": "choice", "options": ["18, or 19", "it's 20+"]}]
 AFTER = [
     {"key": "with", "title": "Was it good?", "kind": "scale", "low": 1, "high": 5,
      "labels": {1: "it isn't", 5: 'a "lot"'}},
@@ -63,12 +55,7 @@ def rate(study: Study, number: int) -> Conversation:
     for n in range(3):
         exchange(chat, NASTY, f"reply {n}")
     chat.refresh_from_db()
-    rating_submit(
-        conversation=chat,
-        participant=person,
-        answers={"with": 4, "dull": 2, "why": "'=1+1"},
-        comment=NASTY,
-    )
+    rating_submit(conversation=chat, participant=person, answers={"with": 4, "dull": 2, "why": "'=1+1"}, comment=NASTY)
     return chat
 
 
@@ -122,9 +109,7 @@ def test_a_package_has_everything_and_its_digests_and_names_nobody(study: Study)
     assert all(told in with_ids for told in ("SECRET0", "SECRET1", "RATED1"))
 
 
-def test_the_same_data_are_the_same_bytes_and_more_of_it_needs_no_more_queries(
-    study: Study,
-) -> None:
+def test_the_same_data_are_the_same_bytes_and_more_of_it_needs_no_more_queries(study: Study) -> None:
     first, second = packed(study), packed(study)
     assert first == second
     with zipfile.ZipFile(io.BytesIO(first)) as archive:
@@ -176,11 +161,7 @@ def test_the_codebook_says_what_was_asked_and_which_way_round(study: Study) -> N
     codebook = json.loads(files["codebook.json"])["columns"]
     by_name = {(one["table"], one["column"]): one for one in codebook}
     asked = by_name["ratings", "with"]
-    assert (asked["question"], asked["asked"], asked["versions"]) == (
-        "Was it good?",
-        "after",
-        [1, 2],
-    )
+    assert (asked["question"], asked["asked"], asked["versions"]) == ("Was it good?", "after", [1, 2])
     assert (asked["low"], asked["high"], asked["direction"]) == (1, 5, "higher is better")
     assert asked["values"] == [
         {"value": 1, "label": "it isn't"}, {"value": 5, "label": 'a "lot"'},

@@ -18,28 +18,14 @@ import confab
 from chatbots import Identity
 from evaluation import package as opening
 from evaluation.package import PackageError, package_open
-from tests.builders import (
-    QUIZ,
-    exchange,
-    make_annotated,
-    make_arena,
-    make_participant,
-    make_staff,
-    make_study,
-)
+from tests.builders import QUIZ, exchange, make_annotated, make_arena, make_participant, make_staff, make_study
 from tests.webapp.dashboard.test_pair_pages import make_compared
 from tests.webapp.participant.test_dialogues import judge_all, make_dialogues
 from tests.webapp.participant.test_turns import make_marking
 from tests.webapp.ratings.test_attention_results import ATTENTIVE, COLOUR, IN_CHAT
 from tests.webapp.transfer.test_package import NASTY, opened, packed, rate, rows, study
 from webapp.conversations.attention_checks import chat_check_answer, chat_check_due
-from webapp.conversations.models import (
-    ChatCheckAnswer,
-    Conversation,
-    ReplyMark,
-    ReplyReport,
-    Turn,
-)
+from webapp.conversations.models import ChatCheckAnswer, Conversation, ReplyMark, ReplyReport, Turn
 from webapp.conversations.services import reply_report
 from webapp.conversations.task_start import task_chats, task_start
 from webapp.core.errors import Refused
@@ -58,15 +44,7 @@ from webapp.search.models import Note
 from webapp.search.services import note_add, star_set, tag_add
 from webapp.studies.attention_checks import quiz_digest
 from webapp.studies.items import gold_store
-from webapp.studies.models import (
-    Participant,
-    QuestionAnswers,
-    QuizAttempt,
-    Slot,
-    Study,
-    StudyVersion,
-    Task,
-)
+from webapp.studies.models import Participant, QuestionAnswers, QuizAttempt, Slot, Study, StudyVersion, Task
 from webapp.studies.pre_task import question_answers_store, quiz_attempt_store
 from webapp.studies.ready_made import DEFAULT_QUESTIONS
 from webapp.studies.services import task_open
@@ -193,11 +171,7 @@ def of_checked_chats() -> Study:
         reply = chat.turns.get(index=1)
         reply_report(participant=task.participant, turn=reply, reason="other", words=NASTY)
         ReplyMark.objects.create(
-            turn=reply,
-            filter="phrases",
-            identity={"name": "phrases"},
-            found=["re"],
-            reason="It says re.",
+            turn=reply, filter="phrases", identity={"name": "phrases"}, found=["re"], reason="It says re."
         )
         rating_submit(
             conversation=chat,
@@ -222,11 +196,7 @@ def of_gold() -> Study:
 @pytest.mark.parametrize(
     ("make", "tables", "kinds"),
     [
-        (
-            of_checked_chats,
-            ["checks", "reports", "reply_marks"],
-            {"quiz", "before", "after", "chat"},
-        ),
+        (of_checked_chats, ["checks", "reports", "reply_marks"], {"quiz", "before", "after", "chat"}),
         (of_gold, ["checks"], {"gold"}),
     ],
 )

@@ -8,21 +8,10 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from tests.builders import (
-    exchange,
-    fail_reply,
-    make_conversation,
-    make_participant,
-    make_rating,
-    make_study,
-)
+from tests.builders import exchange, fail_reply, make_conversation, make_participant, make_rating, make_study
 from tests.webapp.transfer.test_exporters import rows_of
 from webapp.conversations.models import Conversation
-from webapp.conversations.services import (
-    conversation_finish_failed,
-    conversation_swap,
-    conversation_withdraw,
-)
+from webapp.conversations.services import conversation_finish_failed, conversation_swap, conversation_withdraw
 from webapp.conversations.task_start import conversation_start
 from webapp.jobs.models import MetricResult, MetricVersion
 from webapp.studies.models import Study

@@ -12,13 +12,7 @@ from django.core.exceptions import ValidationError
 from django.test import Client
 from django.utils import timezone
 
-from tests.builders import (
-    fail_reply,
-    make_conversation,
-    make_participant,
-    make_rating,
-    make_study,
-)
+from tests.builders import fail_reply, make_conversation, make_participant, make_rating, make_study
 from webapp.conversations.services import conversation_finish_failed
 from webapp.conversations.task_start import chat_elsewhere_close
 from webapp.core.errors import Refused
@@ -151,20 +145,12 @@ def test_lines_of_a_form_are_quotas() -> None:
     ("fields", "code", "words"),
     [
         ({"n_conversations_wanted": 1}, "full", "has all the participants it needs"),
-        (
-            {"max_per_bot": 1, "bot_quotas": {"parrot": 0}},
-            "full",
-            "has all the participants it needs",
-        ),
+        ({"max_per_bot": 1, "bot_quotas": {"parrot": 0}}, "full", "has all the participants it needs"),
         ({"max_conversations_per_participant": 1}, "limit", "as often as one person can"),
     ],
 )
 def test_every_refusal_is_shown_and_logged_with_its_reason(
-    client: Client,
-    caplog: pytest.LogCaptureFixture,
-    fields: dict[str, Any],
-    code: str,
-    words: str,
+    client: Client, caplog: pytest.LogCaptureFixture, fields: dict[str, Any], code: str, words: str
 ) -> None:
     study = make_study(bots=["eliza", "parrot"], **fields)
     chat = make_conversation(study, n_exchanges=3, platform="prolific", external_id="p")

@@ -11,19 +11,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from pytest_django.fixtures import DjangoAssertNumQueries
 
-from tests.builders import (
-    fail_reply,
-    make_annotated,
-    make_conversation,
-    make_participant,
-    make_rating,
-    make_study,
-)
-from webapp.conversations.services import (
-    conversation_finish_failed,
-    conversation_swap,
-    conversation_withdraw,
-)
+from tests.builders import fail_reply, make_annotated, make_conversation, make_participant, make_rating, make_study
+from webapp.conversations.services import conversation_finish_failed, conversation_swap, conversation_withdraw
 from webapp.core.errors import Refused
 from webapp.studies.assignment.capacity import bot_loads
 from webapp.studies.assignment.counterbalance import study_count_anew

@@ -61,11 +61,7 @@ def test_ids_go_when_their_time_has_come_and_the_work_stays() -> None:
     assert not tables_with(SECRET) & IDS
     assert retention_run() == []
     [visit] = submissions_of(study).all
-    assert (visit.external_id, visit.key.submission, visit.verdict.action) == (
-        "",
-        "erased-1",
-        "approve",
-    )
+    assert (visit.external_id, visit.key.submission, visit.verdict.action) == ("", "erased-1", "approve")
     assert (Task.objects.count(), Rating.objects.count()) == (1, 1)
     assert [one.kind for one in Erasure.objects.all()] == [Erasure.Kind.IDS]
     page = signed_in(Right.READ)
@@ -110,9 +106,6 @@ def test_the_command_counts_before_it_erases() -> None:
     gone = erase("--study", "s", "--people")["removed"]
     assert gone["participants"] == 1
     assert not tables_with(SECRET)
-    for wrong, said in (
-        (("--due", "--study", "s"), "leave --study out"),
-        (("--people",), "--study is missing"),
-    ):
+    for wrong, said in ((("--due", "--study", "s"), "leave --study out"), (("--people",), "--study is missing")):
         with pytest.raises(CommandError, match=said):
             erase(*wrong)

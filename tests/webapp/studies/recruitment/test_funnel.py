@@ -138,11 +138,7 @@ def test_the_step_that_somebody_looks_at_and_the_furthest_one_are_kept() -> None
     step_reached(task=task, step="chat")
     step_reached(task=task, step="no step of it")
     where = Whereabouts.objects.get()
-    assert (where.step, where.furthest, where.study_id) == (
-        "chat",
-        "form",
-        task.participant.study_id,
-    )
+    assert (where.step, where.furthest, where.study_id) == ("chat", "form", task.participant.study_id)
     Task.objects.update(state=Task.State.EXPIRED)
     task.refresh_from_db()
     step_reached(task=task, step="form")

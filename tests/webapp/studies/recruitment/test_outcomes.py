@@ -12,12 +12,7 @@ from tests.builders import BY_PROLIFIC, fail_reply, make_conversation, make_rati
 from webapp.conversations import services
 from webapp.conversations.models import Conversation
 from webapp.studies.models import Outcome, Study, Task
-from webapp.studies.recruitment.completion import (
-    TaskEnding,
-    ending_of,
-    endings_of,
-    tasks_with_endings,
-)
+from webapp.studies.recruitment.completion import TaskEnding, ending_of, endings_of, tasks_with_endings
 from webapp.studies.services import task_end
 from webapp.studies.versions import study_edit
 
@@ -151,9 +146,7 @@ def test_endings_of_many_people_take_one_query() -> None:
     for _ in range(3):
         rated(study)
         bot_failed(study)
-    with CaptureQueriesContext(
-        connection,
-    ) as queries:
+    with CaptureQueriesContext(connection) as queries:
         found = [ending_of(a) for a in tasks_with_endings(Task.objects.order_by("pk"))]
     assert len(found) == 6
     assert len(queries) == 1

@@ -30,16 +30,7 @@ def test_code_or_link_may_be_pasted(text: str, code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "two words",
-        LINK,
-        LINK + "{code}",
-        "https://evil.example/?cc=C1",
-        "https://[",
-        "app/C1",
-        "<b>",
-    ],
+    "text", ["two words", LINK, LINK + "{code}", "https://evil.example/?cc=C1", "https://[", "app/C1", "<b>"]
 )
 def test_what_holds_no_code_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="There is no completion code in"):
@@ -94,18 +85,9 @@ def test_a_draft_may_lack_codes_and_a_study_that_collects_may_be_changed_without
             {"platform": "prolific", "code_rated": "R1", "code_withdrawn": "W1"},
         ),
         ({"completion_url": LINK + "R1"}, {"platform": "prolific", "code_rated": "R1"}),
-        (
-            {"completion_url": LINK + "R1", "prolific_rated": "R1"},
-            {"platform": "prolific", "code_rated": "R1"},
-        ),
-        (
-            {"completion_url": LINK + "{code}"},
-            {"platform": "prolific", "link_rated": LINK + "{code}"},
-        ),
-        (
-            {"completion_url": "https://panel.example/?c={code}"},
-            {"link_rated": "https://panel.example/?c={code}"},
-        ),
+        ({"completion_url": LINK + "R1", "prolific_rated": "R1"}, {"platform": "prolific", "code_rated": "R1"}),
+        ({"completion_url": LINK + "{code}"}, {"platform": "prolific", "link_rated": LINK + "{code}"}),
+        ({"completion_url": "https://panel.example/?c={code}"}, {"link_rated": "https://panel.example/?c={code}"}),
         ({"completion_url": "", "prolific_rated": ""}, {}),
     ],
 )
