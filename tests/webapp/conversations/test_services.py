@@ -55,26 +55,12 @@ def test_refused_messages_store_nothing(text: str, code: str) -> None:
     assert conversation.due_turn is None
 
 
-def test_too_long_says_the_limit() -> None:
-    conversation = make_conversation(make_study(max_message_chars=10))
-    with pytest.raises(Refused, match="1 character too long") as refused:
-        say(conversation, "x" * 11)
-    assert refused.value.details["limit"] == 10
-
-
 def test_second_message_waits_for_the_reply() -> None:
     conversation = make_conversation(make_study())
     say(conversation)
     with pytest.raises(Refused) as refused:
         say(conversation, "again")
     assert refused.value.code == "waiting_for_reply"
-
-
-def test_closed_at_the_maximum() -> None:
-    conversation = make_conversation(make_study(), n_exchanges=5)
-    with pytest.raises(Refused) as refused:
-        say(conversation)
-    assert refused.value.code == "closed"
 
 
 def test_only_one_host_gets_the_lease_until_it_runs_out() -> None:
@@ -162,14 +148,6 @@ def test_swap_without_another_bot_changes_nothing() -> None:
     assert conversation.state == Conversation.State.OPEN
 
 
-def test_swap_and_finish_only_after_a_failure() -> None:
-    conversation = make_conversation(make_study())
-    for action in (services.conversation_swap, services.conversation_finish_failed):
-        with pytest.raises(Refused) as refused:
-            action(conversation=conversation)
-        assert refused.value.code == "not_failed"
-
-
 def test_finish_after_a_failure_gives_credit_once() -> None:
     conversation = make_conversation(make_study())
     failed(conversation)
@@ -234,15 +212,6 @@ def test_rows_become_values(django_assert_max_num_queries) -> None:
     assert [value.id for value in values] == [str(row.pk) for row in rows]
     assert values[0].texts == ("message 0", "reply 0", "message 1", "reply 1")
     assert values[0].seed == rows[0].seed
-
-
-def test_a_message_after_a_failure_is_told_of_the_failure() -> None:
-    conversation = make_conversation(make_study())
-    failed(conversation)
-    with pytest.raises(Refused) as refused:
-        say(conversation, "and now?")
-    assert refused.value.code == "bot_failed"
-    assert refused.value.details["can"] == ["retry", "swap", "finish"]
 
 
 def test_a_swapped_chat_waits_for_nothing() -> None:

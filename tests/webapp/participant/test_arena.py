@@ -87,20 +87,6 @@ def test_a_choice_closes_both_chats_and_opens_the_next_pair(
     assert "Comparison 2 of 2" in browser.get(address).content.decode()
 
 
-def test_the_last_choice_gives_the_code(browser: Client, address: str) -> None:
-    for number in ("1", "2"):
-        talk(2)
-        led_to = post(browser, address, _n=number, choice="a").url
-    task = Task.objects.get()
-    assert (task.state, task.outcome) == ("completed", Outcome.RATED)
-    assert led_to.endswith("/done/")
-    done = browser.get(led_to).content.decode()
-    assert task.completion_code in done
-    assert not any(bot in done.lower() for bot in BOTS)
-    # Whoever opens the arena again comes to the same end.
-    assert browser.get(address).url == led_to
-
-
 def test_a_choice_waits_for_both(browser: Client, address: str) -> None:
     first, second = open_chats()
     assert "note=too_early" in post(browser, address, _n="1", choice="a").url
@@ -163,16 +149,6 @@ def test_another_pair_stands_in_for_one_in_which_a_chatbot_failed(browser: Clien
     talk()
     assert post(browser, address, _n="1", choice="bad").url.endswith("/done/")
     assert Rating.objects.count() == 1
-
-
-def test_whoever_was_failed_may_finish_early_with_credit(browser: Client, address: str) -> None:
-    first, second = open_chats()
-    fail_reply(first)
-    exchange(second, "hello", "hi")
-    assert post(browser, f"/chat/{second.pk}/finish/").url == f"/chat/{second.pk}/done/"
-    task = Task.objects.get()
-    assert (task.outcome, bool(task.completion_code)) == (Outcome.BOT_FAILED, True)
-    assert not Conversation.objects.filter(state="open").exists()
 
 
 def test_withdrawing_deletes_both_chats_and_what_was_chosen(browser: Client, address: str) -> None:

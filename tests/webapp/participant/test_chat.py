@@ -8,26 +8,13 @@ import pytest
 from django.test import Client
 
 from tests.builders import fail_reply
-from tests.webapp.participant.conftest import begin, chat, post
+from tests.webapp.participant.conftest import begin, post
 from webapp.conversations.models import Conversation
 from webapp.participant.page_texts import plural_forms
-from webapp.studies.models import Study, Task
+from webapp.studies.models import Study
 from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
-
-
-def test_main_carries_what_programs_need(study: Study, browser: Client) -> None:
-    conversation = begin(browser)
-    page = browser.get(f"/chat/{conversation.pk}/").content.decode()
-    main = page.split("<main")[1].split(">")[0]
-    assert f'data-conversation="{conversation.pk}"' in main
-    assert f'data-ws="/ws/chat/{conversation.pk}/"' in main
-    assert 'data-min-exchanges="3"' in main
-    assert 'data-max-exchanges="5"' in main
-    assert 'role="log"' in page
-    assert "eliza" not in page.lower()
-    assert "parrot" not in page.lower(), "participants never read which bot it is"
 
 
 def test_words_for_the_script_are_json(study: Study, browser: Client) -> None:
@@ -91,35 +78,6 @@ def test_swap_without_another_bot_says_so_and_changes_nothing(study: Study, brow
     conversation.refresh_from_db()
     assert conversation.state == Conversation.State.OPEN
     assert conversation.due_error
-
-
-def test_finish_gives_the_code_without_a_rating(study: Study, browser: Client) -> None:
-    conversation = begin(browser)
-    fail_reply(conversation)
-    response = post(browser, f"/chat/{conversation.pk}/finish/")
-    assert response.url == f"/chat/{conversation.pk}/done/"
-    code = Task.objects.get().completion_code
-    page = browser.get(response.url).content.decode()
-    assert code in page
-    assert "finished early" in page
-    assert post(browser, f"/chat/{conversation.pk}/finish/").url == response.url
-    assert Task.objects.get().completion_code == code
-    assert browser.get(f"/chat/{conversation.pk}/").url == response.url
-    assert not conversation.ratings.exists()
-
-
-def test_withdraw_deletes_the_texts(study: Study, browser: Client) -> None:
-    conversation = begin(browser)
-    chat(conversation, 2)
-    response = post(browser, f"/chat/{conversation.pk}/withdraw/")
-    assert response.url == f"/chat/{conversation.pk}/done/"
-    conversation.refresh_from_db()
-    assert conversation.state == Conversation.State.WITHDRAWN
-    assert not conversation.turns.exists()
-    page = browser.get(response.url).content.decode()
-    assert "Your chat is deleted" in page
-    assert "completion code" not in page
-    assert post(browser, f"/chat/{conversation.pk}/withdraw/").url == response.url
 
 
 def test_ways_out_are_posts(study: Study, browser: Client) -> None:

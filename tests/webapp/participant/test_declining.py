@@ -69,22 +69,6 @@ def test_only_the_ids_and_the_outcome_are_kept(study: Study, browser: Client) ->
     assert study.version.frozen_at is None
 
 
-def test_who_thinks_again_may_agree(study: Study, browser: Client) -> None:
-    decline(browser)
-    other = Client(enforce_csrf_checks=True)  # another browser, which knows the visit by its link alone
-    html = other.get(f"/s/s/{PROLIFIC}").content.decode()
-    again = html.split('class="small muted">')[1].split('href="')[1].split('"')[0]
-    page = other.get(again.replace("&amp;", "&"))
-    assert 'name="consent"' in page.content.decode()
-    response = post(other, "/s/s/start/", consent="on", _entry=entry_field(page))
-    conversation = Conversation.objects.get(pk=response.url.split("/")[2])
-    chat(conversation, 3)
-    make_rating(conversation)
-    for client in (browser, Client()):
-        html = client.get(f"/s/s/{PROLIFIC}").content.decode()
-        assert ">RATED1</p>" in html
-
-
 def test_an_earlier_outcome_stays_what_it_was(study: Study, browser: Client) -> None:
     conversation = begin(browser, query=PROLIFIC)
     field = entry_field(Client().get(f"/s/s/{PROLIFIC}"))

@@ -9,21 +9,14 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
-from tests.builders import TRAINING_PAIR, make_study
 from tests.webapp.participant.conftest import begin, entry_field, post
 from tests.webapp.participant.test_socket import Page, answer, started
 from webapp.conversations import services
 from webapp.conversations.models import Conversation
 from webapp.core.database import in_database
-from webapp.participant.access import ParticipantRequest
-from webapp.participant.preview import BEFORE_TASKS
-from webapp.participant.preview_data import standing_staged
-from webapp.participant.steps.base import steps
-from webapp.studies.models import Outcome, Participant, Study
-from webapp.studies.protocols.base import protocols
+from webapp.studies.models import Participant, Study
 from webapp.studies.recruitment import links
 from webapp.studies.recruitment.links import move_link_make, move_use
-from webapp.studies.selectors import participant_token, steps_asked
 
 pytestmark = pytest.mark.django_db
 
@@ -39,35 +32,6 @@ def press(device: Client, link: str):
     """Open the link, which alone changes nothing, and press its button."""
     assert "Continue here?" in device.get(link).content.decode()
     return post(device, link)
-
-
-@pytest.mark.parametrize("protocol", protocols.names())
-def test_any_step_of_any_protocol_goes_on_elsewhere(protocol: str) -> None:
-    study = make_study(
-        protocol=protocol,
-        state="draft",
-        questions=[{"key": "age", "title": "How old are you?", "kind": "text"}],
-        training_pairs=[TRAINING_PAIR],
-    )
-    for step in [name for name in steps_asked(study) if name not in (*BEFORE_TASKS, "done")]:
-        standing = standing_staged(study, step, Outcome.RATED)
-        participant = standing.participant
-        token = participant_token(participant)
-        address = steps.get(step).address(standing, ParticipantRequest())
-        here = f"{steps.get(step).address(standing, ParticipantRequest(token, participant))}"
-        old, new = Client(), Client(enforce_csrf_checks=True)
-        page = old.get(here)
-        assert page.status_code == 200, (step, page.content.decode()[:300])
-        assert f"/task/{standing.task.public_id}/elsewhere/" in page.content.decode(), step
-        link = link_on(old.post(f"/task/{standing.task.public_id}/elsewhere/", {"_t": token}))
-        led = press(new, link)
-        # The step that is due, as it would be here: a chat that can be rated has two.
-        assert led.status_code == 302
-        assert new.get(led.url).status_code == 200
-        assert new.get(address).status_code in (200, 302), step
-        left = old.get(here)
-        assert left.status_code == 409
-        assert "You continued on another device" in left.content.decode()
 
 
 def test_a_link_moves_once_and_old_ones_nobody(study: Study, browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from tests.builders import (
 )
 from tests.webapp.participant.conftest import KEYS, entry_field, post
 from tests.webapp.ratings.test_judging import Pairs
-from webapp.ratings.models import Rating, RatingRevision
+from webapp.ratings.models import Rating
 from webapp.studies.models import Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import participant_token
@@ -42,42 +42,6 @@ def begin(browser: Client, key: str = "a") -> str:
 
 def shown(page) -> str:
     return re.sub(r"\s+", " ", page.content.decode())
-
-
-def test_items_are_judged_one_after_another_until_there_is_a_code(browser: Client) -> None:
-    make_annotated()
-    address = begin(browser)
-    task = Task.objects.get()
-    assert address == f"/task/{task.public_id}/judge/"
-    for n, slot in enumerate(task.slots.order_by("order"), start=1):
-        page = shown(browser.get(address))
-        assert f"{n} of 3" in page
-        assert slot.item.responses[0]["text"] in page
-        assert "hello, how are you?" in page
-        answered = post(browser, address, _n=str(n), **ANSWERS)
-        assert answered.status_code == 302
-        assert Rating.objects.filter(task=task).count() == n
-    task.refresh_from_db()
-    assert answered.url == f"/task/{task.public_id}/done/"
-    assert task.completion_code in shown(browser.get(answered.url))
-    assert task.completion_code in shown(browser.get("/s/a/")), "the study's link says the same"
-    assert browser.get(address).url == answered.url
-    rating = Rating.objects.order_by("pk")[0]
-    assert (rating.item, rating.answers) == (task.slots.order_by("order")[0].item, dict.fromkeys(KEYS, 5))
-
-
-def test_an_answer_sent_twice_is_stored_once_and_goes_on_both_times(browser: Client) -> None:
-    make_annotated()
-    address = begin(browser)
-    assert post(browser, address, _n="1", **ANSWERS).url == address
-    assert post(browser, address, _n="1", **ANSWERS).url == f"{address}?n=2"
-    assert Rating.objects.get().answers["quality"] == 5
-    assert not RatingRevision.objects.exists()
-    assert "2 of 3" in shown(browser.get(address))
-    for n in ("2", "3", "3"):
-        last = post(browser, address, _n=n, **ANSWERS)
-    assert last.url.endswith("/done/")
-    assert Rating.objects.count() == 3
 
 
 def test_who_goes_back_may_change_an_answer_and_the_first_one_is_kept(browser: Client) -> None:

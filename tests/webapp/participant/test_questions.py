@@ -14,7 +14,7 @@ from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 from django.test import Client
 
-from tests.builders import make_annotated, make_conversation, make_participant, make_rating, make_study
+from tests.builders import make_conversation, make_participant, make_rating, make_study
 from tests.webapp.participant.conftest import entry_field, post
 from tests.webapp.transfer.test_exporters import rows_of
 from webapp.conversations.models import Conversation
@@ -65,26 +65,6 @@ def shown(page: Any) -> str:
     return re.sub(r"\s+", " ", page.content.decode())
 
 
-def test_questions_come_between_start_and_chat_and_are_asked_once(asking: Study, browser: Client) -> None:
-    address = begin(browser)
-    task = Task.objects.get()
-    assert address == f"/task/{task.public_id}/questions/"
-    page = shown(browser.get(address))
-    assert 'aria-current="step"' in page.split('<span class="step-name">About')[0]
-    assert page.count("<fieldset") == page.count("<legend>") == 2
-    assert '<label for="question_job-1">' in page
-    assert page.count('type="radio"') == 2
-    assert page.count('type="checkbox"') == 3
-    assert "&lt;i&gt;Manx" in page
-    assert "<i>Manx" not in page
-    answered = post(browser, address, **SENT)
-    chat = Conversation.objects.get()
-    assert answered.url == f"/chat/{chat.pk}/"
-    assert QuestionAnswers.objects.get().answers == STORED
-    assert browser.get(address).url == browser.get("/s/s/").context["continue_url"] == answered.url
-    assert browser.get(answered.url).status_code == 200
-
-
 def test_a_chat_opened_by_its_address_leads_back_to_the_questions(asking: Study, browser: Client) -> None:
     address = begin(browser)
     chat = Conversation.objects.get()
@@ -101,17 +81,6 @@ def test_without_questions_start_leads_to_the_chat_and_their_page_does_too(brows
     assert browser.get(f"/task/{task.public_id}/questions/").url == address
     assert post(browser, f"/task/{task.public_id}/questions/", **SENT).url == address
     assert not QuestionAnswers.objects.exists()
-
-
-def test_before_judging_they_are_asked_too(browser: Client) -> None:
-    make_annotated(questions=QUESTIONS)
-    address = begin(browser, "a")
-    task = Task.objects.get()
-    judging = f"/task/{task.public_id}/judge/"
-    assert browser.get(judging).url == address == f"/task/{task.public_id}/questions/"
-    assert post(browser, judging, _n="1").url == address
-    assert post(browser, address, **SENT).url == judging
-    assert "1 of 3" in shown(browser.get(judging))
 
 
 @pytest.mark.parametrize(

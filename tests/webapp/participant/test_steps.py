@@ -8,14 +8,13 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from tests.builders import fail_reply, make_conversation, make_rating
+from tests.builders import fail_reply, make_conversation
 from tests.webapp.participant.conftest import begin, chat, post
 from webapp.conversations.models import Conversation, Turn
-from webapp.conversations.services import conversation_finish_failed, conversation_swap, conversation_withdraw
+from webapp.conversations.services import conversation_swap
 from webapp.conversations.task_start import chat_elsewhere_close
-from webapp.participant.steps.base import Standing, next_step, standing_of, steps
+from webapp.participant.steps.base import Standing, next_step, standing_of
 from webapp.studies.models import Study, Task
-from webapp.studies.protocols.base import protocols
 from webapp.studies.services import consent_record, participant_enter
 
 pytestmark = pytest.mark.django_db
@@ -26,33 +25,12 @@ def step_of(conversation: Conversation) -> str | None:
     return step.name if step else None
 
 
-@pytest.mark.parametrize("protocol", protocols.names())
-def test_every_step_of_a_protocol_has_its_page(protocol: str) -> None:
-    named = {step.name for step in protocols.get(protocol).steps}
-    assert named <= set(steps.names())
-
-
 def test_before_a_task_come_consent_and_instructions(study: Study) -> None:
     assert next_step(Standing(study)).name == "consent"
     participant = participant_enter(study=study)
     assert next_step(Standing(study, participant)).name == "consent"
     consent_record(participant=participant)
     assert next_step(Standing(study, participant)).name == "instructions"
-
-
-def test_a_chat_goes_on_until_it_is_rated(study: Study) -> None:
-    conversation = make_conversation(study, n_exchanges=3)
-    assert step_of(conversation) == "chat"
-    make_rating(conversation)
-    assert step_of(conversation) == "done"
-
-
-def test_who_ends_early_or_withdraws_skips_the_form(study: Study) -> None:
-    failed, withdrawn = make_conversation(study), make_conversation(study, n_exchanges=1)
-    fail_reply(failed)
-    conversation_finish_failed(conversation=failed)
-    conversation_withdraw(conversation=withdrawn)
-    assert step_of(failed) == step_of(withdrawn) == "done"
 
 
 def test_a_task_that_ended_in_nothing_has_no_next_step(study: Study) -> None:
