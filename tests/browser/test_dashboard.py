@@ -144,7 +144,7 @@ def test_a_researcher_looks_around(lab: ConfabServer, new_page: Callable[..., An
     expect(page).not_to_have_url(here)
 
     # A file comes down as the button names it.
-    page.goto(f"{base}/studies/imported/export/")
+    page.goto(f"{base}/studies/imported/report/#export")
     page.get_by_text("JSON Lines", exact=True).click()
     with page.expect_download() as download:
         page.get_by_role("button", name="Download ratings.jsonl").click()

@@ -107,7 +107,7 @@ print(job.pk, job.state, job.n_done)
         assert "Shout" in browser.get("/dashboard/bots/").text
         assert "Arrows, > and <" in unescape(browser.get("/dashboard/imports/").text)
         assert "One row per conversation, with its exchanges." in unescape(
-            browser.get("/dashboard/studies/talks/export/").text
+            browser.get("/dashboard/studies/talks/report/?part=export").text
         )
         refused = extended.shell(
             "from webapp.jobs.services.jobs import job_create\n"

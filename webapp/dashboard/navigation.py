@@ -155,12 +155,7 @@ TABS = (
     ),
     Tab(
         "Report",
-        (
-            StudyPage("report", "Report", "study_report"),
-            StudyPage("export", "Export", "study_export"),
-            StudyPage("package", "Data package", "study_package", (Right.PAY,)),
-            StudyPage("datasheet", "Datasheet", "study_datasheet"),
-        ),
+        (StudyPage("report", "Report", "study_report"),),
     ),
 )
 PEOPLE, RESULTS = TABS[1], TABS[3]

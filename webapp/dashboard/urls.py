@@ -103,9 +103,9 @@ urlpatterns = [
     path("studies/<slug:key>/conversations/notes/", notes.study_notes, name="study_notes"),
     path("studies/<slug:key>/conversations/keep/", notes.study_keep, name="study_keep"),
     path("studies/<slug:key>/metrics/", metrics.study_metrics, name="study_metrics"),
-    path("studies/<slug:key>/export/", export.export, name="study_export"),
-    path("studies/<slug:key>/datasheet/", export.datasheet, name="study_datasheet"),
-    path("studies/<slug:key>/package/", export.package, name="study_package"),
+    path("studies/<slug:key>/export/", report.export, name="study_export"),
+    path("studies/<slug:key>/datasheet/", report.datasheet, name="study_datasheet"),
+    path("studies/<slug:key>/package/", report.package, name="study_package"),
     path("studies/<slug:key>/export/<int:pk>/", export.made, name="study_export_file"),
     path("conversations/<uuid:conversation_id>/", conversations.conversation, name="conversation"),
     path(

@@ -60,6 +60,7 @@ def staff(*rights: Right) -> Client:
 
 
 PAGE = "/dashboard/studies/out/export/"
+SHOWN = "/dashboard/studies/out/report/?part=export"
 RATINGS = {"what": "ratings", "format": "csv"}
 
 
@@ -71,7 +72,7 @@ def body(answer: Any) -> bytes:
 def made(client: Client, **asked: str) -> Job:
     """Ask for a file on the page, and be the worker that makes it."""
     answer = client.post(PAGE, {**RATINGS, **asked})
-    assert (answer.status_code, answer.headers.get("Location")) == (302, PAGE)
+    assert (answer.status_code, answer.headers.get("Location")) == (302, f"{SHOWN}#export")
     job = Job.objects.get(state="queued")
     run_job(job)
     job.refresh_from_db()
@@ -100,7 +101,7 @@ def test_a_large_table_is_made_by_a_worker_as_the_command_makes_it(
     job = made(client, format=file_format)
     assert job.result == {"rows": 3, "bytes": job_files.export_path(job).stat().st_size}
     assert (job.n_done, job.n_total) == (3, 3)
-    assertContains(client.get(PAGE), "3 rows")
+    assertContains(client.get(SHOWN), "3 rows")
     answer = client.get(reverse("dashboard:study_export_file", args=["out", job.pk]))
     assert answer["Content-Disposition"] == f'attachment; filename="out-ratings.{file_format}"'
     by_command, exporter = tmp_path / "by_command", exporter_get("ratings")
@@ -116,7 +117,7 @@ def test_a_large_table_is_asked_for_once_and_shows_how_far_it_is(study: Study) -
     for _ in range(2):
         client.post(PAGE, RATINGS)
     job = Job.objects.get()
-    page = client.get(PAGE)
+    page = client.get(SHOWN)
     assertContains(page, "Waiting")
     assertContains(page, reverse("dashboard:job_live", args=["export", job.pk]))
     assertContains(client.get("/dashboard/"), "Export of ratings")
@@ -128,9 +129,9 @@ def test_a_file_is_for_those_who_may_have_made_it(study: Study) -> None:
     reader, private = staff(), staff(Right.PRIVATE, Right.PAY)
     job = made(private, include_private="on")
     where = reverse("dashboard:study_export_file", args=["out", job.pk])
-    assertContains(private.get(PAGE), where)
+    assertContains(private.get(SHOWN), where)
     for lacking in (reader, staff(Right.PRIVATE), staff(Right.PAY)):
-        assertNotContains(lacking.get(PAGE), where)
+        assertNotContains(lacking.get(SHOWN), where)
         assert lacking.get(where).status_code == 403
     assert private.get(where).status_code == 200
     assert reader.post(PAGE, {**RATINGS, "include_private": "on"}).status_code == 403
@@ -154,7 +155,7 @@ def test_a_file_goes_when_somebody_of_the_study_is_erased(
     assert job_files.export_path(kept).exists()
     where = reverse("dashboard:study_export_file", args=["out", done.pk])
     assert client.get(where).status_code == 404
-    assertNotContains(client.get(PAGE), where)
+    assertNotContains(client.get(SHOWN), where)
     assert Job.objects.get(payload__format="jsonl").state == "cancelled"
 
 
@@ -225,20 +226,20 @@ def test_a_package_comes_at_once_or_from_a_worker_as_the_same_bytes(
     study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = staff(Right.PAY)
-    assertContains(client.get(PUBLISH), "--what package")
+    assertContains(client.get(PUBLISH, follow=True), "--what package")
     monkeypatch.setattr("webapp.dashboard.views.export.LARGE_EXPORT", 1000)
     at_once = client.post(PUBLISH)
     assert at_once["Content-Disposition"] == 'attachment; filename="out-package.zip"'
     data = body(at_once)
     assert zipfile.ZipFile(io.BytesIO(data)).testzip() is None
     monkeypatch.setattr("webapp.dashboard.views.export.LARGE_EXPORT", 2)
-    assertRedirects(client.post(PUBLISH), PUBLISH)
+    assertRedirects(client.post(PUBLISH), "/dashboard/studies/out/report/?part=package#package")
     [job] = Job.objects.filter(kind="export")
     run_job(job)
     assert job_files.export_path(job).read_bytes() == data
     where = reverse("dashboard:study_export_file", args=["out", job.pk])
-    assertContains(client.get(PUBLISH), where)
-    assertNotContains(client.get(PAGE), where)
+    assertContains(client.get(PUBLISH, follow=True), where)
+    assertNotContains(client.get(SHOWN), where)
     assert body(client.get(where)) == data
     asked = {"what": "package", "format": "csv"}
     with pytest.raises(Refused, match="a data package is a zip"):
@@ -247,7 +248,7 @@ def test_a_package_comes_at_once_or_from_a_worker_as_the_same_bytes(
 
 def test_a_package_with_ids_is_for_those_who_may_see_them(study: Study) -> None:
     payer = staff(Right.PAY)
-    assertNotContains(payer.get(PUBLISH), "include_private")
+    assertNotContains(payer.get(PUBLISH, follow=True), "include_private")
     assert payer.post(PUBLISH, {"include_private": "on"}).status_code == 403
 
 

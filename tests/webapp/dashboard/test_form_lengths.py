@@ -68,7 +68,7 @@ def test_no_text_is_too_long_for_a_form(paid: Study, settings: Any, tmp_path: Pa
     n = 0
     for name, *args in (*PAGES, ("conversation", chat.pk)):
         where = reverse(f"dashboard:{name}", args=args)
-        for action, fields, texts in Forms(client.get(where).content.decode()).found:
+        for action, fields, texts in Forms(client.get(where, follow=True).content.decode()).found:
             for text in texts:
                 for long in (LONG, LONGER_THAN_KEYS):
                     response = client.post(action or where, {**fields, text: long})

@@ -38,7 +38,6 @@ STUDY_PAGES = [
     "study_places",
     "study_pay",
     "study_metrics",
-    "study_export",
     "study_report",
 ]
 PAGES = ["home", "studies", "bots", "runs", "imports", "metrics"]

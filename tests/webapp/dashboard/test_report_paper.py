@@ -92,7 +92,7 @@ def test_a_study_stands_beside_the_paper(
     assert not lacking.parts
     assert "No hybrid metric has been fitted" in lacking.missing[0]
     where = reverse("dashboard:study_report", args=[study.key])
-    page = staff.get(where + "?like=ghandeharioun2019").content.decode()
+    page = staff.get(where + "?like=ghandeharioun2019&part=preview").content.decode()
     assert "Table 8. Ratings per bot" in page
     assert staff.get(where + "?like=gp2020").status_code == 404
     output = tmp_path / "paper.html"

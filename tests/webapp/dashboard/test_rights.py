@@ -198,7 +198,7 @@ def test_a_file_with_private_data_needs_the_right_to_it(study: Study, right: Rig
     where = reverse("dashboard:study_export", args=["s"])
     rights = {Right.READ, right}
     client = browser(*sorted(rights))
-    page = client.get(where).content.decode()
+    page = client.get(where, follow=True).content.decode()
     assert ('name="include_private"' in page) == (right == Right.PRIVATE)
     for exporter in exporter_list():
         table, own = exporter.name, {getattr(exporter, "right", Right.READ)}

@@ -202,9 +202,10 @@ def test_the_report_is_made_by_a_job_of_the_stored_results(
     assert not path.exists()  # the newest one is enough, and what the one before said above
     newest, before = Job.objects.filter(kind="report").order_by("-pk")
     assert before.pk == job.pk
-    assert "Since the report of" in read(staff, page)
-    chosen = read(staff, page + "?sections=changes&sections=nonsense")
-    assert "The report has no section “nonsense”; it has ratings, comparisons" in chosen
+    assert "Since the report of" in read(staff, page + "?part=preview")
+    chosen = "?sections=changes&sections=nonsense"
+    assert "The report has no section “nonsense”; it has ratings, comparisons" in read(staff, page + chosen)
+    chosen = read(staff, page + chosen + "&part=preview")
     assert "Figure 1." not in chosen
     assert "Table 1. Headline numbers before and now" in chosen
     part = staff.get(file + "?sections=changes,raters").content.decode()

@@ -61,10 +61,10 @@ def test_a_study_of_pairs_is_relative_and_has_kappas() -> None:
 def test_what_people_answer_is_kept_shown_packed_and_read_back(study: Study, client: Client, tmp_path: Path) -> None:
     where = reverse("dashboard:study_datasheet", args=[study.key])
     client.force_login(make_staff(Right.READ))
-    assertNotContains(client.get(where), "<textarea")
+    assertNotContains(client.get(where, follow=True), "<textarea")
     assert client.post(where, {"5.1": "no"}).status_code == 403
     client.force_login(make_staff(Right.READ, Right.ADMINISTER, username="a"))
-    assertContains(client.get(where), 'name="4.1.1/dull"')
+    assertContains(client.get(where, follow=True), 'name="4.1.1/dull"')
     answers = {"5.1": "Board 7 <b>", "4.1.1/dull": "Feature", "9.9": "not asked"}
     page = client.post(where, answers, follow=True)
     assertContains(page, "Board 7 &lt;b&gt;")

@@ -84,7 +84,7 @@ def test_a_sample_is_the_one_of_the_workbench(study: Study, client: Client) -> N
         address = shown.context["export_href"]
         assert address.startswith(reverse("dashboard:study_export", args=[study.key]))
         assert address in shown.content.decode().replace("&amp;", "&")
-        page = client.get(address)
+        page = client.get(address, follow=True)
         assert f'value="{line}"' in page.content.decode()
         assert {e.name: n for e, n in page.context["tables"]}["conversations"] == 2
         answer = client.get(f"{address}&what=conversations&format=csv")

@@ -1,4 +1,4 @@
-"""Report of a study: page, sections, file, links, and the shared report.
+"""Report of a study: page with exports, package and datasheet, file, links, and the shared report.
 
 A report that was shared by a link is open to readers without an account.
 """
@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -20,9 +21,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from webapp.core.errors import Refused
-from webapp.core.rights import Right
+from webapp.core.rights import Right, may
 from webapp.dashboard.filters import apply_flag_filter, requested_flags
-from webapp.dashboard.forms import ShareForm
+from webapp.dashboard.forms import ExportForm, PackageForm, ShareForm
 from webapp.dashboard.navigation import requires, staff_only
 from webapp.dashboard.render import body_html, report_html
 from webapp.dashboard.report_document import Document, document_dump, document_load
@@ -35,14 +36,26 @@ from webapp.dashboard.report_files import (
     reports_of,
 )
 from webapp.dashboard.report_paper import LIKE
+from webapp.dashboard.views.export import (
+    datasheet_file,
+    datasheet_section,
+    export_form,
+    export_section,
+    package_section,
+    search_error,
+    send_file,
+)
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.studies import kept_in_address, study_of, study_page, synthetic_asked
 from webapp.jobs.models import State
 from webapp.jobs.services.jobs import jobs_settle
 from webapp.ratings.paired_comparisons import compares_pairs
 from webapp.results.fingerprint import analysed_counts
+from webapp.studies.lifecycle import datasheet_store
 from webapp.studies.models import Study
 from webapp.studies.selectors import judges_items
+from webapp.transfer.datasheet import datasheet_of
+from webapp.transfer.job_files import PACKAGE
 from webapp.transfer.report_links import (
     share_document,
     share_find,
@@ -53,6 +66,33 @@ from webapp.transfer.report_links import (
 )
 
 MOST_NAMES = 50
+_FOLDS = (
+    ("preview", "Read the report", "The report with the sections chosen above, as its file shows it.", Right.READ),
+    ("export", "Export", "Ratings, conversations and other tables as CSV, JSON Lines or Parquet.", Right.READ),
+    ("package", "Data package", "All tables in one zip to publish, with codebook, study file and digests.", Right.PAY),
+    (
+        "datasheet",
+        "Datasheet",
+        "Facts that readers need to judge or to repeat the evaluation, after HEDS 3.0.",
+        Right.READ,
+    ),
+)
+"""Folded sections of the page: id, title, content in one sentence, and the right that it needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFold:
+    """A folded section of the page, shown by `_fold.html`."""
+
+    id: str
+    title: str
+    conclusion: str
+    is_open: bool
+
+    @property
+    def body(self) -> str:
+        """Template of its content."""
+        return f"dashboard/_report_{self.id}.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +145,7 @@ def report(request: HttpRequest, key: str) -> HttpResponse:
         )
         suffix = address_with(request, sections_asked(request))
         return redirect(reverse("dashboard:study_report", args=[key]) + suffix)
-    return _page(request, study, ShareForm())
+    return _page(request, study)
 
 
 @require_POST
@@ -119,7 +159,7 @@ def share(request: HttpRequest, key: str) -> HttpResponse:
     if document is None:
         raise Http404("There is no report yet. Make one on the page of the report.")
     if not form.is_valid():
-        return _page(request, study, form, status=400)
+        return _page(request, study, share_form=form, status=400)
     chosen = document.chosen(_known(document, sections_asked(request)))
     try:
         _row, token = share_make(
@@ -131,9 +171,9 @@ def share(request: HttpRequest, key: str) -> HttpResponse:
         )
     except Refused as error:
         form.add_error(None, error.message)
-        return _page(request, study, form, status=400)
+        return _page(request, study, share_form=form, status=400)
     link = request.build_absolute_uri(reverse("shared:report", args=[token]))
-    return _page(request, study, ShareForm(), link=link)
+    return _page(request, study, link=link)
 
 
 @require_POST
@@ -175,8 +215,21 @@ def _newest(request: HttpRequest, study: Study) -> Document | None:
     return report_read(job) if job is not None else None
 
 
+def report_address(request: HttpRequest, study: Study, part: str) -> str:
+    """Return the address of a section of the page, with the parameters of this one."""
+    query = request.GET.copy()
+    query["part"] = part
+    return f"{reverse('dashboard:study_report', args=[study.key])}?{query.urlencode()}#{part}"
+
+
 def _page(
-    request: HttpRequest, study: Study, share_form: ShareForm, *, link: str = "", status: int = 200
+    request: HttpRequest,
+    study: Study,
+    *,
+    share_form: ShareForm | None = None,
+    refused: ExportForm | None = None,
+    link: str = "",
+    status: int = 200,
 ) -> HttpResponse:
     counted = _counted(request, study)
     asked = sections_asked(request)
@@ -187,6 +240,17 @@ def _page(
     document = report_read(made) if made is not None else None
     state = report_state(study, **counted)
     counts = analysed_counts(study, n_ratings=state.n_ratings, **counted)
+    chosen = address_with(request, asked)
+    part = "export" if request.resolver_match.url_name == "study_export" else request.GET.get("part", "")  # type: ignore[union-attr]
+    of_part: dict[str, Any] = {}
+    if part == "preview" and document is not None:
+        of_part = {"preview": body_html(document, _known(document, asked), 2)}
+    elif part == "export":
+        of_part = export_section(request, study, form=refused)
+    elif part == "package" and may(request.user, Right.PAY):
+        of_part = package_section(request, study)
+    elif part == "datasheet":
+        of_part = datasheet_section(request, study)
     return study_page(
         request,
         "report.html",
@@ -209,14 +273,64 @@ def _page(
         can_be_like=not (judges_items(study) or compares_pairs(study)),
         own_address=kept_in_address(request) or "?",
         like_address=_like_address(request),
-        chosen=address_with(request, asked),
-        body=body_html(document, _known(document, asked), 2) if document else "",
-        share_form=share_form,
+        chosen=chosen,
+        folds=[
+            ReportFold(name, title, conclusion, is_open=name == part)
+            for name, title, conclusion, right in _FOLDS
+            if (name != "preview" or document is not None) and may(request.user, right)
+        ],
+        suffix_more=chosen.replace("?", "&"),
+        share_form=share_form or ShareForm(),
         shares=list(shares_of(study)),
         link=link,
         now=timezone.now(),
         status=status,
+        **of_part,
     )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@staff_only
+def export(request: HttpRequest, key: str) -> HttpResponseBase:
+    """Send the table that is asked for, or let a worker make it; without one lead to the page.
+
+    The form posts. A script may have `what` and `format` in the address, and gets the file of any table directly.
+    """
+    study = study_of(key)
+    asked = request.POST if request.method == "POST" else request.GET
+    apply_flag_filter(request, study)
+    if request.method != "POST" and "what" not in asked:
+        return redirect(report_address(request, study, "export"))
+    form = export_form(asked)
+    if not form.is_valid() or search_error(study, asked):
+        return _page(request, study, refused=form, status=400)
+    chosen = form.cleaned_data
+    sent = send_file(request, study, chosen.pop("what"), chosen.pop("format"), chosen)
+    return sent or redirect(report_address(request, study, "export"))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@requires(Right.PAY)
+def package(request: HttpRequest, key: str) -> HttpResponseBase:
+    """Send the data package, or let a worker make it; without a POST lead to the page."""
+    study = study_of(key)
+    form = PackageForm(request.POST if request.method == "POST" else None)
+    sent = send_file(request, study, PACKAGE, "zip", form.cleaned_data) if form.is_valid() else None
+    return sent or redirect(report_address(request, study, "package"))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@requires(to_post=[Right.ADMINISTER])
+def datasheet(request: HttpRequest, key: str) -> HttpResponseBase:
+    """Store answers to the datasheet's questions, send it with `format` as a file, or lead to the page."""
+    study = study_of(key)
+    if request.method == "POST":
+        answers = {one.key: request.POST[one.key] for one in datasheet_of(study) if one.key in request.POST}
+        datasheet_store(study=study, answers=answers)
+        messages.success(request, "Your answers are stored and stand in the datasheet.")
+    elif (ending := request.GET.get("format", "")) in ("md", "json"):
+        return datasheet_file(study, ending)
+    return redirect(report_address(request, study, "datasheet"))
 
 
 def _like_address(request: HttpRequest) -> str:

@@ -26,6 +26,7 @@ async function load(fold) {
     fold.querySelector("summary").after(...others);
     fold.lastElementChild.remove(); // the link for browsers without script
     for (const start of [plotsStart, tablesStart, formsStart, liveStart]) start(fold);
+    fold.dispatchEvent(new Event("loaded", { bubbles: true }));
     history.replaceState(history.state, "", `#${fold.id}`); // a reload opens it again
     announce(summary.textContent.trim().replace(/\s+/g, " "));
   } catch {
