@@ -14,6 +14,7 @@ from tests.outside.snapshots import compare, words_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("ids_by_seed_again")]
 OUTCOMES = ("rated", "bot_failed", "screened_out", "failed_check", "no_consent", "withdrawn")
+WHY = ("models", "raters", "agreement", "trajectories", "correlations", "powered", "order")
 OF_A_STUDY = (
     "",
     "build/",
@@ -34,15 +35,11 @@ OF_A_STUDY = (
     "compare/",
     "bots/",
     "pairs/",
-    "agreement/",
     "statistics/",
-    "statistics/models/",
-    "statistics/raters/",
-    "statistics/trajectories/",
-    "statistics/correlations/",
-    "statistics/powered/",
-    "statistics/order/",
+    "results/why/",
+    *(f"results/why/?part={part}" for part in WHY),
     "report/",
+    *(f"report/?part={part}" for part in ("export", "package", "datasheet")),
     "report.html",
     "fits/",
     "hybrid/",
@@ -50,9 +47,6 @@ OF_A_STUDY = (
     "conversations/",
     "conversations/notes/",
     "metrics/",
-    "export/",
-    "datasheet/",
-    "package/",
 )
 OF_THE_SERVER = (
     "",
