@@ -101,4 +101,4 @@ def test_compose_serves_every_queue_once_in_either_profile(compose: dict[str, An
             for service in compose["services"].values()
             if profile in service.get("profiles", [profile]) and "worker" in service.get("command", [])
         ]
-        assert sorted(queues) == ["default", "gpu"]
+        assert sorted(queues) == ["analysis", "default", "gpu"]

@@ -121,7 +121,7 @@ class ChildProcesses:
     def __init__(self) -> None:
         self._children: list[_Child] = []
 
-    def begin(self, name: str, *module: str, without_it: str) -> None:
+    def begin(self, name: str, *module: str, without_it: str = "its work waits for others") -> None:
         """Start a Python module as a child.
 
         Args:
@@ -134,11 +134,11 @@ class ChildProcesses:
 
     async def watch(self) -> None:
         """Say it when a child ends, now or later; until cancelled."""
-        running = list(self._children)
+        ended: list[_Child] = []
         while True:
-            for child in list(running):
-                if (code := child.process.poll()) is not None:
-                    running.remove(child)
+            for child in self._children:
+                if child not in ended and (code := child.process.poll()) is not None:
+                    ended.append(child)
                     logger.error(
                         "The %s has ended (%s). Until Confab is started again, %s.",
                         child.name,

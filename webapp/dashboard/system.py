@@ -155,7 +155,7 @@ def _about(one: Process) -> str:
 
 
 def _queue_title(name: str) -> str:
-    titles = {"replies": "Replies to people", "default": "Jobs", "gpu": "Jobs of models"}
+    titles = {"replies": "Replies to people", "default": "Jobs", "gpu": "Jobs of models", "analysis": "Analyses"}
     return titles.get(name, name)
 
 

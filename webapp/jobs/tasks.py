@@ -10,7 +10,7 @@ import contextlib
 import logging
 from typing import Any
 
-from celery.signals import worker_ready, worker_shutdown
+from celery.signals import celeryd_after_setup, worker_ready, worker_shutdown
 from django.conf import settings
 from django.db import OperationalError, connections
 
@@ -71,6 +71,14 @@ def retention() -> None:
         retention_run()
     except OperationalError:
         log.warning("the database is away; the retention clocks are looked at again in an hour")
+
+
+@celeryd_after_setup.connect
+def analyses_add(instance: Any, **_: Any) -> None:
+    """Let a worker of the queue `default` take analyses, too: they are done where no worker is kept for them."""
+    queues = instance.app.amqp.queues
+    if "default" in queues.consume_from:
+        queues.select_add("analysis")
 
 
 @worker_ready.connect

@@ -17,7 +17,7 @@ from django.utils import timezone
 from chatbots.registry import UnknownName
 from webapp.conversations.selectors import replies_due
 from webapp.jobs import alerts
-from webapp.jobs.kinds.base import job_models, kind_of
+from webapp.jobs.kinds.base import QUEUES, job_models, kind_of
 from webapp.jobs.models import Job, JobBase, State
 from webapp.jobs.selectors.jobs import jobs_unfinished
 
@@ -52,7 +52,7 @@ def job_queues() -> list[Queue]:
 
     Jobs that send alerts are left out: without a worker another process sends, and they would be told of themselves.
     """
-    waiting: dict[str, list[JobBase]] = {"default": [], "gpu": []}
+    waiting: dict[str, list[JobBase]] = {name: [] for name in QUEUES}
     running: dict[str, list[JobBase]] = defaultdict(list)
     for job in jobs_unfinished():
         if job.inline or job.kind == alerts.KIND:

@@ -48,7 +48,7 @@ def test_where_jobs_wait_for_minutes_it_is_not_said_that_nothing_is_wrong() -> N
     assert "Nothing is wrong" in client.get("/dashboard/settings/system/").content.decode()
     Job.objects.filter(pk=waits.pk).update(created_at=timezone.now() - timedelta(minutes=4))
     text = client.get("/dashboard/settings/system/").content.decode()
-    assert "Jobs: 1 waits, the oldest for 4 min." in text
+    assert "Analyses: 1 waits, the oldest for 4 min." in text
     assert "Nothing is wrong" not in text
 
 
@@ -72,7 +72,7 @@ def test_processes_queues_and_what_is_wrong_stand_there(settings: Any) -> None:
         assert text.count("Not heard of</span>") == 1, "who was replaced is missed by nobody"
         assert "All its page threads have been busy" in text
         assert f"Hangs since {web.heard_at - timedelta(minutes=2):%H:%M}" in text
-        assert "The queue default stands still" in text
+        assert "The queue analysis stands still" in text
         assert "1 job waits, and no worker has gone on" in text
         assert "No bot host is heard of" in text
         assert "Nothing is wrong" not in text

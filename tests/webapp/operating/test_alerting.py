@@ -218,7 +218,7 @@ def test_a_disk_and_queues_are_told_too(lab: Receiver, monkeypatch: pytest.Monke
     Job.objects.filter(pk=job.pk).update(created_at=timezone.now() - timedelta(hours=1))
     look()
     found = {(one.kind, one.subject) for one in Incident.objects.all()}
-    assert found == {("disk_low", "data"), ("queue_still", "replies"), ("queue_still", "default")}
+    assert found == {("disk_low", "data"), ("queue_still", "replies"), ("queue_still", "analysis")}
     # A little more is not enough yet, or it would come and go.
     free["now"] = 2.1e9
     Conversation.objects.filter(pk=chat.pk).update(due_turn=None)

@@ -98,7 +98,7 @@ def test_nobody_at_work_is_said_with_what_to_do(staff: Client, study: Study) -> 
         pid=1,
         began_at=now,
         heard_at=now,
-        details={"queues": ["gpu", "default"]},
+        details={"queues": ["analysis"]},
     )
     busy = "Other jobs are before it; it begins when a worker is free."
     for one in (where, live):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args
 
 from django.conf import settings
 
@@ -20,7 +20,8 @@ from webapp.jobs.models import Job, JobBase
 if TYPE_CHECKING:
     from chatbots.bots.base import Bot
 
-Queue = Literal["gpu", "default"]
+Queue = Literal["gpu", "default", "analysis"]
+QUEUES: tuple[Queue, ...] = get_args(Queue)
 
 
 P = TypeVar("P", bound=InputModel)
@@ -66,7 +67,8 @@ class JobKind(Generic[J, P]):
 
     Attributes:
         title: a few words for the pages.
-        queue: of the workers that do it: "gpu" where models compute, else "default".
+        queue: of the workers that do it: "gpu" where models compute, "analysis" where a page waits for a few seconds of
+            statistics, else "default".
         Payload: the model of what may be asked: a mistyped name or value is refused before there is a job.
         model: the table of its jobs; `Job` unless rows of its own are pointed to by others.
     """

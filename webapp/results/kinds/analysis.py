@@ -182,6 +182,7 @@ class AnalysisJob(JobKind[Job, AnalysisParams]):
 
     name = RESULTS_KIND
     title = _("Analysis")
+    queue = "analysis"
     Payload = AnalysisParams
 
     def job_title(self, job: Job) -> str:
@@ -230,6 +231,7 @@ class FlagsJob(JobKind[Job, FlagJobParams]):
 
     name = FLAGS_KIND
     title = _("Flags")
+    queue = "analysis"
     Payload = FlagJobParams
 
     def slice(self, work: ShardWork[Job, FlagJobParams]) -> dict[str, Any]:
@@ -261,6 +263,7 @@ class RankingJob(JobKind[Job, OrderJobParams]):
 
     name = RANKING_KIND
     title = _("Order of the bots")
+    queue = "analysis"
     Payload = OrderJobParams
 
     def slice(self, work: ShardWork[Job, OrderJobParams]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """`manage.py serve`: the web server, and the bot host in the same process where it is embedded.
 
-With `--worker` a Celery worker runs beside it, with `--demo` a bot host where none is in the process, so that whoever
-opens the demo is answered. `make run` is `serve --demo --worker`.
+With `--worker` two Celery workers run beside it, one of them for analyses. With `--demo` a bot host runs beside it
+where none is in the process, so that visitors of the demo get replies. `make run` is `serve --demo --worker`.
 """
 
 from __future__ import annotations
@@ -40,10 +40,13 @@ from webapp.studies.models import Study
 
 _BOT_HOST = ("django", "bot_host")
 _WORKER = (
-    *("celery", "--quiet", "--app", "webapp.celery", "worker"),
-    *("--queues", "gpu,default", "--concurrency", "1", "--loglevel", "WARNING"),
-    *("--without-gossip", "--without-mingle"),
+    *("celery", "--quiet", "--app", "webapp.celery", "worker", "--concurrency", "1", "--loglevel", "WARNING"),
+    *("--without-gossip", "--without-mingle", "--queues"),
 )
+_ANALYSES_AFTER_S = 5.0
+"""Seconds that leave the cores to the first page; until then the other worker takes analyses."""
+# One process: a thread does the work, and no child is forked.
+_ANALYSES = (*_WORKER, "analysis", "--hostname", "analysis@%h", "--pool", "threads")
 
 
 class Command(BaseCommand):
@@ -57,7 +60,7 @@ class Command(BaseCommand):
             action="store_true",
             help="migrate, make the demo studies, and run a bot host too where none is in this process",
         )
-        parser.add_argument("--worker", action="store_true", help="run a Celery worker too")
+        parser.add_argument("--worker", action="store_true", help="run Celery workers too")
 
     def handle(self, *args: Any, host: str, port: int, demo: bool, worker: bool, **options: Any) -> None:
         try:
@@ -84,8 +87,8 @@ class Command(BaseCommand):
             if demo and not settings.CONFAB_BOT_HOST_IN_PROCESS:
                 children.begin("bot host", *_BOT_HOST, without_it="participants who chat get no replies")
             if worker:
-                children.begin("worker", *_WORKER, without_it="jobs wait, such as metrics")
-            asyncio.run(_serve(listening, children))
+                children.begin("worker", *_WORKER, "gpu,default", without_it="jobs wait, such as metrics")
+            asyncio.run(_serve(listening, children, with_analyses=worker))
         finally:
             address_forget(address)
             children.end()
@@ -128,7 +131,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _serve(listening: socket.socket, children: ChildProcesses) -> None:
+async def _serve(listening: socket.socket, children: ChildProcesses, *, with_analyses: bool) -> None:
     """Run the web server and, embedded, the bot host in one event loop, until either ends or a signal comes."""
     config = uvicorn.Config(
         "webapp.asgi:application",
@@ -157,6 +160,8 @@ async def _serve(listening: socket.socket, children: ChildProcesses) -> None:
         signal.signal(number, stop)
     web = asyncio.ensure_future(server.serve(sockets=[listening]))
     watching = asyncio.ensure_future(children.watch())
+    if with_analyses:
+        loop.call_later(_ANALYSES_AFTER_S, children.begin, "worker of analyses", *_ANALYSES)
     tasks = [web]
     if settings.CONFAB_BOT_HOST_IN_PROCESS:
         from webapp.conversations.bot_host import runtime_get
