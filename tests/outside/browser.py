@@ -221,16 +221,3 @@ class Browser:
 def hear(socket: ClientConnection) -> Frame:
     """Return the next frame."""
     return json.loads(socket.recv(timeout=PATIENCE_S))
-
-
-def hear_reply(socket: ClientConnection, turn: int) -> Frame:
-    """Skip frames up to the reply with this number, or its failure."""
-    while True:
-        frame = hear(socket)
-        if frame["type"] in ("reply", "error") and frame.get("turn") == turn:
-            return frame
-
-
-def say(socket: ClientConnection, text: str, client_id: str) -> None:
-    """Send a message."""
-    socket.send(json.dumps({"type": "message", "client_id": client_id, "text": text}))

@@ -13,7 +13,6 @@ from webapp.studies.models import Outcome, Study
 from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
-LINK = "https://app.prolific.com/submissions/complete?cc="
 PROLIFIC = "?PROLIFIC_PID=p1&STUDY_ID=x&SESSION_ID=s1"
 MTURK = "?workerId=w1&assignmentId=a1&hitId=h&turkSubmitTo=https://workersandbox.mturk.com"
 
@@ -32,13 +31,6 @@ def end_early(browser: Client, query: str = "") -> Conversation:
     return conversation
 
 
-def withdraw(browser: Client, query: str = "") -> Conversation:
-    conversation = begin(browser, query=query)
-    chat(conversation, 1)
-    assert post(browser, f"/chat/{conversation.pk}/withdraw/").status_code == 302
-    return conversation
-
-
 def end_with(outcome: str):
     def end(browser: Client, query: str = "") -> Conversation:
         conversation = begin(browser, query=query)
@@ -53,42 +45,6 @@ def end_with(outcome: str):
 @pytest.fixture
 def study(db: None) -> Study:
     return make_study("s", **BY_PROLIFIC)
-
-
-WAYS = [
-    (rate, "RATED1", "Everything is saved", "You have finished this study"),
-    (end_early, "FAILED1", "finished early", "so you ended early on"),
-    (withdraw, "GONE1", "Your chat is deleted", "Your chat is deleted"),
-    (end_with(Outcome.SCREENED_OUT), "SCREEN1", "cannot continue", "cannot continue"),
-    (end_with(Outcome.FAILED_CHECK), "CHECK1", "You missed an attention check", "You missed an attention check"),
-]
-
-
-@pytest.mark.parametrize(("end", "code", "words", "words_again"), WAYS)
-def test_every_outcome_is_told_at_once_and_by_prolifics_code_alone(
-    study: Study, browser: Client, end, code: str, words: str, words_again: str
-) -> None:
-    conversation = end(browser, PROLIFIC)
-    conversation.task.refresh_from_db()
-    own = conversation.task.completion_code
-    for client, path in (
-        (browser, f"/chat/{conversation.pk}/done/"),
-        (browser, f"/s/s/{PROLIFIC}"),
-        (browser, "/s/s/"),
-        (Client(), f"/s/s/{PROLIFIC}"),
-    ):
-        response = client.get(path)
-        page = response.content.decode()
-        assert response.status_code == 200
-        assert (words_again if path.startswith("/s/") else words) in page
-        assert "paid in full" not in page, "the study does not promise it"
-        assert f">{code}</p>" in page
-        assert f'href="{LINK}{code}"' in page
-        assert own is None or own not in page
-        assert 'name="consent"' not in page
-        assert "another chatbot" not in page
-        assert "Return your place" not in page
-        assert "to someone else" not in page, "they may be paid for it"
 
 
 @pytest.mark.parametrize("query", [PROLIFIC, MTURK])

@@ -83,20 +83,6 @@ def test_a_reply_that_never_comes_does_not_hold_the_form_back(study: Study, brow
     assert post(browser, path, **ANSWERS).url == f"/chat/{conversation.pk}/done/"
 
 
-def test_form_has_seven_native_radios_a_question_and_the_conversation(study: Study, browser: Client) -> None:
-    conversation = begin(browser)
-    chat(conversation, 3)
-    page = browser.get(f"/chat/{conversation.pk}/rate/").content.decode()
-    for key in KEYS:
-        assert page.count(f'type="radio" name="{key}"') == 7
-    assert page.count("<legend>") == 5
-    assert "checked" not in page
-    assert 'aria-label="1, not at all"' in page
-    assert "message 2" in page
-    assert "reply 2" in page
-    assert 'name="comments"' in page
-
-
 def test_missing_answers_are_named_and_the_others_kept(study: Study, browser: Client) -> None:
     conversation = begin(browser)
     chat(conversation, 3)

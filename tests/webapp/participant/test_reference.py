@@ -55,26 +55,6 @@ def make_referenced(key: str = "a", *, n_items: int = 2, **fields: Any) -> Study
     return study_edit(study=study, state=Study.State.COLLECTING)
 
 
-def test_the_page_has_the_known_reply_its_score_and_the_questions_that_fit(browser: Client) -> None:
-    make_referenced()
-    page = shown(browser.get(begin(browser)))
-    for words in (
-        "Rate the reply next to a reference reply",
-        "Reply 1 of 2",
-        "Reference reply",
-        "You earned that smile.",
-        "<strong>Rated 4 of 5</strong>",
-        "Compared with the reference reply, it is",
-        "i have a dog.",
-        "running",
-    ):
-        assert words in page, words
-    for name in ("relevance", "fluency", "personality_awareness", "reference_score"):
-        assert page.count(f'name="{name}"') == 5, name
-    assert 'name="emotional_awareness"' not in page, "asked of another kind of talk"
-    assert page.index('name="direction"') < page.index('name="relevance"')
-
-
 def test_the_first_page_says_how_many_questions_each_text_has(browser: Client) -> None:
     check = {"key": "check", "title": "Please choose 2", "kind": "scale", "low": 1, "high": 5}
     study = make_referenced()

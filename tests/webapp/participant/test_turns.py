@@ -26,7 +26,6 @@ from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.jobs.models import SelfPlayConversation, SelfPlayRun
-from webapp.participant.question_forms.pointwise import MarksShown
 from webapp.ratings.models import Rating
 from webapp.ratings.rating_tasks import requested_ratings
 from webapp.ratings.selectors import study_ratings
@@ -39,7 +38,6 @@ from webapp.ratings.turn_annotation import (
 )
 from webapp.results.bot_means import bot_summary
 from webapp.studies.models import Study, Task
-from webapp.studies.questions import Question
 from webapp.studies.services import task_open
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
 
@@ -82,15 +80,6 @@ def test_every_reply_is_marked_in_its_conversation(browser: Client) -> None:
     assert first.answers == {key: int(key in ("ignores", "asks")) for key in KEYS}
     assert second.answers == dict.fromkeys(KEYS, 0)
     assert [one.turn.index for one in (first, second, third)] == [1, 3, 5]
-
-
-def test_what_the_marks_mean_is_said_where_the_study_says_it(browser: Client) -> None:
-    make_marking()
-    page = shown(browser.get(begin(browser)))
-    assert "What the marks mean" in page
-    assert "as everybody knows" in page
-    odd = Question(key="odd", title="Odd", kind="scale", low=0, high=1)
-    assert not MarksShown([(odd, False)], False, []).has_meanings
 
 
 def test_none_of_these_is_an_answer_and_stands_alone(browser: Client) -> None:
