@@ -89,7 +89,7 @@ WITHOUT_DATABASE := $(addprefix --ignore=tests/,architecture browser chatbots ch
   webapp/dashboard/analysis/test_one_result.py webapp/jobs/test_training.py \
   webapp/transfer/test_package_reading.py webapp/dashboard/test_pair_pages.py upgrades/test_half_done.py \
   webapp/test_command_line.py webapp/core/test_log_files.py webapp/jobs/test_fits.py webapp/jobs/test_devices.py \
-  webapp/jobs/test_train_metric.py webapp/transfer/test_package_loaders.py webapp/dashboard/test_board_picture.py \
+  webapp/jobs/test_train_metric.py webapp/transfer/test_package_loaders.py \
   webapp/dashboard/analysis/test_powered.py)
 
 # On a fresh clone pytest rewrites the asserts of all tests, half of what collecting them takes. Done once here, not by

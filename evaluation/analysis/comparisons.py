@@ -21,6 +21,7 @@ import numpy as np
 
 from evaluation.number_format import counted, digits_for, figure, probability, span
 from evaluation.plots.charts import Differences, RatedBot, differences_drawing
+from evaluation.plots.marks import slots_of
 from evaluation.plots.svg import Plot
 from evaluation.ratings import RatingDimension, Ratings
 from evaluation.result_json import BY_TUPLE
@@ -315,7 +316,7 @@ class Comparisons:
         bots = [*self.order, *self.controls]
         if len(bots) < 2:
             raise ValueError(f"{counted(len(bots), 'bot')} is rated, so there is nothing to draw")
-        slots = {bot: slot for slot, bot in enumerate(sorted(bots), start=1)}
+        slots = dict(zip(sorted(bots), slots_of(len(bots)), strict=True))
         rated = [RatedBot(bot, bot, slots[bot], bot in self.controls) for bot in bots]
         pairs = {(pair.a, pair.b): pair for pair in self.pairs}
         digits = digits_for(self.dimension.low, self.dimension.high)

@@ -15,6 +15,7 @@ from evaluation.hybrid.bot_level import INTERCEPT_NAMES
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.number_format import counted, figure, percent, share, span
 from evaluation.plots.charts import ScatterPoint, Weight, scatter_drawing, weights_drawing
+from evaluation.plots.marks import slots_of
 from evaluation.plots.svg import Plot
 
 SOURCES = {"conversations": "predicted", "selfplay": "predicted_selfplay"}
@@ -35,7 +36,7 @@ def points_of(result: Mapping[str, Any], source: str) -> list[ScatterPoint]:
     if ranks_only(result):
         return _points_of_ranks(result, source)
     points = []
-    for slot, (bot, found) in enumerate(result["bots"].items(), start=1):
+    for slot, (bot, found) in zip(slots_of(len(result["bots"])), result["bots"].items(), strict=True):
         if found[source] is None:
             continue
         points.append(
@@ -67,7 +68,7 @@ def _points_of_ranks(result: Mapping[str, Any], source: str) -> list[ScatterPoin
         for bot, found in result["bots"].items()
         if found.get(key) is not None and (mean := human_mean(found)) is not None
     }
-    slots = {bot: slot for slot, bot in enumerate(result["bots"], start=1)}
+    slots = dict(zip(result["bots"], slots_of(len(result["bots"])), strict=True))
     points = []
     for bot, (mean, rank) in rated.items():
         by_people = 1 + sum(other > mean for other, _ in rated.values())

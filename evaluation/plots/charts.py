@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 
 from markupsafe import Markup
 
 from evaluation.findings import Reason
 from evaluation.number_format import figure, probability, share, span
 from evaluation.plots.marks import bot_shape, cross_mark, mark_link
-from evaluation.plots.svg import Scale, drawing, el, group, line, padded_range, rect, text, ticks
-from evaluation.plots.text_layout import NAME_PX, Box, place_labels, shorten, text_width, tick_label
+from evaluation.plots.rows import Column, RowName, axis_cell, interval_cell, marked_cell, rows_drawing, unbounded
+from evaluation.plots.svg import Scale, drawing, group, line, padded_range, rect, text, ticks
+from evaluation.plots.text_layout import NAME_PX, Box, place_labels, shorten, text_width, tick_label, wrap
 from evaluation.stats.comparisons import Comparison
 
 
@@ -153,36 +155,20 @@ def weights_drawing(weights: Sequence[Weight], width: float, *, name: str, css: 
         name: what it shows, for who cannot see it.
         css: class of the drawing.
     """
-    row = 24.5
-    names = min(max((text_width(w.title) for w in weights), default=60) + 12, width * 0.56)
-    ends = [v for w in weights for v in (w.mean, w.low, w.high) if v is not None] + [0.0]
-    low, high = min(ends), max(ends)
-    if low == high:
-        low, high = -1.0, 1.0
-    x = Scale(low, high, names + 8, width - 52)
-    bottom = row * len(weights) + 4
-    parts: list[object] = []
-    for tick in ticks(low, high, 5 if width > 320 else 4):
-        parts.append(line(x(tick), 0, x(tick), bottom, class_="axis" if tick == 0 else "grid"))
-        label = tick_label(tick)
-        label = label.replace("0.", ".", 1) if label.lstrip("−").startswith("0.") else label
-        parts.append(text(x(tick), bottom + 17, label, class_="tick middle"))
-    for i, weight in enumerate(weights):
-        y = row * i + row / 2
-        hollow = " hollow" if weight.includes_zero else ""
-        marks = [rect(names + 4, y - 11, width - names - 56, 22, class_="hit")]
-        if weight.low is not None and weight.high is not None:
-            marks.append(line(x(weight.low), y, x(weight.high), y, class_=f"weight-span{hollow}"))
-        marks.append(el("circle", cx=x(weight.mean), cy=y, r=5, class_=f"weight{hollow}"))
+    ends = [v for w in weights for v in (w.mean, w.low, w.high) if v is not None]
+    window = unbounded([*ends, 0.0], 5 if width > 320 else 3)
+    cells = []
+    for weight in weights:
         says = f"{weight.title}\n{share(weight.mean)} {span(weight.low, weight.high, shares=True)}"
-        if weight.about:
-            says += f"\n{weight.about}"
-        parts += [
-            text(0, y + 4.5, shorten(weight.title, names - 4), class_="name"),
-            mark_link(None, says, *marks),
-            text(width - 2, y + 4.5, share(weight.mean), class_="value-light end"),
-        ]
-    return drawing(width, bottom + 24, *parts, name=name, interactive=True, class_=css or None)
+        says += f"\n{weight.about}" if weight.about else ""
+        drawn = interval_cell(window, weight.mean, weight.low, weight.high, hollow=weight.includes_zero)
+        cells.append(marked_cell("", says, drawn))
+    columns = [
+        Column("Feature", [RowName(weight.title) for weight in weights]),
+        Column("", cells, axis_cell(window)),
+        Column("Weight", [share(weight.mean) for weight in weights], align="end"),
+    ]
+    return rows_drawing([columns], width, name=name, heads=False, css=css)
 
 
 Pair = tuple[str, str]
@@ -242,10 +228,100 @@ def difference_ends(found: Comparison, sign: int) -> tuple[float | None, float |
     return (found.low, found.high) if sign > 0 else (-found.high, -found.low)
 
 
-def names_width(bots: Sequence[RatedBot], width: float) -> float:
+@dataclass(frozen=True, slots=True)
+class GridCell:
+    """A cell of a grid: its number, its class of colour, and the text shown on hover."""
+
+    text: str
+    shade: str
+    says: str
+    bold: bool = False
+
+
+def diverging_class(share_of_most: float | None) -> str:
+    """Return one of nine colours from −1 to +1."""
+    return "div-none" if share_of_most is None else f"div-{5 + round(share_of_most * 4)}"
+
+
+def grid_drawing(
+    rows: Sequence[RowName],
+    columns: Sequence[RowName],
+    cells: Mapping[tuple[int, int], GridCell],
+    width: float,
+    *,
+    name: str,
+    most_cell: float = 62.0,
+    least_cell: float = 0.0,
+    css: str = "",
+) -> Markup:
+    """Draw a cell for each row and column; where there is none, row and column are the same.
+
+    Titles of columns that do not fit above them are numbered, and stand below.
+
+    Args:
+        width: in pixels; the drawing grows beyond it where cells need more.
+        name: what it shows, for who cannot see it.
+        most_cell, least_cell: widths of a cell; numbers are left out of cells under 28 pixels.
+        css: class of the drawing.
+    """
+    longest = max((text_width(row.title) for row in rows), default=60.0)
+    names = names_width(longest, width) + (24 if any(row.slot for row in rows) else 0)
+    wide = max(min((width - names) / max(len(columns), 1), most_cell), least_cell)
+    high = min(max(wide, 24.0), 32.0)
+    heads, below = _heads(columns, names, wide, width)
+    top = 14.0 * max((len(lines) for lines in heads), default=1) + 10
+    parts: list[object] = []
+    for j, (column, lines) in enumerate(zip(columns, heads, strict=True)):
+        x = names + (j + 0.5) * wide
+        if column.slot:
+            parts.append(bot_shape(x, 13, column.slot, hollow=column.hollow))
+        start = top - 12 - 14 * (len(lines) - 1)
+        beside = column.slot and lines
+        parts += [
+            text(x + (14 if beside else 0), start + 14 * k + (2 if beside else 0), shown,
+                 class_="name" if beside else "tick middle small")
+            for k, shown in enumerate(lines)
+        ]  # fmt: skip
+    for i, row in enumerate(rows):
+        y = top + i * high
+        if row.slot:
+            parts.append(bot_shape(10, y + high / 2, row.slot, hollow=row.hollow))
+        shift = 24 if row.slot else 0
+        parts.append(text(shift, y + high / 2 + 4.5, shorten(row.title, names - shift - 6), class_="name"))
+        for j in range(len(columns)):
+            box = {"x": names + j * wide + 1, "y": y + 1, "width": wide - 2, "height": high - 2, "rx": 5}
+            found = cells.get((i, j))
+            if found is None:
+                parts.append(rect(**box, class_="cell-self"))
+                continue
+            bold = " sure" if found.bold else ""
+            written = text(
+                names + (j + 0.5) * wide, y + high / 2 + 4.5, found.text, class_=f"step-text {found.shade}{bold}"
+            )
+            square = rect(**box, class_=f"step {found.shade}")
+            parts.append(mark_link(None, found.says, square, written if wide >= 28 else None))
+    bottom = top + len(rows) * high + 6
+    for k, shown in enumerate(below):
+        parts.append(text(2, bottom + 14 + 17 * k, shorten(shown, width), class_="tick"))
+    width = max(width, names + len(columns) * wide)
+    css += " plot-grown" if width > WIDE and css and least_cell else ""
+    return drawing(width, bottom + 17 * len(below) + 6, *parts, name=name, interactive=True, class_=css or None)
+
+
+def _heads(columns: Sequence[RowName], names: float, wide: float, width: float) -> tuple[list[list[str]], list[str]]:
+    """Return the lines above each column, and those below the grid."""
+    if any(column.slot for column in columns):  # their marks say which they are
+        alone = [shorten(columns[0].title, width - names - wide)] if len(columns) == 1 else []
+        return [alone for _column in columns], []
+    wrapped = [wrap(column.title, wide - 4, 11) for column in columns]
+    if all(text_width(shown, 11) <= wide for lines in wrapped for shown in lines):
+        return wrapped, []
+    return [[str(j + 1)] for j in range(len(columns))], [f"{j + 1}  {one.title}" for j, one in enumerate(columns)]
+
+
+def names_width(longest: float, width: float) -> float:
     """Return the pixels for the names before the rows; wide drawings cut no name below 24 letters."""
-    longest = max((text_width(bot.title) for bot in bots), default=60)
-    return min(longest + 36, max(width * 0.3, NAME_PX + 36) if width >= WIDE else width * 0.5)
+    return min(longest + 12, max(width * 0.3, NAME_PX + 12) if width >= 500 else width * 0.45)
 
 
 def differences_drawing(
@@ -265,61 +341,30 @@ def differences_drawing(
         name: what it shows, for who cannot see it.
         css: class of the drawing.
     """
-    names = names_width([*rows, *columns], least_width)
-    cell = max(min((least_width - names) / max(len(columns), 1), 62), differences.least_cell)
-    high = min(max(cell, 24.0), 34.0)
-    top = 28.0
-    parts: list[object] = [
-        bot_shape(names + (j + 0.5) * cell, 13, other.slot, hollow=other.is_control) for j, other in enumerate(columns)
-    ]
-    if len(columns) == 1:
-        beside = names + cell
-        name_there = shorten(columns[0].title, least_width - beside - 4)
-        parts.append(text(beside, 17.5, name_there, class_="name"))
-    for i, bot in enumerate(rows):
-        y = top + i * high
-        parts += [
-            bot_shape(10, y + high / 2, bot.slot, hollow=bot.is_control),
-            text(24, y + high / 2 + 4.5, shorten(bot.title, names - 30), class_="name"),
-        ]
-        for j, other in enumerate(columns):
-            x = names + j * cell
-            if bot == other:
-                parts.append(rect(x + 1, y + 1, cell - 2, high - 2, rx=5, class_="cell-self"))
-                continue
-            found = differences.of(bot.bot_id, other.bot_id)
-            if found is not None:
-                box = (x, y, cell, high)
-                parts.append(_cell(bot, other, *found, box=box, differences=differences))
-    width = max(least_width, names + len(columns) * cell)
-    if width > WIDE:
-        css += " plot-grown"
-    return drawing(
-        width,
-        top + len(rows) * high + 6,
-        *parts,
+    cells = {}
+    for (i, bot), (j, other) in product(enumerate(rows), enumerate(columns)):
+        found = differences.of(bot.bot_id, other.bot_id) if bot != other else None
+        if found is not None:
+            cells[i, j] = _difference_cell(bot, other, *found, differences)
+    return grid_drawing(
+        [RowName(bot.title, bot.slot, bot.is_control) for bot in rows],
+        [RowName(bot.title, bot.slot, bot.is_control) for bot in columns],
+        cells,
+        least_width,
         name=name,
-        interactive=True,
-        class_=css or None,
+        least_cell=differences.least_cell,
+        css=css,
     )
 
 
-def _cell(
-    bot: RatedBot,
-    other: RatedBot,
-    comparison: Comparison,
-    sign: int,
-    *,
-    box: tuple[float, float, float, float],
-    differences: Differences,
-) -> Markup:
-    """Draw one difference; `box` is left, top, width and height in pixels."""
-    x, y, wide, high = box
+def _difference_cell(
+    bot: RatedBot, other: RatedBot, comparison: Comparison, sign: int, differences: Differences
+) -> GridCell:
     gap = None if comparison.difference is None else sign * comparison.difference
     shade = "div-none"
     if gap is not None and comparison.ordered:
         # Colours begin next to the middle one, so that an order that holds never looks like no order.
-        shade = f"div-{5 + (1 if gap > 0 else -1) * max(1, round(4 * abs(gap) / differences.most))}"
+        shade = diverging_class((1 if gap > 0 else -1) * max(0.25, abs(gap) / differences.most))
     says = f"{bot.title} − {other.title}\n{figure(gap, differences.digits)} "
     says += (
         f"{span(*difference_ends(comparison, sign), differences.digits)}\n"
@@ -327,10 +372,4 @@ def _cell(
         if comparison.p is not None
         else differences.why(comparison.reason)
     )
-    middle = (x + wide / 2, y + high / 2 + 4.5)
-    return mark_link(
-        None,
-        says,
-        rect(x + 1, y + 1, wide - 2, high - 2, rx=5, class_=f"step {shade}"),
-        text(*middle, figure(gap, differences.digits), class_=f"step-text {shade}"),
-    )
+    return GridCell(figure(gap, differences.digits), shade, says)

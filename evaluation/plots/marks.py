@@ -9,15 +9,29 @@ from markupsafe import Markup
 from evaluation.plots.svg import el, group, line, number, rect, text
 
 N_SHAPES = 8
-"""Slots with a shape of their own; the bots after them have tiles with their number."""
+"""Slots with a shape of their own."""
+NUMBERED = 100
+"""Slots beyond have tiles with their number less this, so that all marks of many bots are of one kind."""
 N_COLOURS = 16
 """Slots with a colour of their own; the tiles after them are grey."""
 TILE = 18.0
 """Side of a tile in pixels; its number cannot be read in a smaller one."""
 
 
+def slots_of(n: int) -> range:
+    """Return the slots of so many bots: with shapes, or all with numbers where there are more than shapes."""
+    first = 1 if n <= N_SHAPES else NUMBERED + 1
+    return range(first, first + n)
+
+
+def bot_number(slot: int) -> int:
+    """Return the number on a slot's tile, from 1."""
+    return slot - NUMBERED if slot > NUMBERED else slot
+
+
 def slot_class(slot: int) -> str:
     """Return the CSS class of a bot's colour; slot 0 is a bot without a place in the study."""
+    slot = bot_number(slot)
     if slot < 1:
         return "bot-none"
     return f"bot-{slot}" if slot <= N_COLOURS else "bot-many"
@@ -35,7 +49,7 @@ def bot_shape(x: float, y: float, slot: int, *, r: float = 5.5, hollow: bool = F
     """Draw the mark of a bot's slot, centred on (x, y): the same in every figure of a study.
 
     Args:
-        r: radius in pixels of the shapes of slots 1 to 8; tiles have one size.
+        r: radius in pixels of the shapes of slots 1 to 8; tiles, of all others, have one size.
     """
     if slot > N_SHAPES:
         return _tile(x, y, slot, hollow=hollow)
@@ -74,7 +88,7 @@ def _tile(x: float, y: float, slot: int, *, hollow: bool) -> Markup:
     classes = f"bot tile {slot_class(slot)}" + (" hollow" if hollow else "")
     return group(
         rect(x - side / 2, y - side / 2, side, side, rx=5 - inset),
-        text(x, y + 4, slot, class_="tile-number", text_anchor="middle"),
+        text(x, y + 4, bot_number(slot), class_="tile-number", text_anchor="middle"),
         class_=classes,
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -180,13 +181,24 @@ _STYLE = (
     + f".interval{{fill:{_ACCENT};fill-opacity:.66}}.mean-tick{{fill:{_ACCENT}}}"
     f".interval.hollow{{fill:#fff;fill-opacity:1;stroke:{_GREY};stroke-width:1.4}}.mean-tick.hollow{{fill:{_GREY}}}"
     ".joins{stroke:#16211f;stroke-width:4}.joins-past{stroke-width:1;stroke-dasharray:2 3}"
-    f".between{{stroke:{_GREY};stroke-width:3}}.strip{{fill:#f4f6f4;stroke:#dbe2df}}.strip-shown{{fill:{_ACCENT}}}"
-    f".weight{{fill:{_ACCENT}}}.weight-span{{stroke:{_ACCENT};stroke-width:2.5}}"
-    f".weight.hollow{{fill:#fff;stroke:{_GREY};stroke-width:2}}.weight-span.hollow{{stroke:{_GREY}}}"
-    ".step.div-none,.cell-self{fill:none;stroke:#dbe2df}.step-text{text-anchor:middle}"
+    f".strip{{fill:#f4f6f4;stroke:#dbe2df}}.strip-shown{{fill:{_ACCENT}}}.name,.value-light{{fill:#16211f}}"
+    f".vote-up,.duration{{fill:{_ACCENT}}}.vote-down,.duration.fast{{fill:#c5752d}}.duration-line{{stroke:#16211f}}"
+    f".rated-span{{fill:#eef1ef}}.item-point{{fill:{_ACCENT};fill-opacity:.5}}.sure{{font-weight:bold}}"
+    + "".join(
+        f".line-band.line-{n}{{fill:{colour};fill-opacity:.16;stroke:none}}"
+        f".line-path.line-{n}{{fill:none;stroke:{colour};stroke-width:2}}.line-point.line-{n}{{fill:{colour}}}"
+        for n, colour in enumerate((_ACCENT, "#c5752d", _GREY), start=1)
+    )
+    + ".step.div-none,.cell-self{fill:none;stroke:#dbe2df}.step-text{text-anchor:middle}"
     + "".join(f".step.div-{n}{{fill:{colour}}}" for n, colour in enumerate(_DIVERGING, start=1))
     + "".join(f".step-text.div-{n}{{fill:#fff}}" for n in _WHITE_ON)
 )
+
+
+FORMATS = {"svg": "image/svg+xml; charset=utf-8", "pdf": "application/pdf", "png": "image/png"}
+"""Kinds of files that a plot can be saved as, with their content types."""
+_PNG_SCALE = 3
+"""Pixels of a PNG file for each pixel of the drawing: about 300 to the inch in a paper's column."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -205,9 +217,23 @@ class Plot:
         opening, end, rest = str(drawing).partition(">")
         return cls(f"{opening}{end}<style>{_STYLE}</style>{rest}")
 
+    def to(self, kind: str) -> bytes:
+        """Return it as a file of one of `FORMATS`.
+
+        Raises:
+            KeyError: for another kind.
+        """
+        if kind == "svg":
+            return self.svg.encode()
+        import vl_convert  # loaded where it is needed: its library is large
+
+        as_file = {"pdf": vl_convert.svg_to_pdf, "png": partial(vl_convert.svg_to_png, scale=_PNG_SCALE)}
+        return bytes(as_file[kind](self.svg))
+
     def save(self, path: str | Path) -> None:
-        """Write it as an SVG file."""
-        Path(path).write_text(self.svg, encoding="utf-8")
+        """Write it as a file of the kind that its name ends with: .svg, .pdf or .png."""
+        file = Path(path)
+        file.write_bytes(self.to(file.suffix[1:].lower()))
 
     def _repr_svg_(self) -> str:
         return self.svg

@@ -5,6 +5,7 @@ Names are placed so that they cover neither each other nor the marks.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,6 +51,16 @@ def shorten(text: str, width: float, size: float = 13, *, bold: bool = False) ->
     while text and text_width(text + "…", size, bold=bold) > width:
         text = text[:-1]
     return text.rstrip() + "…"
+
+
+def wrap(text: str, width: float, size: float = 13) -> list[str]:
+    """Break a text into as few lines as fit, between words and after "_"."""
+    lines = [""]
+    for word in re.split(r"(?<=[ _])", text.strip()):
+        if lines[-1] and text_width((lines[-1] + word).rstrip(), size) > width:
+            lines.append("")
+        lines[-1] += word
+    return [line.rstrip() for line in lines]
 
 
 def tick_label(value: float) -> str:

@@ -36,8 +36,6 @@ SAME_VIEWS = {
         "webapp/dashboard/test_pages.py",
         "webapp/dashboard/test_thin_studies.py",
     ),
-    # Drawings of what the page of the comparison says.
-    "webapp/dashboard/test_board_picture.py": ("webapp/dashboard/test_compare.py",),
     # Registries that plug-ins and files of a folder add to; their list is on a page that is opened there.
     "webapp/core/test_plugins.py": ("webapp/dashboard/test_pages.py",),
     # Whatever is sent to the API's routes gets an answer that its description allows.

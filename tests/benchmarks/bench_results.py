@@ -30,11 +30,11 @@ from tests.benchmarks.results_there import fit_make, metrics_of_fit, metrics_sto
 
 N_BOTS, N_CHATS, N_RATERS = 30, 2000, 400
 PAGES = {
-    "study_bots": "comparisons",
-    "study_compare": "comparisons",
-    "study_compare ?by=fluency&against=bot00&against=bot15": "dimensions",
+    "study_results": "comparisons",
+    "study_results ?part=questions": "comparisons",
+    "study_results ?part=comparisons": "comparisons",
+    "study_results ?by=fluency&against=bot00&against=bot15": "dimensions",
     "study_why ?part=agreement": "answers",
-    "study_statistics": "comparisons",
     "study_why ?part=models": "models",
     "study_why ?part=raters": "raters",
     "study_why ?part=trajectories": "trajectories",

@@ -282,7 +282,7 @@ def results_shown(study: Study) -> None:
     settings = study.values.attention
     assert any(kind == "item" for kind, _name in asked) == bool(settings.attention_checks)
     client = signed_in(Right.READ, username=study.key)
-    for page in ("study", "study_statistics", "study_bots", "study_pairs"):
+    for page in ("study", "study_results", "study_why"):
         shown = client.get(reverse(f"dashboard:{page}", args=[study.key]), {"synthetic": "1"})
         assert shown.status_code == 200, (study.protocol, page)
 

@@ -86,7 +86,7 @@ def pages_agree(study: Study, n_people: int, **query: str) -> None:
     if name in PER_TASK:
         assert cards.n_ratings == n_people * PER_TASK[name]
     if compares_pairs(study):
-        assert f"{cards.n_ratings} comparisons of pairs" in read(client, study, "study_compare", **query)
+        assert f"{cards.n_ratings} judgements of" in read(client, study, "study_results", **query)
     if judges_items(study):
         assert "do not chat" in read(client, study, "study_conversations", **query)
     assert "cannot give participants a chatbot" not in " ".join(one.rest for one in action_items())
@@ -102,7 +102,7 @@ def people_made_real(study: Study) -> None:
 def opens_on_its_own_results(study: Study) -> None:
     user = make_staff(*Right, username=f"{study.key}-opens")
     first = pages_open_to(user, RESULTS, study)[0].name
-    assert first == {"choose": "why"}.get(study.protocol, "pairs" if compares_pairs(study) else "compare")
+    assert first == ("why" if study.protocol == "choose" else "results")
     client = Client()
     client.force_login(user)
     if study.protocol == "choose":

@@ -13,6 +13,7 @@ from django.utils.http import urlencode
 
 from evaluation.metrics.replies import NO_REFERENCE
 from evaluation.number_format import figure, share
+from evaluation.plots.charts import diverging_class
 from evaluation.published.correlations import (
     Published,
     caveats_of,
@@ -22,7 +23,6 @@ from evaluation.published.correlations import (
 )
 from evaluation.stats.correlation import Method
 from webapp.dashboard.charts.figure import Cell, Header, PageTable
-from webapp.dashboard.charts.matrix import correlation_class
 from webapp.dashboard.narrative.phrases import reason_text
 from webapp.jobs.models import Job, State
 from webapp.results.benchmark import BASELINE
@@ -151,7 +151,7 @@ class GridCell:
 
     @property
     def css(self) -> str:
-        return correlation_class(self.r)
+        return diverging_class(self.r)
 
 
 @dataclass(frozen=True, slots=True)

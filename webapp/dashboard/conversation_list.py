@@ -18,6 +18,7 @@ from django.http import QueryDict
 from django.urls import reverse
 
 from chatbots.registry import UnknownName
+from evaluation.plots.marks import slots_of
 from evaluation.ratings import RatingDimension
 from webapp.conversations.models import Conversation
 from webapp.jobs.models import SelfPlayRun
@@ -326,9 +327,10 @@ class Gathered:
 def gathered(source: Source) -> Gathered:
     """Return the conversations of a study or run."""
     if isinstance(source, SelfPlayRun):
+        played = source.plan.get("bots", [])
         bots = {
             bot_id: BotInfo(bot_id, bot_id, slot, is_control=False)
-            for slot, bot_id in enumerate(source.plan.get("bots", []), start=1)
+            for slot, bot_id in zip(slots_of(len(played)), played, strict=True)
         }
         return Gathered(source, conversations_of_source(source), Numbers([]), bots)
     dimensions = dimensions_of(source)

@@ -1,50 +1,53 @@
-"""Leaderboard of a study, and two bots on all questions."""
+"""Leaderboards of a study: by ratings, votes and comparisons of pairs; and two bots on all questions.
+
+Page and picture show the same rows, each with a cell drawn by `evaluation.plots.rows`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
 from django.http import HttpRequest
 from markupsafe import Markup
 
 from evaluation.analysis.comparisons import BotMeans, Comparisons
-from evaluation.analysis.leaderboard import (
-    Leaderboard,
-    LeaderboardEntry,
-    alike_groups,
-    leaderboard,
-    ranks_shown,
-)
+from evaluation.analysis.leaderboard import LeaderboardEntry, alike_groups, leaderboard, ranks_shown
+from evaluation.analysis.pairs import PairResults
 from evaluation.number_format import digits_for, figure, percent, span
-from evaluation.ratings import RatingDimension
-from webapp.dashboard.charts.figure import Cell, Header, PageTable
-from webapp.dashboard.charts.leaderboard import (
+from evaluation.plots.rows import (
+    Column,
     Lane,
-    Mark,
+    RowName,
     ScaleWindow,
-    against_row,
     around,
-    axis_row,
-    bars_row,
-    interval_row,
+    axis_cell,
+    bars_cell,
+    bars_width,
+    centred,
+    interval_cell,
     lanes_of,
+    rows_drawing,
+    unbounded,
     whole,
 )
+from evaluation.plots.svg import Plot
+from evaluation.ratings import RatingDimension
+from webapp.core.language import plural
 from webapp.dashboard.narrative import phrases
-from webapp.dashboard.narrative.phrases import (
-    count_cell,
-    listed,
-    number_cell,
-    reason_text,
-    span_cell,
-)
-from webapp.dashboard.narrative.verdicts import pair_verdict, test_said
+from webapp.dashboard.narrative.comparisons import conclusion
+from webapp.dashboard.narrative.phrases import listed, reason_text
+from webapp.dashboard.narrative.verdicts import one_look, pair_verdict, test_said
 from webapp.ratings.selectors import BotInfo
 from webapp.results.study_data import StudyFrame
+from webapp.search.index_statistics import VOTES_LEVEL, BotVotes, votes_ranked
 
+VOTES = "votes"
+"""Name of the board by votes, in addresses."""
 _LONGEST_SEED = 9
+_WIDE = 760.0
+"""Pixels of a picture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class BoardParams:
 
     Attributes:
         by: key of the question; empty for the question that bots are ranked by.
-        zooms: whether the scale is cut to the range of the data.
+        is_whole: whether the whole scale is shown, not the range of the data.
         bots: bots shown; empty for all.
         against: bots compared as a pair, two at most.
         seed: seed of the sample of conversations.
@@ -62,7 +65,7 @@ class BoardParams:
     """
 
     by: str = ""
-    zooms: bool = False
+    is_whole: bool = False
     bots: tuple[str, ...] = ()
     against: tuple[str, ...] = ()
     seed: int = 1
@@ -73,7 +76,7 @@ class BoardParams:
         """Return the parts of the address, without those of these names."""
         found = [
             ("by", self.by),
-            ("zoom", "1" if self.zooms else ""),
+            ("zoom", "0" if self.is_whole else ""),
             *(("bots", bot) for bot in self.bots),
             *(("against", bot) for bot in self.against),
             ("seed", str(self.seed) if self.seed != 1 else ""),
@@ -112,7 +115,7 @@ def board_params(request: HttpRequest, frame: StudyFrame, *, more: Sequence[str]
         chosen[name] = [bot for bot in asked if bot not in unknown]
     if len(chosen["against"]) > 2:
         wrong.append(
-            "{n} bots are ticked, and two can be set against each other: here are {names}.".format(
+            "{n} bots are selected, and two can be compared: here are {names}.".format(
                 n=len(chosen["against"]),
                 names=listed([frame.title(bot) for bot in chosen["against"][:2]]),
             )
@@ -126,7 +129,7 @@ def board_params(request: HttpRequest, frame: StudyFrame, *, more: Sequence[str]
     ]
     return BoardParams(
         by=by if by != keys[0] else "",
-        zooms=request.GET.get("zoom") == "1",
+        is_whole=request.GET.get("zoom") == "0",
         bots=tuple(chosen["bots"]),
         against=tuple(chosen["against"][:2]),
         seed=int(seed),
@@ -137,56 +140,98 @@ def board_params(request: HttpRequest, frame: StudyFrame, *, more: Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class BoardRow:
-    """A bot on the board.
+    """A bot on a board.
 
     Attributes:
         ranks, n: as they are written; ranks_said, n_said: as they are read out.
-        close: names of the bots it cannot be told apart from.
-        is_ticked: to be set against another.
-        place: the numbers that are drawn.
+        close: names of the bots that do not differ significantly from it.
+        place: the numbers that are drawn, of a board by ratings.
     """
 
     bot: BotInfo
-    place: LeaderboardEntry
     href: str
-    ranks: str
-    ranks_said: str
     n: str
-    n_said: str
     mean: str
     ends: str
-    why: str
-    close: str
     drawn: Markup
-    bars: Markup
-    is_ticked: bool
+    n_said: str = ""
+    ranks: str = ""
+    ranks_said: str = ""
+    why: str = ""
+    close: str = ""
+    bars: Markup | str = ""
+    is_ticked: bool = False
+    place: LeaderboardEntry | None = None
+
+    @property
+    def name(self) -> RowName:
+        """Its name in pictures."""
+        return RowName(self.bot.title, self.bot.slot, self.bot.is_control)
 
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """The leaderboard as the page shows it.
+    """A leaderboard as the page shows it.
 
     Attributes:
-        axis, no_bars: what stands below the rows.
-        lead: how many pairs can be told apart; note: what else is to be known.
-        n_hidden: rated bots that are not chosen.
-        table: the same in numbers.
-        window, lanes: the part of the scale that is shown, and the bars that join rows.
+        key: of the question; part of file names.
+        title: of the scale; n_title, mean_title: of columns.
+        verdict: the conclusion; method, note: how it was found, and what else is to be known.
+        lanes: bars that join rows; no_bars: space for them.
     """
 
-    dimension: RatingDimension
-    window: ScaleWindow
-    lanes: list[Lane]
+    key: str
+    title: str
+    verdict: str
     method: str
-    scale: str
-    rows: list[BoardRow]
-    axis: Markup
-    no_bars: Markup
-    is_whole: bool
-    lead: str
     note: str
-    n_hidden: int
-    table: PageTable
+    rows: list[BoardRow]
+    window: ScaleWindow
+    n_title: str = "Ratings"
+    mean_title: str = "Mean"
+    lanes: list[Lane] = field(default_factory=list)
+
+    @property
+    def axis(self) -> Markup:
+        """Drawing below the rows."""
+        return axis_cell(self.window)
+
+    @property
+    def no_bars(self) -> Markup:
+        """Space as wide as the bars."""
+        return bars_cell(self.lanes, -1)
+
+    @property
+    def is_ranked(self) -> bool:
+        """True if the bots have ranks."""
+        return any(row.ranks for row in self.rows)
+
+    def picture(self, study: str) -> Plot:
+        """Return the board as an SVG document.
+
+        Args:
+            study: its name, for the title.
+        """
+        ranks = [Column("Rank", [row.ranks for row in self.rows])] if self.is_ranked else []
+        joins = Column("Too close", [row.bars for row in self.rows], width=bars_width(self.lanes))
+        columns = [
+            *ranks,
+            Column("Bot", [row.name for row in self.rows]),
+            Column(self.n_title, [row.n for row in self.rows], align="end"),
+            Column(self.title, [row.drawn for row in self.rows], self.axis),
+            Column(
+                self.mean_title,
+                [f"{row.mean} {row.ends}" for row in self.rows],
+                align="end",
+                bold=frozenset(range(len(self.rows))),
+            ),
+            *([joins] if self.lanes else []),
+        ]
+        return _alone(columns, f"{study}: {self.title}", f"{self.verdict} {self.method} {self.note}")
+
+
+def _alone(columns: Sequence[Column], title: str, told: str) -> Plot:
+    return Plot.of(rows_drawing([columns], _WIDE, name=title, title=title, told=told))
 
 
 def board_of(
@@ -205,41 +250,33 @@ def board_of(
     chosen = set(choice.bots or [place.bot for place in found.places])
     places = [place for place in found.places if place.bot in chosen and place.bot in frame.bots]
     window = whole(dimension.low, dimension.high)
-    if choice.zooms:
-        window = around(_ends(places), dimension.low, dimension.high)
+    if not choice.is_whole:
+        ends = [end for one in places for end in (one.mean.low, one.mean.mean, one.mean.high) if end is not None]
+        window = around(ends, dimension.low, dimension.high)
     order = [place.bot for place in places]
     lanes = lanes_of(alike_groups({place.bot: place.too_close for place in places}), order)
     digits = digits_for(dimension.low, dimension.high)
-    rows = [_row(frame, place, window, bars_row(lanes, i), choice, digits) for i, place in enumerate(places)]
+    rows = [_row(frame, place, window, bars_cell(lanes, i), choice, digits) for i, place in enumerate(places)]
+    notes = []
+    if compared.rater_share > 0:
+        notes.append("Tests and order take out who is strict or kind.")
+    if n_hidden := len(found.places) - len(places):
+        notes.append(f"{phrases.bots_text(n_hidden)} not shown here: ranks and tests count all.")
+    if any(place.is_control for place in found.places):
+        notes.append("Hollow: control bot, which has no rank.")
     return Board(
-        dimension=dimension,
+        key=dimension.key,
+        title=f"{dimension.title}, {dimension.low:g} to {dimension.high:g}",
+        verdict=conclusion(frame, compared, dimension),
+        method=(
+            f"Mean of all ratings with {percent(found.level)} interval. A range of ranks holds every place that the "
+            f"tests allow. Bots joined by a bar do not differ significantly ({test_said(compared)})."
+        ),
+        note=" ".join(notes),
+        rows=rows,
         window=window,
         lanes=lanes,
-        method=(
-            f"Mean of all ratings with {percent(found.level)} interval. Ranks are ranges: every place the tests "
-            f"allow. Bots joined by a bar do not differ significantly ({test_said(compared)})."
-        ),
-        scale="{name}, {low} to {high}".format(
-            name=dimension.title, low=f"{dimension.low:g}", high=f"{dimension.high:g}"
-        ),
-        rows=rows,
-        axis=axis_row(window),
-        no_bars=bars_row(lanes, -1),
-        is_whole=window.is_whole,
-        lead=f"{found.n_told_apart} of {phrases.pairs_text(found.n_pairs)} differ significantly.",
-        note=_note(
-            found,
-            compared,
-            len(found.places) - len(places),
-            is_headline=dimension == frame.headline,
-        ),
-        n_hidden=len(found.places) - len(places),
-        table=_table(frame, found, places, compared, digits),
     )
-
-
-def _ends(places: Sequence[LeaderboardEntry]) -> list[float]:
-    return [end for place in places for end in (place.mean.low, place.mean.mean, place.mean.high) if end is not None]
 
 
 def _row(
@@ -251,86 +288,116 @@ def _row(
     digits: int,
 ) -> BoardRow:
     info, mean = frame.bots[place.bot], place.mean
-    ranks_said = "no rank: control bot"
-    if place.ranks is not None:
-        best, worst = place.ranks
-        ranks_said = f"rank {best}" if best == worst else f"rank {best} to {worst}"
     return BoardRow(
         bot=info,
         place=place,
         href=frame.link(place.bot),
         ranks=ranks_shown(place.ranks),
-        ranks_said=ranks_said,
+        ranks_said=_ranks_said(place.ranks),
         n=f"{place.n_ratings:,}",
         n_said=phrases.ratings_text(place.n_ratings),
         mean=figure(mean.mean, digits),
         ends=span(mean.low, mean.high, digits),
         why=reason_text(mean.reason),
-        close=_closest(frame, place),
-        drawn=interval_row(window, mean.mean, mean.low, mean.high, hollow=info.is_control),
+        close=listed([frame.title(bot) for bot in place.too_close]),
+        drawn=interval_cell(window, mean.mean, mean.low, mean.high, hollow=info.is_control),
         bars=bars,
         is_ticked=place.bot in choice.against,
     )
 
 
-def _closest(frame: StudyFrame, place: LeaderboardEntry) -> str:
-    return listed([frame.title(bot) for bot in place.too_close])
+def _ranks_said(ranks: tuple[int, int] | None) -> str:
+    if ranks is None:
+        return "no rank: control bot"
+    best, worst = ranks
+    return f"rank {best}" if best == worst else f"rank {best} to {worst}"
 
 
-def _note(found: Leaderboard, compared: Comparisons, n_hidden: int, *, is_headline: bool) -> str:
-    """Compose the note on how to read the ranks."""
-    notes = []
-    if is_headline:
-        notes.append("The same count stands on the other pages of results and in the report.")
-    if compared.rater_share > 0:
-        notes.append(
-            "Tests and order take out who is strict or kind; the table has those means, too, for the average rater."
-        )
-    if n_hidden:
-        notes.append(f"{phrases.bots_text(n_hidden)} not shown here: ranks and tests count all.")
-    if any(place.is_control for place in found.places):
-        notes.append("Hollow: control bot, which has no rank.")
-    return " ".join(notes)
-
-
-def _table(
-    frame: StudyFrame,
-    found: Leaderboard,
-    places: Sequence[LeaderboardEntry],
-    compared: Comparisons,
-    digits: int,
-) -> PageTable:
-    headers = [
-        Header("Bot"),
-        Header("Rank", numeric=True),
-        Header("Ratings", numeric=True),
-        Header("Mean", numeric=True),
-        Header(percent(found.level), numeric=True),
-        Header("For the average rater", numeric=True),
-        Header("Too close to"),
-    ]
-    if compared.rater_share <= 0:
-        del headers[5]
+def votes_board(frame: StudyFrame, votes: Mapping[str, BotVotes], choice: BoardParams) -> Board:
+    """Return the chosen bots by the share of votes up, the highest first; without ranks, for nothing is tested."""
+    chosen = [bot for bot in frame.rated_bots if not choice.bots or bot in choice.bots]
+    found = votes_ranked([bot for bot in chosen if bot in frame.bots], votes)
+    window = whole(0, 100)
+    if not choice.is_whole:
+        window = around([100 * end for one in found for end in (one.low, one.high) if end is not None], 0, 100)
+    n_votes = sum(one.n for one in found)
     rows = []
-    for place in places:
-        info, mean = frame.bots[place.bot], place.mean
-        cells = [
-            Cell(info.title, frame.link(place.bot), slot=info.slot, hollow=info.is_control),
-            Cell(
-                ranks_shown(place.ranks),
-                why="" if place.ranks else "a control bot has no rank",
-                raw=place.ranks or (None, None),
-            ),
-            count_cell(place.n_ratings),
-            number_cell(mean.mean, digits, reason_text(mean.reason)),
-            span_cell(mean.low, mean.high, digits, why=reason_text(mean.reason)),
-            number_cell(place.compared_mean, digits),
-            Cell(_closest(frame, place) or "none"),
-        ]
-        if compared.rater_share <= 0:
-            del cells[5]
-        rows.append(cells)
-    return PageTable(headers, rows)
+    for one in found:
+        bot = frame.bots[one.bot_id]
+        numbers = [None if value is None else 100 * value for value in (one.share, one.low, one.high)]
+        rows.append(
+            BoardRow(
+                bot=bot,
+                href=frame.link(bot.bot_id),
+                n=f"{one.up:,} up, {one.down:,} down",
+                mean=percent(one.share),
+                ends=_votes_ends(one),
+                drawn=interval_cell(window, *numbers, hollow=bot.is_control),
+            )
+        )
+    said = plural(n_votes, "%(n)s vote on single replies.", "%(n)s votes on single replies.") % {"n": f"{n_votes:,}"}
+    return Board(
+        key=VOTES,
+        title="Votes up, in %",
+        verdict=said,
+        method=f"Share of votes up with {percent(VOTES_LEVEL)} interval; "
+        "the votes of one conversation count as belonging together.",
+        note="People vote when they like, often on what annoys them, so there are no ranks here.",
+        rows=rows,
+        window=window,
+        n_title="Votes",
+        mean_title="Share up",
+    )
+
+
+def _votes_ends(one: BotVotes) -> str:
+    if one.low is None or one.high is None:
+        return "no interval: votes in one conversation only" if one.n_chats else "no votes"
+    return f"[{100 * one.low:.0f}, {100 * one.high:.0f}]"
+
+
+def pairs_board(found: PairResults, title: str, bots: Mapping[str, BotInfo], verdict: str) -> Board | None:
+    """Return the bots by their strengths in comparisons of pairs; None where no strengths could be estimated.
+
+    Args:
+        title: of the question.
+        verdict: the conclusion.
+    """
+    ordered = sorted(found.strengths.bots, key=lambda bot: (-bot.strength, bot.bot))
+    if found.strengths.reason is not None or not ordered:
+        return None
+    window = unbounded([end for one in ordered for end in (one.low, one.strength, one.high) if end is not None])
+    ranks = found.strengths.rank_ranges()
+    rows = []
+    for one in ordered:
+        bot = bots.get(one.bot) or BotInfo(one.bot, one.bot, 0, is_control=False)
+        rows.append(
+            BoardRow(
+                bot=bot,
+                href="",
+                n=f"{one.wins:,}, {one.losses:,}, {one.ties:,}",
+                n_said=f"{one.wins:,} won, {one.losses:,} lost, {one.ties:,} the same",
+                ranks=ranks_shown(ranks[one.bot]),
+                ranks_said=_ranks_said(ranks[one.bot]),
+                mean=figure(one.strength),
+                ends=span(one.low, one.high),
+                drawn=interval_cell(window, one.strength, one.low, one.high, hollow=bot.is_control),
+            )
+        )
+    return Board(
+        key="strengths",
+        title=f"Strength by {title.lower()}, log odds against the average bot",
+        verdict=verdict,
+        method=(
+            f"Bradley–Terry model with ties (Davidson, 1970); {percent(found.level)} intervals with whole raters as "
+            "units. A range of ranks holds every place that comparisons of two bots, corrected by Holm, leave open."
+        ),
+        note=one_look() if found.is_collecting else "",
+        rows=rows,
+        window=window,
+        n_title="Won, lost, same",
+        mean_title="Strength",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,9 +406,8 @@ class QuestionComparison:
 
     Attributes:
         gap, ends: of their difference, as it is written; why: there is no interval.
-        is_apart: whether the two are told apart by this question.
+        is_apart: whether the two differ significantly in this question.
         said: the same as a sentence.
-        window, marks: what is drawn.
     """
 
     title: str
@@ -352,8 +418,6 @@ class QuestionComparison:
     is_apart: bool
     said: str
     drawn: Markup
-    window: ScaleWindow
-    marks: list[Mark]
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,18 +425,36 @@ class HeadToHead:
     """Two bots on all questions, the one that stands higher first.
 
     Attributes:
-        window, axis: of the scale; None where the questions have different ones.
-        lead: which questions set them apart; need: what would tell them apart by what bots are ranked by.
+        unit: of the axis.
+        lead: in which questions they differ; need: what would make them differ by what bots are ranked by.
     """
 
     first: BotInfo
     second: BotInfo
     questions: list[QuestionComparison]
-    window: ScaleWindow | None
-    axis: Markup | None
+    axis: Markup
+    unit: str
     level: str
     lead: str
     need: str
+
+    def picture(self, study: str) -> Plot:
+        """Return the comparison as an SVG document.
+
+        Args:
+            study: its name, for the title.
+        """
+        asked = self.questions
+        heavy = frozenset(i for i, one in enumerate(asked) if one.is_apart)
+        names = f"{self.first.title} against {self.second.title}"
+        gaps = [" ".join(filter(None, [one.gap, one.ends or one.why])) for one in asked]
+        columns = [
+            Column("Question", [RowName(one.title) for one in asked]),
+            Column(f"{self.first.title} − {self.second.title}, {self.unit}", [one.drawn for one in asked], self.axis),
+            Column("Difference", gaps, align="end", bold=heavy),
+        ]
+        said = f"Difference with {self.level} interval. Bold: the two differ significantly in this question."
+        return _alone(columns, f"{study}: {names}", f"{said} {self.lead} {self.need}")
 
 
 def head_to_head(
@@ -381,7 +463,7 @@ def head_to_head(
     compared: Mapping[str, Comparisons],
     choice: BoardParams,
 ) -> HeadToHead | None:
-    """Return the two ticked bots on every question; None where not two of them are ticked.
+    """Return the two selected bots on every question; None where not two of them are selected.
 
     Args:
         headline: of what bots are ranked by, with plans.
@@ -390,62 +472,76 @@ def head_to_head(
     if len(choice.against) < 2:
         return None
     standing = [*headline.order, *headline.controls]
-    a, b = sorted(
-        choice.against,
-        key=lambda bot: standing.index(bot) if bot in standing else len(standing),
-    )
-    infos = frame.bots[a], frame.bots[b]
+    a, b = sorted(choice.against, key=lambda bot: standing.index(bot) if bot in standing else len(standing))
     asked = [d for d in frame.all_dimensions if d.key in compared]
-    questions = [_question(infos, compared[d.key], d) for d in asked]
-    scales = {(d.low, d.high) for d in asked}
-    window = whole(*scales.pop()) if len(scales) == 1 else None
-    apart = [one.title.lower() for one in questions if one.is_apart]
-    if not apart:
-        lead = "No question sets them apart."
-    elif len(apart) == len(questions):
-        lead = "Every question sets them apart."
-    elif len(apart) == 1:
-        lead = f"Only {apart[0]} sets them apart."
-    else:
-        lead = f"{listed(apart).capitalize()} set them apart."
-    titles = {bot: info.title for bot, info in frame.bots.items()}
+    found = [_difference(compared[one.key], a, b) for one in asked]
+    # Questions of different scales are drawn in shares of their scales.
+    is_one = len({(one.low, one.high) for one in asked}) == 1
+    units = [1.0 if is_one else (one.high - one.low) / 100 for one in asked]
+    drawn = [[None if v is None else v / unit for v in row] for row, unit in zip(found, units, strict=True)]
+    window = centred([v for row in drawn for v in row if v is not None])
+    questions = [
+        _question(frame, (a, b), compared[d.key], d, row, interval_cell(window, *at, hollow=not apart))
+        for d, row, at in zip(asked, found, drawn, strict=True)
+        for apart in [compared[d.key].are_told_apart(a, b)]
+    ]
     pair = headline.pair(a, b)
     need = ""
     if pair is not None and not pair.ordered:
+        titles = {bot: info.title for bot, info in frame.bots.items()}
         digits = digits_for(frame.headline.low, frame.headline.high)
         need = f"By {frame.headline.title.lower()}: {pair_verdict(pair, headline, titles, digits)}"
     return HeadToHead(
-        *infos,
+        frame.bots[a],
+        frame.bots[b],
         questions=questions,
-        window=window,
-        axis=axis_row(window) if window else None,
+        axis=axis_cell(window),
+        unit="in points" if is_one else "in % of the scale",
         level=percent(1 - headline.alpha),
-        lead=lead,
+        lead=_lead([one.title.lower() for one in questions if one.is_apart], len(questions)),
         need=need,
     )
 
 
-def _question(infos: tuple[BotInfo, BotInfo], compared: Comparisons, dimension: RatingDimension) -> QuestionComparison:
-    first, second = infos
+def _lead(apart: Sequence[str], n: int) -> str:
+    if not apart:
+        return "The two differ significantly in no question."
+    if len(apart) == n:
+        return "The two differ significantly in every question."
+    return f"The two differ significantly in {listed(apart)}."
+
+
+def _difference(compared: Comparisons, a: str, b: str) -> tuple[float | None, float | None, float | None]:
+    """Return the difference, first less second, and the ends of its interval."""
+    pair = compared.pair(a, b)
+    if pair is None:
+        return None, None, None
+    if pair.a == a or pair.difference is None:
+        return pair.difference, pair.low, pair.high
+    ends = (None, None) if pair.low is None or pair.high is None else (-pair.high, -pair.low)
+    return -pair.difference, *ends
+
+
+def _question(
+    frame: StudyFrame,
+    bots: tuple[str, str],
+    compared: Comparisons,
+    dimension: RatingDimension,
+    found: tuple[float | None, float | None, float | None],
+    drawn: Markup,
+) -> QuestionComparison:
     digits = digits_for(dimension.low, dimension.high)
-    means = [compared.means.get(info.bot_id) for info in infos]
-    pair = compared.pair(first.bot_id, second.bot_id)
-    gap, low, high = (None, None, None) if pair is None else (pair.difference, pair.low, pair.high)
-    if pair is not None and pair.a != first.bot_id and gap is not None:
-        gap = -gap
-        low, high = (None, None) if low is None or high is None else (-high, -low)
-    titles = {info.bot_id: info.title for info in infos}
-    window = whole(dimension.low, dimension.high)
-    marks = [(mean, info.slot, info.is_control) for mean, info in zip(means, infos, strict=True)]
+    pair = compared.pair(*bots)
+    gap, low, high = found
+    titles = {bot: frame.title(bot) for bot in bots}
+    first, second = (figure(compared.means.get(bot), digits) for bot in bots)
     return QuestionComparison(
         title=dimension.title,
-        means=(figure(means[0], digits), figure(means[1], digits)),
+        means=(first, second),
         gap=figure(gap, digits),
         ends=span(low, high, digits) if low is not None else "",
         why=reason_text(pair.reason) if pair is not None else "one of them has no rating of this",
-        is_apart=compared.are_told_apart(first.bot_id, second.bot_id),
+        is_apart=compared.are_told_apart(*bots),
         said=pair_verdict(pair, compared, titles, digits) if pair is not None else "",
-        drawn=against_row(window, marks),
-        window=window,
-        marks=marks,
+        drawn=drawn,
     )

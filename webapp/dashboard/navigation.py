@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.http import content_disposition_header
 
+from evaluation.plots.svg import FORMATS, Plot
 from webapp.core.pages import staff_refusal
 from webapp.core.rights import Right, may
-from webapp.ratings.paired_comparisons import compares_pairs, rates_conversations
+from webapp.dashboard.charts.figure import FIGURE_PARAM, figures_in
+from webapp.ratings.paired_comparisons import rates_conversations
 from webapp.studies.models import Study
 from webapp.studies.selectors import chooses_things
 
@@ -98,7 +101,20 @@ def page(request: HttpRequest, template: str, section: str, status: int = 200, *
         "theme_next": _NEXT_THEME.get(theme, "light"),
         **context,
     }
+    if wanted := request.GET.get(FIGURE_PARAM):
+        return _figure_file(context, *wanted.rpartition(".")[::2])
     return render(request, f"dashboard/{template}", context, status=status)
+
+
+def _figure_file(context: dict[str, Any], name: str, kind: str) -> HttpResponse:
+    """Return a figure of the page as a file."""
+    found = next((one for one in figures_in(list(context.values())) if one.id == name), None)
+    if found is None or kind not in FORMATS:
+        raise Http404
+    response = HttpResponse(Plot.of(found.wide).to(kind), content_type=FORMATS[kind])
+    response["Content-Disposition"] = content_disposition_header(True, f"{name}.{kind}") or ""
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +158,7 @@ TABS = (
     Tab(
         "Results",
         (
-            StudyPage("compare", "Compare bots", "study_compare"),
-            StudyPage("bots", "Bots", "study_bots"),
-            StudyPage("comparisons", "Comparisons", "study_statistics"),
-            StudyPage("pairs", "Pairs", "study_pairs"),
+            StudyPage("results", "Leaderboard", "study_results"),
             StudyPage("why", "Why", "study_why"),
             StudyPage("metrics", "Metrics", "study_metrics"),
             StudyPage("hybrid", "Hybrid metric", "study_hybrid"),
@@ -184,8 +197,6 @@ def pages_open_to(user: Any, tab: Tab, study: Study) -> list[StudyPage]:
         return [by_name[name] for name in _OF_CHOICES if name in by_name]
     if tab is RESULTS and not rates_conversations(study):
         pages = [page for page in pages if page.name not in _OF_FITS]
-    if tab is RESULTS and compares_pairs(study):
-        pages.sort(key=lambda page: page.name != "pairs")
     return pages
 
 

@@ -39,13 +39,18 @@ OLD_ROUTES: tuple[OldRoute, ...] = (
     OldRoute("system/test-alert/", "alerts"),
     OldRoute("tokens/", "tokens"),
     OldRoute("tokens/<int:pk>/end/", "tokens"),
+    OldRoute("studies/<slug:key>/compare/", "study_results"),
+    OldRoute("studies/<slug:key>/compare/<slug:what>.<slug:kind>", "study_results_picture"),
+    OldRoute("studies/<slug:key>/bots/", "study_results", "questions"),
+    OldRoute("studies/<slug:key>/pairs/", "study_results"),
     OldRoute("studies/<slug:key>/agreement/", "study_why", "agreement"),
     *(
         OldRoute(f"studies/<slug:key>/statistics/{part}/", "study_why", part)
         for part in ("models", "raters", "trajectories", "correlations", "powered")
     ),
     OldRoute("studies/<slug:key>/statistics/items/", "study_why"),
-    OldRoute("studies/<slug:key>/statistics/<slug:part>/", "study_statistics"),
+    OldRoute("studies/<slug:key>/statistics/", "study_results", "comparisons"),
+    OldRoute("studies/<slug:key>/statistics/<slug:part>/", "study_results", "comparisons"),
 )
 
 

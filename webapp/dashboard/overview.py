@@ -229,7 +229,7 @@ def headline_findings(frame: StudyFrame, result: Any) -> HeadlineFindings | None
     if not ranked or not board.n_pairs:
         return None
     by = frame.headline.title.lower()
-    compare = reverse("dashboard:study_compare", args=[frame.study.key])
+    compare = reverse("dashboard:study_results", args=[frame.study.key])
     lines = [_leading(frame, ranked, by)]
     controls = [place for place in board.places if place.is_control]
     if controls:

@@ -288,7 +288,7 @@ def _next(found: PipelineData) -> Next:
         )
     if found.fit is None:
         words = "The results are of all conversations that are here."
-        href = reverse("dashboard:study_bots", args=key)
+        href = reverse("dashboard:study_results", args=key)
         return Next("Everything is current", words, "Compare the bots", href=href)
     result = found.fit.result or {}
     is_told = found.report_is_current

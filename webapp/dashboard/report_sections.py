@@ -353,10 +353,9 @@ def pair_report(study: Study, *, include_synthetic: bool = False, without: Seque
     frame = study_frame(study, facts, include_synthetic=include_synthetic, without=without)
     section = pairs_section(results, found.titles, frame.bots)
     together = protocols_part(study, found)
-    headline, *more = [*section.points, *section.lead[1:]] or [""]
     return _document(
         frame,
-        [section.lead[0], headline, *more],
+        [section.lead[1], section.lead[0], *section.points, *section.lead[2:], *section.how],
         headlines_of_pairs(results),
         [section, *([together] if together else []), pair_methods_part(frame)],
     )

@@ -6,7 +6,6 @@ from django.urls import path
 
 from webapp.dashboard import old_routes
 from webapp.dashboard.views import (
-    analysis,
     benchmark,
     bots,
     collect,
@@ -18,6 +17,7 @@ from webapp.dashboard.views import (
     notes,
     pay,
     report,
+    results,
     studies,
     system,
     why,
@@ -62,22 +62,8 @@ urlpatterns = [
     path("studies/<slug:key>/collect/reports/", collect.reports, name="study_reports"),
     path("studies/<slug:key>/collect/links/", collect.links, name="study_links"),
     path("studies/<slug:key>/collect/links.csv", collect.links_csv, name="study_links_csv"),
-    path("studies/<slug:key>/compare/", compare.compare, name="study_compare"),
-    path(
-        "studies/<slug:key>/compare/board.svg",
-        compare.picture,
-        {"what": "board"},
-        name="study_compare_board",
-    ),
-    path(
-        "studies/<slug:key>/compare/against.svg",
-        compare.picture,
-        {"what": "against"},
-        name="study_compare_against",
-    ),
-    path("studies/<slug:key>/bots/", analysis.bots, name="study_bots"),
-    path("studies/<slug:key>/pairs/", analysis.pairs, name="study_pairs"),
-    path("studies/<slug:key>/statistics/", analysis.comparisons, name="study_statistics"),
+    path("studies/<slug:key>/results/", results.results, name="study_results"),
+    path("studies/<slug:key>/results/<slug:what>.<slug:kind>", results.picture, name="study_results_picture"),
     path("studies/<slug:key>/results/why/", why.why, name="study_why"),
     path(
         "studies/<slug:key>/statistics/trajectories/<slug:figure>/<slug:column>/<int:group>/<int:exchange>/",

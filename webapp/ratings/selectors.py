@@ -12,6 +12,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery, UUIDField
 from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 
+from evaluation.plots.marks import slots_of
 from evaluation.ratings import MEAN_KEY, RatingDimension, Ratings, headline
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
@@ -59,7 +60,7 @@ def study_bots(study: Study) -> dict[str, BotInfo]:
     columns = BotColumns.from_json(study.bot_columns)
     marked = columns.control | columns.marked
     bots = {}
-    for slot, bot_id in enumerate(ids, start=1):
+    for slot, bot_id in zip(slots_of(len(ids)), ids, strict=True):
         row = seen.get(bot_id)
         title, control = registered.get(bot_id, (bot_id, False))
         if row is not None:

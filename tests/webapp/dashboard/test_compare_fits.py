@@ -12,7 +12,7 @@ from django.urls import reverse
 from pytest_django.asserts import assertContains, assertNotContains
 
 from tests.webapp.dashboard.analysis.test_one_result import text_of
-from tests.webapp.dashboard.test_compare import LEVELS, study_of
+from tests.webapp.dashboard.test_leaderboard import LEVELS, study_of
 from tests.webapp.dashboard.test_pages import hybrid_result
 from webapp.jobs.models import HybridFit, Job, SelfPlayRun
 from webapp.studies.models import Study

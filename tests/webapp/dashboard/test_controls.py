@@ -98,7 +98,7 @@ def test_no_tick_where_a_control_is_too_close_to_order(tmp_path: Path, staff: Cl
 def test_a_bot_is_marked_on_its_page(tmp_path: Path, staff: Client) -> None:
     path = file_of(tmp_path, {"good/one": 6, "fair": 4, "bad": 1.5}, control="")
     import_conversations(path, study_key="k", scale=(1, 7))
-    statistics = reverse("dashboard:study_statistics", args=["k"])
+    statistics = reverse("dashboard:study_results", args=["k"]) + "?part=comparisons"
     correlations = reverse("dashboard:study_why", args=["k"]) + "?part=correlations"
     assertNotContains(staff.get(statistics), "Controls are")
     assertNotContains(staff.get(correlations), "Controls are")

@@ -117,5 +117,5 @@ def test_work_that_missed_a_check_is_counted_on_the_overview(staff: Client) -> N
         rating_add(task=task, target=judgement.target, answers={"overall": 0})
     cards = text_of(staff, "study", study.key)
     assert "and 2 of 1 task excluded: a check was missed" in cards
-    bots = text_of(staff, "study_bots", study.key)
+    bots = text_of(staff, "study_results", study.key)
     assert "Ratings of people who missed a check are left out." in bots

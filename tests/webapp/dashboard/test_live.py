@@ -295,7 +295,7 @@ def test_an_empty_room_and_other_protocols(staff: Client) -> None:
         assert ("Waiting for a reply" in html) == (study == arena)
     study_edit(study=arena, state=Study.State.ENDED)
     html = staff.get(address(arena)).content.decode()
-    assert reverse("dashboard:study_pairs", args=["a"]) in html.split('id="c-order"')[1]
+    assert reverse("dashboard:study_results", args=["a"]) in html.split('id="c-order"')[1]
     choices = study_import(file=study_example("choose"), opens=True).study
     assert "puts no chatbot above another" in staff.get(address(choices)).content.decode()
     imported = make_study("i")

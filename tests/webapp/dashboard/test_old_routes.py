@@ -17,6 +17,8 @@ PARTS = {
     "slug:key": "rated",
     "slug:part": "comparisons",
     "slug:step": "texts",
+    "slug:what": "board",
+    "slug:kind": "svg",
     "uuid": "0" * 8 + "-0000" * 3 + "-" + "0" * 12,
 }
 

@@ -27,10 +27,8 @@ from webapp.studies.models import Study
 HOSTILE = "<img src=x onerror=alert(1)>"
 STUDY_PAGES = [
     "study",
-    "study_compare",
-    "study_bots",
+    "study_results",
     "study_why",
-    "study_statistics",
     "study_hybrid",
     "study_fits",
     "study_selfplay",
@@ -152,14 +150,14 @@ def test_a_hostile_name_stays_text(staff: Client, db: None) -> None:
     for address in addresses(study):
         html = staff.get(address).content.decode()
         assert "<img" not in html, address
-    html = staff.get(reverse("dashboard:study_bots", args=["hostile"])).content.decode()
+    html = staff.get(reverse("dashboard:study_results", args=["hostile"])).content.decode()
     assert "&lt;img" in html
     assert "bot=%3Cimg" in html
 
 
 def test_a_study_without_ratings_says_what_will_be_here(staff: Client, db: None) -> None:
     make_study("empty")
-    html = staff.get(reverse("dashboard:study_bots", args=["empty"])).content.decode()
+    html = staff.get(reverse("dashboard:study_results", args=["empty"])).content.decode()
     assert "No ratings yet" in html
     assert "/s/empty/" in html
     assert staff.get(reverse("dashboard:study_why", args=["empty"]) + "?part=agreement").status_code == 200

@@ -85,7 +85,7 @@ def staff(client: Client) -> Client:
 
 
 def text_of(client: Client, study: Study, query: str = "") -> str:
-    page = client.get(reverse("dashboard:study_pairs", args=[study.key]) + query)
+    page = client.get(reverse("dashboard:study_results", args=[study.key]) + query)
     assert page.status_code == 200
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page.content.decode()))
 
@@ -115,6 +115,8 @@ def test_the_page_says_who_is_preferred_and_by_how_many(staff: Client) -> None:
     assert "Eliza (rules) is preferred to Parrot (control): Eliza (rules) wins 83 %" in text
     assert "the live room" not in text
     assert "so a fixed-sample test decides who is preferred, corrected by Holm" in text
+    assert "1 of 1 pair of bots differ significantly in quality. First: Eliza (rules)." in text
+    text = text_of(staff, study, "?part=pairs")
     for title in ("Wins, ties and losses", "Strength of the bots by quality", "Do people agree"):
         assert title in text
 
@@ -126,8 +128,8 @@ def test_both_ways_of_asking_stand_side_by_side_from_either_study(staff: Client)
     for study in (compared, chats):
         study_edit(study=study, state=Study.State.ENDED)
     for study in (compared, chats):
-        text = text_of(staff, study)
-        assert "One turn against interactive evaluation" in text
+        text = text_of(staff, study, "?part=one-turn")
+        assert "Single replies and chats with the same bots" in text
         assert "“One turn” compares single replies of 2 bots; in “Chats” people chatted with them." in text
         assert "Agreement by each way of asking" in text
         assert "both, the same" in text
@@ -167,14 +169,14 @@ def test_the_report_of_the_chats_has_a_section() -> None:
 
 def test_rehearsals_count_only_where_asked_for_and_nothing_is_no_error(staff: Client) -> None:
     study = make_compared(n_people=0)
-    assert "No judgements yet" in text_of(staff, study)
+    assert "No ratings yet" in text_of(staff, study)
     task = task_open(participant=make_participant(study, is_synthetic=True))
     for slot in task.slots.all():
         answers = dict.fromkeys(("quality", "fluency", "relatedness", "empathy"), 1)
         rating_add(task=task, target=slot.item, answers=answers)
-    assert "No judgements yet" in text_of(staff, study)
+    assert "No ratings yet" in text_of(staff, study)
     assert "1 person gave 8 judgements" in text_of(staff, study, "?synthetic=1")
-    assert "No replies of these bots have been compared" in text_of(staff, make_study("chat"))
+    assert "No ratings yet" in text_of(staff, make_study("chat"))
 
 
 def test_the_page_asks_as_many_queries_however_many_judgements_there_are(
@@ -214,7 +216,8 @@ def test_an_arenas_choices_rank_its_bots_with_style_held_equal(staff: Client) ->
     assert len(judged) == len(set(judged.item)) == 36  # every pair of chats is one of its own
     assert np.isfinite(judged.controls["length"]).all()
     assert judged.controls["length"].any()
-    page = text_of(staff, study)
+    assert "log odds against the average bot" in text_of(staff, study)
+    page = text_of(staff, study, "?part=pairs")
     assert "Strength of the bots" in page
     assert "Rank, style equal" in page
     assert "twice the length adds" in page

@@ -11,8 +11,8 @@ import pytest
 from evaluation.analysis.comparisons import Comparisons
 from evaluation.findings import Reason
 from evaluation.metrics.registry import metric_list
-from evaluation.plots.charts import ScatterPoint, Weight
-from evaluation.plots.marks import bot_shape
+from evaluation.plots.charts import ScatterPoint, Weight, diverging_class
+from evaluation.plots.marks import bot_number, bot_shape, slots_of
 from evaluation.plots.text_layout import shorten
 from evaluation.ratings import RatingDimension
 from evaluation.stats.comparisons import Comparison
@@ -23,7 +23,7 @@ from webapp.dashboard.charts.bots import bots_figure
 from webapp.dashboard.charts.distributions import AnswerDistribution, spread_figure, step_class
 from webapp.dashboard.charts.figure import PageFigure, bot_icon
 from webapp.dashboard.charts.lines import track
-from webapp.dashboard.charts.matrix import correlation_class, differences_figure, heatmap_figure
+from webapp.dashboard.charts.matrix import differences_figure, heatmap_figure
 from webapp.dashboard.charts.scatter import scatter_figure, weights_figure
 from webapp.ratings.selectors import BotInfo
 from webapp.results.bot_means import BotSummary, StudySummary
@@ -107,16 +107,15 @@ def test_the_table_of_the_comparison_has_its_numbers() -> None:
 
 def test_marks_stand_where_the_scale_puts_them() -> None:
     svg = bots_figure(summary(["Alpha"], 1), lambda bot: "/x").narrow[0].svg
-    ticks_at = {
-        label: float(x)
-        for x, label in re.findall(r'<text x="([\d.]+)" y="[\d.]+" class="tick middle">(\d)</text>', svg)
+    at = {
+        label: float(x) for x, label in re.findall(r'<text x="([\d.]+)%" y="16" class="tick middle">(\d)</text>', svg)
     }
-    (mean_x,) = re.findall(r'<rect x="([\d.]+)"[^>]*class="mean-tick"', svg)
-    assert float(mean_x) + 1.5 == pytest.approx(ticks_at["6"], abs=0.02)
-    (left, width) = re.findall(r'<rect x="([\d.]+)"[^>]*width="([\d.]+)"[^>]*class="interval"', svg)[0]
-    unit = (ticks_at["7"] - ticks_at["1"]) / 6
-    assert float(width) == pytest.approx(unit, abs=0.1)  # from 5.5 to 6.5
-    assert float(left) == pytest.approx(ticks_at["5"] + unit / 2, abs=0.05)
+    assert (at["1"], at["7"]) == (0, 100)
+    [mean] = re.findall(r'<rect x="([\d.]+)%"[^>]*class="mean-tick"', svg)
+    assert float(mean) == pytest.approx(at["6"], abs=0.01)
+    [(left, width)] = re.findall(r'<rect x="([\d.]+)%" width="([\d.]+)%"[^>]*class="interval"', svg)
+    assert float(width) == pytest.approx(100 / 6, abs=0.01)  # from 5.5 to 6.5
+    assert float(left) == pytest.approx((at["5"] + at["6"]) / 2, abs=0.01)
 
 
 def test_controls_are_hollow_and_bots_without_ratings_say_so() -> None:
@@ -140,12 +139,6 @@ def test_controls_are_hollow_and_bots_without_ratings_say_so() -> None:
     assert (row[3].text, row[3].why) == ("–", "no rating yet")
 
 
-def test_the_note_names_what_cannot_be_ordered() -> None:
-    found = bots_figure(summary(["Alpha", "Beta"]), lambda bot: "/x")
-    assert found.note_lead == "Alpha and Beta are too close to order"
-    assert "Hollow bar: control bot." in found.note
-
-
 def test_many_dimensions_go_into_further_blocks() -> None:
     dimensions = [RatingDimension(f"d{i}", f"Dim {i}", 1, 5) for i in range(11)]
     bot = BotSummary(
@@ -159,24 +152,23 @@ def test_many_dimensions_go_into_further_blocks() -> None:
     )
     found = bots_figure(StudySummary(dimensions, [bot], 0), lambda b: "/x")
     root = ElementTree.fromstring(found.wide)
-    _x, _y, width, _height = map(float, root.attrib["viewBox"].split())
-    heads = [t for t in root.iter() if t.attrib.get("class") == "head"]
+    heads = [t for t in root.iter() if t.attrib.get("class") == "head" and t.text != "Bot"]
     assert len(heads) == 11
-    for tick in (t for t in root.iter() if t.attrib.get("class") == "tick middle"):
-        assert 0 <= float(tick.attrib["x"]) <= width
+    drawn = [float(one.attrib["width"]) for one in root if one.tag.endswith("svg")]
+    assert len(drawn) == 22, "a cell and an axis for each"
+    assert len(set(drawn)) == 1, "facets of all blocks are equally wide"
     assert len(found.narrow) == 11
 
 
-def test_bots_from_the_ninth_on_have_tiles_with_their_number() -> None:
-    for slot in (9, 16, 17, 23):
+def test_marks_of_many_bots_are_all_numbers() -> None:
+    assert list(slots_of(8)) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert [bot_number(slot) for slot in slots_of(9)] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+    for slot in slots_of(120):
         tile = ElementTree.fromstring(bot_shape(9, 9, slot))
-        assert [e.text for e in tile if e.tag == "text"] == [str(slot)]
-        square = tile.find("rect")
-        assert square is not None
-        assert float(square.attrib["width"]) == 18
-    assert "bot-16" in bot_shape(9, 9, 16)
-    assert "bot-many" in bot_shape(9, 9, 17)
-    assert 'viewBox="0 0 18 18"' in bot_icon(9)
+        assert [e.text for e in tile if e.tag == "text"] == [str(bot_number(slot))]
+    assert "bot-16" in bot_shape(9, 9, 116)
+    assert "bot-many" in bot_shape(9, 9, 117)
+    assert 'viewBox="0 0 18 18"' in bot_icon(101)
     styles = (ROOT / "webapp/dashboard/static/dashboard/dashboard.css").read_text()
     assert all(f".bot-{slot} {{" in styles for slot in range(1, 17))
 
@@ -228,7 +220,7 @@ def test_scatter_leaves_bots_without_ratings_to_the_table() -> None:
 def test_weights_are_hollow_where_zero_is_inside() -> None:
     weights = [Weight("sure", 0.4, 0.2, 0.6), Weight("open", 0.1, -0.1, 0.3)]
     found = weights_figure(weights, title="", method="")
-    assert found.wide.count("weight hollow") == 1
+    assert found.wide.count("interval hollow") == 1
     assert [row[0].text for row in found.table.rows] == ["sure", "open"]
     assert Weight("none", 0.1, None, None).includes_zero
 
@@ -251,12 +243,7 @@ def test_answer_shares_add_up_in_the_drawing_as_in_the_table() -> None:
 def test_diverging_steps_cover_the_range_and_keep_a_middle() -> None:
     assert [step_class(i, 7) for i in range(7)] == [f"div-{n}" for n in (1, 2, 3, 5, 7, 8, 9)]
     assert [step_class(i, 5) for i in (0, 2, 4)] == ["div-1", "div-5", "div-9"]
-    assert [correlation_class(r) for r in (-1, 0, 1, None)] == [
-        "div-1",
-        "div-5",
-        "div-9",
-        "div-none",
-    ]
+    assert [diverging_class(r) for r in (-1, 0, 1, None)] == ["div-1", "div-5", "div-9", "div-none"]
 
 
 def test_tracks_pass_over_turns_that_a_column_does_not_describe() -> None:

@@ -108,6 +108,7 @@ VALUES = {
     "bot_id": "no-such-bot",
     "run_id": 0,
     "kind": "selfplay",
+    "what": "board",
     "metric": "no-such-metric",
     "pk": 0,
 }

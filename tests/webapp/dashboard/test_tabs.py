@@ -112,7 +112,7 @@ def test_who_judges_items_holds_a_place_without_a_chat(staff: Client) -> None:
 
 
 def test_pages_say_by_which_test_bots_are_told_apart(staff: Client, rated: Study) -> None:
-    address = reverse("dashboard:study_statistics", args=["rated"])
+    address = reverse("dashboard:study_results", args=["rated"])
     assert "always valid while the study collects" in staff.get(address).content.decode()
     study_edit(study=rated, state="ended")
     html = staff.get(address).content.decode()

@@ -177,9 +177,9 @@ def test_choices_are_judgements_of_pairs_of_bots(client: Client) -> None:
     won = found.answers["preference"] * [1 if bot == "eliza" else -1 for bot in found.first]
     assert set(won) == {1.0}
     client.force_login(make_staff(Right.READ))
-    for name in ("study", "study_bots", "study_why", "study_statistics", "study_pairs"):
+    for name in ("study", "study_results", "study_why"):
         assert client.get(reverse(f"dashboard:{name}", args=[study.key])).status_code == 200
-    page = client.get(reverse("dashboard:study_pairs", args=[study.key])).content.decode()
+    page = client.get(reverse("dashboard:study_results", args=[study.key])).content.decode()
     titles = [bot.title for bot in study_bots(study).values()]
     assert len(titles) == 2
     assert all(title in page for title in titles)

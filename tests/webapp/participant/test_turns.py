@@ -137,7 +137,7 @@ def test_labels_are_counted_for_each_bot_and_exported(client: Client) -> None:
     own = list(exporter_get("ratings").rows(talked, ExportOptions()))
     assert len(own) == 2, "the marks belong to the study that asked for them"
     client.force_login(make_staff(Right.READ))
-    for name in ("study", "study_bots", "study_why", "study_statistics"):
+    for name in ("study", "study_results", "study_why"):
         assert client.get(reverse(f"dashboard:{name}", args=[study.key])).status_code == 200
 
 
@@ -177,7 +177,7 @@ def test_the_replies_of_ones_own_chat_are_marked_after_it(browser: Client, clien
     assert list(ratings.answers["asks"]) == [1, 0]
     assert [bot.n_ratings for bot in bot_summary(study).bots if bot.n_ratings] == [2]
     client.force_login(make_staff(Right.READ))
-    for name in ("study", "study_bots", "study_statistics", "study_why"):
+    for name in ("study", "study_results", "study_why"):
         assert client.get(reverse(f"dashboard:{name}", args=[study.key])).status_code == 200
 
 

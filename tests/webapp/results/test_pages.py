@@ -34,9 +34,9 @@ from webapp.studies.models import Participant, Study
 from webapp.studies.privacy import participants_erase
 
 PAGES = {
-    "study_bots": "Which bots",
+    "study_results": "pairs of bots differ significantly",
     "study_why ?part=agreement": "How the answers spread",
-    "study_statistics": "Which bots differ significantly",
+    "study_results ?part=comparisons": "How far apart are they?",
     "study_why ?part=models": "What the ratings depend on",
     "study_why ?part=raters": "Do raters agree?",
     "study_why ?part=trajectories": "How conversations unfold",
@@ -84,7 +84,7 @@ def test_a_page_waits_for_its_result_and_shows_the_same_as_at_once(
 
 
 def test_nobody_at_work_is_said_with_what_to_do(staff: Client, study: Study) -> None:
-    where = address(study, "study_statistics")
+    where = address(study, "study_results")
     assert "No worker" not in read(staff, where)
     Job.objects.update(updated_at=timezone.now() - timedelta(minutes=1))
     said = "No worker has taken it up, so probably none runs. make run starts one"
@@ -167,7 +167,7 @@ def test_the_report_is_made_by_a_job_of_the_stored_results(
     staff: Client, study: Study, django_capture_on_commit_callbacks: Any
 ) -> None:
     page, file = address(study, "study_report"), address(study, "study_report_file")
-    staff.get(address(study, "study_statistics"))
+    staff.get(address(study, "study_results"))
     do_all()
     kept = Job.objects.get().pk
     assert staff.get(file).status_code == 404

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
 
 from markupsafe import Markup
 
 from evaluation.plots.marks import N_SHAPES, TILE, bot_shape
 from evaluation.plots.svg import el
 
+FIGURE_PARAM = "figure_file"
+"""Parameter of a page's address that asks for one of its figures as a file, such as `bots.pdf`."""
 _SCREEN = 24
 
 
@@ -104,6 +108,19 @@ class PageFigure:
     note_lead: str = ""
     legend: list[tuple[Markup, str]] = field(default_factory=list)
     more: More | None = None
+
+
+def figures_in(value: Any) -> Iterator[PageFigure]:
+    """Yield the figures within a page's context: in lists, dictionaries and dataclasses."""
+    if isinstance(value, PageFigure):
+        yield value
+    elif isinstance(value, dict):
+        yield from figures_in(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from figures_in(one)
+    elif is_dataclass(value) and not isinstance(value, type | PageTable):
+        yield from figures_in([getattr(value, one.name) for one in fields(value)])
 
 
 def bot_icon(slot: int, *, hollow: bool = False) -> Markup:

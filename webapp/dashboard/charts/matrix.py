@@ -6,31 +6,28 @@ from collections.abc import Collection, Mapping, Sequence
 
 from markupsafe import Markup
 
-from evaluation.number_format import figure, probability, share, span
+from evaluation.number_format import probability, share, span
 from evaluation.plots.charts import (
     WIDE,
     Differences,
+    GridCell,
     Pair,
     RatedBot,
     difference_ends,
     differences_drawing,
+    diverging_class,
+    grid_drawing,
     names_width,
 )
-from evaluation.plots.marks import mark_link
-from evaluation.plots.svg import drawing, rect, text
-from evaluation.plots.text_layout import shorten, text_width
+from evaluation.plots.rows import RowName
+from evaluation.plots.text_layout import text_width
 from evaluation.stats.comparisons import Comparison
 from evaluation.stats.correlation import Correlation
 from webapp.core.language import plural
 from webapp.dashboard.charts.figure import Cell, Header, More, PageFigure, PageTable, Variant
 from webapp.dashboard.narrative import phrases
-from webapp.dashboard.narrative.phrases import reason_text
+from webapp.dashboard.narrative.phrases import count_cell, number_cell, p_cell, reason_text, share_cell, span_cell
 from webapp.ratings.selectors import BotInfo
-
-
-def correlation_class(r: float | None) -> str:
-    """Return one of nine colours from −1 to +1."""
-    return "div-none" if r is None else f"div-{1 + round((r + 1) * 4)}"
 
 
 def heatmap_figure(
@@ -53,82 +50,31 @@ def heatmap_figure(
             [
                 Cell(titles[i]),
                 Cell(titles[j]),
-                Cell(share(value.r), why=reason_text(value.reason), raw=(value.r,)),
-                Cell(span(value.low, value.high, shares=True), raw=(value.low, value.high)),
-                Cell(str(value.n), raw=(value.n,)),
+                share_cell(value.r, why=reason_text(value.reason)),
+                span_cell(value.low, value.high, shares=True),
+                count_cell(value.n),
             ]
         )
     headers = [Header("Dimension"), Header("With"), Header("ρ", numeric=True)]
     headers += [Header("95 %", numeric=True), Header("n", numeric=True)]
+    both = {**found, **{(j, i): value for (i, j), value in found.items()}}
+    css = "plot-wide plot-small" if len(titles) <= 6 else "plot-wide"
+    drawn = [
+        _draw(titles, titles, both, "ρ", (), width, name=f"Rank correlations of {len(titles)} dimensions.", css=css)
+        for width, css in ((400.0 if len(titles) <= 6 else 640.0, css), (NARROW, ""))
+    ]
     return PageFigure(
         id=id,
         title=title,
         method=method,
-        wide=_draw_heatmap(titles, found, 342, css="plot-wide plot-small")
-        if len(titles) <= 6
-        else _draw_heatmap(titles, found, 600, css="plot-wide"),
-        narrow=[Variant("", _draw_heatmap(titles, found, 298, css=""))],
+        wide=drawn[0],
+        narrow=[Variant("", drawn[1])],
         table=PageTable(headers, rows),
         note=note,
     )
 
 
-def _draw_heatmap(
-    titles: Sequence[str], found: dict[tuple[int, int], Correlation], width: float, *, css: str
-) -> Markup:
-    n = len(titles)
-    longest = max((text_width(title) for title in titles), default=40)
-    names = min(longest + (38 if n > 6 else 14), width * 0.36)  # room for the row's number
-    cell = min((width - names) / max(n, 1), 50)
-    top = 22.0
-    parts: list[object] = []
-    many = n > 6  # then columns are numbered: there is no room for words above them
-    for i, title in enumerate(titles):
-        short = str(i + 1) if many else title[:4] + ("." if len(title) > 4 else "")
-        row = f"{title} {i + 1}" if many else title
-        y = top + (i + 0.5) * cell + 4.5
-        parts.append(text(names + (i + 0.5) * cell, 12, short, class_="tick middle"))
-        parts.append(text(names - 10, y, shorten(row, names - 10), class_="name end"))
-        for j in range(n):
-            x, y = names + j * cell, top + i * cell
-            if i == j:
-                parts.append(rect(x + 1, y + 1, cell - 2, cell - 2, rx=6, class_="cell-self"))
-                continue
-            value = found[(min(i, j), max(i, j))]
-            css_class = correlation_class(value.r)
-            says = f"{titles[i]} · {titles[j]}\nρ {share(value.r)} "
-            says += span(value.low, value.high, shares=True) if value.r is not None else reason_text(value.reason)
-            parts.append(
-                mark_link(
-                    None,
-                    says,
-                    rect(x + 1, y + 1, cell - 2, cell - 2, rx=6, class_=f"step {css_class}"),
-                    text(
-                        x + cell / 2,
-                        y + cell / 2 + 4.5,
-                        share(value.r),
-                        class_=f"step-text {css_class}",
-                    )
-                    if cell >= 28
-                    else None,
-                )
-            )
-    y = top + n * cell + 16
-    box = n * cell / 9
-    for i in range(9):
-        parts.append(rect(names + i * box, y, box - 0.8, 12, class_=f"step div-{i + 1}"))
-    for x, label, css_class in (
-        (names, "−1", "tick"),
-        (names + n * cell / 2, "0", "tick middle"),
-        (names + n * cell, "+1", "tick end"),
-    ):
-        parts.append(text(x, y + 27, label, class_=css_class))
-    name = f"Rank correlations of {n} dimensions."
-    return drawing(width, y + 32, *parts, name=name, interactive=True, class_=css or None)
-
-
-MATRIX_WIDE, MATRIX_NARROW = 958.0, 298.0
-ROW = 27.0
+MATRIX_WIDE, NARROW = 958.0, 298.0
 
 Found = dict[tuple[int, int], Correlation]
 
@@ -178,20 +124,18 @@ def matrix_figure(
 
 
 def _drawings(
-    rows: Sequence[str],
-    columns: Sequence[str],
-    found: Found,
-    symbol: str,
-    sure: Collection[tuple[int, int]],
+    rows: Sequence[str], columns: Sequence[str], found: Found, symbol: str, sure: Collection[tuple[int, int]]
 ) -> tuple[Markup, list[Variant]]:
     """Return the drawings for wide and for narrow columns."""
-    return (
-        _draw_matrix(rows, columns, found, symbol, sure, MATRIX_WIDE, css="plot-wide"),
-        [Variant("", _draw_matrix(rows, columns, found, symbol, sure, MATRIX_NARROW, css=""))],
+    name = f"{symbol} of {len(rows)} rows with {len(columns)} columns."
+    wide, narrow = (
+        _draw(rows, columns, found, symbol, sure, width, name=name, css=css)
+        for width, css in ((MATRIX_WIDE, "plot-wide"), (NARROW, ""))
     )
+    return wide, [Variant("", narrow)]
 
 
-def _draw_matrix(
+def _draw(
     rows: Sequence[str],
     columns: Sequence[str],
     found: Found,
@@ -199,67 +143,27 @@ def _draw_matrix(
     sure: Collection[tuple[int, int]],
     width: float,
     *,
+    name: str,
     css: str,
 ) -> Markup:
-    names = min(max((text_width(t) for t in rows), default=60) + 12, width * 0.42)
-    cell = min((width - names) / max(len(columns), 1), 104)
-    wrapped = [_wrapped(title, cell - 4) for title in columns]
-    spelled = all(text_width(line, 11) <= cell for lines in wrapped for line in lines)
-    printed = cell >= 30
-    parts: list[object] = []
-    n_lines = max((len(lines) for lines in wrapped), default=1) if spelled else 1
-    top = 8.0 + 14 * n_lines
-    for j, lines in enumerate(wrapped):
-        for k, shown in enumerate(lines if spelled else [str(j + 1)]):
-            at = 13 + 14 * (k + n_lines - (len(lines) if spelled else 1))
-            parts.append(text(names + (j + 0.5) * cell, at, shown, class_="tick middle small"))
-    for i, title in enumerate(rows):
-        y = top + i * ROW
-        parts.append(text(names - 8, y + ROW / 2 + 4.5, shorten(title, names - 8), class_="name end"))
-        for j, column in enumerate(columns):
-            value = found[i, j]
-            css_class = correlation_class(value.r)
-            bold = " sure" if (i, j) in sure else ""
-            says = f"{title} · {column}\n{symbol} {share(value.r)} " + (
-                f"{span(value.low, value.high, shares=True)}\n{probability(value.p)}, n = {value.n}"
-                if value.r is not None
-                else reason_text(value.reason)
-            )
-            x = names + j * cell
-            parts.append(
-                mark_link(
-                    None,
-                    says,
-                    rect(x + 1, y + 1, cell - 2, ROW - 2, rx=5, class_=f"step {css_class}"),
-                    text(
-                        x + cell / 2,
-                        y + ROW / 2 + 4.5,
-                        share(value.r),
-                        class_=f"step-text {css_class}{bold}",
-                    )
-                    if printed
-                    else None,
-                )
-            )
-    y = top + len(rows) * ROW + 10
-    if not spelled:
-        for j, title in enumerate(columns):
-            parts.append(text(2, y + 12 + 17 * j, shorten(f"{j + 1}  {title}", width), class_="tick"))
-        y += 17 * len(columns) + 6
-    name = f"{symbol} of {len(rows)} rows with {len(columns)} columns."
-    return drawing(width, y + 4, *parts, name=name, interactive=True, class_=css or None)
-
-
-def _wrapped(title: str, width: float) -> list[str]:
-    """Break a title into as few lines as fit."""
-    lines: list[str] = []
-    for word in title.split():
-        longer = f"{lines[-1]} {word}" if lines else word
-        if lines and text_width(longer, 11) <= width:
-            lines[-1] = longer
+    cells = {}
+    for (i, j), value in found.items():
+        says = f"{rows[i]} · {columns[j]}\n{symbol} {share(value.r)} "
+        if value.r is None:
+            says += reason_text(value.reason)
         else:
-            lines.append(word)
-    return lines
+            says += span(value.low, value.high, shares=True)
+            says += f"\n{probability(value.p)}, n = {value.n}" if value.p is not None else ""
+        cells[i, j] = GridCell(share(value.r), diverging_class(value.r), says, (i, j) in sure)
+    return grid_drawing(
+        [RowName(title) for title in rows],
+        [RowName(title) for title in columns],
+        cells,
+        width,
+        name=name,
+        most_cell=104,
+        css=css,
+    )
 
 
 def _table(
@@ -286,25 +190,17 @@ def _table(
         cells = [
             Cell(rows[i]),
             Cell(columns[j]),
-            Cell(
-                share(value.r),
-                why=reason_text(value.reason) if value.r is None else "",
-                raw=(value.r,),
-            ),
-            Cell(span(value.low, value.high, shares=True), raw=(value.low, value.high)),
-            Cell(probability(value.p).removeprefix("p ").removeprefix("= "), raw=(value.p,)),
-            Cell(str(value.n), raw=(value.n,)),
+            share_cell(value.r, why=reason_text(value.reason)),
+            span_cell(value.low, value.high, shares=True),
+            p_cell(value.p),
+            count_cell(value.n),
             Cell("yes" if (i, j) in sure else "no" if value.p is not None else "–"),
         ]
         if beside is not None:
             other = beside[1][i, j]
-            why = reason_text(other.reason) if other.r is None else ""
-            cells.append(Cell(share(other.r), why=why, raw=(other.r,)))
+            cells.append(share_cell(other.r, why=reason_text(other.reason)))
         lines.append(cells)
     return PageTable(headers, lines)
-
-
-DIFFERENCES_NARROW = 298.0
 
 
 def differences_figure(
@@ -352,10 +248,10 @@ def differences_figure(
             rows.append(
                 [
                     Cell(f"{titles[bot.bot_id]} − {titles[other.bot_id]}"),
-                    Cell(figure(gap, digits), why=why if gap is None else "", raw=(gap,)),
-                    Cell(span(low, high, digits), why=why if low is None else "", raw=(low, high)),
-                    Cell(_p(comparison.p), why=why, raw=(comparison.p,)),
-                    Cell(_p(comparison.p_holm), why=why, raw=(comparison.p_holm,)),
+                    number_cell(gap, digits, why),
+                    span_cell(low, high, digits, why=why),
+                    p_cell(comparison.p, why),
+                    p_cell(comparison.p_holm, why),
                     Cell(verdicts.get((comparison.a, comparison.b), "")),
                 ]
             )
@@ -373,13 +269,13 @@ def differences_figure(
 
 def _narrow(bots: Sequence[RatedBot], drawn: Differences) -> list[Variant]:
     """Make the drawings for narrow pages: the square where its numbers fit, else one column for each bot."""
-    names = names_width(bots, DIFFERENCES_NARROW)
-    if (DIFFERENCES_NARROW - names) / max(len(bots), 1) >= drawn.least_cell:
-        return [Variant("", _draw_differences(bots, bots, drawn, DIFFERENCES_NARROW))]
+    names = names_width(max((text_width(bot.title) for bot in bots), default=60.0), NARROW) + 24
+    if (NARROW - names) / max(len(bots), 1) >= drawn.least_cell:
+        return [Variant("", _draw_differences(bots, bots, drawn, NARROW))]
     return [
         Variant(
             f"less {bot.title}",
-            _draw_differences([other for other in bots if other != bot], [bot], drawn, DIFFERENCES_NARROW),
+            _draw_differences([other for other in bots if other != bot], [bot], drawn, NARROW),
         )
         for bot in bots
     ]
@@ -395,7 +291,3 @@ def _draw_differences(
     n_bots = len({bot.bot_id for bot in [*rows, *columns]})
     name = f"Differences between the means of {phrases.bots_text(n_bots)}, row minus column."
     return differences_drawing(rows, columns, drawn, width, name=name, css=css)
-
-
-def _p(value: float | None) -> str:
-    return probability(value).removeprefix("p ").removeprefix("= ")

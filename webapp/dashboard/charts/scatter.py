@@ -12,9 +12,8 @@ from markupsafe import Markup
 
 from evaluation.number_format import figure, share, span
 from evaluation.plots.charts import ScatterPoint, Weight, scatter_drawing, weights_drawing
-from evaluation.plots.marks import bot_shape, mark_link, slot_class
-from evaluation.plots.svg import Scale, drawing, el, group, line, padded_range, rect, text, ticks
-from evaluation.plots.text_layout import shorten, text_width, tick_label
+from evaluation.plots.rows import Column, RowName, axis_cell, interval_cell, marked_cell, rows_drawing, unbounded
+from evaluation.plots.svg import drawing, el, line, text, ticks
 from evaluation.stats.means import mean_interval
 from webapp.core.language import plural
 from webapp.dashboard.charts.figure import Cell, Header, More, PageFigure, PageTable, Variant
@@ -114,9 +113,6 @@ def _table(points: Sequence[ScatterPoint], x_title: str, y_title: str, scale: En
     return PageTable(headers, rows)
 
 
-PREDICTIONS_ROW = 30.0
-
-
 def predictions_figure(
     points: Sequence[ScatterPoint],
     rated: tuple[float, float] | None,
@@ -169,38 +165,22 @@ def predictions_figure(
 def _draw_predictions(
     points: Sequence[ScatterPoint], rated: tuple[float, float] | None, width: float, *, css: str
 ) -> Markup:
-    names = min(max((text_width(p.title) for p in points), default=60) + 32, width * 0.46)
     values = [v for p in points for v in (p.predicted, *(p.predicted_span or ())) if v is not None]
-    low, high = padded_range([*values, *(rated or ())] or [0.0, 1.0])
-    x = Scale(low, high, names + 8, width - 50)
-    bottom = PREDICTIONS_ROW * len(points) + 4
-    parts: list[object] = []
-    if rated:
-        parts.append(rect(x(rated[0]), 0, x(rated[1]) - x(rated[0]), bottom, class_="rated-span"))
-    for tick in ticks(low, high, 5 if width > 400 else 3):
-        parts.append(line(x(tick), 0, x(tick), bottom, class_="grid"))
-        parts.append(text(x(tick), bottom + 17, tick_label(tick), class_="tick middle"))
-    for i, point in enumerate(points):
-        y, at = PREDICTIONS_ROW * i + PREDICTIONS_ROW / 2, x(point.predicted or 0)
-        ends = point.predicted_span
-        says = (
-            f"{point.title}\n{figure(point.predicted)} {span(*ends) if ends else ''}\n"
-            + f"{phrases.conversations_text(point.n)} with itself"
-        )
-        parts += [
-            text(22, y + 4.5, shorten(point.title, names - 26), class_="name"),
-            bot_shape(10, y, point.slot, hollow=point.is_control),
-            mark_link(
-                point.href or None,
-                says,
-                rect(names + 4, y - 12, width - names - 54, 24, class_="hit"),
-                line(x(ends[0]), y, x(ends[1]), y, class_=f"whisker {slot_class(point.slot)}") if ends else None,
-                group(bot_shape(at, y, point.slot, r=6, hollow=point.is_control), class_="haloed"),
-            ),
-            text(width - 2, y + 4.5, figure(point.predicted), class_="value-light end"),
-        ]
+    window = unbounded([*values, *(rated or ())], 5 if width > 400 else 3)
+    cells = []
+    for point in points:
+        ends = point.predicted_span or (None, None)
+        says = f"{point.title}\n{figure(point.predicted)} {span(*ends) if point.predicted_span else ''}\n"
+        says += f"{phrases.conversations_text(point.n)} with itself"
+        drawn = interval_cell(window, point.predicted, *ends, hollow=point.is_control, shade=rated)
+        cells.append(marked_cell(point.href, says, drawn))
+    columns = [
+        Column("Bot", [RowName(point.title, point.slot, point.is_control) for point in points]),
+        Column("", cells, axis_cell(window)),
+        Column("Predicted", [figure(point.predicted) for point in points], align="end"),
+    ]
     name = f"Predicted ratings of {phrases.bots_text(len(points))} with their intervals, best first."
-    return drawing(width, bottom + 24, *parts, name=name, interactive=True, class_=css or None)
+    return rows_drawing([columns], width, name=name, heads=False, css=css)
 
 
 _LEFT, _BOTTOM, _TOP, _RIGHT = 46.0, 44.0, 12.0, 12.0

@@ -7,7 +7,7 @@ from evaluation.analysis.comparisons import LEVEL, BotMeans, Comparisons, Units
 from evaluation.analysis.planning import PredictionWorth, RaterPlan
 from evaluation.analysis.prediction_powered import PoweredMeans
 from evaluation.number_format import digits_for, figure, percent, share
-from evaluation.ratings import MEAN_KEY
+from evaluation.ratings import MEAN_KEY, RatingDimension
 from evaluation.stats.power import RaterNeed
 from webapp.dashboard.charts.bots import bots_figure
 from webapp.dashboard.charts.distributions import answers_figure
@@ -98,11 +98,7 @@ def comparisons_section(
     if len(frame.rated_bots) < 2:
         section.missing.append("Only one bot is rated, so there is nothing to compare.")
         return section
-    section.lead.append(overall_verdict(compared, titles))
-    section.lead.append(
-        f"{compared.n_told_apart} of {phrases.pairs_text(compared.n_pairs)} of bots differ significantly in "
-        f"{frame.headline.title.lower()} ({test_said(compared)})."
-    )
+    section.lead.append(conclusion(frame, compared, frame.headline))
     section.how.extend(deciding_sentences(compared))
     section.points.extend(ranking_verdicts(compared, titles, digits))
     section.points_title = "Each bot and the next one in the ranking"
@@ -128,6 +124,20 @@ def comparisons_section(
     if planned is not None:
         section.tables.append(planning_table(frame, planned, worth))
     return section
+
+
+def conclusion(frame: StudyFrame, compared: Comparisons, dimension: RatingDimension) -> str:
+    """Say how many pairs differ significantly, and which bot is first.
+
+    Args:
+        dimension: the question that was compared, with its title for people.
+    """
+    if not compared.n_pairs:
+        return "Only one bot is rated, so there is nothing to compare."
+    n, of_all = compared.n_told_apart, phrases.pairs_text(compared.n_pairs)
+    what = f"the {dimension.title.lower()}" if dimension.key == MEAN_KEY else dimension.title.lower()
+    titles = {bot: info.title for bot, info in frame.bots.items()}
+    return f"{n} of {of_all} of bots differ significantly in {what}. {overall_verdict(compared, titles)}"
 
 
 def _controls(compared: Comparisons, titles: dict[str, str]) -> str:

@@ -15,6 +15,7 @@ from webapp.dashboard.narrative.phrases import (
     NamedTable,
     Section,
     count_cell,
+    listed,
     number_cell,
     p_cell,
     reason_text,
@@ -32,6 +33,7 @@ def pairs_section(found: PairResults, titles: Titles, bots: Bots) -> Section:
     """Return wins, ties and losses of every two bots, agreement and strengths."""
     section = Section("pairs", "Which reply people preferred")
     leading = next(iter(titles))
+    section.lead.append(pairs_conclusion(found, titles, bots))
     section.lead.append(
         "{people} gave {judgements} of {pairs}.".format(
             people=phrases.people_text(found.n_raters),
@@ -39,18 +41,14 @@ def pairs_section(found: PairResults, titles: Titles, bots: Bots) -> Section:
             pairs=phrases.pairs_text(found.n_items),
         )
     )
-    which = (
-        (
-            "While the study collects, who is preferred is what the live room says: an always-valid test, "
-            "corrected by Holm, p < {alpha}, and intervals that allow for looking at any time."
-        )
+    alpha = share(1 - found.level)
+    section.how.append(
+        "While the study collects, who is preferred is what the live room says: an always-valid test, corrected by "
+        f"Holm, p < {alpha}, and intervals that allow for looking at any time."
         if found.test == "always"
-        else (
-            "The study is closed or has its planned size, so a fixed-sample test decides who is preferred, corrected "
-            "by Holm for all pairs of bots, p < {alpha}; errors are clustered by rater and by what was compared."
-        )
+        else "The study is closed or has its planned size, so a fixed-sample test decides who is preferred, corrected "
+        f"by Holm for all pairs of bots, p < {alpha}; errors are clustered by rater and by what was compared."
     )
-    section.lead.append(which.format(alpha=share(1 - found.level)))
     section.points += [_outcome_sentence(one, bots) for one in found.outcomes if one.question == leading]
     section.lead += [_kappa_sentence(one, titles) for one in found.kappas if one.question == leading]
     section.tables.append(_outcomes_table(found, titles, bots))
@@ -68,6 +66,20 @@ def pairs_section(found: PairResults, titles: Titles, bots: Bots) -> Section:
     )
     section.tables.append(_noted(kappas, one_look()) if found.is_collecting else kappas)
     return section
+
+
+def pairs_conclusion(found: PairResults, titles: Titles, bots: Bots) -> str:
+    """Say how many pairs differ significantly in the leading question, and which bots no other is preferred to."""
+    leading = next(iter(titles))
+    outcomes = [one for one in found.outcomes if one.question == leading]
+    beaten = {one.b if one.sign > 0 else one.a for one in outcomes if one.sign}
+    every = dict.fromkeys(bot for one in outcomes for bot in (one.a, one.b))
+    first = [_title(bots, bot) for bot in every if bot not in beaten]
+    n = sum(bool(one.sign) for one in outcomes)
+    told = f"{n} of {phrases.pairs_text(len(outcomes))} of bots differ significantly in {titles[leading].lower()}."
+    if not n or not first:
+        return told
+    return f"{told} First: {first[0]}." if len(first) == 1 else f"{told} No bot is preferred to {listed(first)}."
 
 
 def protocols_section(

@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils.formats import date_format
 
 from evaluation.number_format import figure, percent, span
+from evaluation.plots.marks import slots_of
 from webapp.core.language import plural
 from webapp.dashboard.charts.figure import Cell, Header, PageTable
 from webapp.dashboard.narrative import phrases
@@ -24,7 +25,7 @@ _SMALL = 1.0
 def means_table(found: RunsCompared) -> NamedTable:
     """Tabulate, bot by bot and run by run, the means with their intervals."""
     digits = {one.name: _digits(found, place) for place, one in enumerate(found.measures)}
-    slots = {bot: slot for slot, bot in enumerate(found.every_bot, start=1)}
+    slots = dict(zip(found.every_bot, slots_of(len(found.every_bot)), strict=True))
     headers = [Header("Bot"), Header("Run")]
     headers += [Header(_title(one), numeric=True) for one in found.measures]
     headers.append(Header("Conversations", numeric=True))

@@ -12,7 +12,7 @@ from webapp.core.language import plural
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import listed, reason_text, two_digits
 
-_NAMED = 5
+_NAMED = 3
 """Of more bots than these the last are counted and not named."""
 
 
@@ -152,10 +152,10 @@ def overall_verdict(compared: Comparisons, titles: Mapping[str, str]) -> str:
     best = titles.get(compared.order[0], compared.order[0])
     close = compared.as_good_as_best()
     if not close:
-        return f"{best} is rated higher than each of the other bots."
+        return f"First: {best}, rated higher than each of the other bots."
     if len(close) == len(compared.order) - 1:
-        return f"No other bot differs significantly from {best}."
+        return f"First: {best}, but no other bot differs significantly from it."
     named = [titles.get(bot, bot) for bot in close]
     if len(named) > _NAMED:
         named = [*named[: _NAMED - 1], f"{len(named) - _NAMED + 1} more"]
-    return f"{best} is not significantly better than {listed(named)}."
+    return f"First: {best}, not significantly better than {listed(named)}."

@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from evaluation.number_format import figure, probability, share, span
 from evaluation.plots.svg import el
 from webapp.core.language import plural
-from webapp.dashboard.charts.figure import Cell, PageTable, bot_icon
+from webapp.dashboard.charts.figure import FIGURE_PARAM, Cell, PageTable, bot_icon
 from webapp.dashboard.narrative.phrases import glossary_terms as shared_terms
 from webapp.jobs.models import Job, JobBase, State
 
@@ -122,6 +122,26 @@ def money(value: float | None) -> str:
     if value == 0 or abs(value) >= 0.1:
         return f"{value:,.2f}"
     return f"{value:.{1 - math.floor(math.log10(abs(value)))}f}"
+
+
+@register.filter
+def words(text: str) -> list[str]:
+    """Split a text at blanks, for loops over a few constants."""
+    return text.split()
+
+
+@register.filter
+def breakable(name: str) -> Markup:
+    """Let a long name break after "_"."""
+    return Markup("_<wbr>").join(name.split("_"))
+
+
+@register.simple_tag(takes_context=True)
+def figure_address(context: dict[str, Any], figure: str, kind: str) -> str:
+    """Return the address of a figure of this page as a file."""
+    query = context["request"].GET.copy()
+    query[FIGURE_PARAM] = f"{figure}.{kind}"
+    return f"?{query.urlencode()}"
 
 
 @register.filter

@@ -41,7 +41,6 @@ from webapp.dashboard.views.builder.lifecycle import ALLOWED, state_change
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.studies import study_of, study_page, synthetic_asked
 from webapp.ratings.flags.base import flag_kinds
-from webapp.ratings.paired_comparisons import compares_pairs
 from webapp.results.refresh import has_order, refresh_flags
 from webapp.studies.assignment.capacity import is_collecting
 from webapp.studies.models import Outcome, Study
@@ -261,7 +260,7 @@ def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
         "hours": hours_drawing(room.pace.hours),
         "orders": [(order, *(order_drawings(order) if order.rows else ("", ""))) for order in room.orders],
         "has_order": has_order(study),
-        "results_route": f"dashboard:{'study_pairs' if compares_pairs(study) else 'study_bots'}",
+        "results_route": "dashboard:study_results",
         "no_order": None if has_order(study) else _no_order(),
         "is_collecting": is_collecting(study),
         "endings": [
@@ -290,7 +289,7 @@ def _no_order() -> dict[str, str]:
         "Not here: people mark replies or choose questions, which puts no chatbot above another. Decide before you "
         "look how many people take part."
     )
-    return {"why": why, "route": "dashboard:study_bots"}
+    return {"why": why, "route": "dashboard:study_results"}
 
 
 def _costs(room: LiveRoom) -> dict[str, str]:

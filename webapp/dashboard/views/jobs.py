@@ -20,6 +20,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from chatbots.registry import UnknownName
 from evaluation.formats.base import formats
 from evaluation.metrics.registry import metric_defaults
+from evaluation.plots.marks import slots_of
 from webapp.bots.selectors import bot_entry_list
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
@@ -222,12 +223,12 @@ def run_context(run: SelfPlayRun) -> dict[str, Any]:
     names = run.plan.get("bots", [])
     under_way = run.state == State.RUNNING
     bots = []
-    for slot, bot_id in enumerate(names, start=1):
+    for slot, bot_id in zip(slots_of(len(names)), names, strict=True):
         n, n_failed = counts.get(BotPair(bot_id), (0, 0))
         bots.append((slot, bot_id, *_part_state(n, n_failed, wanted, under_way), n, n_failed))
     matrix = []
     if run.plan.get("pairs") == "all":
-        for slot, first in enumerate(names, start=1):
+        for slot, first in zip(slots_of(len(names)), names, strict=True):
             cells = []
             for bot_id in names:
                 n, n_failed = counts.get(BotPair(bot_id, "" if first == bot_id else first), (0, 0))
@@ -409,7 +410,10 @@ def runs_compare(request: HttpRequest) -> HttpResponse:
         settings_table=settings_table(found) if found.runs else None,
         chosen=[(run, run_title(run)) for run in found.runs],
         runs=[(run, run_title(run), run in found.runs) for run in found.every_run],
-        bots=[(slot, bot, bot in asked.bots) for slot, bot in enumerate(found.every_bot, start=1)],
+        bots=[
+            (slot, bot, bot in asked.bots)
+            for slot, bot in zip(slots_of(len(found.every_bot)), found.every_bot, strict=True)
+        ],
         measures=[one for one in measures if one[0].is_first or one[1]],
         more=[one for one in measures if not (one[0].is_first or one[1])],
         most_runs=MOST_RUNS,

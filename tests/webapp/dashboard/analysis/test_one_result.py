@@ -156,9 +156,9 @@ def test_every_page_tells_the_numbers_of_the_command(
     result = fit("--run", str(run.pk))
     pearson, played = result["bot_level"]["pearson"], result["bot_level_selfplay"]["pearson"]
     summary = bot_summary(study)
-    overview, bots = read(staff, "study"), read(staff, "study_bots")
+    overview, bots = read(staff, "study"), read(staff, "study_results")
     comparisons, models = (
-        read(staff, "study_statistics"),
+        read(staff, "study_results", part="comparisons"),
         read(staff, "study_why", part="models"),
     )
     correlations = read(staff, "study_why", part="correlations")
@@ -185,10 +185,11 @@ def test_every_page_tells_the_numbers_of_the_command(
     apart, pairs = summary.compared.n_told_apart, summary.compared.n_pairs
     assert 0 < apart < pairs == 21
     assert (result["pairs"]["resolvable"], result["pairs_selfplay"]["resolvable"]) == (apart, apart)
-    said = f"{apart} of {pairs} pairs of bots differ significantly in quality (fixed-sample test, Holm, p < .10)."
+    said = f"{apart} of {pairs} pairs of bots differ significantly in quality."
     assert said in comparisons
     assert said in told
-    assert f"(fixed-sample test, Holm, p < .10 tells {apart} of {pairs} pairs apart)" in bots
+    assert said in bots
+    assert "do not differ significantly (fixed-sample test, Holm, p < .10)" in bots
     for page in (hybrid, told):
         assert f"of the {apart} pairs that differ significantly (fixed-sample test, Holm, p < .10)" in page
         assert f"Of {apart} pairs of bots that differ significantly (fixed-sample test, Holm, p < .10)" in page
@@ -441,7 +442,7 @@ def test_every_reader_has_the_same_comparisons_and_explains_its_words(
     assert significant_pairs(data.per_conversation, ["quality"], data.ratings).pairs == notebook.told_apart
     assert result["pairs"]["resolvable"] == notebook.n_told_apart
     assert study_cards(study, include_synthetic=False).n_raters == notebook.n_raters == N_RATERS
-    pages = [read(staff, name) for name in ("study_bots", "study_statistics", "study_hybrid")]
+    pages = [read(staff, "study_results"), read(staff, "study_hybrid")]
     pages += [read(staff, "study_why", part="models"), report(tmp_path)]
     for page in pages:
         for word, meaning in glossary_terms():

@@ -63,10 +63,10 @@ def test_a_folded_section_tells_its_conclusion_and_starts_no_job(
 
 
 def test_a_difference_is_planned_for(staff: Client, study: Study) -> None:
-    page = reverse("dashboard:study_statistics", args=[study.key])
-    html = staff.get(page, {"difference": "0.5", "power": "0.9"}).content.decode()
+    page = reverse("dashboard:study_results", args=[study.key]) + "?part=comparisons"
+    html = staff.get(f"{page}&difference=0.5&power=0.9").content.decode()
     assert "Raters per bot, with one rating each, for a power of .90" in html
-    assert "greater than or equal to" in staff.get(page, {"difference": "-1"}).content.decode()
+    assert "greater than or equal to" in staff.get(f"{page}&difference=-1").content.decode()
 
 
 def test_a_table_of_bots_is_uploaded_refused_and_taken_away(staff: Client, study: Study) -> None:

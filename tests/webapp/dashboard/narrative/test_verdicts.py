@@ -87,14 +87,14 @@ def test_the_whole_and_neighbours() -> None:
     def overall(*order: str) -> str:
         return overall_verdict(compared(list(order), pairs), TITLES)
 
-    assert overall("a", "b", "c") == "Ann is not significantly better than Bob."
-    assert overall("a", "c") == "Ann is rated higher than each of the other bots."
-    assert overall("a", "b") == "No other bot differs significantly from Ann."
+    assert overall("a", "b", "c") == "First: Ann, not significantly better than Bob."
+    assert overall("a", "c") == "First: Ann, rated higher than each of the other bots."
+    assert overall("a", "b") == "First: Ann, but no other bot differs significantly from it."
     assert "nothing to compare" in overall("a")
     many = [*"abcdefghi", "z"]
     close = [pair("a", other, 0.1, ordered=other == "z") for other in many[1:]]
     said_of_many = overall_verdict(compared(many, close), TITLES)
-    assert said_of_many == "Ann is not significantly better than Bob, Cy, d, e and 4 more."
+    assert said_of_many == "First: Ann, not significantly better than Bob, Cy and 6 more."
     said = ranking_verdicts(compared(["a", "b", "c"], pairs), TITLES, 1)
     assert said[0].startswith("Ann and Bob do not")
     assert said[1] == "Bob is rated higher than Cy, difference 0.8 [0.5, 1.1]."

@@ -1,19 +1,8 @@
-// Plots: values on hover and focus, arrow keys between marks, SVG to download.
-import { announce } from "./announce.js";
-
-const STYLES = [
-  "fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "opacity",
-  "font-family", "font-size", "font-weight", "text-anchor",
-];
-
+// Plots: values on hover and focus, arrow keys between marks.
 export function plotsStart(root = document) {
   const tip = document.querySelector("[data-tip-box]");
   if (!tip) return;
   for (const svg of root.querySelectorAll(".figure svg[role]")) plotStart(svg, tip);
-  for (const button of root.querySelectorAll("[data-download-svg]")) {
-    button.hidden = false;
-    button.addEventListener("click", () => download(button.closest(".figure")));
-  }
   if (root !== document) return;
   document.addEventListener("scroll", () => hide(tip), { passive: true, capture: true });
   document.addEventListener("keydown", (event) => event.key === "Escape" && hide(tip));
@@ -39,7 +28,7 @@ function show(tip, mark) {
   mark.classList.add("is-current");
   tip.textContent = mark.dataset.tip;
   tip.hidden = false;
-  const at = (mark.querySelector(".mean-tick, .bot, .weight, .step, .vote-up") || mark).getBoundingClientRect();
+  const at = (mark.querySelector(".mean-tick, .bot, .step, .vote-up") || mark).getBoundingClientRect();
   const box = tip.getBoundingClientRect();
   const left = Math.min(Math.max(8, at.left + at.width / 2 - box.width / 2), innerWidth - box.width - 8);
   const above = at.top - box.height - 10;
@@ -77,31 +66,4 @@ function move(event, mark, marks) {
   mark.setAttribute("tabindex", "-1");
   best.setAttribute("tabindex", "0");
   best.focus();
-}
-
-// A file of its own: what the style sheet says is written into the elements.
-function download(figure) {
-  const svg = [...figure.querySelectorAll("svg[role]")].find((one) => one.getClientRects().length)
-    || figure.querySelector("svg[role]");
-  const copy = svg.cloneNode(true);
-  const from = [svg, ...svg.querySelectorAll("*")];
-  const to = [copy, ...copy.querySelectorAll("*")];
-  from.forEach((element, i) => {
-    const style = getComputedStyle(element);
-    for (const name of STYLES) to[i].setAttribute(name, style.getPropertyValue(name));
-    for (const name of ["class", "tabindex", "data-tip"]) to[i].removeAttribute(name);
-  });
-  for (const link of copy.querySelectorAll("a")) link.removeAttribute("href");
-  const back = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  back.setAttribute("width", "100%");
-  back.setAttribute("height", "100%");
-  back.setAttribute("fill", getComputedStyle(figure).backgroundColor);
-  copy.prepend(back);
-  const blob = new Blob([new XMLSerializer().serializeToString(copy)], { type: "image/svg+xml" });
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = `${figure.dataset.figure}.svg`;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-  announce("SVG");
 }

@@ -1,10 +1,13 @@
-"""The comparison of bots: ranks, bars, two against each other, conversations drawn, and bad addresses."""
+"""The leaderboard: ranks, bars, two bots compared, conversations drawn, bad addresses, and its pictures."""
 
 from __future__ import annotations
 
 import json
 import re
+from html import unescape
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -16,9 +19,10 @@ from pytest_django.asserts import assertContains, assertNotContains
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
+from evaluation.plots.rows import around, lanes_of, whole
 from tests.webapp.dashboard.analysis.test_one_result import text_of
+from webapp.bots.models import BotVersion
 from webapp.conversations.models import Turn
-from webapp.dashboard.charts.leaderboard import around, lanes_of, whole
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job
 from webapp.ratings.selectors import study_ratings
@@ -77,7 +81,7 @@ def compared(four_bots: int, db: None) -> Study:
 
 
 def address(study: Study, query: str = "") -> str:
-    return reverse("dashboard:study_compare", args=[study.key]) + query
+    return reverse("dashboard:study_results", args=[study.key]) + query
 
 
 def test_the_leaderboard_says_what_the_tests_leave_open(staff: Client, compared: Study) -> None:
@@ -90,19 +94,17 @@ def test_the_leaderboard_says_what_the_tests_leave_open(staff: Client, compared:
         "gamma": "",
         "delta": "",
     }
-    assertContains(page, "5 of 6 pairs differ significantly.")
+    said = "5 of 6 pairs of bots differ significantly in quality. First: alpha, not significantly better than beta."
+    assertContains(page, said)
     assertContains(page, "rank 1 to 2")
-    # The same count as on the other pages of results.
-    other = staff.get(reverse("dashboard:study_statistics", args=[compared.key]))
-    assert "5 of 6 pairs of bots differ significantly" in text_of(other.content.decode())
+    # The same count as in the details.
+    other = staff.get(address(compared, "?part=comparisons"))
+    assert text_of(other.content.decode()).count("5 of 6 pairs of bots differ significantly") == 2
     made = PARTS["comparisons"].make(data_of(AnalysisKey(compared, "comparisons")), None)
     for row in rows:
         found = made.means.rows[row.bot.bot_id, "quality"].interval
         assert row.mean == f"{found.mean:.2f}"
         assert f"{found.low:.2f}" in row.ends
-    # The same in the table, for programs that read aloud and for people who copy.
-    (first, *_others) = page.context["board"].table.rows
-    assert [cell.text for cell in first][-1] == rows[0].close
 
 
 def test_the_overview_says_what_the_leaderboard_says(staff: Client, compared: Study) -> None:
@@ -116,21 +118,21 @@ def test_the_overview_says_what_the_leaderboard_says(staff: Client, compared: St
 
 def test_another_question_has_tests_of_its_own(staff: Client, compared: Study) -> None:
     page = staff.get(address(compared, "?by=fluency"))
-    assertContains(page, "0 of 6 pairs differ significantly.")
+    assertContains(page, "0 of 6 pairs of bots differ significantly in fluency.")
     assert {row.ranks for row in page.context["board"].rows} == {"1–4"}
     assertContains(page, "Fluency, 1 to 7")
 
 
 def test_the_scale_is_cut_to_the_data_and_its_whole_stays_as_a_strip(staff: Client, compared: Study) -> None:
-    assertNotContains(staff.get(address(compared)), 'class="strip"')
-    assertContains(staff.get(address(compared, "?zoom=1&by=fluency")), 'class="strip"')
+    assertNotContains(staff.get(address(compared, "?zoom=0&by=fluency")), 'class="strip"')
+    assertContains(staff.get(address(compared, "?by=fluency")), 'class="strip"')
 
 
 def test_chosen_bots_keep_their_ranks_among_all(staff: Client, compared: Study) -> None:
     page = staff.get(address(compared, "?bots=gamma&bots=delta"))
     assert [row.ranks for row in page.context["board"].rows] == ["3", "4"]
     assertContains(page, "2 bots not shown here: ranks and tests count all.")
-    assertContains(page, "5 of 6 pairs differ significantly.")
+    assertContains(page, "5 of 6 pairs of bots differ significantly")
     # What was chosen stays when the scale or the question is another.
     assertContains(page, "?bots=gamma&amp;bots=delta&amp;by=fluency")
 
@@ -143,7 +145,7 @@ def test_two_ticks_open_one_against_the_other(staff: Client, compared: Study) ->
         ("Quality", True),
         ("Fluency", False),
     ]
-    assert against.lead == "Only quality sets them apart."
+    assert against.lead == "The two differ significantly in quality."
     pair = (
         PARTS["comparisons"].make(data_of(AnalysisKey(compared, "comparisons")), None).compared.pair("alpha", "gamma")
     )
@@ -152,9 +154,9 @@ def test_two_ticks_open_one_against_the_other(staff: Client, compared: Study) ->
     turned = staff.get(address(compared, "?against=alpha&against=gamma")).context["against"]
     assert turned.questions == against.questions
     alike = staff.get(address(compared, "?against=alpha&against=beta"))
-    assert alike.context["against"].lead == "No question sets them apart."
+    assert alike.context["against"].lead == "The two differ significantly in no question."
     assertContains(alike, "By quality: alpha and beta do not differ significantly with 15 raters each.")
-    assertContains(staff.get(address(compared, "?against=alpha")), "Tick one more bot")
+    assertContains(staff.get(address(compared, "?against=alpha")), "Select one more bot")
 
 
 def test_conversations_are_drawn_from_the_middle_by_a_seed(staff: Client, compared: Study) -> None:
@@ -186,7 +188,7 @@ def test_conversations_are_drawn_from_the_middle_by_a_seed(staff: Client, compar
         ("?bots=omega", "called “omega”; there are"),
         ("?against=alpha&against=omega", "called “omega”"),
         ("?seed=x", "“x” is no seed"),
-        ("?against=alpha&against=beta&against=gamma", "3 bots are ticked"),
+        ("?against=alpha&against=beta&against=gamma", "3 bots are selected"),
     ],
 )
 def test_what_an_address_cannot_ask_is_said(staff: Client, compared: Study, query: str, said: str) -> None:
@@ -216,12 +218,12 @@ def test_a_large_study_waits_for_a_worker(staff: Client, compared: Study, monkey
     run_job(Job.objects.get(kind="results"))
     where = address(compared, "?against=alpha&against=delta")
     page = staff.get(where)
-    assertContains(page, "5 of 6 pairs differ significantly.")  # it is there already
+    assertContains(page, "5 of 6 pairs of bots differ significantly")  # it is there already
     assert "against" not in page.context
-    computing = "The comparison by this question is not there yet"
+    computing = "A worker is computing the comparison by this question"
     assertContains(staff.get(address(compared, "?by=fluency")), computing)
     run_job(Job.objects.get(kind="results", payload__part="dimensions"))
-    assertContains(staff.get(where), "Only quality sets them apart.")
+    assertContains(staff.get(where), "The two differ significantly in quality.")
     assertNotContains(staff.get(address(compared, "?by=fluency")), computing)
 
 
@@ -246,7 +248,7 @@ def test_no_ratings_is_said(staff: Client, rated: Study) -> None:
 
 
 def test_every_drawn_mark_is_within_its_row(staff: Client, compared: Study) -> None:
-    html = staff.get(address(compared, "?zoom=1")).content.decode()
+    html = staff.get(address(compared)).content.decode()
     places = [float(x) for x in re.findall(r' x="(-?[\d.]+)%"', html)]
     assert places
     assert min(places) >= 0
@@ -264,15 +266,15 @@ def test_votes_are_a_tab_with_intervals_that_count_conversations_as_clusters(sta
     of_beta.filter(pk=of_beta.values_list("pk", flat=True)[0]).update(vote=-1)
     page = staff.get(address(compared, "?by=votes"))
     assertContains(page, "25 votes on single replies.")
-    rows = {row.bot.bot_id: row for row in page.context["votes"].rows}
+    rows = {row.bot.bot_id: row for row in page.context["board"].rows}
     assert list(rows) == ["alpha", "beta", "gamma", "delta"]
-    assert (rows["alpha"].n, rows["alpha"].share) == ("18 up, 6 down", "75 %")
+    assert (rows["alpha"].n, rows["alpha"].mean) == ("18 up, 6 down", "75 %")
     # Replies of one chat agree: 24 votes are worth the 7 that 8 chats, less one, tell; Wilson's ends of 3 in 4 of 7
     # with Student's t in place of the normal.
     alpha = 2 * stats.norm.sf(stats.t.ppf(0.95, 7))
     low, high = proportion_confint(0.75 * 7, 7, alpha=alpha, method="wilson")
     assert rows["alpha"].ends == f"[{100 * low:.0f}, {100 * high:.0f}]"
-    assert (rows["beta"].share, rows["gamma"].ends) == ("0 %", "no votes")
+    assert (rows["beta"].mean, rows["gamma"].ends) == ("0 %", "no votes")
     assert rows["beta"].ends == "no interval: votes in one conversation only"
     summary = bot_summary(compared)
     assert {bot.bot.bot_id: (bot.votes_up, bot.votes_down) for bot in summary.bots}["alpha"] == (
@@ -281,3 +283,143 @@ def test_votes_are_a_tab_with_intervals_that_count_conversations_as_clusters(sta
     )
     against = staff.get(address(compared, "?by=votes&against=alpha&against=beta")).context["against"]
     assert (against.first.bot_id, against.second.bot_id) == ("alpha", "beta")
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture
+def with_control(db: None, tmp_path: Path) -> Study:
+    """Make a study of four bots, the first two alike, whose last is a control."""
+    study = study_of(tmp_path, LEVELS)
+    BotVersion.objects.filter(bot_id="delta").update(is_control=True)
+    return study
+
+
+def picture_of(staff: Client, page: Any, what: str) -> tuple[Any, ElementTree.Element]:
+    """Return the response that the page's link leads to, and the drawing in it."""
+    [href] = re.findall(rf'href="([^"]*{what}\.svg[^"]*)"', page.content.decode())
+    response = staff.get(unescape(href))
+    assert response.status_code == 200
+    assert response["Content-Type"] == "image/svg+xml; charset=utf-8"
+    return response, ElementTree.fromstring(response.content)
+
+
+def texts(root: ElementTree.Element) -> list[str]:
+    return [one.text or "" for one in root.iter(f"{SVG}text")]
+
+
+def of_class(root: ElementTree.Element, name: str) -> list[ElementTree.Element]:
+    return [one for one in root.iter() if name in one.get("class", "").split()]
+
+
+def values(root: ElementTree.Element, marks: list[ElementTree.Element]) -> list[float]:
+    """Return at which values marks stand, by the labels of the axis."""
+    ticks = [(share(one), float((one.text or "").replace("−", "-"))) for one in of_class(root, "middle")]
+    (x0, low), (x1, high) = ticks[0], ticks[-1]
+    return [low + (share(mark) - x0) / (x1 - x0) * (high - low) for mark in marks]
+
+
+def share(mark: ElementTree.Element) -> float:
+    return float(mark.get("x", "").removesuffix("%"))
+
+
+def test_the_picture_has_the_numbers_of_the_page(staff: Client, with_control: Study) -> None:
+    page = staff.get(address(with_control))
+    response, root = picture_of(staff, page, "board")
+    assert 'filename="c-quality.svg"' in response["Content-Disposition"]
+    board = page.context["board"]
+    said = texts(root)
+    for row in board.rows:
+        assert {row.bot.title, row.ranks, row.n, f"{row.mean} {row.ends}"} <= set(said)
+    ticks = of_class(root, "mean-tick")
+    assert values(root, ticks) == pytest.approx([row.place.mean.mean for row in board.rows], abs=0.02)
+    assert ["hollow" in tick.get("class", "") for tick in ticks] == [False, False, False, True]
+    assert len(of_class(root, "interval")) == 4
+    assert len(of_class(root, "joins")) == 2, "one bar, over the two rows of alpha and beta"
+    assert root.findtext(f"{SVG}title") == f"{with_control.name}: Quality, 1 to 7"
+    assert board.verdict in (root.findtext(f"{SVG}desc") or "")
+
+
+def test_the_picture_shows_what_the_page_was_asked_for(staff: Client, compared: Study) -> None:
+    page = staff.get(address(compared, "?by=fluency&bots=gamma&bots=beta"))
+    response, root = picture_of(staff, page, "board")
+    assert 'filename="c-fluency.svg"' in response["Content-Disposition"]
+    assert {"beta", "gamma"} < set(texts(root))
+    assert "alpha" not in texts(root)
+    assert of_class(root, "strip-shown")
+    assert "2 bots not shown here" in (root.findtext(f"{SVG}desc") or "")
+
+
+def test_the_picture_of_two_bots_draws_differences(staff: Client, compared: Study) -> None:
+    page = staff.get(address(compared, "?against=delta&against=alpha"))
+    response, root = picture_of(staff, page, "against")
+    against = page.context["against"]
+    assert 'filename="c-alpha-delta.svg"' in response["Content-Disposition"]
+    bold = [one.text for one in of_class(root, "strong")]
+    for one in against.questions:
+        assert f"{one.gap} {one.ends}" in texts(root)
+        assert (f"{one.gap} {one.ends}" in bold) == one.is_apart
+    gaps = [float(one.gap.replace("−", "-")) for one in against.questions]
+    assert [float(v) for v in values(root, of_class(root, "mean-tick"))] == pytest.approx(gaps, abs=0.02)
+    # Hollow: no significant difference.
+    assert ["hollow" in one.get("class", "") for one in of_class(root, "interval")] == [False, True]
+    assert against.lead in (root.findtext(f"{SVG}desc") or "")
+
+
+def test_pictures_need_nothing_from_elsewhere(staff: Client, compared: Study) -> None:
+    page = staff.get(address(compared, "?against=alpha&against=delta"))
+    for what in ("board", "against"):
+        response, root = picture_of(staff, page, what)
+        text = response.content.decode().replace("http://www.w3.org/2000/svg", "")
+        for outside in ("http", "href", "var(", "url(", "@import", "<script"):
+            assert outside not in text
+        known = set(re.findall(r"\.([a-z][a-z0-9-]*)", root.findtext(f"{SVG}style") or ""))
+        used = {name for one in root.iter() for name in one.get("class", "").split()}
+        assert used <= known | {"tile", "cell-svg"}, "a class without a style would be drawn black"
+        for kind, start in (("pdf", b"%PDF-"), ("png", b"\x89PNG")):
+            file = staff.get(reverse("dashboard:study_results_picture", args=["c", what, kind]), page.wsgi_request.GET)
+            assert file.status_code == 200
+            assert file.content.startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("what", "query"), [("board", "?by=beauty"), ("against", "?against=alpha"), ("against", ""), ("board", "?by=votes")]
+)
+def test_where_there_is_no_picture_the_page_says_why(staff: Client, compared: Study, what: str, query: str) -> None:
+    response = staff.get(reverse("dashboard:study_results_picture", args=["c", what, "svg"]) + query)
+    assert response.status_code == 302
+    assert response["Location"] == address(compared, query or "?")
+
+
+def test_many_bots_with_long_names_stay_inside_and_are_all_numbered(
+    staff: Client, db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "DIRECT_BOTS", 20)
+    study = study_of(
+        tmp_path, {f"a bot with quite a long name, number {n} <&>": 2 + n / 4 for n in range(18)}, key="many", n=4
+    )
+    _response, root = picture_of(staff, staff.get(address(study)), "board")
+    cut = [text for text in texts(root) if text.startswith("a bot with")]
+    assert len(cut) == 18
+    assert all(text.endswith("…") for text in cut)
+    numbers = {one.text for one in of_class(root, "tile-number")}
+    assert numbers == {str(n) for n in range(1, 19)}, "marks of more bots than there are shapes are all numbers"
+
+
+def test_folded_sections_have_the_details(staff: Client, compared: Study) -> None:
+    questions = staff.get(address(compared, "?part=questions"))
+    assertContains(questions, "What people thought of each bot")
+    assertContains(questions, '<th scope="row">', count=4)
+    pairs = text_of(staff.get(address(compared, "?part=comparisons&difference=1")).content.decode())
+    assert "How far apart are they?" in pairs
+    assert "How many raters each pair would have taken" in pairs
+    assert pairs.count("How many raters for a difference that matters?") >= 1
+    assert staff.get(address(compared, "?part=nothing")).status_code == 404
+    # Figures are files in three kinds.
+    for kind in ("svg", "pdf", "png"):
+        file = staff.get(address(compared, f"?part=questions&figure_file=bots.{kind}"))
+        assert file.status_code == 200
+        assert f'filename="bots.{kind}"' in file["Content-Disposition"]
+    for unknown in ("bots.gif", "nothing.svg"):
+        assert staff.get(address(compared, f"?part=questions&figure_file={unknown}")).status_code == 404

@@ -1,0 +1,330 @@
+"""Rows of named values along scales: leaderboards, facets, weights, and differences.
+
+A cell places its marks in shares of its own width. So the same cell stands in a page's row, which is as wide as the
+reader lets it be, and in a picture of fixed size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from evaluation.plots.marks import bot_shape, mark_link
+from evaluation.plots.svg import drawing, el, group, padded_range, rating_ticks, rect, text, ticks
+from evaluation.plots.text_layout import NAME_PX, shorten, text_width, tick_label
+
+ROW = 30.0
+HEAD = 34.0
+AXIS = 26.0
+STRIP = 34.0
+"""Pixels below the axis for the strip of the whole scale."""
+EDGE = 10.0
+GAP = 14.0
+"""Pixels between columns."""
+FACET_GAP = 26.0
+"""Pixels between two drawn columns, whose axes have labels at their ends."""
+LANE = 13.0
+"""Pixels between two bars that join rows."""
+
+Lane = list[tuple[int, int, frozenset[int]]]
+"""Bars below each other, each with its first, last and all of its rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleWindow:
+    """The part of a scale that rows show.
+
+    Attributes:
+        low, high: its ends.
+        ticks: of the axis, within them.
+        scale: ends of the whole scale.
+    """
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+    scale: tuple[float, float]
+
+    @property
+    def is_whole(self) -> bool:
+        """True if the whole scale is shown."""
+        return (self.low, self.high) == self.scale
+
+    def share(self, value: float) -> float:
+        """Return the position of a value as a share of the width, clipped to the ends."""
+        return _share(min(max(value, self.low), self.high), self.low, self.high)
+
+    def at(self, value: float) -> str:
+        """Return the same in percent."""
+        return _percent(self.share(value))
+
+
+def whole(low: float, high: float, at_most: int = 7) -> ScaleWindow:
+    """Return the window of a whole rating scale."""
+    return ScaleWindow(low, high, tuple(rating_ticks(low, high, at_most)), (low, high))
+
+
+def around(values: Sequence[float], low: float, high: float) -> ScaleWindow:
+    """Return the window where these values are, with ends at ticks; the whole scale where there are none."""
+    if not values:
+        return whole(low, high)
+    least, most = min(values), max(values)
+    room = max((most - least) * 0.05, (high - low) * 0.01)
+    marks = ticks(max(least - room, low), min(most + room, high), 7)
+    step = marks[1] - marks[0] if len(marks) > 1 else (high - low) / 10
+    start = max(low, marks[0] - step if marks[0] > least - room else marks[0])
+    end = min(high, marks[-1] + step if marks[-1] < most + room else marks[-1])
+    return ScaleWindow(start, end, tuple(ticks(start, end, 7)), (low, high))
+
+
+def unbounded(values: Sequence[float], at_most: int = 5) -> ScaleWindow:
+    """Return the window of values that have no scale of their own."""
+    low, high = padded_range(list(values) or [0.0, 1.0])
+    return ScaleWindow(low, high, tuple(ticks(low, high, at_most)), (low, high))
+
+
+def centred(values: Sequence[float]) -> ScaleWindow:
+    """Return the window of differences, with 0 in its middle."""
+    most = max(map(abs, values), default=0.0) * 1.05 or 1.0
+    return ScaleWindow(-most, most, tuple(ticks(-most, most, 5)), (-most, most))
+
+
+def interval_cell(
+    window: ScaleWindow,
+    mean: float | None,
+    low: float | None,
+    high: float | None,
+    *,
+    hollow: bool = False,
+    shade: tuple[float, float] | None = None,
+) -> Markup:
+    """Draw a mean with its interval over the grid: a bar of 6 px and a tick of 3 × 15 px.
+
+    Args:
+        shade: a range of values behind them.
+    """
+    kind = " hollow" if hollow else ""
+    parts: list[object] = [_grid(window)]
+    if shade is not None:
+        start, end = map(window.share, shade)
+        parts.insert(0, el("rect", x=_percent(start), width=_percent(end - start), height="100%", class_="rated-span"))
+    if low is not None and high is not None:
+        start, end = window.share(low), window.share(high)
+        bar = {"y": "50%", "height": 6, "rx": 3, "transform": "translate(0,-3)", "class_": f"interval{kind}"}
+        parts.append(el("rect", x=_percent(start), width=_percent(end - start), **bar))
+    if mean is not None:
+        tick = {"y": "50%", "width": 3, "height": 15, "rx": 1.5, "transform": "translate(-1.5,-7.5)"}
+        parts.append(el("rect", x=window.at(mean), **tick, class_=f"mean-tick{kind}"))
+    return cell(*parts)
+
+
+def axis_cell(window: ScaleWindow) -> Markup:
+    """Draw the ticks' labels and, where a part of the scale is shown, a strip of all of it."""
+    labels = [el("text", tick_label(tick), x=window.at(tick), y=16, class_="tick middle") for tick in window.ticks]
+    if window.is_whole:
+        return cell(*labels)
+    low, high = window.scale
+    start, end = (_share(value, low, high) for value in (window.low, window.high))
+    return cell(
+        *labels,
+        el("rect", x="0%", y=28, width="100%", height=6, rx=3, class_="strip"),
+        el("rect", x=_percent(start), y=28, width=_percent(end - start), height=6, rx=3, class_="strip-shown"),
+        el("text", tick_label(low), x="0%", y=48, class_="tick"),
+        el("text", tick_label(high), x="100%", y=48, class_="tick end"),
+    )
+
+
+def lanes_of(groups: Sequence[Sequence[str]], order: Sequence[str]) -> list[Lane]:
+    """Return bars that join groups, in as few lanes as they fit in side by side."""
+    at = {bot: i for i, bot in enumerate(order)}
+    lanes: list[Lane] = []
+    for rows in sorted(sorted(at[bot] for bot in alike) for alike in groups):
+        bar = rows[0], rows[-1], frozenset(rows)
+        free = next((lane for lane in lanes if lane[-1][1] < bar[0]), None)
+        if free is None:
+            lanes.append([bar])
+        else:
+            free.append(bar)
+    return lanes
+
+
+def bars_cell(lanes: Sequence[Lane], row: int) -> Markup:
+    """Draw the part of the bars that stands in one row, thin where they pass a row of another group."""
+    parts = []
+    for n, lane in enumerate(lanes):
+        x = _percent((n + 0.5) / len(lanes))
+        for first, last, rows in lane:
+            if first <= row <= last:
+                ends = {"y1": "22%" if row == first else "0%", "y2": "78%" if row == last else "100%"}
+                parts.append(el("line", x1=x, x2=x, **ends, class_="joins" if row in rows else "joins joins-past"))
+    return cell(*parts, width=bars_width(lanes))
+
+
+def bars_width(lanes: Sequence[Lane]) -> float:
+    """Return the pixels that the lanes take."""
+    return max(len(lanes), 1) * LANE
+
+
+def cell(*parts: object, width: float | str = "100%") -> Markup:
+    """Make the drawing of a cell; its row says the same in words."""
+    return el("svg", *parts, class_="cell-svg", width=width, height="100%", overflow="visible", aria_hidden="true")
+
+
+def marked_cell(href: str, says: str, drawn: Markup) -> Markup:
+    """Make a cell that shows its values on hover and focus, and links to `href` if there is one."""
+    return mark_link(href or None, says, el("rect", width="100%", height="100%", class_="hit"), drawn)
+
+
+def _grid(window: ScaleWindow) -> Markup:
+    return group(
+        *(
+            el("line", x1=x, x2=x, y1="0%", y2="100%", class_="axis" if tick == 0 and window.low < 0 else "grid")
+            for tick, x in ((tick, window.at(tick)) for tick in window.ticks)
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RowName:
+    """Name of a row, with the mark of its bot; slot 0 is no bot."""
+
+    title: str
+    slot: int = 0
+    hollow: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Column of a picture of rows.
+
+    Attributes:
+        cells: for each row a name, a text, or a drawing.
+        axis: drawn below; also tells that texts of this column stand for drawings.
+        align: "end" for numbers.
+        width: in pixels, of drawings that do not share the room that is left.
+        bold: rows with heavy text.
+    """
+
+    title: str
+    cells: Sequence[RowName | Markup | str]
+    axis: Markup | None = None
+    align: str = ""
+    width: float = 0.0
+    bold: frozenset[int] = frozenset()
+
+    @property
+    def is_drawn(self) -> bool:
+        """True if the column takes a share of the room that the others leave."""
+        return self.axis is not None
+
+    def room(self, width: float) -> float:
+        """Return the pixels that it needs; names of 24 letters are cut in narrow drawings alone."""
+        if self.width or self.is_drawn:
+            return max(self.width, text_width(self.title, 12, bold=True)) if self.width else 0.0
+        texts = [text_width(self.title, 12, bold=True)]
+        for one in self.cells:
+            if isinstance(one, RowName):
+                texts.append(min(text_width(one.title), NAME_PX, width * 0.33) + (24 if one.slot else 0))
+            else:
+                texts.append(text_width(one, bold=bool(self.bold)))
+        return max(texts)
+
+
+def rows_drawing(
+    blocks: Sequence[Sequence[Column]],
+    width: float,
+    *,
+    name: str,
+    heads: bool = True,
+    css: str = "",
+    title: str = "",
+    told: str = "",
+) -> Markup:
+    """Draw rows below their columns' titles, one block below the other.
+
+    Drawn columns are equally wide in all blocks.
+
+    Args:
+        width: in pixels.
+        name: what it shows, for who cannot see it.
+        heads: whether titles of columns are written.
+        css: class of the drawing.
+        title, told: title and description of a picture that stands alone, on white paper.
+    """
+    unit = min((_unit(block, width) for block in blocks), default=width)
+    parts: list[object] = []
+    top = 0.0
+    for block in blocks:
+        drawn, bottom = _block(block, width, unit, top, heads=heads)
+        parts += drawn
+        top = bottom + 8
+    height = max(top - 8, 1.0)
+    if title:
+        paper = rect(0, 0, width, height, class_="paper", fill="#fff")
+        parts = [el("title", title), el("desc", " ".join(told.split())), paper, *parts]
+    return drawing(width, height, *parts, name=name, interactive=not title, class_=css or None)
+
+
+def _unit(block: Sequence[Column], width: float) -> float:
+    """Return the width of a drawn column."""
+    drawn = sum(column.is_drawn for column in block)
+    taken = sum(column.room(width) for column in block) + 2 * EDGE
+    return (width - taken - sum(map(_gap, block[1:]))) / max(drawn, 1)
+
+
+def _gap(column: Column) -> float:
+    return FACET_GAP if column.is_drawn else GAP
+
+
+def _block(
+    block: Sequence[Column], width: float, unit: float, top: float, *, heads: bool
+) -> tuple[list[object], float]:
+    first = top + (HEAD if heads else 4.0)
+    n_rows = max((len(column.cells) for column in block), default=0)
+    bottom = first + ROW * n_rows
+    parts: list[object] = [
+        rect(0, first + i * ROW, width, ROW, rx=6, class_="zebra") for i in range(n_rows) if i % 2 == 0
+    ]
+    below = 8.0
+    x = EDGE
+    for i, column in enumerate(block):
+        x += _gap(column) if i else 0.0
+        room = unit if column.is_drawn else column.room(width)
+        at = x + room if column.align else x
+        if heads and column.title:
+            head = shorten(column.title, room + 8, 12, bold=True)
+            parts.append(text(at, top + 22, head, class_=f"head {column.align}".strip()))
+        for row, content in enumerate(column.cells):
+            y = first + row * ROW
+            if isinstance(content, RowName):
+                parts += _name(content, x, y, room)
+            elif isinstance(content, Markup):
+                parts.append(_placed(content, x, y, room, ROW))
+            elif content:
+                css = "tick" if column.is_drawn else f"value-light {column.align}{' strong' * (row in column.bold)}"
+                parts.append(text(at, y + ROW / 2 + 4.5, content, class_=css.strip()))
+        if column.axis is not None:
+            below = max(below, AXIS + (STRIP if "strip" in column.axis else 0.0))
+            parts.append(_placed(column.axis, x, bottom, room, below))
+        x += room
+    return parts, bottom + below
+
+
+def _name(name: RowName, x: float, y: float, room: float) -> list[object]:
+    inset = 24.0 if name.slot else 0.0
+    mark = [bot_shape(x + 8, y + ROW / 2, name.slot, hollow=name.hollow)] if name.slot else []
+    return [*mark, text(x + inset, y + ROW / 2 + 4.5, shorten(name.title, room - inset + 1), class_="name")]
+
+
+def _placed(content: Markup, x: float, y: float, width: float, height: float) -> Markup:
+    return el("svg", content, x=x, y=y, width=width, height=height, overflow="visible")
+
+
+def _share(value: float, low: float, high: float) -> float:
+    return (value - low) / (high - low) if high > low else 0.5
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f}%"

@@ -1,0 +1,256 @@
+"""Results, Leaderboard: ranking of a study's bots, two of them compared, and pictures of both.
+
+A study that compares pairs shows what was preferred. Details are folded sections, requested when they are opened.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.http import content_disposition_header
+from django.views.decorators.http import require_safe
+
+from evaluation.analysis.comparisons import POWER
+from evaluation.analysis.planning import RaterPlan
+from evaluation.plots.svg import FORMATS
+from webapp.conversations.selectors import synthetic_count
+from webapp.dashboard.bots import samples_of
+from webapp.dashboard.charts.bots import bots_figure
+from webapp.dashboard.filters import apply_flag_filter
+from webapp.dashboard.forms import PlanForm
+from webapp.dashboard.leaderboard import (
+    VOTES,
+    BoardParams,
+    board_of,
+    board_params,
+    head_to_head,
+    pairs_board,
+    votes_board,
+)
+from webapp.dashboard.narrative.comparisons import planning_table
+from webapp.dashboard.narrative.pairs import pairs_section
+from webapp.dashboard.narrative.phrases import NamedTable, Section
+from webapp.dashboard.navigation import staff_only
+from webapp.dashboard.report_sections import comparisons_part, prediction_of, protocols_part
+from webapp.dashboard.views.studies import (
+    ShownResult,
+    additional_result,
+    stored_result,
+    study_of,
+    study_page,
+    synthetic_asked,
+)
+from webapp.ratings.paired_comparisons import compares_pairs, studies_beside
+from webapp.ratings.selectors import study_bots, study_conversations
+from webapp.results.bot_means import bot_summary
+from webapp.results.item_results import study_pairs
+from webapp.results.study_data import StudyFrame
+from webapp.search.index_statistics import has_votes, votes_of_bots
+from webapp.studies.models import Study
+
+_KEPT = ("failed", "synthetic", "without", "with")
+"""Parts of the address that folded sections keep."""
+
+
+@dataclass(slots=True)
+class ResultFold:
+    """A folded section of the page.
+
+    Attributes:
+        section: None while it is folded.
+        others: studies to show for comparison, each with whether it is shown.
+    """
+
+    id: str
+    title: str
+    conclusion: str = ""
+    is_open: bool = False
+    section: Section | None = None
+    plan_form: PlanForm | None = None
+    plan: NamedTable | None = None
+    others: tuple[tuple[Study, bool], ...] = ()
+
+
+@require_safe
+@staff_only
+def results(request: HttpRequest, key: str) -> HttpResponse:
+    """Show the leaderboard by one question, and two selected bots on all questions."""
+    study = study_of(key)
+    context = _pairs(request, study) if compares_pairs(study) else _ratings(request, study)
+    part, folds = request.GET.get("part", ""), context.get("folds", [])
+    if part and folds and part not in [fold.id for fold in folds]:
+        raise Http404
+    return study_page(
+        request,
+        "results.html",
+        study,
+        "results",
+        leaves_out=True,
+        n_synthetic=synthetic_count(study),
+        failed=request.GET.get("failed") == "1",
+        suffix_more="".join(f"&{urlencode({name: v})}" for name in _KEPT if (v := request.GET.get(name))),
+        **context,
+    )
+
+
+@require_safe
+@staff_only
+def picture(request: HttpRequest, key: str, what: str, kind: str) -> HttpResponse:
+    """Send the leaderboard, or the two bots, as a file; the page says why there is none."""
+    study = study_of(key)
+    context = _pairs(request, study) if compares_pairs(study) else _ratings(request, study)
+    if what not in ("board", "against") or kind not in FORMATS:
+        raise Http404
+    shows = context.get(what)
+    if shows is None or ("choice" in context and context["choice"].wrong):
+        return HttpResponseRedirect(f"{reverse('dashboard:study_results', args=[key])}?{request.GET.urlencode()}")
+    name = shows.key if what == "board" else f"{shows.first.bot_id}-{shows.second.bot_id}"
+    response = HttpResponse(shows.picture(study.name).to(kind), content_type=FORMATS[kind])
+    response["Content-Disposition"] = content_disposition_header(True, f"{key}-{name}.{kind}") or ""
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+def _ratings(request: HttpRequest, study: Study) -> dict[str, Any]:
+    """Return the context of a study of ratings: stored results, and the state of their jobs."""
+    failed = request.GET.get("failed") == "1"
+    found = stored_result(request, study, "comparisons", failed=failed)
+    frame = found.frame
+    if frame is None:
+        return {"waiting": found.waiting}
+    chats = study_conversations(
+        study, include_synthetic=frame.include_synthetic, include_failed=failed, without=frame.without
+    )
+    is_voted = has_votes(study, chats)
+    choice = board_params(request, frame, more=[VOTES] if is_voted else [])
+    by = choice.by or frame.headline.key
+    by_question = None
+    if choice.by not in ("", VOTES) or len(choice.against) == 2:
+        by_question = additional_result(request, found, "dimensions")
+    every = by_question.result.compared if by_question and by_question.result else {}
+    # What bots are ranked by is read from one result alone, so that its count is the other pages'.
+    compared = {**every, frame.headline.key: found.result.compared}
+    questions = [
+        (one.title, choice.address(by="" if one == frame.headline else one.key), one.key == by)
+        for one in frame.all_dimensions
+    ]
+    board = None
+    if is_voted:
+        questions.append(("Votes", choice.address(by=VOTES, against=""), by == VOTES))
+    if by == VOTES:
+        board = votes_board(frame, votes_of_bots(study, chats), choice)
+    elif by in compared:
+        dimension = next(one for one in frame.all_dimensions if one.key == by)
+        board = board_of(frame, found.result.means, compared[by], choice, dimension)
+    return {
+        "waiting": found.waiting or (by_question.waiting if by_question else None),
+        "choice": choice,
+        "questions": questions,
+        "choosable": [(frame.bots[bot], bot in choice.bots) for bot in frame.rated_bots],
+        "choice_parts": choice.parts("against"),
+        "choose_parts": choice.parts("bots"),
+        "board": board,
+        "folds": _folds(request, study, found, frame, failed=failed),
+        **(_two(study, frame, found, choice, compared, by) if every else {}),
+    }
+
+
+def _two(
+    study: Study, frame: StudyFrame, found: ShownResult, choice: BoardParams, compared: dict[str, Any], by: str
+) -> dict[str, Any]:
+    """Return the context of two selected bots: their differences, and conversations to read."""
+    against = head_to_head(frame, found.result.compared, compared, choice)
+    if against is None:
+        return {}
+    samples = samples_of(
+        study,
+        [against.first, against.second],
+        found.result.means,
+        frame.headline.key if by == VOTES else by,
+        seed=choice.seed,
+        synthetic=frame.include_synthetic,
+        without=frame.without,
+    )
+    return {"against": against, "samples": samples, "others": choice.address(seed=str(choice.seed + 1))}
+
+
+def _folds(
+    request: HttpRequest, study: Study, found: ShownResult, frame: StudyFrame, *, failed: bool
+) -> list[ResultFold]:
+    """Return the folded sections of a study of ratings, the requested one with its content."""
+    opened = request.GET.get("part", "")
+    questions = ResultFold("questions", "All questions", is_open=opened == "questions")
+    if questions.is_open:
+        summary = bot_summary(
+            study,
+            include_synthetic=frame.include_synthetic,
+            include_failed=failed,
+            without=frame.without,
+            found=(found.result.means, found.result.compared),
+        )
+        figure = bots_figure(summary, lambda bot: frame.link(bot.bot.bot_id))
+        questions.section = Section("questions", "All questions", figures=[figure])
+    pairs = ResultFold("comparisons", "All pairs of bots, and plans", is_open=opened == "comparisons")
+    if pairs.is_open:
+        pairs.section = comparisons_part(frame, found.result)
+        pairs.plan_form = PlanForm(request.GET or None)
+        pairs.plan = _plan(frame, found.result.planned, pairs.plan_form) if pairs.plan_form.is_valid() else None
+    return [questions, pairs, *_one_turn(request, study)]
+
+
+def _plan(frame: StudyFrame, planned: RaterPlan | None, form: PlanForm) -> NamedTable | None:
+    asked = form.cleaned_data
+    if asked.get("difference") is None or planned is None:
+        return None
+    chosen = planned.for_differences([asked["difference"]], power=asked["power"] or POWER)
+    return planning_table(frame, chosen, prediction_of(frame))
+
+
+def _one_turn(request: HttpRequest, study: Study) -> list[ResultFold]:
+    """Return the section on single replies and chats with the same bots; none without a study of the other kind."""
+    others = studies_beside(study)
+    if not others:
+        return []
+    fold = ResultFold("one-turn", "Single replies and chats with the same bots")
+    fold.is_open = request.GET.get("part") == fold.id or "with" in request.GET
+    if fold.is_open:
+        found = study_pairs(
+            study,
+            beside=request.GET.get("with", ""),
+            include_synthetic=synthetic_asked(request),
+            without=apply_flag_filter(request, study),
+        )
+        fold.section = protocols_part(study, found) or Section(
+            "one-turn", fold.title, missing=["No two bots have both ratings of chats and compared replies yet."]
+        )
+        fold.others = tuple((one, one == found.other) for one in others) if len(others) > 1 else ()
+    return [fold]
+
+
+def _pairs(request: HttpRequest, study: Study) -> dict[str, Any]:
+    """Return the context of a study that compares pairs."""
+    found = study_pairs(
+        study,
+        beside=request.GET.get("with", ""),
+        include_synthetic=synthetic_asked(request),
+        without=apply_flag_filter(request, study),
+    )
+    if found.results is None:
+        return {}
+    bots = study_bots(study)
+    section = pairs_section(found.results, found.titles, bots)
+    outcomes, *tables = section.tables
+    detail = ResultFold("pairs", "Agreement, and results without ambiguous pairs")
+    detail.is_open = request.GET.get("part") == detail.id
+    detail.section = Section("pairs", detail.title, tables=tables)
+    return {
+        "opening": Section("", "", section.lead[1:], section.points, how=section.how, missing=section.missing),
+        "verdict": section.lead[0],
+        "board": pairs_board(found.results, next(iter(found.titles.values())), bots, section.lead[0]),
+        "outcomes": outcomes,
+        "folds": [detail, *_one_turn(request, study)],
+    }
