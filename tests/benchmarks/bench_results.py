@@ -39,8 +39,7 @@ PAGES = {
     "study_why ?part=raters": "raters",
     "study_why ?part=trajectories": "trajectories",
     "study_why ?part=correlations": "correlations",
-    "study_hybrid": "",
-    "study_fits": "",
+    "study_prediction": "",
     "study_report": "",
 }
 LIMIT_MS = 300.0

@@ -40,12 +40,9 @@ OF_A_STUDY = (
     "report/",
     *(f"report/?part={part}" for part in ("export", "package", "datasheet")),
     "report.html",
-    "fits/",
-    "hybrid/",
-    "selfplay/",
+    "results/prediction/",
     "conversations/",
     "conversations/notes/",
-    "metrics/",
 )
 OF_THE_SERVER = (
     "",

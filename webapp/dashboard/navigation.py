@@ -22,7 +22,6 @@ from evaluation.plots.svg import FORMATS, Plot
 from webapp.core.pages import staff_refusal
 from webapp.core.rights import Right, may
 from webapp.dashboard.charts.figure import FIGURE_PARAM, figures_in
-from webapp.ratings.paired_comparisons import rates_conversations
 from webapp.studies.models import Study
 from webapp.studies.selectors import chooses_things
 
@@ -160,10 +159,7 @@ TABS = (
         (
             StudyPage("results", "Leaderboard", "study_results"),
             StudyPage("why", "Why", "study_why"),
-            StudyPage("metrics", "Metrics", "study_metrics"),
-            StudyPage("hybrid", "Hybrid metric", "study_hybrid"),
-            StudyPage("fits", "Compare fits", "study_fits"),
-            StudyPage("selfplay", "Self-play", "study_selfplay"),
+            StudyPage("prediction", "Prediction", "study_prediction"),
         ),
     ),
     Tab(
@@ -172,8 +168,6 @@ TABS = (
     ),
 )
 PEOPLE, RESULTS = TABS[1], TABS[3]
-_OF_FITS = ("hybrid", "fits")
-"""Pages that need ratings of whole conversations."""
 _OF_CHOICES = ("why",)
 """Results of a study in which people choose things; it has no bots to compare."""
 
@@ -195,8 +189,6 @@ def pages_open_to(user: Any, tab: Tab, study: Study) -> list[StudyPage]:
     if tab is RESULTS and chooses_things(study):
         by_name = {page.name: page for page in pages}
         return [by_name[name] for name in _OF_CHOICES if name in by_name]
-    if tab is RESULTS and not rates_conversations(study):
-        pages = [page for page in pages if page.name not in _OF_FITS]
     return pages
 
 

@@ -34,6 +34,10 @@ class OldRoute:
 
 
 OLD_ROUTES: tuple[OldRoute, ...] = (
+    OldRoute("studies/<slug:key>/fits/", "study_prediction", "fits"),
+    OldRoute("studies/<slug:key>/hybrid/", "study_prediction"),
+    OldRoute("studies/<slug:key>/metrics/", "study_prediction", "metrics"),
+    OldRoute("studies/<slug:key>/selfplay/", "study_prediction", "selfplay"),
     OldRoute("system/", "system"),
     OldRoute("system/live/", "system_live"),
     OldRoute("system/test-alert/", "alerts"),

@@ -15,7 +15,7 @@ from evaluation.hybrid.baselines import MIN_BOTS
 from webapp.bots.selectors import bot_name
 from webapp.core.language import plural
 from webapp.dashboard.narrative import phrases
-from webapp.dashboard.narrative.hybrid_verdict import verdict_in_brief
+from webapp.dashboard.narrative.hybrid_verdict import verdict_text
 from webapp.dashboard.overview import PipelineData, done_at, pipeline_data
 from webapp.dashboard.selectors import BotProgress, StudyCards
 from webapp.dashboard.templatetags.dashboard import in_words
@@ -28,9 +28,6 @@ SELFPLAY_EACH = 100
 
 _LOOKED_AT = 20
 """So many of the newest jobs are looked at for one that tells how long the next will take."""
-
-_PAGES = {"selfplay": "study_selfplay", "metrics": "study_metrics", "hybrid": "study_hybrid"}
-"""Of a study, where the jobs of a kind are asked for with other settings."""
 
 Tone = Literal["done", "now", "running", "bad", "later"]
 
@@ -92,16 +89,12 @@ def pipeline_of(study: Study, cards: StudyCards, progress: list[BotProgress]) ->
 
 def _stages(found: PipelineData, coming: Next) -> list[PipelineStage]:
     key = [found.study.key]
+    prediction = reverse("dashboard:study_prediction", args=key)
     told = [
         ("collect", "Collect", reverse("dashboard:study_live", args=key), _collected(found)),
-        ("metrics", "Metrics", reverse("dashboard:study_metrics", args=key), _measured(found)),
-        (
-            "selfplay",
-            "Self-play",
-            reverse("dashboard:study_selfplay", args=key),
-            _played(found),
-        ),
-        ("fit", "Fit", reverse("dashboard:study_hybrid", args=key), _fitted(found)),
+        ("metrics", "Metrics", f"{prediction}#metrics", _measured(found)),
+        ("selfplay", "Self-play", f"{prediction}#selfplay", _played(found)),
+        ("fit", "Fit", prediction, _fitted(found)),
         ("report", "Report", reverse("dashboard:study_report", args=key), _reported(found)),
     ]
     now, when = _stage_of(coming, found), _when(found)
@@ -236,7 +229,7 @@ def _next(found: PipelineData) -> Next:
         return Next(
             "It did not go through",
             job.error or "It was stopped.",
-            settings_href=reverse(f"dashboard:{_PAGES[job.kind]}", args=key),
+            settings_href=reverse("dashboard:study_prediction", args=key),
             job=job,
         )
     if not found.n_chats:
@@ -271,7 +264,7 @@ def _next(found: PipelineData) -> Next:
             "people said of a bot.",
             "Compute metrics and fit",
             "analyse",
-            settings_href=reverse("dashboard:study_hybrid", args=key),
+            settings_href=reverse("dashboard:study_prediction", args=key),
         )
     if not found.is_measured:
         words = plural(
@@ -284,7 +277,7 @@ def _next(found: PipelineData) -> Next:
             words,
             "Compute metrics",
             "analyse",
-            settings_href=reverse("dashboard:study_metrics", args=key),
+            settings_href=reverse("dashboard:study_prediction", args=key),
         )
     if found.fit is None:
         words = "The results are of all conversations that are here."
@@ -294,10 +287,10 @@ def _next(found: PipelineData) -> Next:
     is_told = found.report_is_current
     return Next(
         "Everything is current" if is_told else "Make the report",
-        verdict_in_brief(result.get("verdict")),
+        verdict_text(result.get("verdict")),
         "Read the report" if is_told else "Go to the report",
         href=reverse("dashboard:study_report", args=key),
-        settings_href=reverse("dashboard:study_hybrid", args=key),
+        settings_href=reverse("dashboard:study_prediction", args=key),
     )
 
 

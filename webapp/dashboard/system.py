@@ -207,11 +207,11 @@ def route_of(job: JobBase) -> tuple[str, list[object]]:
     if isinstance(job, SelfPlayRun):
         return "dashboard:run", [job.pk]
     if isinstance(job, MetricRun) and job.study is not None:
-        return "dashboard:study_metrics", [job.study.key]
+        return "dashboard:study_prediction", [job.study.key]
     if isinstance(job, MetricRun) and job.run is not None:
         return "dashboard:run", [job.run.pk]
     if isinstance(job, HybridFit):
-        return "dashboard:study_hybrid", [job.study.key]
+        return "dashboard:study_prediction", [job.study.key]
     if job.kind == "export" and isinstance(job, Job) and job.study is not None:
         return "dashboard:study_export", [job.study.key]
     if job.kind == "report" and isinstance(job, Job) and job.study is not None:

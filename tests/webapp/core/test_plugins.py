@@ -139,7 +139,7 @@ def test_a_metric_that_is_trained_later_is_known_to_a_running_server(
     monkeypatch.setattr("evaluation.metrics.trained.LOOKED_EVERY_S", 0.0)
     study = make_study("shop")
     client.force_login(make_staff(Right.READ))
-    page = reverse("dashboard:study_metrics", args=[study.key])
+    page = reverse("dashboard:study_prediction", args=[study.key])
     assert b"trained_later" not in client.get(page).content
     folder = Path(settings.DATA_DIR, "metrics", "trained-later")
     folder.mkdir(parents=True)

@@ -24,7 +24,8 @@ def fit_of(study: Study, n_bots: int = 8, **fields: object) -> HybridFit:
     run = fields.pop("run", None)
     result = hybrid_result(n_bots) | fields
     for bot, value in played.items():
-        result["bots"].setdefault(bot, {"human_mean": None})
+        unrated = dict.fromkeys(("human_mean", "human_ci90", "predicted", "predicted_ci90"))
+        result["bots"].setdefault(bot, {**unrated, "n": 0})
         result["bots"][bot] |= {
             "predicted_selfplay": value,
             "predicted_selfplay_ci90": [value - 1, value + 1],
@@ -39,10 +40,10 @@ def fit_of(study: Study, n_bots: int = 8, **fields: object) -> HybridFit:
 
 
 def address(study: Study, query: str = "") -> str:
-    return reverse("dashboard:study_fits", args=[study.key]) + query
+    return reverse("dashboard:study_prediction", args=[study.key]) + query
 
 
-def cells_of(page: object, name: str = "table") -> list[dict[str, str]]:
+def cells_of(page: object, name: str = "fits") -> list[dict[str, str]]:
     """Return the rows of a table by the titles of its columns, the second of one name with a star."""
     table = page.context[name].table
     titles: list[str] = []
@@ -64,7 +65,7 @@ def study(four_bots: int, db: None) -> Study:
 
 
 def test_fits_stand_in_one_table_with_what_chance_and_the_best_rival_reach(staff: Client, study: Study) -> None:
-    assertContains(staff.get(address(study)), "No fit yet")
+    assertContains(staff.get(address(study)), "No fit is finished yet.")
     older = fit_of(study, q2={"value": 0.41, "null95": 0.22})
     few = fit_of(study, 4)
     page = staff.get(address(study))
@@ -78,7 +79,7 @@ def test_fits_stand_in_one_table_with_what_chance_and_the_best_rival_reach(staff
     # Under five bots no correlation is told, of the rivals neither.
     assert {rows[0][name] for name in ("r", "95 %", "Q²", "Best baseline", "its r")} == {"–"}
     assert "too few: 4 bots" in text_of(page.content.decode())
-    assertContains(page, f'href="{reverse("dashboard:study_hybrid", args=["c"])}?fit={older.pk}"')
+    assertContains(page, f'href="{address(study)}?fit={older.pk}"')
     assertContains(page, "The best of several fits looks better than it is")
     assertNotContains(page, "run by run")
 
@@ -93,7 +94,7 @@ def test_runs_are_compared_by_what_they_predict(staff: Client, study: Study) -> 
     # One bot that people rated has self-play: too few for a correlation, which is said.
     assert cells_of(page)[0]["r, self-play"] == "–"
     assert "too few: 1 bot" in text_of(page.content.decode())
-    (table, links) = page.context["runs"]
+    (table, links) = page.context["played"]
     heads = [header.text for header in table.table.headers]
     assert heads[2:] == [
         f"run {runs[1].pk}, fit {newest.pk}",

@@ -29,13 +29,10 @@ STUDY_PAGES = [
     "study",
     "study_results",
     "study_why",
-    "study_hybrid",
-    "study_fits",
-    "study_selfplay",
+    "study_prediction",
     "study_conversations",
     "study_places",
     "study_pay",
-    "study_metrics",
     "study_report",
 ]
 PAGES = ["home", "studies", "bots", "runs", "imports", "metrics"]
@@ -74,8 +71,7 @@ def test_others_change_nothing(client: Client, stranger: Client, rated: Study) -
     posts = [
         reverse("dashboard:runs"),
         reverse("dashboard:imports"),
-        reverse("dashboard:study_metrics", args=[rated.key]),
-        reverse("dashboard:study_hybrid", args=[rated.key]),
+        reverse("dashboard:study_prediction", args=[rated.key]),
         reverse("dashboard:bot_reply", args=["eliza"]),
         reverse("dashboard:job_stop", args=["selfplay", run.pk]),
         reverse("dashboard:theme"),
@@ -299,13 +295,15 @@ def test_the_hybrid_page_cautions_with_its_numbers(staff: Client, rated: Study) 
         result=hybrid_result(8),
         state=Job.State.DONE,
     )
-    answer = staff.get(reverse("dashboard:study_hybrid", args=[rated.key]))
+    answer = staff.get(reverse("dashboard:study_prediction", args=[rated.key]))
     view = answer.context["view"]
-    assert view.caution_lead == "Read this before you quote r = .84 (an intercept for each fold)."
-    assert "8 bots are few: the true value could lie anywhere from .34 to .97." in view.caution
-    assert "“words per message” already reaches .58" in view.caution
-    assert [row.r for row in view.predictors] == [".84", ".58"]
-    assert len(view.scatter.table.rows) == 8
+    assert [(tile.value, tile.words) for tile in view.tiles] == [
+        (".84 [.34, .97]", "95 % interval over 8 bots, an intercept for each fold."),
+        ("Yes", "Words per message alone: .58."),
+        ("Yes", "Permuted ratings pass .60 once in twenty fits."),
+    ]
+    assert view.conclusion == view.caution == "8 bots are few: more bots would tell you more than more ratings."
+    assert len(view.figures["scatter"].table.rows) == 8
     assert "Features are nearly collinear." in answer.content.decode()
 
 
@@ -316,15 +314,15 @@ def test_under_five_bots_there_is_no_correlation_but_a_reason(staff: Client, rat
         result=hybrid_result(4),
         state=Job.State.DONE,
     )
-    answer = staff.get(reverse("dashboard:study_hybrid", args=[rated.key]))
-    assert answer.context["view"].predictors == []
+    answer = staff.get(reverse("dashboard:study_prediction", args=[rated.key]))
+    assert answer.context["view"].tiles == []
     html = answer.content.decode()
-    assert "4 bots are too few for a correlation" in html
+    assert "4 bots are rated, and 5 are the fewest that say anything" in html
     assert ">.84<" not in html
 
 
 def test_a_fit_is_asked_for(staff: Client, rated: Study, django_capture_on_commit_callbacks: object) -> None:
-    address = reverse("dashboard:study_hybrid", args=[rated.key])
+    address = reverse("dashboard:study_prediction", args=[rated.key])
     wrong = staff.post(address, {"targets": ["no"], "preset": "paper", "intercept": "fold"})
     assert wrong.status_code == 400
     assert "The fit was not started." in wrong.content.decode()
@@ -364,11 +362,11 @@ def test_a_run_is_started_followed_and_stopped(staff: Client) -> None:
 
 
 def test_metrics_are_asked_for(staff: Client, rated: Study) -> None:
-    address = reverse("dashboard:study_metrics", args=[rated.key])
-    assert staff.post(address, {"metric": ["words"]}).status_code == 302
+    address = reverse("dashboard:study_prediction", args=[rated.key])
+    assert staff.post(address, {"compute": "these", "metric": ["words"]}).status_code == 302
     assert MetricRun.objects.get().metrics == ["words"]
     assert MetricRun.objects.get().n_total == 8
-    staff.post(address, {"metric": ["no-such-metric"]})
+    staff.post(address, {"compute": "these", "metric": ["no-such-metric"]})
     assert "no-such-metric" in staff.get(address).content.decode()
     assert MetricRun.objects.count() == 1
 

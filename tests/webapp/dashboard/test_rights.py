@@ -76,8 +76,7 @@ TO_POST = {
     "alert_test": {Right.ADMINISTER},
     "token_end": set(),
     "study_why": {Right.RUN},
-    "study_hybrid": {Right.RUN},
-    "study_metrics": {Right.RUN},
+    "study_prediction": {Right.RUN},
     "runs": {Right.RUN},
     "run_measure": {Right.RUN},
     "benchmark": {Right.RUN},
@@ -215,8 +214,7 @@ def test_what_nobody_may_press_is_not_shown(study: Study) -> None:
     reader, runner = browser(Right.READ), browser(Right.READ, Right.RUN)
     for name, args, text in [
         ("runs", [], "New run"),
-        ("study_metrics", ["s"], "Compute what is missing"),
-        ("study_hybrid", ["s"], "fit-form"),
+        ("study_prediction", ["s"], "fit-form"),
         ("bot", ["eliza"], "data-try-form"),
         ("studies", [], "/dashboard/imports/"),
     ]:

@@ -146,7 +146,7 @@ def _pages(client: Client, study: Study) -> Iterator[tuple[str, Any]]:
         "pk": 1,
     }
     steps = ("bots", "questions", "checks", "texts", "pay", "check")
-    for pattern in urlpatterns:
+    for pattern in filter(lambda one: one.name, urlpatterns):  # old addresses have no name
         names = pattern.pattern.converters
         for step in steps if "step" in names else ("",):
             path = {name: step if name == "step" else values[name] for name in names}

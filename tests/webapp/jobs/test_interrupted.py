@@ -172,10 +172,9 @@ def interrupted(kind: str, study: Study, gone: str) -> JobBase:
     return job
 
 
-@pytest.mark.parametrize(("kind", "name"), [("metrics", "study_metrics"), ("hybrid", "study_hybrid")])
+@pytest.mark.parametrize("kind", ["metrics", "hybrid"])
 def test_going_on_is_a_button_on_the_pages_of_metrics_and_fits(
     kind: str,
-    name: str,
     rated_study: Callable[..., Study],
     gone: str,
     sent: list[JobBase],
@@ -184,7 +183,7 @@ def test_going_on_is_a_button_on_the_pages_of_metrics_and_fits(
 ) -> None:
     study = rated_study()
     job = interrupted(kind, study, gone)
-    page = reverse(f"dashboard:{name}", args=[study.key])
+    page = reverse("dashboard:study_prediction", args=[study.key])
     go_on = reverse("dashboard:job_go_on", args=[kind, job.pk])
     for shows in (page, reverse("dashboard:job", args=[kind, job.pk])):
         assertContains(admin_client.get(shows), go_on)

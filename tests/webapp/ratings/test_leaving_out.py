@@ -266,7 +266,7 @@ def test_a_fit_of_the_hybrid_metric_leaves_people_out_too(rated: Study) -> None:
     assert fits_newest(rated, WITHOUT) == [fewer]
     assert fit_leading(rated, ("fast", *WITHOUT)) is None
     client = signed_in(Right.READ, Right.RUN)
-    address = reverse("dashboard:study_hybrid", args=[rated.key])
+    address = reverse("dashboard:study_prediction", args=[rated.key])
     HybridFit.objects.update(state="cancelled", result=None)
     page = client.get(address, {"without": "same_answer"}).content.decode()
     assert "1 of 4 people is left out" in page or "1 of 4 people are left out" in page

@@ -153,20 +153,6 @@ def conversations_link(
     return f"{address}?{urlencode(query, safe=',')}"
 
 
-@require_safe
-@staff_only
-def selfplay(request: HttpRequest, key: str) -> HttpResponse:
-    """Show self-play runs with bots of the study."""
-    study = study_of(key)
-    return study_page(
-        request,
-        "study_selfplay.html",
-        study,
-        "selfplay",
-        rows=selectors.study_runs(study),
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class ShownResult:
     """A result as a page shows it.

@@ -330,7 +330,7 @@ def test_a_stored_fit_stands_with_its_figures_and_rivals(data: StudyData) -> Non
     assert fit.result is not None
     by_title = {row[0].text: row for row in found[f"scatter-{fit.pk}"].rows}
     assert by_title["gamma"][2].text == f"{fit.result['bots']['gamma']['human_mean']:.2f}"
-    assert "4 bots are rated, and 5 are the fewest that say anything." in section.caution
+    assert "4 bots are rated, and 5 are the fewest that say anything: any order" in section.caution
     fewer = hybrid_part(study_frame(data.study, data.facts, without=["fast"]))
     assert not fewer.figures
     assert "fit_hybrid --study analysed --without fast`" in fewer.missing[0]

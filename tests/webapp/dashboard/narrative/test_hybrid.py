@@ -8,9 +8,9 @@ import pytest
 
 from evaluation.hybrid.fit import fit_hybrid
 from evaluation.number_format import figure, share
-from webapp.dashboard.narrative.hybrid import hybrid_view, target_in_words
+from webapp.dashboard.narrative.hybrid import HybridView, hybrid_view, target_in_words
 from webapp.dashboard.narrative.hybrid_tables import combined_table
-from webapp.dashboard.narrative.hybrid_verdict import caution_sentences, verdict_text
+from webapp.dashboard.narrative.hybrid_verdict import verdict_conclusion
 
 
 @pytest.fixture(scope="module")
@@ -31,14 +31,20 @@ def result(table: pd.DataFrame) -> dict:
     return fit_hybrid(table, features=["words_user"], preset="strong@2").to_json()
 
 
+def checks_of(view: HybridView) -> dict[str, tuple[str, str]]:
+    """Return what the table of checks says of each."""
+    tables = [table.table for table in view.tables if table.id == "checks"]
+    return {row[0].text: (row[1].text, row[2].text) for table in tables for row in table.rows}
+
+
 def test_a_fit_that_predicts_values_says_how_well(table: pd.DataFrame) -> None:
     columns = ["words_user", "embedding_user_000"]
     values = fit_hybrid(table, features=columns, preset="strong").to_json()
     view = hybrid_view(values, {}, lambda bot: "")
-    assert f"(Q² {share(values['q2']['value'])}; ratings dealt out at random pass" in view.verdict
-    rows = {row.title: row for row in view.checks}
-    assert rows["Mean absolute error"].found == figure(values["mae"])
-    assert figure(values["mae_of_mean"]) in rows["Mean absolute error"].why
+    rows = checks_of(view)
+    assert rows["Q², values predicted against the mean of the other bots"][0] == share(values["q2"]["value"])
+    assert rows["Mean absolute error"][0] == figure(values["mae"])
+    assert figure(values["mae_of_mean"]) in rows["Mean absolute error"][1]
     combined = {table.id: table for table in view.tables}["hybrid-combined"]
     best = max((found["combined"] for found in values["bots"].values()), key=lambda one: one["mean"])
     assert combined.table.rows[0][3].raw == (best["mean"],)
@@ -50,11 +56,8 @@ def test_a_fit_that_predicts_values_says_how_well(table: pd.DataFrame) -> None:
     low, high = best["ci95"]
     assert high - low < best["ratings_ci95"][1] - best["ratings_ci95"][0]
     inside = values["coverage95"]
-    assert rows["Bots inside their own 95 % interval"].found == f"{inside['inside']} of 6"
-    assert rows["Share of the block “paper” in what differs between bots"].found.endswith(" %")
-    assert caution_sentences([{"code": "other_study", "study": "elsewhere"}])[0].startswith(
-        "Fitted to another study, elsewhere"
-    )
+    assert rows["Bots inside their own 95 % interval"][0] == f"{inside['inside']} of 6"
+    assert rows["Share of the block “paper” in what differs between bots"][0].endswith(" %")
 
 
 def test_verdict_and_checks_of_a_strong_fit(result: dict) -> None:
@@ -66,19 +69,19 @@ def test_verdict_and_checks_of_a_strong_fit(result: dict) -> None:
     for row in expected.table.rows:
         assert row[4].text == "–"
         assert row[5].text.startswith("[")
-    assert view.scatter.method.endswith("Lines: 90 % intervals of people’s means.")
-    assert {row[5].text for row in view.scatter.table.rows} == {"–"}
-    assert view.verdict == verdict_text(result["verdict"])
-    assert "more than chance" in view.verdict
-    rows = {row.title: row for row in view.checks}
-    common = result["intercepts"]["common"]["bot_level"]["pearson"]
-    assert rows["r, one intercept for all folds"].found == share(common["r"])
-    assert "Chance passes" in rows["r, an intercept for each fold"].why
-    assert "own" in rows["r, one intercept for all folds"].why
+    assert view.figures["scatter"].method.endswith("Lines: 90 % intervals of people’s means.")
+    assert {row[5].text for row in view.figures["scatter"].table.rows} == {"–"}
+    assert view.conclusion == verdict_conclusion(result["verdict"])
+    assert [tile.value for tile in view.tiles[1:]] == ["Yes", "Yes"]
+    rows = checks_of(view)
+    fold = result["intercepts"]["fold"]["bot_level"]["pearson"]
+    assert rows["r, an intercept for each fold"][0] == share(fold["r"])
+    assert "Chance passes" in rows["r, an intercept for each fold"][1]
+    assert "r, one intercept for all folds" not in rows, "it stands above"
     assert "r that perfect predictions would reach" in rows
     bot = max(result["influence"], key=lambda name: abs(result["influence"][name]))
     assert f"r without {bot}" in rows
-    assert "without its bot" in rows["Penalty"].why
+    assert "without its bot" in rows["Penalty"][1]
 
 
 def test_a_fit_stored_before_there_were_checks_still_shows(result: dict) -> None:
@@ -87,8 +90,8 @@ def test_a_fit_stored_before_there_were_checks_still_shows(result: dict) -> None
     old["bot_level_ci95_over_conversations"] = None
     old["folds"] = [{"bot": "bot0", "n": 50, "condition": 2.0}]
     view = hybrid_view(old, {}, lambda bot: "")
-    assert view.verdict == ""
-    assert view.checks == []
+    assert view.conclusion == view.caution
+    assert not checks_of(view)
 
 
 def test_a_prediction_beyond_the_scale_is_shown_as_it_is_and_said_to_be_there(result: dict) -> None:
@@ -96,33 +99,32 @@ def test_a_prediction_beyond_the_scale_is_shown_as_it_is_and_said_to_be_there(re
     bots = {**result["bots"], bot: {**result["bots"][bot], "predicted": 7.62}}
     caution = {"code": "beyond_scale", "bots": [bot], "low": 1.0, "high": 7.0}
     view = hybrid_view({**result, "bots": bots, "cautions": [caution]}, {}, lambda bot: "")
-    rows = {row[0].text: row[4] for row in view.scatter.table.rows}
+    rows = {row[0].text: row[4] for row in view.figures["scatter"].table.rows}
     assert (rows[bot].text, rows[bot].why) == ("7.62", "above the scale, whose highest is 7")
-    assert "above the scale, whose highest is 7" in view.scatter.wide
+    assert "above the scale, whose highest is 7" in view.figures["scatter"].wide
     (said,) = view.notes
     assert said.startswith(f"{bot} is predicted beyond the rating scale of 1 to 7")
 
 
 def test_bots_that_nobody_rated_have_a_figure_of_their_own(result: dict) -> None:
-    assert hybrid_view(result, {}, lambda bot: "").unrated is None
+    assert "predictions" not in hybrid_view(result, {}, lambda bot: "").figures
     nobody = {"human_mean": None, "human_ci90": None, "predicted": None, "predicted_ci90": None}
     played = {"n": 0, "n_selfplay": 7, "predicted_selfplay": 3.0}
     ends = {"predicted_selfplay_ci90": [2.5, 3.5]}
     bots = {**result["bots"], "<new>": {**nobody, **played, **ends}}
     view = hybrid_view({**result, "bots": bots}, {}, lambda bot: "")
-    assert view.selfplay is None
-    assert view.unrated is not None
-    assert [row[0].text for row in view.unrated.table.rows] == ["<new>"]
-    assert "&lt;new&gt;" in view.unrated.wide
-    assert "rated-span" in view.unrated.wide
-    assert "<new>" not in [row[0].text for row in view.scatter.table.rows]
-    assert "only the order counts" not in view.unrated.method
+    assert "scatter-selfplay" not in view.figures
+    unrated = view.figures["predictions"]
+    assert [row[0].text for row in unrated.table.rows] == ["<new>"]
+    assert "&lt;new&gt;" in unrated.wide
+    assert "rated-span" in unrated.wide
+    assert "<new>" not in [row[0].text for row in view.figures["scatter"].table.rows]
+    assert "only the order counts" not in unrated.method
 
     why = {"code": "selfplay_unchecked", "n_bots": 2, "needed": 4}
     bots["<new>"] = {**bots["<new>"], "predicted_selfplay_ci90": None, "reasons": [why]}
     view = hybrid_view({**result, "bots": bots}, {}, lambda bot: "")
-    assert view.unrated is not None
-    assert "only the order counts" in view.unrated.method
+    assert "only the order counts" in view.figures["predictions"].method
     (table,) = [table for table in view.tables if table.id == "hybrid-expected"]
     (row,) = [row for row in table.table.rows if row[0].text == "<new>"]
     assert row[3].text == "–"

@@ -1,0 +1,269 @@
+"""Prediction page of a study: metrics, hybrid metric, fits compared, and self-play."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_safe
+
+from chatbots.registry import UnknownName
+from evaluation.hybrid.features import PRESETS
+from evaluation.metrics.registry import configured_metrics, metric_list
+from webapp.conversations.selectors import synthetic_count
+from webapp.core.errors import Refused
+from webapp.core.rights import Right
+from webapp.dashboard.filters import apply_flag_filter
+from webapp.dashboard.forms import FitForm, study_targets
+from webapp.dashboard.narrative.hybrid import hybrid_view
+from webapp.dashboard.narrative.hybrid_fits import ComparedStudy, fits_table, runs_table, studies_table
+from webapp.dashboard.navigation import requires, staff_only
+from webapp.dashboard.overview import selfplay_bots
+from webapp.dashboard.selectors import metrics_progress, studies_to_compare, study_runs
+from webapp.dashboard.views.jobs import job_context
+from webapp.dashboard.views.studies import (
+    conversations_link,
+    kept_in_address,
+    stored_result,
+    study_of,
+    study_page,
+    synthetic_asked,
+)
+from webapp.jobs.models import HybridFit
+from webapp.jobs.selectors.fits import fit_is_behind, fit_leading, fit_rule_has_changed, fits_beside, fits_of
+from webapp.jobs.selectors.metrics import (
+    language_sentences,
+    left_out_sentences,
+    metric_runs_newest,
+    metrics_left_out,
+    results_counted,
+    study_languages,
+)
+from webapp.jobs.services.fits import fit_create
+from webapp.jobs.services.jobs import jobs_settle
+from webapp.jobs.services.metrics import metric_run_create
+from webapp.ratings.flags.base import flag_kinds
+from webapp.ratings.paired_comparisons import rates_conversations
+from webapp.ratings.selectors import BotInfo, conversations_counted, study_bots, study_whole
+from webapp.search.index_statistics import conversation_totals
+from webapp.studies.models import Study
+
+_LISTED = 20
+MOST_FITS = 40
+"""Number of fits compared, the newest."""
+MOST_BESIDE = 4
+"""Number of other studies compared: a table of more cannot be read."""
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@requires(to_post=[Right.RUN])
+def prediction(request: HttpRequest, key: str) -> HttpResponse:
+    """Show how well metrics predict the ratings; POST computes metrics, or fits the hybrid metric."""
+    study = study_of(key)
+    without = apply_flag_filter(request, study)
+    bots = study_bots(study)
+    if "compute" in request.POST:
+        return _compute_metrics(request, study)
+    form = FitForm(
+        request.POST or None,
+        targets=study_targets(study),
+        presets=[(preset.name, f"{preset.name}: {preset.short}") for preset in PRESETS.values()],
+        whole=study_whole(study),
+    )
+    if request.method == "POST" and _start_fit(request, study, form, bots, without):
+        here = reverse("dashboard:study_prediction", args=[study.key])
+        return redirect(f"{here}{kept_in_address(request)}")
+    jobs_settle()
+    context = _metrics_context(study)
+    n_rated = 0
+    if rates_conversations(study):
+        context |= _fit_context(request, study, bots, without) | _comparison_context(request, study, bots)
+        n_rated = conversation_totals(study, conversations_counted(study), "ratings").n_rated
+    runs, fit = study_runs(study), context.get("fit")
+    is_due = bool(n_rated) and (fit is None or context["behind"] or context["rule_has_changed"])
+    form_open = bool(form.errors) or request.GET.get("new") == "1"
+    action = "again" if fit else ""
+    if context["running"] or form_open:
+        action = ""
+    elif not context["is_measured"]:
+        action = "metrics"
+    elif is_due:
+        action, form_open = ("again", False) if fit else ("", True)
+    elif not runs and selfplay_bots(study):
+        action = "selfplay"
+    return study_page(
+        request,
+        "prediction.html",
+        study,
+        "prediction",
+        leaves_out=True,
+        n_synthetic=synthetic_count(study),
+        form=form,
+        form_open=form_open,
+        action=action,
+        n_rated=n_rated,
+        runs=runs,
+        is_rated_whole=rates_conversations(study),
+        status=400 if form.errors else 200,
+        **context,
+    )
+
+
+def _compute_metrics(request: HttpRequest, study: Study) -> HttpResponse:
+    """Start the metrics that are named, or all that are missing."""
+    try:
+        metric_run_create(
+            study=study,
+            metrics=request.POST.getlist("metric"),
+            created_by=request.user,  # type: ignore[arg-type]
+        )
+    except (Refused, UnknownName) as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, "Metrics are being computed by a worker.")
+    return redirect("dashboard:study_prediction", study.key)
+
+
+def _start_fit(
+    request: HttpRequest, study: Study, form: FitForm, bots: Mapping[str, BotInfo], without: Sequence[str]
+) -> bool:
+    """Start a fit with the settings of the form, or mark what is wrong with them; return True if it was started."""
+    if not form.is_valid():
+        return False
+    data = form.cleaned_data
+    controls = [bot.bot_id for bot in bots.values() if bot.is_control]
+    try:
+        fit_create(
+            study=study,
+            **{name: data[name] for name in ("targets", "preset", "intercept", "run", "include_synthetic")},
+            exclude_bots=controls if data["without_controls"] else (),
+            without=without,
+            created_by=request.user,  # type: ignore[arg-type]
+        )
+    except (Refused, UnknownName) as error:
+        form.add_error(None, str(error))
+        return False
+    return True
+
+
+def _metrics_context(study: Study) -> dict[str, Any]:
+    """Return the state of the study's metrics, by what can be done about each."""
+    jobs = metric_runs_newest(study, 10)
+    counted = results_counted(study=study)
+    progress = metrics_progress(study, counted)
+    names = {one.name for one in progress if one.n_done}
+    usual = [one for one in progress if not (one.reason or one.on_request)]
+    groups = {
+        "Computed": [one for one in progress if one.n_done],
+        "Can be computed": [one for one in progress if not one.n_done and not one.reason],
+        "Need a model or a package": [one for one in progress if not one.n_done and one.reason],
+    }
+    return {
+        "groups": [(title, found) for title, found in groups.items() if found],
+        "n_computed": len(names),
+        "n_metrics": len(progress),
+        "is_measured": all(one.n_done == one.n_total for one in usual),
+        "languages": language_sentences(study_languages(study), [m for m in metric_list() if m.name in names]),
+        "left_out": left_out_sentences(metrics_left_out(study=study, counted=counted)),
+        "broken": configured_metrics.broken,
+        "jobs": jobs,
+        "running": job_context(jobs[0], "metrics") if jobs and not jobs[0].is_over else None,
+    }
+
+
+def _fit_context(
+    request: HttpRequest, study: Study, bots: Mapping[str, BotInfo], without: Sequence[str]
+) -> dict[str, Any]:
+    """Return the leading fit, or the one that `?fit=` names, and the newest job."""
+    fits, asked = fits_of(study, _LISTED), request.GET.get("fit", "")
+    if asked:
+        fit = next((one for one in fits if one.result and str(one.pk) == asked), None)
+    else:
+        fit = fit_leading(study, without)
+    context: dict[str, Any] = {
+        "fit": fit,
+        "behind": fit is not None and fit_is_behind(fit),
+        "rule_has_changed": fit is not None and fit_rule_has_changed(fit),
+        "unfinished": [one for one in fits if not one.result],
+        "broken_off": fits[0] if fits and fits[0].can_go_on and not asked else None,
+    }
+    if fit is not None and fit.result:
+        synthetic = synthetic_asked(request)
+        context["view"] = hybrid_view(
+            fit.result,
+            bots,
+            lambda bot: conversations_link(study, bot=bot, synthetic=synthetic, without=without),
+            dict(study_targets(study)),
+        )
+        flags = fit.request.get("without", ())
+        context["without_whom"] = ", ".join(str(flag_kinds.get(name).title) for name in flags if name in flag_kinds)
+    if fits and not fits[0].is_over:
+        context["running"] = job_context(fits[0], "hybrid")
+    return context
+
+
+def _comparison_context(request: HttpRequest, study: Study, bots: Mapping[str, BotInfo]) -> dict[str, Any]:
+    """Return fits compared, self-play run by run, and the same bots in several studies."""
+    choosable = studies_to_compare(study)
+    asked = list(dict.fromkeys(filter(None, request.GET.getlist("with"))))
+    others = [one for one in choosable if one.key in asked][:MOST_BESIDE]
+    wrong = _not_beside(asked, choosable)
+    found = fits_beside([study, *others], MOST_FITS)
+    beside, waiting = [], []
+    for one in [study, *others] if others else []:
+        result = stored_result(request, one, "comparisons")
+        if result.frame is not None:
+            beside.append(ComparedStudy(result.frame, result.result))
+        elif result.waiting is None:
+            wrong.append(f"“{one.key}” has no ratings yet.")
+        if result.waiting is not None:
+            waiting.append(one)
+    return {
+        "fits": fits_table(found, _fit_address, several=bool(others)) if found else None,
+        "played": runs_table(found, bots, lambda run: reverse("dashboard:run", args=[run.pk])),
+        "studies": studies_table(beside),
+        "waiting_for": waiting,
+        "wrong": wrong,
+        "others": others,
+        "choosable": [one for one in choosable if one not in others],
+        "kept": [(name, v) for name in ("synthetic", "without") if (v := request.GET.get(name))],
+    }
+
+
+def _fit_address(fit: HybridFit) -> str:
+    query = {"fit": str(fit.pk)}
+    if fit.request.get("without"):
+        query["without"] = ",".join(fit.request["without"])
+    return f"{reverse('dashboard:study_prediction', args=[fit.study.key])}?{urlencode(query, safe=',')}"
+
+
+def _not_beside(asked: Sequence[str], choosable: Sequence[Study]) -> list[str]:
+    """Compose messages on requested studies that cannot be shown for comparison."""
+    known = [one.key for one in choosable]
+    wrong = [
+        f"There is no other study “{key}” in use; there are {', '.join(known) or 'none'}."
+        for key in asked
+        if key not in known
+    ]
+    if len(asked) - len(wrong) > MOST_BESIDE:
+        wrong.append(
+            f"{len(asked)} studies are chosen, and {MOST_BESIDE} can stand beside this one: the newest are shown."
+        )
+    return wrong
+
+
+@require_safe
+@staff_only
+def fit_download(request: HttpRequest, key: str, fit_id: int) -> HttpResponse:
+    """Send the fit alone, as `fit_hybrid --output` writes it; `fit_hybrid --fit` applies it."""
+    fit = get_object_or_404(HybridFit, pk=fit_id, study__key=key)
+    if not fit.kept:
+        raise Http404
+    response = JsonResponse(fit.kept)
+    response["Content-Disposition"] = f'attachment; filename="{key}-fit-{fit.pk}.json"'
+    return response
