@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from asgiref.sync import SyncToAsync
+from django.conf import settings as django_settings
 from django.db import connection, connections, transaction
 from django.template.base import Template
 from django.template.context import Context
@@ -61,6 +62,8 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
+    # What a test does in a transaction is seen by its own thread alone; servers that tests start keep the default.
+    django_settings.CONFAB_SOCKET_THREADS = 1
 
 
 LOOK_AT_STATUSES = (

@@ -68,9 +68,9 @@ async def test_two_hundred_arrive_at_once_and_all_are_let_in(small_server: Confa
     assert set(statuses) <= {200, 302, 503}
     assert len(set(chats)) == N_PEOPLE
     assert sum(person.n_turned_away for person in people) == statuses.count(503) > 0
-    # Of the web process the pages' threads, the sockets, /healthz and its signs of life; of the bot host its own
+    # Of the web process the pages' and the sockets' threads, /healthz and its signs of life; of the bot host its own
     # and its signs of life.
-    assert await watching <= N_THREADS + 3 + 2
+    assert await watching <= N_THREADS + 4 + 2 + 4 + 1
     count = "from webapp.conversations.models import Conversation; print(Conversation.objects.count())"
     assert server.shell(count).strip() == str(N_PEOPLE)
     assert "too many clients" not in (server.data_dir / "web.log").read_text()

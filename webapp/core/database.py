@@ -1,11 +1,12 @@
-"""Database work from the event loop, one thread a process, whose connection stays open; and whether the
-database can be used at all."""
+"""Database work from the event loop, on few threads whose connections stay open; and whether it can be used."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import sqlite3
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 from uuid import uuid4
 
@@ -25,10 +26,13 @@ R = TypeVar("R")
 
 
 def in_database(work: Callable[P, R]) -> Callable[P, Awaitable[R]]:
-    """Run `work` on the process's database thread.
+    """Run `work` on one of the process's database threads.
 
     Like `channels.db.database_sync_to_async`, which looks before and after every call whether the
     connection is too old. Here it is kept, and thrown away after an error of the connection itself.
+
+    SQLite has one writer, and one thread. PostgreSQL has `CONFAB_SOCKET_THREADS`: while one waits for a commit to reach
+    the disk, or for its turn beside the threads of pages, the others go on.
     """
 
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -38,7 +42,14 @@ def in_database(work: Callable[P, R]) -> Callable[P, Awaitable[R]]:
             connections.close_all()
             raise
 
-    return sync_to_async(run, thread_sensitive=True)
+    threads = _threads(settings.CONFAB_SOCKET_THREADS) if connection.vendor == "postgresql" else None
+    return sync_to_async(run, thread_sensitive=threads is None, executor=threads)
+
+
+@functools.cache
+def _threads(n: int) -> ThreadPoolExecutor | None:
+    """Return the threads for database work; None for one, which is asgiref's own."""
+    return ThreadPoolExecutor(n, "database") if n > 1 else None
 
 
 class DirectDispatch:

@@ -4,7 +4,7 @@ Django gives every ASGI request a thread of its own and every thread opens a con
 who come at once are more than PostgreSQL lets in. Here requests borrow one of a few lasting threads, whose
 connections stay open for the next. A request that finds none free waits in line; one that has waited for too long
 gets a page that says so (503 with Retry-After). Static files need no connection and wait for nobody, sockets use the
-one thread of `core/database.py`, and `/healthz` and `/metrics` have a thread to themselves, so that a crowd does not
+threads of `core/database.py`, and `/healthz` and `/metrics` have a thread to themselves, so that a crowd does not
 make a process look ill.
 """
 

@@ -19,6 +19,8 @@ CONFAB_QUEUE_STILL_S = env.number("CONFAB_QUEUE_STILL_S", default=300.0, least=1
 
 # Threads for pages, and so the most database connections that they take; further requests wait in line.
 CONFAB_WEB_THREADS = env.whole("CONFAB_WEB_THREADS", default=16, least=1)
+# Threads for sockets and bot hosts, each with a database connection; SQLite has one, whatever stands here.
+CONFAB_SOCKET_THREADS = env.whole("CONFAB_SOCKET_THREADS", default=4, least=1)
 # Who has waited in line for longer is asked to come back in a few seconds (503).
 CONFAB_WEB_WAIT_S = env.number("CONFAB_WEB_WAIT_S", default=20.0)
 

@@ -23,6 +23,7 @@ WRONG = {
     "DATABASE_URL": ["localhost", "mysql://u@h/d", "postgres://u@h:5432", "postgres://u@h:port/d"],
     "REDIS_URL": ["localhost:6379", "redis://", "redis://localhost/zero", "redis://localhost:x/0"],
     "CONFAB_WEB_THREADS": ["many", "0"],
+    "CONFAB_SOCKET_THREADS": ["many", "0"],
     "CONFAB_WEB_WAIT_S": ["20 s", "-1", "1,000", "nan"],
     "CONFAB_SECRET_KEY": ["short"],
     "CONFAB_HOSTS": ["https://confab.example.org", "confab.example.org:8000", "a b", "a;b"],
