@@ -256,11 +256,7 @@ class LaidOutPart:
         latex = table_latex(self.table, caption=self.caption, label=name)
         return [
             Text("LaTeX", f"{name}.tex", _address(latex, "application/x-tex")),
-            Text(
-                "Markdown",
-                f"{name}.md",
-                _address(table_markdown(self.table, caption=self.caption), "text/markdown"),
-            ),
+            Text("Markdown", f"{name}.md", _address(table_markdown(self.table, caption=self.caption), "text/markdown")),
             Text("CSV", f"{name}.csv", _address("\ufeff" + table_csv(self.table), "text/csv"), False),
         ]
 

@@ -184,13 +184,7 @@ def count_headline(key: str, n: int, what: str, why: str = "") -> Headline:
 
 
 def share_headline(
-    key: str,
-    value: float | None,
-    what: str,
-    low: float | None,
-    high: float | None,
-    level: float,
-    why: str = "",
+    key: str, value: float | None, what: str, low: float | None, high: float | None, level: float, why: str = ""
 ) -> Headline:
     """Return a coefficient between −1 and 1 with its interval."""
     interval = "" if low is None else f"{percent(level)}: {span(low, high, shares=True)}"
@@ -222,11 +216,7 @@ def headlines_of(frame: StudyFrame, agreement: RaterAgreement, means: BotMeans) 
     """Return four numbers to stand above the report, then the bots' means."""
     cards = study_cards(frame.study, include_synthetic=frame.include_synthetic, without=frame.without)
     rated = "items rated" if judges_items(frame.study) else "conversations rated"
-    shown = [
-        count_headline("n", frame.facts.n_conversations, rated),
-        _agreement(agreement),
-        _hybrid(frame),
-    ]
+    shown = [count_headline("n", frame.facts.n_conversations, rated), _agreement(agreement), _hybrid(frame)]
     left = share_interval(cards.n_left, cards.n_over) if cards.n_over else None
     if cards.left_early is None or left is None:
         n = frame.facts.n_raters
@@ -234,14 +224,7 @@ def headlines_of(frame: StudyFrame, agreement: RaterAgreement, means: BotMeans) 
     else:
         ends = f"{percent(_LEVEL)}: [{percent(left[0])}, {percent(left[1])}]"
         shown.append(
-            Headline(
-                "left_early",
-                percent(cards.left_early),
-                "left before rating",
-                cards.left_early,
-                *left,
-                ends,
-            )
+            Headline("left_early", percent(cards.left_early), "left before rating", cards.left_early, *left, ends)
         )
     return (*shown, *_means(frame, means))
 
@@ -391,10 +374,7 @@ def _cells(found: Headline | None) -> list[Cell]:
     if found is None:
         return [Cell("–", why="not in this report", raw=(None,)), Cell("–", raw=(None, None))]
     why = found.why if found.value is None else ""
-    return [
-        Cell(found.text, why=why, raw=(found.value,)),
-        Cell(found.interval or "–", raw=(found.low, found.high)),
-    ]
+    return [Cell(found.text, why=why, raw=(found.value,)), Cell(found.interval or "–", raw=(found.low, found.high))]
 
 
 def _change(before: Headline | None, now: Headline | None) -> Cell:

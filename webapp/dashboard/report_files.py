@@ -85,12 +85,7 @@ def _read(path: Path, _changed: int) -> Document:
 
 
 def report_before(
-    study: Study,
-    digest: str,
-    *,
-    include_synthetic: bool = False,
-    without: tuple[str, ...] = (),
-    like: str = "",
+    study: Study, digest: str, *, include_synthetic: bool = False, without: tuple[str, ...] = (), like: str = ""
 ) -> Past | None:
     """Return the summary of the newest report on another state of the data, or None.
 

@@ -25,14 +25,7 @@ from evaluation.published.ghandeharioun2019 import (
 from evaluation.stats.correlation import Correlation, correlate
 from webapp.dashboard.charts.figure import Cell, Header, PageTable
 from webapp.dashboard.narrative import phrases
-from webapp.dashboard.narrative.phrases import (
-    NamedTable,
-    Section,
-    count_cell,
-    number_cell,
-    share_cell,
-    span_cell,
-)
+from webapp.dashboard.narrative.phrases import NamedTable, Section, count_cell, number_cell, share_cell, span_cell
 from webapp.dashboard.report_document import Chapter, Document, chapter_of
 from webapp.dashboard.report_sections import SECTIONS, hybrid_part
 from webapp.jobs.selectors.analysis_tables import bot_versions, factors_of, measured_of
@@ -126,10 +119,7 @@ def _ratings(frame: StudyFrame, ours: _Ours, found: StudyComparisons) -> Section
     pairs = [(bot, ours.by_paper.get(bot)) for bot in paper_bots()]
     for paper, bot in [*pairs, *((None, bot) for bot in ours.others)]:
         for name in DIMENSIONS if paper else keys:
-            row = [
-                Cell(str(paper) if paper else frame.title(bot or "")),
-                Cell(keys.get(name, name)),
-            ]
+            row = [Cell(str(paper) if paper else frame.title(bot or "")), Cell(keys.get(name, name))]
             value = published()["2", paper, name] if paper else None
             mean, half = (value.value, value.half_width) if value else (None, None)
             low = mean - half if mean is not None and half is not None else None
@@ -141,18 +131,10 @@ def _ratings(frame: StudyFrame, ours: _Ours, found: StudyComparisons) -> Section
                 why = f"this study does not ask for {name}"
                 if bot is None and paper is not None:
                     why = ours.lacking(paper)
-                row += [
-                    number_cell(None, why=why),
-                    span_cell(None, None, why=why),
-                    count_cell(None, why),
-                ]
+                row += [number_cell(None, why=why), span_cell(None, None, why=why), count_cell(None, why)]
             else:
                 one = here.interval
-                row += [
-                    number_cell(one.mean, 3),
-                    span_cell(one.low, one.high, 3),
-                    count_cell(one.n),
-                ]
+                row += [number_cell(one.mean, 3), span_cell(one.low, one.high, 3), count_cell(one.n)]
             rows.append(row)
     method = "Mean and 90 % interval; published by bot, ours over raters."
     note = ""
@@ -184,11 +166,7 @@ def _replicated(ours: _Ours, found: StudyComparisons) -> list[str]:
 
 
 def _models(
-    frame: StudyFrame,
-    ours: _Ours,
-    measured: Mapping[str, Mapping[str, float]],
-    versions: tuple[str, ...],
-    number: str,
+    frame: StudyFrame, ours: _Ours, measured: Mapping[str, Mapping[str, float]], versions: tuple[str, ...], number: str
 ) -> Section:
     headers = [Header("Bot")]
     for name in _MEASURED:
@@ -219,11 +197,7 @@ def _models(
 
 
 def _counted(frame: StudyFrame, ours: _Ours, found: StudyComparisons) -> Section:
-    headers = [
-        Header("Bot"),
-        Header("Published", numeric=True),
-        Header("Here", numeric=True),
-    ]
+    headers = [Header("Bot"), Header("Published", numeric=True), Header("Here", numeric=True)]
     n_of = found.means.n_ratings
     rows = []
     for paper in paper_bots():
@@ -269,20 +243,8 @@ def _figures(frame: StudyFrame, result: Callable[[str], Any]) -> list[Chapter]:
             "The paper: sentiment of the participants goes with ratings more closely than perplexity and embedding "
             "metrics do.",
         ),
-        (
-            6,
-            hybrid,
-            "weights-",
-            "Weights of the hybrid metric",
-            "The paper: weights are about the same in every fold.",
-        ),
-        (
-            7,
-            matrices,
-            "dimensions",
-            "Ratings among themselves",
-            "The paper: quality goes with every other dimension.",
-        ),
+        (6, hybrid, "weights-", "Weights of the hybrid metric", "The paper: weights are about the same in every fold."),
+        (7, matrices, "dimensions", "Ratings among themselves", "The paper: quality goes with every other dimension."),
         (
             8,
             matrices,
@@ -346,7 +308,4 @@ def _r_cells(found: Correlation | None, why: str = "") -> list[Cell]:
     if found is None:
         return [share_cell(None, why=why), span_cell(None, None, why=why)]
     reason = str(found.reason) if found.r is None and found.reason else ""
-    return [
-        share_cell(found.r, why=reason),
-        span_cell(found.low, found.high, shares=True, why=reason),
-    ]
+    return [share_cell(found.r, why=reason), span_cell(found.low, found.high, shares=True, why=reason)]

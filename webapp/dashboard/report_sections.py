@@ -11,7 +11,6 @@ from django.utils import timezone
 from evaluation.analysis.correlations import HybridCorrelations
 from evaluation.analysis.planning import PredictionWorth, prediction_worth
 from evaluation.analysis.raters import RaterAnalysis
-from evaluation.analysis.rating_models import RatingModels
 from webapp.dashboard.filters import left_out_sentence
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.comparisons import (
@@ -28,41 +27,19 @@ from webapp.dashboard.narrative.models import models_section
 from webapp.dashboard.narrative.pairs import pairs_section, protocols_section
 from webapp.dashboard.narrative.phrases import NamedTable, Section
 from webapp.dashboard.narrative.raters import raters_section
-from webapp.dashboard.narrative.trajectories import (
-    MOST,
-    group_title,
-    point_table,
-    trajectories_section,
-)
-from webapp.dashboard.report_document import (
-    Document,
-    Headline,
-    chapter_of,
-    headlines_of,
-    headlines_of_pairs,
-)
+from webapp.dashboard.narrative.trajectories import MOST, point_table, trajectories_section
+from webapp.dashboard.report_document import Document, Headline, chapter_of, headlines_of, headlines_of_pairs
 from webapp.jobs.selectors.analysis_tables import bot_versions
 from webapp.jobs.selectors.fits import fit_by_id, fit_leading, fits_newest
 from webapp.jobs.selectors.metrics import left_out_sentences, metrics_left_out, versions_used
 from webapp.ratings.paired_comparisons import compares_pairs
 from webapp.ratings.selectors import study_bots, study_conversations, study_dimensions, study_whole
 from webapp.results.bot_means import StudySummary, bot_summary
-from webapp.results.compute import (
-    StudyComparisons,
-    StudyCorrelations,
-    StudyTrajectories,
-    point_ratings,
-    study_point,
-)
+from webapp.results.compute import StudyComparisons, StudyCorrelations, StudyTrajectories, point_ratings, study_point
 from webapp.results.item_results import PairPage, study_pairs
 from webapp.results.study_data import Facts, StudyFrame, study_frame
 from webapp.studies.models import Study
 from webapp.studies.selectors import judges_items
-
-
-def comparisons_part(frame: StudyFrame, found: StudyComparisons) -> Section:
-    """Return the section of comparisons between bots."""
-    return comparisons_section(frame, found.compared, found.planned, prediction_of(frame))
 
 
 def prediction_of(frame: StudyFrame) -> PredictionWorth | None:
@@ -73,36 +50,13 @@ def prediction_of(frame: StudyFrame) -> PredictionWorth | None:
     return prediction_worth(fit.result, study_whole(frame.study))
 
 
-def models_part(frame: StudyFrame, found: RatingModels) -> Section:
-    """Return the section of models: effects on the ratings."""
-    return models_section(found, frame.headline, frame.bots, has_controls=bool(frame.controls))
-
-
 def raters_part(frame: StudyFrame, found: RaterAnalysis, *, names: bool = True) -> Section:
     """Return the section on the raters.
 
     Args:
         names: whether to list flagged raters one by one.
     """
-    return raters_section(
-        found,
-        frame.all_dimensions,
-        frame.bots,
-        names=names,
-        of_items=judges_items(frame.study),
-    )
-
-
-def trajectories_part(frame: StudyFrame, found: StudyTrajectories) -> Section:
-    """Return the section of trajectories over the turns of conversations."""
-    return trajectories_section(
-        found.best_worst,
-        found.by_trait,
-        headline=frame.headline,
-        study_key=frame.study.key,
-        has_controls=bool(frame.controls),
-        point_link=frame.point_link,
-    )
+    return raters_section(found, frame.all_dimensions, frame.bots, names=names, of_items=judges_items(frame.study))
 
 
 def hybrid_part(frame: StudyFrame) -> Section:
@@ -146,11 +100,7 @@ def protocols_part(study: Study, found: PairPage) -> Section | None:
     compares = compares_pairs(study)
     one_turn, interactive = (study, found.other) if compares else (found.other, study)
     return protocols_section(
-        found.compared,
-        found.titles,
-        study_bots(interactive),
-        one_turn=one_turn.name,
-        interactive=interactive.name,
+        found.compared, found.titles, study_bots(interactive), one_turn=one_turn.name, interactive=interactive.name
     )
 
 
@@ -176,11 +126,18 @@ def methods_part(frame: StudyFrame) -> Section:
 
 
 SECTIONS: dict[str, Callable[[StudyFrame, Any], Section]] = {
-    "comparisons": comparisons_part,
+    "comparisons": lambda frame, found: comparisons_section(frame, found.compared, found.planned, prediction_of(frame)),
     "items": items_section,
-    "models": models_part,
+    "models": lambda frame, found: models_section(found, frame.headline, frame.bots, has_controls=bool(frame.controls)),
     "raters": raters_part,
-    "trajectories": trajectories_part,
+    "trajectories": lambda frame, found: trajectories_section(
+        found.best_worst,
+        found.by_trait,
+        headline=frame.headline,
+        study_key=frame.study.key,
+        has_controls=bool(frame.controls),
+        point_link=frame.point_link,
+    ),
     "correlations": correlations_part,
     "powered": powered_section,
 }
@@ -203,33 +160,16 @@ def point_part(
         exchange: from 1.
         link: address of a conversation.
     """
-    point = study_point(
-        frame.study,
-        found,
-        kind,
-        column,
-        group,
-        exchange,
-        include_synthetic=frame.include_synthetic,
-        without=frame.without,
-    )
+    counted = {"include_synthetic": frame.include_synthetic, "without": frame.without}
+    point = study_point(frame.study, found, kind, column, group, exchange, **counted)  # type: ignore[arg-type]
     if point is None:
         return None
     grouping, values = point
-    listed = list(values)[:MOST]
-    rated = point_ratings(frame.study, listed, frame.headline.key)
-    gone = set(listed) - rated.keys()  # since the courses were computed
-    values = {pk: value for pk, value in values.items() if pk not in gone}
-    return point_table(
-        values,
-        measure=column,
-        group=group_title(grouping, group),
-        exchange=exchange,
-        headline=frame.headline,
-        bots={pk: frame.bots[bot] for pk, (bot, _mean) in rated.items()},
-        ratings={pk: mean for pk, (_bot, mean) in rated.items()},
-        link=link,
-    )
+    means = point_ratings(frame.study, list(values)[:MOST], frame.headline.key)
+    rated = {pk: (frame.bots[bot], mean) for pk, (bot, mean) in means.items()}
+    # Without those that are gone since the courses were computed.
+    values = {pk: value for n, (pk, value) in enumerate(values.items()) if n >= MOST or pk in rated}
+    return point_table((grouping, values), rated, place=(column, group, exchange), headline=frame.headline, link=link)
 
 
 ResultOf = Callable[[str], Any]
@@ -252,16 +192,13 @@ def report_steps(frame: StudyFrame, result: ResultOf) -> Iterator[ReportStep]:
         return lambda: SECTIONS[part](frame, result(part))
 
     yield ReportStep(
-        "ratings",
-        "ratings",
-        lambda: ratings_section(frame, _summary(frame, result), result("answers").headline),
+        "ratings", "ratings", lambda: ratings_section(frame, _summary(frame, result), result("answers").headline)
     )
     yield ReportStep("comparisons", "comparisons", section("comparisons"))
     if judges_items(frame.study):
         yield ReportStep("items", "items", section("items"))
     told = protocols_part(
-        frame.study,
-        study_pairs(frame.study, include_synthetic=frame.include_synthetic, without=frame.without),
+        frame.study, study_pairs(frame.study, include_synthetic=frame.include_synthetic, without=frame.without)
     )
     if told is not None:
         yield ReportStep("one-turn", "one turn and chats", lambda: told)
@@ -288,10 +225,7 @@ def report_of(frame: StudyFrame, result: ResultOf, sections: Sequence[Section]) 
 
 
 def _document(
-    frame: StudyFrame,
-    summary: Sequence[str],
-    headlines: tuple[Headline, ...],
-    sections: Sequence[Section],
+    frame: StudyFrame, summary: Sequence[str], headlines: tuple[Headline, ...], sections: Sequence[Section]
 ) -> Document:
     return Document(
         study=frame.study.key,

@@ -11,13 +11,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 
-from evaluation.published.ghandeharioun2019 import (
-    DIMENSIONS,
-    PaperBot,
-    matched,
-    paper_bots,
-    published,
-)
+from evaluation.published.ghandeharioun2019 import DIMENSIONS, PaperBot, matched, paper_bots, published
 from tests.webapp.results.conftest import study  # noqa: F401
 from webapp.dashboard.report_files import report_ask, report_newest, report_read
 from webapp.dashboard.report_paper import _r
@@ -73,7 +67,7 @@ def test_a_study_stands_beside_the_paper(
     document = report_read(made) if made else None
     assert document is not None
     assert [chapter.id for chapter in document.chapters] == [
-        *("table-2", "table-3", *(f"figure-{n}" for n in range(3, 9)), "table-5", "table-8"),
+        *("table-2", "table-3", *(f"figure-{n}" for n in range(3, 9)), "table-5", "table-8")
     ]
     two, three, eight = (document.table(f"table-{n}") for n in (2, 3, 8))
     assert two is not None
@@ -97,12 +91,9 @@ def test_a_study_stands_beside_the_paper(
     assert staff.get(where + "?like=gp2020").status_code == 404
     output = tmp_path / "paper.html"
     call_command(
-        *("report", "--study", study.key, "--like", "ghandeharioun2019", "--output", str(output)),
-        stdout=io.StringIO(),
+        *("report", "--study", study.key, "--like", "ghandeharioun2019", "--output", str(output)), stdout=io.StringIO()
     )
-    assert re.findall(r'<section id="([a-z0-9-]+)"', output.read_text())[:2] == [
-        *("table-2", "table-3"),
-    ]
+    assert re.findall(r'<section id="([a-z0-9-]+)"', output.read_text())[:2] == [*("table-2", "table-3")]
     with pytest.raises(CommandError, match="invalid choice: 'gp2020'"):
         call_command("report", "--study", study.key, "--like", "gp2020", "--output", "x.html")
     with pytest.raises(CommandError, match=r"name it by --output FILE\.html"):

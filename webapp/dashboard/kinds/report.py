@@ -8,13 +8,7 @@ from typing import Any
 from evaluation.result_json import result_dump
 from webapp.core.errors import Refused
 from webapp.dashboard.report_document import Document, Past, document_dump, past_of, with_changes
-from webapp.dashboard.report_files import (
-    KIND,
-    ReportAsked,
-    report_before,
-    report_path,
-    reports_of,
-)
+from webapp.dashboard.report_files import KIND, ReportAsked, report_before, report_path, reports_of
 from webapp.dashboard.report_paper import paper_report
 from webapp.dashboard.report_sections import pair_report, report_of, report_steps
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
@@ -46,10 +40,7 @@ class ReportFile(JobKind[Job, ReportAsked]):
             raise Refused("no_study", f"there is no study {work.asked.study}")
         if work.asked.without:
             refresh_flags(study, exact=True)
-        counted = {
-            "include_synthetic": work.asked.include_synthetic,
-            "without": work.asked.without,
-        }
+        counted = {"include_synthetic": work.asked.include_synthetic, "without": work.asked.without}
         of_pairs = pair_report(study, **counted) if compares_pairs(study) else None  # type: ignore[arg-type]
         if of_pairs is not None:
             work.beat(len(PARTS), note="")
@@ -59,10 +50,7 @@ class ReportFile(JobKind[Job, ReportAsked]):
             for n, part in enumerate(PARTS):
                 work.beat(n, note=part)
                 question = AnalysisKey(
-                    study,
-                    part,
-                    include_synthetic=work.asked.include_synthetic,
-                    without=work.asked.without,
+                    study, part, include_synthetic=work.asked.include_synthetic, without=work.asked.without
                 )
                 found = compute_now(question, wait=work.beat)
                 if found is None:
@@ -88,10 +76,7 @@ class ReportFile(JobKind[Job, ReportAsked]):
         except BaseException:  # stopped, perhaps since somebody of the study was erased
             path.unlink(missing_ok=True)
             raise
-        return {
-            "n_ratings": document.n_ratings,
-            "past": result_dump(past_of(document), Past),
-        }
+        return {"n_ratings": document.n_ratings, "past": result_dump(past_of(document), Past)}
 
     def follow_up(self, job: Job) -> None:
         if job.cancel_requested:  # after the last sign of life
@@ -99,10 +84,7 @@ class ReportFile(JobKind[Job, ReportAsked]):
         assert job.study is not None, "jobs go with their studies"
         asked = ReportAsked.model_validate(job.payload)
         reports = reports_of(
-            job.study,
-            include_synthetic=asked.include_synthetic,
-            without=asked.without,
-            like=asked.like,
+            job.study, include_synthetic=asked.include_synthetic, without=asked.without, like=asked.like
         )
         for n, older in enumerate(reports.filter(pk__lt=job.pk, state=State.DONE)):
             report_path(older).unlink(missing_ok=True)

@@ -6,12 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from django.conf import settings
 
-from evaluation.analysis.correlations import (
-    CorrelationMatrix,
-    CorrelationRow,
-    HybridCorrelations,
-    without_speaker,
-)
+from evaluation.analysis.correlations import CorrelationMatrix, CorrelationRow, HybridCorrelations, without_speaker
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.number_format import share
 from evaluation.ratings import RatingDimension
@@ -172,19 +167,9 @@ def _metrics_figure(matrix: CorrelationMatrix, titles: Mapping[str, str], note: 
 
 
 def _bots_figure(
-    matrix: CorrelationMatrix,
-    titles: Mapping[str, str],
-    run: int | None,
-    note: str,
-    has_controls: bool,
+    matrix: CorrelationMatrix, titles: Mapping[str, str], run: int | None, note: str, has_controls: bool
 ) -> PageFigure:
-    if run is None:
-        method = "Pearson over the means of {bots}; bold: p < .05 after Holm’s correction for {m} correlations."
-    else:
-        method = (
-            "Pearson over the means of {bots}; self-play run {pk}; bold: p < .05 after Holm’s "
-            "correction for {m} correlations."
-        )
+    played = "" if run is None else f" self-play run {run};"
     families = (
         f"Two families of bots make everything correlate, and of {matrix.n_corrected} correlations one in twenty "
         "passes p < .05 by chance."
@@ -196,7 +181,8 @@ def _bots_figure(
         id="bots-dimensions",
         title="Which figures of a bot go with its ratings?",
         method=_sentences(
-            method.format(bots=phrases.bots_text(matrix.n), m=matrix.n_corrected, pk=run),
+            f"Pearson over the means of {phrases.bots_text(matrix.n)};{played} bold: p < .05 after Holm’s correction "
+            f"for {matrix.n_corrected} correlations.",
             controls_said(has_controls, left_out=True),
         ),
         symbol="r",
@@ -241,14 +227,8 @@ def _note_of_hybrid(hybrid: HybridCorrelations | None, fit: int | None, controls
     """Compose the note on the hybrid metric's rows; empty without them."""
     if hybrid is None or not hybrid.has_conversations:
         return ""
-    if controls_in_fit:
-        said = (
-            "Hybrid-metric rows come from fit {pk} ({intercept}, with controls). They are excluded from the Holm "
-            "correction; see the fit's page for its null distribution."
-        )
-    else:
-        said = (
-            "Hybrid-metric rows come from fit {pk} ({intercept}). They are excluded from the Holm correction; see "
-            "the fit's page for its null distribution."
-        )
-    return said.format(pk=fit, intercept=INTERCEPTS[hybrid.result["intercept"]])
+    controls = ", with controls" if controls_in_fit else ""
+    return (
+        f"Hybrid-metric rows come from fit {fit} ({INTERCEPTS[hybrid.result['intercept']]}{controls}). They are "
+        "excluded from the Holm correction; see the fit's page for its null distribution."
+    )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.utils import timezone
@@ -16,12 +16,7 @@ from chatbots.installation import package_version, release
 from evaluation.analysis.comparisons import LEVEL
 from evaluation.analysis.trajectories import SEED
 from evaluation.hybrid.features import preset_get
-from evaluation.hybrid.gaussian_process import (
-    BLOCK_VARIANCE_GRID,
-    PRIOR_MEDIAN,
-    PRIOR_SIGMA,
-    RESIDUAL_VARIANCE_GRID,
-)
+from evaluation.hybrid.gaussian_process import BLOCK_VARIANCE_GRID, PRIOR_MEDIAN, PRIOR_SIGMA, RESIDUAL_VARIANCE_GRID
 from evaluation.hybrid.gaussian_process_folds import N_PERMUTATIONS
 from evaluation.number_format import share
 from evaluation.ratings import MEAN_KEY
@@ -31,7 +26,7 @@ from evaluation.stats.zscores import MIN_RATINGS
 from webapp.bots.models import BotVersion
 from webapp.dashboard.charts.figure import Cell, Header, PageTable
 from webapp.dashboard.narrative import phrases
-from webapp.dashboard.narrative.phrases import NamedTable, Section
+from webapp.dashboard.narrative.phrases import NamedTable, Section, bot_cell, declared_table
 from webapp.jobs.models import HybridFit, MetricVersion
 from webapp.ratings.flags.base import flag_kinds
 from webapp.ratings.selectors import title_as_given
@@ -267,44 +262,39 @@ def _software_sentence() -> str:
 
 
 def _bots(frame: StudyFrame, versions: Sequence[BotVersion]) -> NamedTable:
-    rows = []
-    for found in versions:
-        info = frame.bots.get(found.bot_id)
-        params = _told(found.params)
-        rows.append(
-            [
-                Cell(
-                    found.title,
-                    slot=info.slot if info else 0,
-                    hollow=bool(info and info.is_control),
-                ),
-                Cell(found.kind),
-                Cell(found.version),
-                Cell(found.key[:_DIGEST]),
-                Cell(params),
-            ]
-        )
-    titles = ("Bot", "Kind", "Version", "Identity", "Parameters")
-    headers = [Header(title) for title in titles]
-    return NamedTable("bot-identities", "Bots as they were", PageTable(headers, rows))
+    return declared_table(
+        "bot-identities",
+        "Bots as they were",
+        versions,
+        (
+            "Bot",
+            lambda one: (
+                replace(bot_cell(frame.bots[one.bot_id]), text=one.title)
+                if one.bot_id in frame.bots
+                else Cell(one.title)
+            ),
+        ),
+        ("Kind", lambda one: Cell(one.kind)),
+        ("Version", lambda one: Cell(one.version)),
+        ("Identity", lambda one: Cell(one.key[:_DIGEST])),
+        ("Parameters", lambda one: Cell(_told(one.params))),
+    )
 
 
 def _metrics(versions: Sequence[tuple[MetricVersion, bool]]) -> NamedTable:
-    rows = [
-        [
-            Cell(found.name),
-            Cell(found.version),
-            Cell(found.key[:_DIGEST]),
-            Cell("used here" if is_current else "an earlier version, not used"),
-            Cell(_told(found.params)),
-        ]
-        for found, is_current in versions
-    ]
-    if not rows:
-        rows = [[Cell("–", why="no metric is computed yet"), *[Cell("–")] * 4]]
-    titles = ("Metric", "Version", "Identity", "Use", "Parameters")
-    headers = [Header(title) for title in titles]
-    return NamedTable("metric-identities", "Metrics", PageTable(headers, rows))
+    found = declared_table(
+        "metric-identities",
+        "Metrics",
+        versions,
+        ("Metric", lambda one: Cell(one[0].name)),
+        ("Version", lambda one: Cell(one[0].version)),
+        ("Identity", lambda one: Cell(one[0].key[:_DIGEST])),
+        ("Use", lambda one: Cell("used here" if one[1] else "an earlier version, not used")),
+        ("Parameters", lambda one: Cell(_told(one[0].params))),
+    )
+    if not versions:
+        found.table.rows.append([Cell("–", why="no metric is computed yet"), *[Cell("–")] * 4])
+    return found
 
 
 def _told(params: Mapping[str, Any], before: str = "") -> str:
@@ -321,46 +311,34 @@ def _told(params: Mapping[str, Any], before: str = "") -> str:
 
 
 def _fits(fits: Sequence[HybridFit]) -> NamedTable:
-    rows = []
-    for fit in fits:
-        identity = (fit.result or {}).get("identity", {})
-        asked = fit.request
-        rows.append(
-            [
-                Cell(str(fit.pk)),
-                Cell(str(asked.get("preset"))),
-                Cell(", ".join(asked.get("targets") or ())),
-                Cell(str(asked.get("intercept"))),
-                Cell(", ".join(asked.get("exclude_bots") or ()) or "–"),
-                Cell(str(identity.get("version", "–"))),
-                Cell(f"{fit.ended_at:%Y-%m-%d %H:%M} UTC" if fit.ended_at else "–"),
-            ]
-        )
-    titles = ("Fit", "Preset", "Target", "Intercept", "Bots left out")
-    headers = [Header(title) for title in (*titles, "Version", "Made")]
-    return NamedTable("fit-identities", "Hybrid fits", PageTable(headers, rows))
+    return declared_table(
+        "fit-identities",
+        "Hybrid fits",
+        fits,
+        ("Fit", lambda fit: Cell(str(fit.pk))),
+        ("Preset", lambda fit: Cell(str(fit.request.get("preset")))),
+        ("Target", lambda fit: Cell(", ".join(fit.request.get("targets") or ()))),
+        ("Intercept", lambda fit: Cell(str(fit.request.get("intercept")))),
+        ("Bots left out", lambda fit: Cell(", ".join(fit.request.get("exclude_bots") or ()) or "–")),
+        ("Version", lambda fit: Cell(str((fit.result or {}).get("identity", {}).get("version", "–")))),
+        ("Made", lambda fit: Cell(f"{fit.ended_at:%Y-%m-%d %H:%M} UTC" if fit.ended_at else "–")),
+    )
 
 
 def _questions(questions: Sequence[Dimension]) -> NamedTable:
-    rows = [
-        [
-            Cell(title_as_given(dimension)),
-            Cell(dimension.question),
-            Cell(f"{dimension.scale[0]:g} … {dimension.scale[1]:g}"),
-            Cell(" … ".join(filter(None, (dimension.low_label, dimension.high_label))) or "–"),
-        ]
-        for dimension in questions
-    ]
-    titles = ("Dimension", "Question", "Scale", "Ends")
-    headers = [Header(title) for title in titles]
-    return NamedTable("questions", "What raters were asked", PageTable(headers, rows))
+    return declared_table(
+        "questions",
+        "What raters were asked",
+        questions,
+        ("Dimension", lambda one: Cell(title_as_given(one))),
+        ("Question", lambda one: Cell(one.question)),
+        ("Scale", lambda one: Cell(f"{one.scale[0]:g} … {one.scale[1]:g}")),
+        ("Ends", lambda one: Cell(" … ".join(filter(None, (one.low_label, one.high_label))) or "–")),
+    )
 
 
 def _environment() -> NamedTable:
-    rows = [
-        [Cell("Confab"), Cell(release())],
-        [Cell("Python"), Cell(platform.python_version())],
-    ]
+    rows = [[Cell("Confab"), Cell(release())], [Cell("Python"), Cell(platform.python_version())]]
     for package in _PACKAGES:
         version = package_version(package)
         rows.append([Cell(package), Cell(version) if version else Cell("–", why="not installed")])

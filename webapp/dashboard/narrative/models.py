@@ -12,13 +12,15 @@ from evaluation.stats.anova import Anova, AnovaTerm
 from evaluation.stats.mixed import MixedModel
 from evaluation.stats.ordinal import OrdinalModel
 from webapp.core.language import plural
-from webapp.dashboard.charts.figure import Cell, Header, PageTable
+from webapp.dashboard.charts.figure import Cell
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import (
     NamedTable,
     Section,
+    bot_cell,
     controls_said,
     count_cell,
+    declared_table,
     listed,
     number_cell,
     p_cell,
@@ -30,11 +32,7 @@ from webapp.ratings.selectors import BotInfo
 
 
 def models_section(
-    found: RatingModels,
-    headline: RatingDimension,
-    bots: Mapping[str, BotInfo],
-    *,
-    has_controls: bool,
+    found: RatingModels, headline: RatingDimension, bots: Mapping[str, BotInfo], *, has_controls: bool
 ) -> Section:
     """Return the three models in words and tables.
 
@@ -125,41 +123,34 @@ def _digits(df: float | None) -> int:
 
 
 def _anova_table(found: FactorialModel, models: RatingModels, what: str) -> NamedTable:
-    table, level = found.table, models.level
-    headers = [Header("Term")]
-    headers += [Header(text, numeric=True) for text in ("SS", "df", "error df", "F", "p", "partial η²", percent(level))]
+    table = found.table
     why = reason_text(table.reason)
-    rows = []
-    for term in table.terms:
-        no_test = why or reason_text(term.reason)
-        rows.append(
-            [
-                Cell(_term(term)),
-                number_cell(term.ss, 1),
-                count_cell(term.df),
-                number_cell(term.df2, _digits(term.df2), no_test),
-                number_cell(term.f, 2, no_test),
-                p_cell(term.p, no_test),
-                share_cell(term.partial_eta2, 3, why),
-                span_cell(term.low, term.high, 3, shares=True, why=why or reason_text(table.eta_reason)),
-            ]
-        )
-    rows.append(
-        [
-            Cell("Residual"),
-            number_cell(table.residual_ss, 1),
-            count_cell(table.residual_df),
-            *[Cell("–", why="what the terms leave")] * 5,
-        ]
-    )
-    left_out = f"{phrases.ratings_text(table.n)}, {table.n_dropped} left out for a missing value."
-    return NamedTable(
+
+    def no_test(term: AnovaTerm) -> str:
+        return why or reason_text(term.reason)
+
+    found_table = declared_table(
         "anova",
         f"Analysis of variance of the {what}",
-        PageTable(headers, rows),
-        method=" ".join(["Type III sums of squares, sum-to-zero contrasts.", _interactions(found), left_out]),
+        table.terms,
+        ("Term", lambda term: Cell(_term(term))),
+        ("SS", lambda term: number_cell(term.ss, 1)),
+        ("df", lambda term: count_cell(term.df)),
+        ("error df", lambda term: number_cell(term.df2, _digits(term.df2), no_test(term))),
+        ("F", lambda term: number_cell(term.f, 2, no_test(term))),
+        ("p", lambda term: p_cell(term.p, no_test(term))),
+        ("partial η²", lambda term: share_cell(term.partial_eta2, 3, why)),
+        (
+            percent(models.level),
+            lambda term: span_cell(term.low, term.high, 3, shares=True, why=why or reason_text(table.eta_reason)),
+        ),
+        method=f"Type III sums of squares, sum-to-zero contrasts. {_interactions(found)} "
+        f"{phrases.ratings_text(table.n)}, {table.n_dropped} left out for a missing value.",
         note=_anova_note(models) if table.eta_reason else "Ratings count as independent.",
     )
+    residual = [Cell("Residual"), number_cell(table.residual_ss, 1), count_cell(table.residual_df)]
+    found_table.table.rows.append([*residual, *[Cell("–", why="what the terms leave")] * 5])
+    return found_table
 
 
 def _anova_note(models: RatingModels) -> str:
@@ -183,22 +174,15 @@ def _interactions(found: FactorialModel) -> str:
 
 
 def _marginals(table: Anova, level: float) -> NamedTable:
-    headers = [Header("Factor"), Header("Level")]
-    headers += [Header(text, numeric=True) for text in ("Mean", percent(level), "n")]
-    rows = [
-        [
-            Cell(found.factor),
-            Cell(found.level),
-            number_cell(found.mean, 1),
-            span_cell(found.low, found.high, 1, why=reason_text(found.reason)),
-            count_cell(found.n),
-        ]
-        for found in table.marginals
-    ]
-    return NamedTable(
+    return declared_table(
         "marginals",
         "Means of the levels, all cells counting alike",
-        PageTable(headers, rows),
+        table.marginals,
+        ("Factor", lambda one: Cell(one.factor)),
+        ("Level", lambda one: Cell(one.level)),
+        ("Mean", lambda one: number_cell(one.mean, 1)),
+        (percent(level), lambda one: span_cell(one.low, one.high, 1, why=reason_text(one.reason))),
+        ("n", lambda one: count_cell(one.n)),
         method="Of the bots’ means by generalised least squares, by which bots are compared.",
     )
 
@@ -217,23 +201,16 @@ def _mixed_table(
     digits = digits_for(headline.low, headline.high)
     # A rater without a name is counted by the conversation.
     raters = "Raters or chats" if models.n_unnamed else "Raters"
-    headers = [Header("Bot")]
-    headers += [Header(text, numeric=True) for text in ("Mean", percent(models.level), "Plain mean", "n", raters)]
-    rows = [
-        [
-            Cell(bots[found.bot].title, slot=bots[found.bot].slot),
-            number_cell(found.mean, digits),
-            span_cell(found.low, found.high, digits, why=reason_text(found.reason)),
-            number_cell(found.raw_mean, digits),
-            count_cell(found.n),
-            count_cell(found.n_raters),
-        ]
-        for found in sorted(model.bots, key=lambda bot: -bot.mean)
-    ]
-    return NamedTable(
+    return declared_table(
         "mixed",
         f"{headline.title} as the average rater would see it",
-        PageTable(headers, rows),
+        sorted(model.bots, key=lambda bot: -bot.mean),
+        ("Bot", lambda one: bot_cell(bots[one.bot])),
+        ("Mean", lambda one: number_cell(one.mean, digits)),
+        (percent(models.level), lambda one: span_cell(one.low, one.high, digits, why=reason_text(one.reason))),
+        ("Plain mean", lambda one: number_cell(one.raw_mean, digits)),
+        ("n", lambda one: count_cell(one.n)),
+        (raters, lambda one: count_cell(one.n_raters)),
         method=f"Bots fixed, raters random, restricted maximum likelihood; {phrases.ratings_text(model.n)} by "
         f"{listed(list(_by_whom(models)))}; sd of raters {figure(model.rater_sd, digits)}, of what is left "
         f"{figure(model.residual_sd, digits)}; raters’ share {share(model.rater_share)} [{share(model.share_low)}, "
@@ -257,37 +234,22 @@ def _by_whom(models: RatingModels) -> Iterator[str]:
 
 
 def _ordinal_table(
-    model: OrdinalModel,
-    models: RatingModels,
-    headline: RatingDimension,
-    bots: Mapping[str, BotInfo],
+    model: OrdinalModel, models: RatingModels, headline: RatingDimension, bots: Mapping[str, BotInfo]
 ) -> NamedTable:
     order = sorted(model.bots, key=lambda bot: -bot.effect)
     above_best = models.above_best
-    headers = [Header("Bot")]
-    headers += [
-        Header(text, numeric=True)
-        for text in (
-            "Log odds",
-            percent(models.level),
-            f"Chance to be rated above {bots[order[0].bot].title}",
-            "n",
-        )
-    ]
-    rows = [
-        [
-            Cell(bots[found.bot].title, slot=bots[found.bot].slot),
-            number_cell(found.effect),
-            span_cell(found.low, found.high),
-            share_cell(above_best.get(found.bot), 2, "the bot itself"),
-            count_cell(found.n),
-        ]
-        for found in order
-    ]
-    return NamedTable(
+    return declared_table(
         "ordinal",
         "The same without taking the points of the scale for equal steps",
-        PageTable(headers, rows),
+        order,
+        ("Bot", lambda one: bot_cell(bots[one.bot])),
+        ("Log odds", lambda one: number_cell(one.effect)),
+        (percent(models.level), lambda one: span_cell(one.low, one.high)),
+        (
+            f"Chance to be rated above {bots[order[0].bot].title}",
+            lambda one: share_cell(above_best.get(one.bot), 2, "the bot itself"),
+        ),
+        ("n", lambda one: count_cell(one.n)),
         method=" ".join(_ordinal_method(model, models, headline)),
         note=_odds_note(model, models),
     )

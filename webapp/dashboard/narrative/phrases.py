@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from evaluation.findings import Reason, reason_read
 from evaluation.metrics.registry import metric_list
@@ -18,54 +18,28 @@ from evaluation.number_format import figure, percent, probability, share, span
 from evaluation.stats.comparisons import ORDER_ALPHA
 from evaluation.tables import Column
 from webapp.core.language import plural
-from webapp.dashboard.charts.figure import Cell, PageFigure, PageTable
+from webapp.dashboard.charts.figure import Cell, Header, PageFigure, PageTable
 from webapp.jobs.selectors.metrics import language_name
+from webapp.ratings.selectors import BotInfo
+
+Row = TypeVar("Row")
 
 
-def bots_text(n: int) -> str:
-    """Return `1 bot`, `2 bots`."""
-    return plural(n, "%(n)s bot", "%(n)s bots") % {"n": f"{n:,}"}
+def _counter(one: str, several: str = "") -> Callable[[int], str]:
+    """Return a function that writes a number with its noun, `1 bot` or `2 bots`."""
+    words = f"%(n)s {one}", f"%(n)s {several or one + 's'}"
+    return lambda n: plural(n, *words) % {"n": f"{n:,}"}
 
 
-def conversations_text(n: int) -> str:
-    """Return `1 conversation`, `2 conversations`."""
-    return plural(n, "%(n)s conversation", "%(n)s conversations") % {"n": f"{n:,}"}
-
-
-def dimensions_text(n: int) -> str:
-    """Return `1 dimension`, `2 dimensions`."""
-    return plural(n, "%(n)s dimension", "%(n)s dimensions") % {"n": f"{n:,}"}
-
-
-def items_text(n: int) -> str:
-    """Return `1 item`, `2 items`."""
-    return plural(n, "%(n)s item", "%(n)s items") % {"n": f"{n:,}"}
-
-
-def pairs_text(n: int) -> str:
-    """Return `1 pair`, `2 pairs`."""
-    return plural(n, "%(n)s pair", "%(n)s pairs") % {"n": f"{n:,}"}
-
-
-def people_text(n: int) -> str:
-    """Return `1 person`, `2 people`."""
-    return plural(n, "%(n)s person", "%(n)s people") % {"n": f"{n:,}"}
-
-
-def raters_text(n: int) -> str:
-    """Return `1 rater`, `2 raters`."""
-    return plural(n, "%(n)s rater", "%(n)s raters") % {"n": f"{n:,}"}
-
-
-def ratings_text(n: int) -> str:
-    """Return `1 rating`, `2 ratings`."""
-    return plural(n, "%(n)s rating", "%(n)s ratings") % {"n": f"{n:,}"}
-
-
-def replies_text(n: int) -> str:
-    """Return `1 reply`, `2 replies`."""
-    return plural(n, "%(n)s reply", "%(n)s replies") % {"n": f"{n:,}"}
-
+bots_text = _counter("bot")
+conversations_text = _counter("conversation")
+dimensions_text = _counter("dimension")
+items_text = _counter("item")
+pairs_text = _counter("pair")
+people_text = _counter("person", "people")
+raters_text = _counter("rater")
+ratings_text = _counter("rating")
+replies_text = _counter("reply", "replies")
 
 _ENDINGS = (", participant and bot", ", participant", ", bot")
 
@@ -148,6 +122,23 @@ class NamedTable:
     note: str = ""
 
 
+def declared_table(
+    id: str,
+    title: str,
+    rows: Iterable[Row],
+    *columns: tuple[str, Callable[[Row], Cell]],
+    method: str = "",
+    note: str = "",
+) -> NamedTable:
+    """Return a table of declared columns, each a title and the cell of a row.
+
+    A column is numeric where one of its cells has a number.
+    """
+    cells = [[make(row) for _title, make in columns] for row in rows]
+    headers = [Header(name, any(row[i].raw for row in cells)) for i, (name, _make) in enumerate(columns)]
+    return NamedTable(id, title, PageTable(headers, cells), method, note)
+
+
 @dataclass(slots=True)
 class Section:
     """One part of the analysis.
@@ -211,11 +202,16 @@ def p_cell(p: float | None, why: str | None = "") -> Cell:
     return Cell(shown, why=(why or "") if p is None else "", raw=(p,))
 
 
+def bot_cell(bot: BotInfo) -> Cell:
+    """Make a cell of a bot's name with its mark, hollow for a control."""
+    return Cell(bot.title, slot=bot.slot, hollow=bot.is_control)
+
+
 def listed(names: Sequence[str]) -> str:
     """Join names to a list in words, `A, B and C`."""
     if len(names) < 2:
         return "".join(names)
-    return "{names} and {last}".format(names=", ".join(names[:-1]), last=names[-1])
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def controls_said(has_controls: bool, *, left_out: bool) -> str:

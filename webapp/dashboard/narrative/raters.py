@@ -12,12 +12,14 @@ from evaluation.ratings import RatingDimension
 from evaluation.stats.rater_filters import RaterVerdict
 from webapp.core.language import plural
 from webapp.dashboard.charts.distributions import answers_figure
-from webapp.dashboard.charts.figure import Cell, Header, PageTable
+from webapp.dashboard.charts.figure import Cell
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import (
     NamedTable,
     Section,
+    bot_cell,
     count_cell,
+    declared_table,
     number_cell,
     reason_text,
     share_cell,
@@ -110,33 +112,30 @@ def agreement_table(
     found: RaterAgreement, dimensions: Sequence[RatingDimension], *, of_items: bool = False
 ) -> NamedTable:
     """Return each coefficient that fits, for each dimension; the others say why they do not."""
-    headers = [Header("Dimension"), Header("Coefficient"), Header("Agreement about")]
-    headers += [Header(t, numeric=True) for t in ("Value", "95 %", "Items", "Ratings")]
     titles = {dimension.key: dimension.title for dimension in dimensions}
     same = "the same item" if of_items else "the same conversation"
-    rows = [
-        [
-            Cell(titles[one.dimension]),
-            Cell(_coefficient(one)),
-            Cell("the same bot" if one.about == "bot" else same),
-            share_cell(one.found.value, 2, reason_text(one.found.reason)),
-            span_cell(one.found.low, one.found.high, shares=True, why=reason_text(one.found.reason)),
-            count_cell(one.found.n_items),
-            count_cell(one.found.n_ratings),
-        ]
-        for one in found.coefficients
-    ]
-    return NamedTable(
+    return declared_table(
         "agreement",
         "Do raters agree?",
-        PageTable(headers, rows),
+        found.coefficients,
+        ("Dimension", lambda one: Cell(titles[one.dimension])),
+        ("Coefficient", lambda one: Cell(_coefficient(one))),
+        ("Agreement about", lambda one: Cell("the same bot" if one.about == "bot" else same)),
+        ("Value", lambda one: share_cell(one.found.value, 2, reason_text(one.found.reason))),
+        (
+            "95 %",
+            lambda one: span_cell(one.found.low, one.found.high, shares=True, why=reason_text(one.found.reason)),
+        ),
+        ("Items", lambda one: count_cell(one.found.n_items)),
+        ("Ratings", lambda one: count_cell(one.found.n_ratings)),
         method="95 % intervals over items by the jackknife, of a median by resampling; of intraclass correlations "
         "by the F distribution.",
         note="0 is what chance gives, 1 is full agreement."
-        if of_items
-        else (
-            "0 is what chance gives, 1 is full agreement. The same bot is another chat for every rater, so "
-            "agreement about bots is lower than agreement about one and the same chat would be."
+        + (
+            ""
+            if of_items
+            else " The same bot is another chat for every rater, so agreement about bots is lower than agreement about "
+            "one and the same chat would be."
         ),
     )
 
@@ -189,52 +188,28 @@ def agreement_sentences(found: RaterAgreement, headline: RatingDimension, *, of_
 def _own_sentence(found: OwnScales) -> str:
     rho = found.order.r if found.order is not None else None
     if rho is None:
-        words = (
-            "{raters} gave at least {least} ratings, {used} of {all} in all; on their own scales the order of the "
-            "bots cannot be compared."
-        )
+        order = "the order of the bots cannot be compared."
     elif rho > 0.9999:
-        words = (
-            "{raters} gave at least {least} ratings, {used} of {all} in all; on their own scales the bots come out "
-            "in the same order."
-        )
-    elif rho > 0.8:
-        words = (
-            "{raters} gave at least {least} ratings, {used} of {all} in all; on their own scales the bots come out "
-            "in nearly the same order (ρ = {rho})."
-        )
+        order = "the bots come out in the same order."
     else:
-        words = (
-            "{raters} gave at least {least} ratings, {used} of {all} in all; on their own scales the bots come out "
-            "in another order (ρ = {rho})."
-        )
-    return words.format(
-        raters=phrases.raters_text(found.n_raters),
-        least=found.least,
-        used=f"{found.n_used:,}",
-        all=f"{found.n_ratings:,}",
-        rho=share(rho),
+        order = f"the bots come out in {'nearly the same' if rho > 0.8 else 'another'} order (ρ = {share(rho)})."
+    return (
+        f"{phrases.raters_text(found.n_raters)} gave at least {found.least} ratings, {found.n_used:,} of "
+        f"{found.n_ratings:,} in all; on their own scales {order}"
     )
 
 
 def _own_table(found: OwnScales, headline: RatingDimension, bots: Bots) -> NamedTable:
     digits = digits_for(headline.low, headline.high)
-    headers = [Header("Bot")]
-    headers += [Header(text, numeric=True) for text in ("Mean", "z-score", percent(LEVEL), "n")]
-    rows = [
-        [
-            _name(bots[bot.bot]),
-            number_cell(bot.mean, digits),
-            number_cell(bot.own.mean, 2, reason_text(bot.own.reason)),
-            span_cell(bot.own.low, bot.own.high, why=reason_text(bot.own.reason)),
-            count_cell(bot.own.n),
-        ]
-        for bot in found.bots
-    ]
-    return NamedTable(
+    return declared_table(
         "zscores",
         "On each rater’s own scale",
-        PageTable(headers, rows),
+        found.bots,
+        ("Bot", lambda one: bot_cell(bots[one.bot])),
+        ("Mean", lambda one: number_cell(one.mean, digits)),
+        ("z-score", lambda one: number_cell(one.own.mean, 2, reason_text(one.own.reason))),
+        (percent(LEVEL), lambda one: span_cell(one.own.low, one.own.high, why=reason_text(one.own.reason))),
+        ("n", lambda one: count_cell(one.own.n)),
         method=(
             "Each rating minus its rater’s mean, over its rater’s standard deviation; raters with at least "
             f"{found.least} ratings. Mean over the dimensions."
@@ -252,22 +227,18 @@ def _screening_sentence(found: Screening) -> str:
 
 
 def _rules_table(found: Screening) -> NamedTable:
-    headers = [Header("Rule")]
-    headers += [Header(text, numeric=True) for text in ("Flagged", "Passed", "Cannot judge", "Threshold")]
-    rows = [
-        [
-            Cell(str(_RULES.get(rule.rule, rule.rule))),
-            count_cell(rule.n_flagged),
-            count_cell(rule.n_passed),
-            Cell(f"{rule.n_undecided:,}", why=reason_text(rule.reason), raw=(rule.n_undecided,)),
-            Cell(f"{rule.threshold:.2g}", raw=(rule.threshold,)),
-        ]
-        for rule in found.rules
-    ]
-    return NamedTable(
+    return declared_table(
         "filters",
         "What rater filters would flag",
-        PageTable(headers, rows),
+        found.rules,
+        ("Rule", lambda rule: Cell(_RULES.get(rule.rule, rule.rule))),
+        ("Flagged", lambda rule: count_cell(rule.n_flagged)),
+        ("Passed", lambda rule: count_cell(rule.n_passed)),
+        (
+            "Cannot judge",
+            lambda rule: Cell(f"{rule.n_undecided:,}", why=reason_text(rule.reason), raw=(rule.n_undecided,)),
+        ),
+        ("Threshold", lambda rule: Cell(f"{rule.threshold:.2g}", raw=(rule.threshold,))),
         method=f"One rule is enough to be flagged. Judged from {found.least_conversations} conversations or "
         f"{found.least_bots} bots on.",
         note="Decide on the rules before looking at results: leaving raters out for what they say of the bots can "
@@ -278,37 +249,30 @@ def _rules_table(found: Screening) -> NamedTable:
 def _without(found: Screening, headline: RatingDimension, bots: Bots) -> NamedTable:
     """Return the bots' means with and without the flagged raters."""
     digits = digits_for(headline.low, headline.high)
-    titles = ("All raters", "n", "Without the flagged", percent(LEVEL), "n")
-    headers = [Header("Bot")]
-    headers += [Header(text, numeric=True) for text in (*titles, "Flagged only", "n")]
-    rows = [
-        [
-            _name(bots[bot.bot]),
-            number_cell(bot.mean, digits),
-            count_cell(bot.n),
-            number_cell(bot.kept.mean, digits, reason_text(bot.kept.reason)),
-            span_cell(bot.kept.low, bot.kept.high, digits, why=reason_text(bot.kept.reason)),
-            count_cell(bot.kept.n),
-            number_cell(bot.flagged, digits, "none of them rated it"),
-            count_cell(bot.n_flagged),
-        ]
-        for bot in found.bots
-    ]
-    return NamedTable("unflagged", "What leaving them out would change", PageTable(headers, rows))
+    return declared_table(
+        "unflagged",
+        "What leaving them out would change",
+        found.bots,
+        ("Bot", lambda one: bot_cell(bots[one.bot])),
+        ("All raters", lambda one: number_cell(one.mean, digits)),
+        ("n", lambda one: count_cell(one.n)),
+        ("Without the flagged", lambda one: number_cell(one.kept.mean, digits, reason_text(one.kept.reason))),
+        (
+            percent(LEVEL),
+            lambda one: span_cell(one.kept.low, one.kept.high, digits, why=reason_text(one.kept.reason)),
+        ),
+        ("n", lambda one: count_cell(one.kept.n)),
+        ("Flagged only", lambda one: number_cell(one.flagged, digits, "none of them rated it")),
+        ("n", lambda one: count_cell(one.n_flagged)),
+    )
 
 
 def _flagged(flagged: Sequence[RaterVerdict]) -> NamedTable:
-    headers = [Header("Rater"), Header("Ratings", numeric=True), Header("Why")]
-    rows = [
-        [
-            Cell(verdict.rater[:8]),
-            count_cell(verdict.n),
-            Cell("; ".join(reason_text(reason) for reason in verdict.reasons)),
-        ]
-        for verdict in flagged
-    ]
-    return NamedTable("flagged", "Raters who would be flagged", PageTable(headers, rows))
-
-
-def _name(bot: BotInfo) -> Cell:
-    return Cell(bot.title, slot=bot.slot, hollow=bot.is_control)
+    return declared_table(
+        "flagged",
+        "Raters who would be flagged",
+        flagged,
+        ("Rater", lambda one: Cell(one.rater[:8])),
+        ("Ratings", lambda one: count_cell(one.n)),
+        ("Why", lambda one: Cell("; ".join(reason_text(reason) for reason in one.reasons))),
+    )

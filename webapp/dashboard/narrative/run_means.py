@@ -80,10 +80,7 @@ def settings_table(found: RunsCompared) -> NamedTable:
     ]
     note = "Alike in all of them. {settings}.".format(settings="; ".join(alike)) if alike else ""
     return NamedTable(
-        "run-settings",
-        "In what the runs differ",
-        PageTable(headers, rows),
-        note=note if len(told) > 1 else "",
+        "run-settings", "In what the runs differ", PageTable(headers, rows), note=note if len(told) > 1 else ""
     )
 
 

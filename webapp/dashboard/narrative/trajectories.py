@@ -7,24 +7,20 @@ from functools import partial
 
 from django.conf import settings
 
-from evaluation.analysis.trajectories import (
-    SEED,
-    GroupContrast,
-    Grouping,
-    TrajectoryMeasure,
-    TrajectoryResult,
-)
+from evaluation.analysis.trajectories import SEED, GroupContrast, Grouping, TrajectoryMeasure, TrajectoryResult
 from evaluation.metrics.registry import metric_list
 from evaluation.number_format import digits_for, figure, share, span
 from evaluation.ratings import RatingDimension
 from evaluation.tables import Column
-from webapp.dashboard.charts.figure import Cell, Header, PageFigure, PageTable
+from webapp.dashboard.charts.figure import Cell, PageFigure
 from webapp.dashboard.charts.lines import LineGroup, LinePanel, lines_figure
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import (
     NamedTable,
     Section,
+    bot_cell,
     controls_said,
+    declared_table,
     listed,
     number_cell,
     reason_text,
@@ -62,7 +58,7 @@ def trajectories_section(
     else:
         panels = _panels(best_worst, study_key, point_link)
         section.points.extend(_statements(best_worst, panels))
-        section.conclusion = verdict_sentence(best_worst)
+        section.conclusion = verdict_sentence(best_worst).partition(" (")[0]
         section.figures.append(_best_worst_figure(best_worst, panels, headline, has_controls))
         if grouping.reason:
             section.missing.append(f"Best and worst conversations: {reason_text(grouping.reason)}.")
@@ -172,11 +168,7 @@ def _panel(grouping: Grouping, measure: TrajectoryMeasure, study_key: str, point
         why = why.format(key=study_key, program=settings.CONFAB_PROGRAM)
         return LinePanel(title, [], why)
     groups = [
-        LineGroup(
-            group_title(grouping, place),
-            course,
-            partial(point_link, grouping.kind, measure.name, place),
-        )
+        LineGroup(group_title(grouping, place), course, partial(point_link, grouping.kind, measure.name, place))
         for place, course in enumerate(measure.courses)
     ]
     return LinePanel(title, groups)
@@ -223,11 +215,7 @@ def verdict_sentence(found: TrajectoryResult) -> str:
             told[measure.contrast.direction].append(f"“{column_title(measure.name).lower()}”")
     parts = [
         words.format(listed(told[way]))
-        for way, words in (
-            ("higher", "higher in {}"),
-            ("lower", "lower in {}"),
-            ("none", "no difference shown in {}"),
-        )
+        for way, words in (("higher", "higher in {}"), ("lower", "lower in {}"), ("none", "no difference shown in {}"))
         if told[way]
     ]
     if not parts:
@@ -236,53 +224,35 @@ def verdict_sentence(found: TrajectoryResult) -> str:
     return (
         "{first} against {second}: {found} (means of conversations, errors clustered by person, p < {alpha} by "
         "Holm’s correction)."
-    ).format(
-        first=first[:1].upper() + first[1:],
-        second=second,
-        found="; ".join(parts),
-        alpha=share(1 - found.level),
-    )
+    ).format(first=first[:1].upper() + first[1:], second=second, found="; ".join(parts), alpha=share(1 - found.level))
 
 
 def point_table(
-    values: Mapping[str, float],
+    point: tuple[Grouping, Mapping[str, float]],
+    rated: Mapping[str, tuple[BotInfo, float]],
     *,
-    measure: str,
-    group: str,
-    exchange: int,
+    place: tuple[str, int, int],
     headline: RatingDimension,
-    bots: Mapping[str, BotInfo],
-    ratings: Mapping[str, float],
     link: Callable[[str], str],
 ) -> NamedTable:
     """Return the conversations behind a point, as a table.
 
     Args:
-        values: of the point's measure by conversation, highest first.
-        measure: its column.
-        group: the title of the point's group.
-        bots: by conversation.
-        ratings: the headline by conversation.
+        point: the grouping, and values of the point's measure by conversation, highest first.
+        rated: bot and headline by conversation, of those that are listed.
+        place: column of the measure, group, and exchange from 1.
         link: address of a conversation.
     """
+    (grouping, values), (measure, group, exchange) = point, place
     digits = digits_for(headline.low, headline.high)
-    rows = []
-    for pk in list(values)[:MOST]:
-        info = bots[pk]
-        rows.append(
-            [
-                Cell(pk[:8], href=link(pk)),
-                Cell(info.title, slot=info.slot, hollow=info.is_control),
-                number_cell(ratings[pk], digits),
-                number_cell(values[pk]),
-            ]
-        )
-    headers = [Header("Conversation"), Header("Bot")]
-    headers += [Header(headline.title, numeric=True), Header(column_title(measure), numeric=True)]
-    return NamedTable(
+    return declared_table(
         "behind",
-        f"{column_title(measure)}, exchange {exchange}: {group}",
-        PageTable(headers, rows),
+        f"{column_title(measure)}, exchange {exchange}: {group_title(grouping, group)}",
+        [pk for pk in list(values)[:MOST] if pk in rated],
+        ("Conversation", lambda pk: Cell(pk[:8], href=link(pk))),
+        ("Bot", lambda pk: bot_cell(rated[pk][0])),
+        (headline.title, lambda pk: number_cell(rated[pk][1], digits)),
+        (column_title(measure), lambda pk: number_cell(values[pk])),
         method=f"{phrases.conversations_text(len(values))}, the highest values first.",
         note=f"The first {MOST} are listed." if len(values) > MOST else "",
     )

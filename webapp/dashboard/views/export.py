@@ -178,8 +178,7 @@ def run_export(request: HttpRequest, run_id: int) -> HttpResponseBase:
     if not form.is_valid():
         raise Http404("There is no such table of a self-play run, or no such format.")
     options = ExportOptions(
-        include_failed=form.cleaned_data["include_failed"],
-        search=" ".join(form.cleaned_data["q"].split()),
+        include_failed=form.cleaned_data["include_failed"], search=" ".join(form.cleaned_data["q"].split())
     )
     try:
         search_check(run, form.cleaned_data["what"], options)
@@ -213,10 +212,7 @@ def _rights_of_file(job: Job) -> set[Right]:
     return export_rights(job.payload["what"], private)
 
 
-_WRITERS = {
-    "md": (datasheet_md, "text/markdown; charset=utf-8"),
-    "json": (datasheet_json, "application/json"),
-}
+_WRITERS = {"md": (datasheet_md, "text/markdown; charset=utf-8"), "json": (datasheet_json, "application/json")}
 
 
 def datasheet_file(study: Study, ending: str) -> HttpResponse:

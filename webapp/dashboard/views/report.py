@@ -27,14 +27,7 @@ from webapp.dashboard.forms import ExportForm, PackageForm, ShareForm
 from webapp.dashboard.navigation import requires, staff_only
 from webapp.dashboard.render import body_html, report_html
 from webapp.dashboard.report_document import Document, document_dump, document_load
-from webapp.dashboard.report_files import (
-    KIND,
-    report_ask,
-    report_newest,
-    report_read,
-    report_state,
-    reports_of,
-)
+from webapp.dashboard.report_files import KIND, report_ask, report_newest, report_read, report_state, reports_of
 from webapp.dashboard.report_paper import LIKE
 from webapp.dashboard.views.export import (
     datasheet_file,
@@ -93,15 +86,6 @@ class ReportFold:
     def body(self) -> str:
         """Template of its content."""
         return f"dashboard/_report_{self.id}.html"
-
-
-@dataclass(frozen=True, slots=True)
-class SectionChoice:
-    """A section of the report that can be ticked."""
-
-    id: str
-    title: str
-    is_chosen: bool
 
 
 def sections_asked(request: HttpRequest) -> list[str]:
@@ -198,19 +182,13 @@ def _asked(request: HttpRequest) -> QueryDict:
 
 def _counted(request: HttpRequest, study: Study) -> dict[str, Any]:
     """Return whom the report counts."""
-    return {
-        "include_synthetic": synthetic_asked(request),
-        "without": apply_flag_filter(request, study),
-    }
+    return {"include_synthetic": synthetic_asked(request), "without": apply_flag_filter(request, study)}
 
 
 def _newest(request: HttpRequest, study: Study) -> Document | None:
     """Return the newest report of those whom the address counts."""
     job = report_newest(
-        study,
-        include_synthetic=synthetic_asked(request),
-        without=requested_flags(request),
-        like=like_asked(request),
+        study, include_synthetic=synthetic_asked(request), without=requested_flags(request), like=like_asked(request)
     )
     return report_read(job) if job is not None else None
 
@@ -265,14 +243,14 @@ def _page(
         n_since=max(counts.n_ratings - document.n_ratings, 0) if document else 0,
         running=job_context(newest, KIND) if newest is not None and not newest.is_over else None,
         failed=newest if newest is not None and newest.state == State.FAILED else None,
-        choices=_choices(document, asked),
+        choices=[(c.id, c.title, not asked or c.id in asked) for c in document.chapters] if document else [],
         unknown=document.unknown(asked) if document else [],
         known=", ".join(one.id for one in document.chapters) if document else "",
         sections=",".join(asked),
         like=like,
         can_be_like=not (judges_items(study) or compares_pairs(study)),
         own_address=kept_in_address(request) or "?",
-        like_address=_like_address(request),
+        like_address=f"{kept_in_address(request) or '?'}&like={LIKE[0]}".replace("?&", "?"),
         chosen=chosen,
         folds=[
             ReportFold(name, title, conclusion, is_open=name == part)
@@ -333,21 +311,10 @@ def datasheet(request: HttpRequest, key: str) -> HttpResponseBase:
     return redirect(report_address(request, study, "datasheet"))
 
 
-def _like_address(request: HttpRequest) -> str:
-    kept = kept_in_address(request)
-    return f"{kept}{'&' if kept else '?'}like={LIKE[0]}"
-
-
 def _known(document: Document, asked: Sequence[str]) -> tuple[str, ...]:
     """Return those of the sections asked for that the report has."""
     unknown = document.unknown(asked)
     return tuple(name for name in asked if name not in unknown)
-
-
-def _choices(document: Document | None, asked: Sequence[str]) -> list[SectionChoice]:
-    """Return the sections of the report, all ticked where none is chosen."""
-    chapters = document.chapters if document else ()
-    return [SectionChoice(one.id, one.title, not asked or one.id in asked) for one in chapters]
 
 
 @require_safe

@@ -35,7 +35,7 @@ from webapp.dashboard.narrative.comparisons import planning_table
 from webapp.dashboard.narrative.pairs import pairs_section
 from webapp.dashboard.narrative.phrases import NamedTable, Section
 from webapp.dashboard.navigation import staff_only
-from webapp.dashboard.report_sections import comparisons_part, prediction_of, protocols_part
+from webapp.dashboard.report_sections import SECTIONS, prediction_of, protocols_part
 from webapp.dashboard.views.studies import (
     ShownResult,
     additional_result,
@@ -196,7 +196,7 @@ def _folds(
         questions.section = Section("questions", "All questions", figures=[figure])
     pairs = ResultFold("comparisons", "All pairs of bots, and plans", is_open=opened == "comparisons")
     if pairs.is_open:
-        pairs.section = comparisons_part(frame, found.result)
+        pairs.section = SECTIONS["comparisons"](frame, found.result)
         pairs.plan_form = PlanForm(request.GET or None)
         pairs.plan = _plan(frame, found.result.planned, pairs.plan_form) if pairs.plan_form.is_valid() else None
     return [questions, pairs, *_one_turn(request, study)]

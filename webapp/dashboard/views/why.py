@@ -1,7 +1,7 @@
 """Results, Why: parts of the analysis as folded sections of one page, each with its conclusion.
 
 A folded section shows the conclusion of its result if that is at hand. Its content is requested when it is opened, by
-the same address with `part`, so that no section costs what the others do.
+the same address with `part` and `only`, so that no section costs what the others do.
 """
 
 from __future__ import annotations
@@ -110,7 +110,8 @@ def why(request: HttpRequest, key: str) -> HttpResponse:
     first = analysis_key(request, study, _result_of(parts[0]))
     sections = []
     if first.state.n_ratings:
-        sections = [_section(request, first, name, is_open=name == opened) for name in parts]
+        shown = [opened] if opened and "only" in request.GET else parts
+        sections = [_section(request, first, name, is_open=name == opened) for name in shown]
     return study_page(
         request,
         "why.html",

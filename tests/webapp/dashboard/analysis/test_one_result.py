@@ -98,9 +98,7 @@ def run(study: Study) -> SelfPlayRun:
         version = BotVersion.objects.get(bot_id=bot)
         for number in range(4):
             conversation = Conversation.objects.create(
-                bot=version,
-                source=Conversation.Source.SELFPLAY,
-                state=Conversation.State.COMPLETED,
+                bot=version, source=Conversation.Source.SELFPLAY, state=Conversation.State.COMPLETED
             )
             Turn.objects.bulk_create(
                 Turn(
@@ -119,10 +117,7 @@ def run(study: Study) -> SelfPlayRun:
 def fit(*args: str) -> dict[str, Any]:
     out = StringIO()
     call_command(
-        "fit_hybrid",
-        *("--study", "one", "--features", FEATURES, "--json", *args),
-        stdout=out,
-        stderr=StringIO(),
+        "fit_hybrid", *("--study", "one", "--features", FEATURES, "--json", *args), stdout=out, stderr=StringIO()
     )
     found: dict[str, Any] = json.loads(out.getvalue())
     return found
@@ -157,10 +152,7 @@ def test_every_page_tells_the_numbers_of_the_command(
     pearson, played = result["bot_level"]["pearson"], result["bot_level_selfplay"]["pearson"]
     summary = bot_summary(study)
     overview, bots = read(staff, "study"), read(staff, "study_results")
-    comparisons, models = (
-        read(staff, "study_results", part="comparisons"),
-        read(staff, "study_why", part="models"),
-    )
+    comparisons, models = (read(staff, "study_results", part="comparisons"), read(staff, "study_why", part="models"))
     correlations = read(staff, "study_why", part="correlations")
     hybrid, told = read(staff, "study_prediction"), report(tmp_path)
 

@@ -181,13 +181,7 @@ def test_a_bad_table_of_bots_is_refused_with_its_line(study: Study, tmp_path: Pa
 
 def test_the_page_holds_the_sections_that_are_asked_for(study: Study, tmp_path: Path) -> None:
     output = tmp_path / "r.html"
-    call_command(
-        "report",
-        "--study=analysed",
-        f"--output={output}",
-        "--sections=hybrid, raters",
-        stdout=io.StringIO(),
-    )
+    call_command("report", "--study=analysed", f"--output={output}", "--sections=hybrid, raters", stdout=io.StringIO())
     assert re.findall(r'<section id="([a-z]+)"', output.read_text()) == ["raters", "hybrid"]
     with pytest.raises(CommandError, match="no section 'rater'; it has ratings, comparisons, mod"):
         call_command("report", "--study=analysed", f"--output={output}", "--sections=rater")

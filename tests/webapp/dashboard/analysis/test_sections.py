@@ -162,10 +162,7 @@ def test_the_best_write_more_and_votes_are_drawn(data: StudyData) -> None:
     section = section_of(data, "trajectories")
     by_id = {figure.id: figure for figure in section.figures}
     rows = by_id["best-worst"].table.rows
-    assert {row[1].text for row in rows if row[0].text == "Words, participant"} == {
-        "best 24",
-        "worst 24",
-    }
+    assert {row[1].text for row in rows if row[0].text == "Words, participant"} == {"best 24", "worst 24"}
     first = {row[1].text: row[3].raw[0] for row in rows if row[0].text == "Words, participant" and row[2].raw == (1,)}
     assert first["best 24"] > first["worst 24"] + 1
     assert "Best and worst conversations: 48 conversations rated; 100 best and 100 worst need 200." in section.missing
@@ -241,11 +238,7 @@ def test_a_point_leads_to_the_conversations_it_is_the_mean_of(data: StudyData) -
 
 def test_the_three_matrices(data: StudyData) -> None:
     section = section_of(data, "correlations")
-    assert [figure.id for figure in section.figures] == [
-        "dimensions",
-        "metrics-dimensions",
-        "bots-dimensions",
-    ]
+    assert [figure.id for figure in section.figures] == ["dimensions", "metrics-dimensions", "bots-dimensions"]
     values = frame()
     rho = stats.spearmanr(values["quality"], values["fluency"]).statistic
     assert table_of(section, "dimensions").rows[0][2].raw[0] == pytest.approx(rho)
@@ -318,9 +311,7 @@ def test_without_a_fit_the_command_is_named(data: StudyData) -> None:
 
 def test_a_stored_fit_stands_with_its_figures_and_rivals(data: StudyData) -> None:
     call_command(
-        "fit_hybrid",
-        *("--study=analysed", "--features=words_user", "--intercept=common", "--json"),
-        stdout=StringIO(),
+        "fit_hybrid", *("--study=analysed", "--features=words_user", "--intercept=common", "--json"), stdout=StringIO()
     )
     section = hybrid_part(study_frame(data.study, data.facts))
     assert not section.missing

@@ -51,7 +51,7 @@ def test_a_folded_section_tells_its_conclusion_and_starts_no_job(
     html = flat(staff.get(page, {"synthetic": "1"}).content.decode())
     for part, conclusion in zip(SECTIONS, CONCLUSIONS, strict=True):
         assert f'<a href="#{part}">' in html
-        assert f'data-load="?part={part}&amp;synthetic=1"' in html
+        assert f'data-load="?part={part}&amp;only=1&amp;synthetic=1"' in html
         assert conclusion in html, part
     assert "<figure" not in html
     monkeypatch.setattr(cache, "DIRECT_RATINGS", 0)
@@ -72,10 +72,7 @@ def test_a_difference_is_planned_for(staff: Client, study: Study) -> None:
 def test_a_table_of_bots_is_uploaded_refused_and_taken_away(staff: Client, study: Study) -> None:
     where = address(study, "correlations")
     for content, message in (
-        (
-            b"bot,ppl\nalfa,1\n",
-            "line 2: the study has no bot &#x27;alfa&#x27;; did you mean alpha?",
-        ),
+        (b"bot,ppl\nalfa,1\n", "line 2: the study has no bot &#x27;alfa&#x27;; did you mean alpha?"),
         (b"", "The file is empty"),
         (b"bot,ppl\n" + b"x" * 1_000_001, "a table of bots has at most 1,000,000"),
     ):

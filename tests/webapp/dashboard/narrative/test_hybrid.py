@@ -20,8 +20,7 @@ def table() -> pd.DataFrame:
     bots = np.repeat([f"bot{k}" for k in range(6)], 10)
     mean = np.repeat(np.arange(6.0), 10)
     table = pd.DataFrame(
-        rng.normal(size=(60, 3)) + mean[:, None],
-        columns=["words_user", "embedding_user_000", "embedding_user_001"],
+        rng.normal(size=(60, 3)) + mean[:, None], columns=["words_user", "embedding_user_000", "embedding_user_001"]
     )
     return table.assign(bot=bots, conversation=range(60), quality=mean + rng.normal(size=60), n_turns=8.0)
 

@@ -26,10 +26,7 @@ def test_the_correlation_stands_with_its_interval_and_intercept() -> None:
     assert "an intercept for each fold)" in told(evidence(0.38), r=0.56, intercept="fold")
 
 
-@pytest.mark.parametrize(
-    ("people", "played"),
-    list(product([0.9, 0.2, -0.59], [None, 0.84, 0.3, -0.2])),
-)
+@pytest.mark.parametrize(("people", "played"), list(product([0.9, 0.2, -0.59], [None, 0.84, 0.3, -0.2])))
 def test_every_standing_ends_in_one_sentence(people: float, played: float | None) -> None:
     selfplay = {} if played is None else {"selfplay": evidence(played), "n_selfplay": 8}
     said = told(evidence(people), r=people, **selfplay)

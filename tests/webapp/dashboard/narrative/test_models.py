@@ -80,8 +80,7 @@ def test_effects_shown_and_not_shown_stand_in_one_sentence() -> None:
         factorial=replace(
             found.factorial,
             table=replace(
-                found.factorial.table,
-                terms=tuple(replace(term, p=0.5) for term in found.factorial.table.terms),
+                found.factorial.table, terms=tuple(replace(term, p=0.5) for term in found.factorial.table.terms)
             ),
         ),
     )

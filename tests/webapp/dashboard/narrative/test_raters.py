@@ -111,9 +111,7 @@ def test_the_flagged_are_named_with_their_reasons_or_only_counted(found: RaterAn
     assert rules["Faster than reading allows"][3].why == "no times given"
     bots = {row[0].text: row for row in table(section, "unflagged").table.rows}
     assert bots["A"][6].text == figure(4.0)
-    assert [one.id for one in told(found, names=False).tables] == [
-        *("agreement", "zscores", "filters", "unflagged"),
-    ]
+    assert [one.id for one in told(found, names=False).tables] == [*("agreement", "zscores", "filters", "unflagged")]
 
 
 def test_without_names_there_are_neither_scales_nor_filters() -> None:

@@ -32,16 +32,8 @@ def compared(order: list[str], pairs: list[Comparison], plans: list[PairPlan] | 
 @pytest.mark.parametrize(
     ("found", "planned", "said"),
     [
-        (
-            pair("a", "b", 0.4, ordered=True),
-            None,
-            "Ann is rated higher than Bob, difference 0.40 [0.10, 0.70].",
-        ),
-        (
-            pair("a", "b", -0.4, ordered=True),
-            None,
-            "Bob is rated higher than Ann, difference 0.40 [0.10, 0.70].",
-        ),
+        (pair("a", "b", 0.4, ordered=True), None, "Ann is rated higher than Bob, difference 0.40 [0.10, 0.70]."),
+        (pair("a", "b", -0.4, ordered=True), None, "Bob is rated higher than Ann, difference 0.40 [0.10, 0.70]."),
         (
             pair("a", "b", 0.1, ordered=False),
             plan(107),
@@ -65,11 +57,7 @@ def compared(order: list[str], pairs: list[Comparison], plans: list[PairPlan] | 
             "Ann and Bob do not differ significantly with 40 raters each. The difference is at the border, a few "
             "more ratings may decide.",
         ),
-        (
-            pair("a", "b", None, ordered=False, p=None),
-            None,
-            "Ann and Bob cannot be compared: no rating.",
-        ),
+        (pair("a", "b", None, ordered=False, p=None), None, "Ann and Bob cannot be compared: no rating."),
     ],
 )
 def test_pairs(found: Comparison, planned: PairPlan | None, said: str) -> None:
@@ -78,11 +66,7 @@ def test_pairs(found: Comparison, planned: PairPlan | None, said: str) -> None:
 
 
 def test_the_whole_and_neighbours() -> None:
-    pairs = [
-        pair("a", "b", 0.1, ordered=False),
-        pair("a", "c", 0.9, ordered=True),
-        pair("b", "c", 0.8, ordered=True),
-    ]
+    pairs = [pair("a", "b", 0.1, ordered=False), pair("a", "c", 0.9, ordered=True), pair("b", "c", 0.8, ordered=True)]
 
     def overall(*order: str) -> str:
         return overall_verdict(compared(list(order), pairs), TITLES)

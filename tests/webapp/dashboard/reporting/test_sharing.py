@@ -63,10 +63,7 @@ def test_a_link_shows_the_report_as_it_was_and_no_more(
     before = anyone.get(link)
     assert before.status_code == 200
     assert before["X-Robots-Tag"] == "noindex, nofollow, noarchive"
-    assert (before["Referrer-Policy"], before["Cache-Control"]) == (
-        "no-referrer",
-        "private, no-store",
-    )
+    assert (before["Referrer-Policy"], before["Cache-Control"]) == ("no-referrer", "private, no-store")
     html = before.content.decode()
     assert re.findall(r'<section id="([a-z]+)"', html) == ["ratings", "raters"]
     assert 'name="robots"' in html
