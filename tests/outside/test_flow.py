@@ -32,7 +32,7 @@ EXAMPLES = int(os.environ.get("CONFAB_FLOW_EXAMPLES", "3"))
 SHRINKS = "CONFAB_FLOW_EXAMPLES" in os.environ
 SETTINGS = settings(
     max_examples=EXAMPLES,
-    stateful_step_count=14,
+    stateful_step_count=12,
     phases=[Phase.generate, *([Phase.shrink] if SHRINKS else [])],
     deadline=None,
     database=None,
@@ -47,7 +47,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 MOVES = {
     "go_on": 7,
     "leave_out": 1,
-    "miss": 1,
+    "miss": 2,
     "double_click": 2,
     "go_back": 2,
     "look_back": 1,
@@ -55,8 +55,8 @@ MOVES = {
     "return_to_old_browser": 1,
     "continue_on_another_device": 1,
     "come_by_another_visit": 1,
-    "break_the_bot": 2,
-    "give_up": 2,
+    "break_the_bot": 1,
+    "give_up": 3,
     "withdraw": 1,
     "decline": 1,
 }
@@ -144,7 +144,7 @@ class ParticipantMachine(RuleBasedStateMachine):
         return [self.browser.chat(chat) for chat in self.page.chats]
 
     def ways_out(self) -> tuple[str, ...]:
-        """Return the buttons after a failed reply."""
+        """Return the buttons after a failed reply of the page's chats."""
         return next((one.ways_out for one in self.heard() if one.ways_out), ())
 
     def is_talking(self, pick: int) -> bool:
@@ -193,8 +193,11 @@ class ParticipantMachine(RuleBasedStateMachine):
 
     def give_up(self, pick: int) -> bool:
         """Take another bot, or end the task with credit, after a failure."""
-        ways = self.ways_out() if self.page.step in ("chat", "arena") else ()
-        return bool(ways) and self.send("/swap/" if pick % 2 else "/finish/", {})
+        if self.page.step not in ("chat", "arena"):
+            return False
+        if not self.ways_out():
+            self.write(fails=True)
+        return self.ways_out() != () and self.send("/swap/" if pick % 2 else "/finish/", {})
 
     def leave_out(self, pick: int) -> bool:
         """Send the page's form without an answer: nothing is stored, and it is asked again."""
@@ -210,9 +213,14 @@ class ParticipantMachine(RuleBasedStateMachine):
         return True
 
     def miss(self, pick: int) -> bool:
-        """Miss everything that has a right answer."""
-        is_asked = self.page.step in STEPS - {"chat"} and (self.page.step != "arena" or not self.is_talking(0))
-        return is_asked and self.send(self.ending, filled(self.form, pick, wrong=True))
+        """Miss everything that has a right answer, and some miss it at the second attempt too."""
+        step = self.page.step
+        if step not in STEPS - {"chat"} or (step == "arena" and self.is_talking(0)):
+            return False
+        for _attempt in range(1 + pick // 2):
+            if self.page.step == step:
+                self.send(self.ending, filled(self.form, pick, wrong=True))
+        return True
 
     def double_click(self, pick: int) -> bool:
         """Send a form that was just sent again: that changes nothing."""

@@ -136,6 +136,7 @@ def talk(random: np.random.Generator, n_utterances: int) -> list[list[int]]:
     return utterances
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_swapping_the_last_message_changes_the_reply(name):
     """With beam 5 the released code ignored the last of 3 and of 5 messages, and of more."""
