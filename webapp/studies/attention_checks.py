@@ -26,7 +26,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from django.utils.translation import gettext as _
 from pydantic import Field, model_validator
 
 from chatbots.text import quote
@@ -113,19 +112,6 @@ class Attention(InputModel):
         "answer counts in no result.",
     )
 
-    def errors(self, scales: Mapping[str, tuple[float, float]]) -> list[str]:
-        """Return an error message for each check that does not fit the study's questions.
-
-        Args:
-            scales: lowest and highest answer by the question's key.
-        """
-        found = [
-            (number, answers_beyond(check.expected, scales))
-            for number, check in enumerate(self.attention_checks, start=1)
-        ]
-        words = _("Check %(number)d: %(wrong)s")
-        return [words % {"number": number, "wrong": wrong} for number, wrong in found if wrong]
-
 
 def answers_beyond(expected: Mapping[str, Sequence[float]], scales: Mapping[str, tuple[float, float]]) -> str:
     """Return an error message if expected answers do not fit the study's questions; else an empty string.
@@ -136,13 +122,11 @@ def answers_beyond(expected: Mapping[str, Sequence[float]], scales: Mapping[str,
     """
     for key, passing in expected.items():
         if key not in scales:
-            words = _("an answer to “%(key)s” is expected, which is none of %(known)s.")
-            return words % {"key": key, "known": ", ".join(scales)}
+            return f"an answer to “{key}” is expected, which is none of {', '.join(scales)}."
         low, high = scales[key]
         beyond = [one for one in passing if not low <= one <= high]
         if beyond:
-            words = _("%(answer)g is expected for “%(key)s”, whose scale is %(low)g to %(high)g.")
-            return words % {"answer": beyond[0], "key": key, "low": low, "high": high}
+            return f"{beyond[0]:g} is expected for “{key}”, whose scale is {low:g} to {high:g}."
     return ""
 
 

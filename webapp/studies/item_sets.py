@@ -11,7 +11,6 @@ from django.db import transaction
 from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, Value, When
 from django.db.models.fields.json import KT
 from django.db.models.functions import Concat, StrIndex, Substr
-from django.utils.translation import gettext as _
 
 from webapp.studies.models import Item, Participant, Slot, Study
 from webapp.studies.privacy import participants_erase
@@ -83,11 +82,11 @@ def item_set_remove(*, study: Study, name: str) -> tuple[int, int]:
         # Items are given with this row locked, so no participant gets one that is being removed.
         locked = Study.objects.select_for_update(of=("self",), no_key=True).get(pk=study.pk)
         if locked.state == Study.State.COLLECTING:
-            raise ValidationError(_("People are given its items now. Pause the study first."))
+            raise ValidationError("People are given its items now. Pause the study first.")
         found = _in_sets(study).filter(set_name=name).annotate(is_given=_is_given())
         all_of_it = dict(found.values_list("pk", "is_given"))
         if not all_of_it:
-            raise ValidationError(_("The study has no such items; they may be gone already."))
+            raise ValidationError("The study has no such items; they may be gone already.")
         free = [pk for pk, is_given in all_of_it.items() if not is_given]
         judged = Q(tasks__slots__item__in=free) | Q(tasks__slots__item__original__in=free)
         rehearsed = Participant.objects.filter(judged, study=study, is_synthetic=True)

@@ -13,7 +13,6 @@ from uuid import UUID
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import QuerySet
-from django.utils.translation import gettext as _
 
 from chatbots.text import quote, sanitise
 from evaluation.formats.base import Skipped
@@ -51,7 +50,7 @@ def item_add(
         ValidationError: if the study has an item of this name, or a response has no text.
     """
     if not responses or not all(response.get("text") for response in responses):
-        raise ValidationError(_("Item %(key)s needs responses, each with a text.") % {"key": key}, code="responses")
+        raise ValidationError(f"Item {key} needs responses, each with a text.", code="responses")
     item = Item(
         study=study,
         key=key,
@@ -346,8 +345,7 @@ def gold_store(*, item: Item, expected: Mapping[str, Sequence[float]]) -> Item:
     """
     is_gold = item.purpose == Item.Purpose.GOLD
     if is_gold != bool(expected) and item.slots.filter(task__participant__is_synthetic=False).exists():
-        sentence = _("People have been given “%(key)s” already, so it stays as it is.")
-        raise ValidationError(sentence % {"key": item.key})
+        raise ValidationError(f"People have been given “{item.key}” already, so it stays as it is.")
     item.purpose = Item.Purpose.GOLD if expected else Item.Purpose.JUDGED
     item.expected = {key: list(passing) for key, passing in expected.items()}
     item.save(update_fields=["purpose", "expected", "updated_at"])
@@ -356,7 +354,7 @@ def gold_store(*, item: Item, expected: Mapping[str, Sequence[float]]) -> Item:
 
 def question_item_ensure(*, study: Study) -> None:
     """Store the one item of a study without items to judge: it represents the question itself."""
-    everybody = {"model": str(_("everybody")), "text": ""}
+    everybody = {"model": "everybody", "text": ""}
     Item.objects.get_or_create(
         study=study, key="question", defaults={"purpose": Item.Purpose.QUESTION, "responses": [everybody]}
     )

@@ -12,7 +12,6 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
-from django.utils.translation import gettext as _
 
 from webapp.bots.selectors import bot_available_ids
 from webapp.studies.models import Participant, Study
@@ -82,7 +81,7 @@ def study_archive(*, study: Study, is_archived: bool) -> Study:
         ValidationError: it collects.
     """
     if is_archived and study.state == Study.State.COLLECTING:
-        raise ValidationError(_("People can take part in it now. Pause or close it first."))
+        raise ValidationError("People can take part in it now. Pause or close it first.")
     study.archived_at = timezone.now() if is_archived else None
     study.save(update_fields=["archived_at", "updated_at"])
     return study
@@ -98,7 +97,7 @@ def study_loss(study: Study) -> list[DeletedData]:
     kinds = erasure_kinds()
     counts = erasure_counts(Participant.objects.filter(study=study))
     found = [DeletedData(str(kinds[table].title), n) for table, n in counts.items()]
-    found += [DeletedData(_("versions"), study.versions.count()), DeletedData(_("items"), study.items.count())]
+    found += [DeletedData("versions", study.versions.count()), DeletedData("items", study.items.count())]
     return [one for one in found if one.n]
 
 
@@ -112,11 +111,10 @@ def study_delete(*, study: Study, typed_key: str = "") -> list[DeletedData]:
         ValidationError: if it collects, or holds participants' data and the key is not the study's.
     """
     if study.state == Study.State.COLLECTING:
-        raise ValidationError(_("People can take part in it now. Pause or close it first."))
+        raise ValidationError("People can take part in it now. Pause or close it first.")
     if typed_key != study.key and (study.is_imported or study_participants(study).exists()):
         raise ValidationError(
-            _("It holds people’s data. Write its key, %(key)s, to delete it; “%(typed)s” is not it.")
-            % {"key": study.key, "typed": typed_key}
+            f"It holds people’s data. Write its key, {study.key}, to delete it; “{typed_key}” is not it."
         )
     lost = study_loss(study)
     participants_erase(participants=Participant.objects.filter(study=study))

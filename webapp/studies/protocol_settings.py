@@ -20,12 +20,11 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
-from django.utils.translation import gettext as _
 from pydantic import Field, model_validator
 
 from chatbots import derive_seed
 from chatbots.validation import InputModel, Many
-from webapp.studies.questions import Key, Question
+from webapp.studies.questions import Key
 
 
 class Arena(InputModel):
@@ -189,14 +188,6 @@ class OwnMarking(InputModel):
     def _drawn(self, replies: Sequence[int], seed: int, chat: str) -> list[int]:
         rng = random.Random(derive_seed(seed, "own replies", chat))
         return sorted(rng.sample(list(replies), min(self.n_own_marked, len(replies))))
-
-    def errors(self, after: Sequence[Question]) -> dict[str, str]:
-        """Return an error message for a question that cannot be asked during the chat, by the value's name."""
-        others = [question for question in after if not question.is_rated]
-        if self.marked_when == "after" or not others:
-            return {}
-        words = _("While people chat they mark replies and answer nothing else; take out “%(title)s”.")
-        return {"after": words % {"title": others[0].title}}
 
 
 MOST_PRACTICE_ATTEMPTS = 2

@@ -20,7 +20,6 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from pydantic import ValidationError as WrongValues
 
 from chatbots.validation import mistakes_of
@@ -34,7 +33,7 @@ from webapp.studies.rubrics import DEFAULT_RUBRIC_NAME, post_task_questions, rub
 from webapp.studies.settings import NAMES, SECTIONS, StudyValues, values_nested
 from webapp.studies.validation import study_errors
 
-_LISTS = {"questions": _("Before the task"), "after": _("After the task")}
+_LISTS = {"questions": "Before the task", "after": "After the task"}
 _LONG = 80
 DiffLine = tuple[str, str]
 
@@ -61,9 +60,9 @@ class SettingChange:
             told = "\n".join(f"  {sign} {text}".rstrip() for sign, text in self.lines)
             return f"{self.title}:\n{told}"
         if not self.before:
-            return _("{title}: new: {after}").format(title=self.title, after=self.after)
+            return f"{self.title}: new: {self.after}"
         if not self.after:
-            return _("{title}: gone: {before}").format(title=self.title, before=self.before)
+            return f"{self.title}: gone: {self.before}"
         return f"{self.title}: {self.before} → {self.after}"
 
     def as_dict(self) -> dict[str, str]:
@@ -111,7 +110,7 @@ def names_diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Sett
 
 
 def _of_bots(before: Sequence[str], after: Sequence[str]) -> Iterator[SettingChange]:
-    title = _("Bots")
+    title = "Bots"
     for bot in after:
         if bot not in before:
             yield SettingChange("bots", title, "", bot)
@@ -120,7 +119,7 @@ def _of_bots(before: Sequence[str], after: Sequence[str]) -> Iterator[SettingCha
             yield SettingChange("bots", title, bot, "")
     kept = [bot for bot in before if bot in after]
     if kept != [bot for bot in after if bot in before]:
-        yield SettingChange("bots", _("Order of the bots"), ", ".join(before), ", ".join(after))
+        yield SettingChange("bots", "Order of the bots", ", ".join(before), ", ".join(after))
 
 
 def _of_questions(name: str, before: Sequence[Question], after: Sequence[Question]) -> Iterator[SettingChange]:
@@ -136,7 +135,7 @@ def _of_questions(name: str, before: Sequence[Question], after: Sequence[Questio
     kept = [key for key in old if key in new]
     moved = [key for key in new if key in old]
     if kept != moved:
-        order = _("{title}, order").format(title=title)
+        order = f"{title}, order"
         yield SettingChange(name, order, ", ".join(kept), ", ".join(moved))
     for key in moved:
         for field, about in Question.model_fields.items():
@@ -165,16 +164,16 @@ def _of_value(path: str, title: str, before: Any, after: Any) -> Iterator[Settin
 def _words(value: Any) -> str:
     match value:
         case None | "" | () | []:
-            return _("nothing")
+            return "nothing"
         case bool():
-            return _("yes") if value else _("no")
+            return "yes" if value else "no"
         case float():
             return f"{value:g}"
         case tuple() | list():
             return ", ".join(_words(one) for one in value)
         case dict():
             if not value:
-                return _("nothing")
+                return "nothing"
             return ", ".join(f"{key}: {_words(one)}" for key, one in sorted(value.items()))
         case _ if hasattr(value, "model_dump"):
             return _words(value.model_dump(mode="json", exclude_defaults=True))

@@ -15,7 +15,6 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from django.core.exceptions import ValidationError
 from django.core.validators import URLValidator
-from django.utils.translation import gettext as _
 from pydantic import AfterValidator, Field, model_validator
 
 from chatbots.type_descriptions import TypeDescription
@@ -64,11 +63,8 @@ def code_read(text: str) -> str:
     code = link_code(text) if "/" in text else text
     if text and not _CODE.fullmatch(code):
         raise ValueError(
-            _(
-                "There is no completion code in “%(text)s”. Paste the code, for example C1A2B3C4, or "
-                "Prolific's whole link: %(link)sC1A2B3C4"
-            )
-            % {"text": text, "link": _COMPLETION_LINK}
+            f"There is no completion code in “{text}”. Paste the code, for example C1A2B3C4, or Prolific's "
+            f"whole link: {_COMPLETION_LINK}C1A2B3C4"
         )
     return code
 

@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from django.conf import settings
-from django.utils.translation import gettext as _
 
 from chatbots import Identity
 from webapp.studies.reply_filters.base import FilterInput, FilterMatch, register_filter
@@ -36,7 +35,7 @@ class ClassifierFilter:
     def unavailable_reason(self, values: StudyValues) -> str | None:
         """Say that no classifier is named, or why that one cannot be used."""
         if not values.filtering.filter_model.strip():
-            return _("no classifier is named; name one, or switch the filter off")
+            return "no classifier is named; name one, or switch the filter off"
         return _classifier_of(values).unavailable_reason()
 
     def find(self, text: str, asked: FilterInput) -> FilterMatch | None:
@@ -45,8 +44,7 @@ class ClassifierFilter:
         probability = float(_classifier_of(asked.values).probabilities([text])[0])
         if not probability >= wanted.filter_from:
             return None
-        said = _("The classifier gives “%(label)s” a probability of %(share)s.")
-        return FilterMatch(said % {"label": wanted.filter_label, "share": f"{probability:.2f}"})
+        return FilterMatch(f"The classifier gives “{wanted.filter_label}” a probability of {probability:.2f}.")
 
 
 def _classifier_of(values: StudyValues) -> LocalClassifier:

@@ -12,8 +12,6 @@ import hashlib
 import re
 from functools import lru_cache
 
-from django.utils.translation import gettext as _
-
 from chatbots import Identity
 from webapp.studies.reply_filters.base import (
     FilterDefaults,
@@ -45,13 +43,13 @@ class PhrasesFilter:
         """Say that no phrase is listed, if none is."""
         if values.filtering.filter_phrases:
             return None
-        return _("no phrase is listed; write one a line, or switch the filter off")
+        return "no phrase is listed; write one a line, or switch the filter off"
 
     def find(self, text: str, asked: FilterInput) -> FilterMatch | None:
         """Return the listed phrases that stand in the reply."""
         pattern = any_of(asked.values.filtering.filter_phrases)
         words = distinct(pattern.findall(text)) if pattern else ()
-        return FilterMatch(_("It says what your list has."), words) if words else None
+        return FilterMatch("It says what your list has.", words) if words else None
 
 
 _FAMILIES = (
@@ -138,7 +136,7 @@ class ModelNamesFilter(FilterDefaults):
     def find(self, text: str, asked: FilterInput) -> FilterMatch | None:
         """Return the words by which the reply names its model."""
         words = distinct(" ".join(one.group().split()) for one in _pattern(asked.names).finditer(text))
-        return FilterMatch(_("It says which model gives it."), words) if words else None
+        return FilterMatch("It says which model gives it.", words) if words else None
 
 
 @lru_cache(maxsize=256)
