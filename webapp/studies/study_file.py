@@ -190,17 +190,13 @@ class StudyFile(StudyValues):
         return plain
 
 
-def study_file_read(text: str | bytes, *, key: str = "") -> StudyFile:
+def study_file_read(text: str | bytes) -> StudyFile:
     """Return the study parsed from a file.
-
-    Args:
-        key: key in place of the file's.
 
     Raises:
         ValuesError: with all errors, each with its path and the expected form.
     """
-    plain = _plain(text)
-    return study_file_made({**plain, "key": key} if key else plain)
+    return study_file_made(study_file_plain(text))
 
 
 def study_file_made(plain: Any) -> StudyFile:
@@ -209,58 +205,18 @@ def study_file_made(plain: Any) -> StudyFile:
     Raises:
         ValuesError: as `study_file_read`.
     """
-    try:
-        return values_read(StudyFile, plain, what="the study's file")
-    except ValuesError as error:
-        found = [_in_its_section(mistake) for mistake in error.mistakes]
-        raise ValuesError([*found, *_within_sections(plain, found)]) from None
+    file, mistakes = study_file_parts(plain)
+    if file is None or mistakes:
+        raise ValuesError(mistakes)
+    return file
 
 
-def study_file_part(text: str | bytes, *, key: str = "") -> tuple[StudyFile, list[Mistake]] | None:
-    """Read the valid parts of a study's file with errors; None without a usable key, protocol or rule.
+def study_file_plain(text: str | bytes) -> dict[str, Any]:
+    """Return the keys and values of a study's file, which nothing has validated.
 
-    Returns:
-        The file, with the default of every part that cannot be read, and all errors, also those that other errors
-        would hide.
+    Raises:
+        ValuesError: it is no YAML or JSON with keys and values.
     """
-    try:
-        plain = _plain(text)
-    except ValuesError:
-        return None
-    plain = {**plain, "key": key} if key else plain
-    mistakes: dict[str, Mistake] = {}
-    while True:
-        try:
-            return values_read(StudyFile, plain, what="the study's file"), [*mistakes.values()]
-        except ValuesError as error:
-            found = {mistake.path: mistake for mistake in error.mistakes}
-        parts = parts_of(found)
-        if parts & _NEEDED or found.keys() <= mistakes.keys():
-            return None
-        mistakes |= found
-        plain = {"name": "?", **{name: plain[name] for name in plain if name not in parts}}
-
-
-def parts_of(paths: Iterable[str]) -> set[str]:
-    """Name the parts of a study's file in which these paths are; a misplaced setting spoils its own section, too."""
-    parts = {re.split(r"[.\[]", path)[0] for path in paths}
-    return parts | {SECTION_OF[name] for name in parts & set(SECTION_OF)}
-
-
-def _within_sections(plain: Any, found: list[Mistake]) -> list[Mistake]:
-    """Return the errors within the sections that can be read, where others cannot."""
-    broken = parts_of(mistake.path for mistake in found)
-    if not isinstance(plain, Mapping):
-        return []
-    return [
-        mistake
-        for section in SECTION_VALIDATORS
-        if section not in broken
-        for mistake in as_mistakes(section_errors(section, values_read(SECTIONS[section], plain.get(section, {}))))
-    ]
-
-
-def _plain(text: str | bytes) -> Any:
     try:
         found = plain_read(text)
     except NotPlain as error:
@@ -268,6 +224,40 @@ def _plain(text: str | bytes) -> Any:
     if not isinstance(found, dict):
         raise ValuesError("the study's file must hold keys and values, as `study_example` prints")
     return found
+
+
+def study_file_parts(plain: Any) -> tuple[StudyFile | None, list[Mistake]]:
+    """Read what can be read of a study's file.
+
+    Returns:
+        The file, with the default of every part that has a mistake (None without a usable key, protocol or rule), and
+        all mistakes, also those that others would hide.
+    """
+    left, mistakes, file = plain, dict[str, Mistake](), None
+    while file is None:
+        try:
+            file = values_read(StudyFile, left, what="the study's file")
+        except ValuesError as error:
+            found = {mistake.path: _in_its_section(mistake) for mistake in error.mistakes}
+            parts, is_new = parts_of(found), not found.keys() <= mistakes.keys()
+            mistakes |= found
+            if parts & _NEEDED or not is_new:
+                break
+            left = {"name": "?", **{name: left[name] for name in left if name not in parts}}
+    broken = parts_of(mistakes)
+    sections = SECTION_VALIDATORS.keys() - broken if mistakes and isinstance(plain, Mapping) else ()
+    within = [
+        mistake
+        for section in sorted(sections)
+        for mistake in as_mistakes(section_errors(section, values_read(SECTIONS[section], plain.get(section, {}))))
+    ]
+    return file, [*mistakes.values(), *within]
+
+
+def parts_of(paths: Iterable[str]) -> set[str]:
+    """Name the parts of a study's file in which these paths are; a misplaced setting spoils its own section, too."""
+    parts = {re.split(r"[.\[]", path)[0] for path in paths}
+    return parts | {SECTION_OF[name] for name in parts & set(SECTION_OF)}
 
 
 def _in_its_section(mistake: Mistake) -> Mistake:

@@ -23,8 +23,8 @@ from webapp.studies.study_file import (
     items_of_file,
     parts_of,
     study_file_of,
-    study_file_part,
-    study_file_read,
+    study_file_parts,
+    study_file_plain,
 )
 from webapp.studies.validation import study_errors
 from webapp.studies.validation.sections import as_mistakes
@@ -61,18 +61,16 @@ def study_read(text: str | bytes, *, key: str = "", opens: bool = False) -> Stud
     Raises:
         ValuesError: with all errors, each with its path in the file.
     """
-    try:
-        return study_file_read(text, key=key)
-    except ValuesError as error:
-        mistakes = {mistake.path: mistake for mistake in error.mistakes}
-    if found := study_file_part(text, key=key):
-        file, more = found
-        mistakes = {**{mistake.path: mistake for mistake in more}, **mistakes}
-        unread = parts_of(mistakes)
+    plain = study_file_plain(text)
+    file, mistakes = study_file_parts({**plain, "key": key} if key else plain)
+    if file is not None and mistakes:
+        paths = [mistake.path for mistake in mistakes]
         before = Study.objects.filter(key=file.key).first()
-        for mistake in _wrong_as_whole(before, file, opens, unread):
-            mistakes.setdefault(mistake.path, mistake)
-    raise ValuesError(list(mistakes.values()))
+        whole = _wrong_as_whole(before, file, opens, parts_of(paths))
+        mistakes += [mistake for mistake in whole if mistake.path not in paths]
+    if file is None or mistakes:
+        raise ValuesError(mistakes)
+    return file
 
 
 def study_import(*, file: StudyFile, folder: Path | None = None, opens: bool = False, author: str = "") -> Imported:

@@ -31,8 +31,9 @@ from webapp.studies.study_file import (
     StudyFile,
     items_lines,
     items_name,
+    study_file_made,
     study_file_of,
-    study_file_read,
+    study_file_plain,
     study_file_text,
     without_codes,
 )
@@ -244,7 +245,7 @@ def _datasheet(package: Package) -> dict[str, str]:
 
 def _file(package: Package, path: str, key: str) -> StudyFile:
     try:
-        return study_file_read(package.text(path), key=key)
+        return study_file_made({**study_file_plain(package.text(path)), "key": key})
     except ValuesError as error:
         told = "; ".join(str(mistake) for mistake in error.mistakes)
         raise PackageError(f"{path}: {told}") from None
