@@ -136,7 +136,7 @@ def _refusals(plan: Plan) -> list[ChecklistFinding]:
         if len(without) < 2 or field not in without
     ]
     if len(without) > 1:
-        lead = f"{len(without)} outcomes have neither a code nor a way back:"
+        lead = f"{len(without)} outcomes have neither a code nor a return link:"
         if plan.study.values.recruitment.platform == "prolific":
             lead = f"{len(without)} outcomes have no code of Prolific’s:"
         titles = [str(Outcome(field.partition("_")[2]).label) for field in without]
@@ -200,7 +200,7 @@ def _texts(plan: Plan) -> list[ChecklistFinding]:
             rest = "People are not told whom to write to."
         elif texts.contact:
             rest = "People are not told who runs the study."
-        found.append(ChecklistFinding("warn", "Who asks?", rest, step="texts", field="organisation"))
+        found.append(ChecklistFinding("warn", "Contact missing.", rest, step="texts", field="organisation"))
     return found
 
 
@@ -232,7 +232,7 @@ def _walked(plan: Plan) -> list[ChecklistFinding]:
             ChecklistFinding(
                 "warn" if is_open else "stop",
                 "You have not tested the study by its link yet.",
-                hint="Take the whole way once, on a phone if you can, or rehearse. It counts nowhere.",
+                hint="Go through it once yourself, on a phone if you can, or rehearse. Neither counts anywhere.",
                 step="walk",
             )
         ]
@@ -256,8 +256,8 @@ def _ends(plan: Plan) -> list[ChecklistFinding]:
     if recruitment.platform in ("prolific", "panel"):
         if n < len(outcomes):  # the validator says which
             return []
-        lead = plural(n, "The one outcome has its code or way back,", "All %(n)d outcomes have their code or way back,")
-        return [ChecklistFinding("good", lead % {"n": n}, "and no code stands for two of them.")]
+        lead = f"All {n} outcomes have their code or return link,"
+        return [ChecklistFinding("good", lead, "and no code stands for two of them.")]
     if recruitment.platform == "mturk":
         return [ChecklistFinding("good", "People from Mechanical Turk", "go back by its own form.")]
     if n:
@@ -296,7 +296,7 @@ def _wanted(plan: Plan) -> list[ChecklistFinding]:
     n, found = n_wanted(plan.study), []
     if not n:
         rest = "It stays open until you close it."
-        found = [ChecklistFinding("info", "No number is aimed at.", rest, _half(plan), "pay", "max_per_bot")]
+        found = [ChecklistFinding("info", "No target set.", rest, _half(plan), "pay", "max_per_bot")]
     else:
         lead = plural(n, "%(n)d is wanted in all", "%(n)d are wanted in all") % {"n": n}
         reach = reach_of(plan.study, plan.width)

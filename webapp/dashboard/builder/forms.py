@@ -216,10 +216,28 @@ def title_of_value(name: str) -> str:
     return info.title or name.replace("_", " ").capitalize()
 
 
+SECTION_TITLES = {
+    "comfort": "Content notice and reports",
+    "chat": "Chat",
+    "pacing": "Pace of replies",
+    "typing": "Typing",
+    "filtering": "Reply filters",
+    "judging": "Items",
+    "referencing": "Questions and weights",
+    "choosing": "Choice",
+    "marking": "Conversations",
+    "own_marking": "Replies to mark",
+    "dialogues": "Conversations",
+    "arena": "Comparisons",
+    "quotas": "Limits",
+    "assignment": "Assignment of chatbots",
+    "rights": "Withdrawal and retention",
+}
+
+
 def section_title(section: str) -> str:
-    """Return the title of a section on pages: the first paragraph of its docstring."""
-    paragraph = (SECTIONS[section].__doc__ or section).partition("\n\n")[0]
-    return " ".join(paragraph.split()).rstrip(".")
+    """Return the title of a section on pages."""
+    return SECTION_TITLES.get(section) or section.replace("_", " ").capitalize()
 
 
 class SettingsForm(forms.Form):

@@ -173,11 +173,6 @@ def bot_cards(plan: Plan) -> list[BotCard]:
 
 NEEDED = ("title", "consent_points", "instructions_text", "thanks_text")
 """A page without one of these would have a hole."""
-_LATER = {
-    "instructions_text": "Instructions",
-    "thanks_text": "Words of thanks, and whom to write to",
-    "rights": "Withdrawing after the end, and how long things are kept",
-}
 
 
 def texts_missing(plan: Plan) -> list[str]:
@@ -202,11 +197,11 @@ class TextsStep(BuildStep):
         instructions = {"instructions_text": fields.pop("instructions_text")}
         thanks = {name: fields.pop(name) for name in ("thanks_text", "organisation", "contact")}
         groups = [
-            ("", fields),
+            ("First page", fields),
             (section_title("comfort"), section_fields("comfort")),
-            (str(_LATER["instructions_text"]), instructions),
-            (str(_LATER["thanks_text"]), thanks),
-            (str(_LATER["rights"]), section_fields("rights")),
+            ("Instructions", instructions),
+            ("Thanks and contact", thanks),
+            (section_title("rights"), section_fields("rights")),
         ]
         return SettingsForm(data, groups=groups, initial=plan.study.values.flat())
 
@@ -224,6 +219,9 @@ class GeneralStep(BuildStep):
     heading = "Name and key"
     is_sent_by_button = True
 
+    def heading_in(self, plan: Plan) -> str:
+        return "Settings" if plan.study.is_imported else self.title
+
     def state(self, plan: Plan) -> StepState:
         return StepState("")
 
@@ -231,9 +229,14 @@ class GeneralStep(BuildStep):
         study = plan.study
         fields: dict[str, forms.Field] = {
             "name": forms.CharField(max_length=200, label="Name", help_text="For you and your colleagues."),
-            "key": forms.SlugField(max_length=60, label="Key", help_text="Stands in the link that people get."),
+            "key": forms.SlugField(
+                max_length=60, label="Key", help_text="Stands in its addresses and in the link that people get."
+            ),
             "seed": forms.IntegerField(
-                min_value=-(2**63), max_value=2**63 - 1, label="Seed", help_text="Draws are repeated by it."
+                min_value=-(2**63),
+                max_value=2**63 - 1,
+                label="Seed",
+                help_text="The same seed draws bots, items and orders in the same way.",
             ),
         }
         initial = {name: getattr(study, name) for name in fields}

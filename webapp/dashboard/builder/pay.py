@@ -236,7 +236,7 @@ _NUMBERS = {
 
 @dataclass(frozen=True, slots=True)
 class OutcomeRow:
-    """One way in which a part can end, with the fields of its code and its way back."""
+    """One way in which a part can end, with the fields of its code and its return link."""
 
     title: str
     what: str
@@ -277,7 +277,7 @@ class PayStep(BuildStep):
             ("platform", {"platform": known["platform"]}),
             ("ends", ends),
             ("numbers", numbers),
-            ("How people come and go back", _rest(recruitment, shown)),
+            ("Parameters and frames", _rest(recruitment, shown)),
             (section_title("quotas"), _rest(quotas, shown)),
             (section_title("assignment"), {"rule": _rule_field(plan), **_rest(assignment, shown)}),
         ]
@@ -289,6 +289,7 @@ class PayStep(BuildStep):
         link = participant_link(request, plan.study)
         return {
             "platforms": [(name, title, hint, address_for(plan.study, name, link)) for name, title, hint in PLATFORMS],
+            "ends_open": _needs_ends(plan.study),
             **self.live(plan),
         }
 
@@ -317,6 +318,13 @@ class PayStep(BuildStep):
             )
             for outcome in outcomes_possible(plan.study)
         ]
+
+
+def _needs_ends(study: Study) -> bool:
+    """Return True if the study's platform asks for codes or return links, or some are set."""
+    recruitment = study.values.recruitment
+    is_asked = recruitment.platform in ("prolific", "panel")
+    return is_asked or any(recruitment.code(one) or recruitment.link(one) for one in Outcome)
 
 
 def _is_end(name: str) -> bool:

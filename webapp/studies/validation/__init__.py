@@ -142,7 +142,7 @@ def validate_pay(on: Checked) -> Errors:
         if recruitment.platform == "prolific":
             errors[code] = f"The outcome “{outcome.label}” has no code. Make one in Prolific and paste it here."
         elif recruitment.platform == "panel" and not getattr(recruitment, link):
-            words = f"The outcome “{outcome.label}” has no way back."
+            words = f"The outcome “{outcome.label}” has no return link."
             errors[link] = f"{words} Paste the panel's link for it, or its code."
     return errors
 

@@ -1,7 +1,12 @@
-// Prolific's own codes, put into the fields they belong to.
+// Codes by outcome: open where the platform asks for them; Prolific's own are put into their fields.
 import { announce } from "./announce.js";
 
 export function codesStart() {
+  const ends = document.querySelector("[data-ends]");
+  const isAsked = (input) => ["prolific", "panel"].includes(input.value);
+  ends?.closest("form").addEventListener("change", ({ target }) => {
+    if (target.name === "platform") ends.open = isAsked(target);
+  });
   const bar = document.querySelector("[data-fetch-codes]");
   if (!bar) return;
   bar.hidden = false;

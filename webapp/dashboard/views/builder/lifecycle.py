@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass, field
 from typing import Any
 
 from django import forms
@@ -148,23 +149,39 @@ def study_new(request: HttpRequest) -> HttpResponse:
                 form.add_error(mistake.path if mistake.path in form.fields else None, str(mistake))
         else:
             return redirect("dashboard:study_build_step", made.study.key, "bots")
-    return page(request, "builder/new.html", "studies", form=form, groups=_groups(form["protocol"].value()))
+    return page(request, "builder/new.html", "studies", form=form, tasks=_tasks())
 
 
-_HEADINGS = {
-    "bots": "People talk to chatbots",
-    "items": "People judge replies",
-    "conversations": "People judge whole conversations",
-    "": "People choose from a list",
-}
+@dataclass
+class StudyTask:
+    """Something that participants do; each protocol is a preset of one."""
+
+    title: str
+    hint: str
+    names: tuple[str, ...]
+    presets: list[StudyProtocol] = field(default_factory=list)
 
 
-def _groups(chosen: str) -> list[tuple[str, list[tuple[StudyProtocol, bool]]]]:
-    """Return the protocols below what people are given, each with whether it is chosen; the usual one first."""
-    found: dict[str, list[tuple[StudyProtocol, bool]]] = {name: [] for name in _HEADINGS}
-    for one in sorted(protocols, key=lambda one: one.name != "chat"):
-        found["" if one.has_one_item else one.gives].append((one, one.name == chosen))
-    return [(str(_HEADINGS[name]), of_it) for name, of_it in found.items() if of_it]
+def _tasks() -> list[StudyTask]:
+    """Return the tasks with their protocols; one from elsewhere is put to those that are given the same."""
+    found = {
+        "bots": StudyTask("Chat and rate", "People talk to a chatbot.", ("chat", "marked_chat")),
+        "arena": StudyTask("Compare two chatbots", "People talk to two chatbots at once.", ("arena",)),
+        "pairs": StudyTask("Compare replies", "People read two replies to the same words.", ("pairwise",)),
+        "items": StudyTask(
+            "Rate replies",
+            "People read single replies, one by one.",
+            ("annotate", "aspects", "majority", "survey", "reference"),
+        ),
+        "conversations": StudyTask("Judge conversations", "People read stored conversations.", ("dialogues", "turns")),
+        "list": StudyTask("Choose what matters", "People choose from a list.", ("choose",)),
+    }
+    for one in protocols:
+        task = next((task for task in found.values() if one.name in task.names), found[one.gives])
+        task.presets.append(one)
+    for task in found.values():
+        task.presets.sort(key=lambda one: task.names.index(one.name) if one.name in task.names else len(task.names))
+    return list(found.values())
 
 
 @require_POST
