@@ -266,3 +266,27 @@ def test_words_without_spaces_are_found_inside(said: str) -> None:
     chat = make_conversation(make_study("spaceless"))
     exchange(chat, said, "yes")
     assert found_by(said[2:4]) == {chat.pk}
+
+
+@pytest.mark.postgres
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="vectors are PostgreSQL's")
+def test_a_turn_that_is_added_leaves_what_making_the_index_leaves(study: Study) -> None:
+    def documents() -> dict[uuid.UUID, str]:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT conversation_id, document::text FROM reading_conversationwords")
+            return dict(cursor.fetchall())
+
+    chats = [make_conversation(study) for _ in range(3)]
+    for text in ("hello you", "an address@example.org and <b>", "hello again, hello", "…"):
+        for chat in chats:
+            exchange(chat, text, f"so {text}?" if text != "…" else "")
+    make_rating(chats[0])
+    Rating.objects.update(comment="it was dull")
+    Conversation.objects.update(state=Conversation.State.OPEN)
+    exchange(chats[0], "after the comment", "oh")
+    Turn.objects.filter(conversation=chats[1], speaker="bot").update(vote=1)
+    said, kept = documents(), figures()
+    assert {chat.pk for chat in chats} <= set(said)
+    index_make()
+    assert documents() == said
+    assert figures() == kept == counted()

@@ -49,11 +49,10 @@ BEGIN
 END $$
 """,
     """
-CREATE OR REPLACE FUNCTION reading_turns_renew(ids uuid[]) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION reading_votes_renew(ids uuid[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF COALESCE(cardinality(ids), 0) = 0 THEN RETURN; END IF;
     PERFORM 1 FROM conversations_conversation WHERE id = ANY(ids) ORDER BY id FOR NO KEY UPDATE;
-    PERFORM reading_words_renew(ids);
     INSERT INTO reading_series (kind, name, metric)
     SELECT 'count', one.name, 0 FROM (VALUES ('turns'), ('replies'), ('up'), ('down')) AS one (name)
     WHERE NOT EXISTS (SELECT 1 FROM reading_series s WHERE s.kind = 'count' AND s.name = one.name)
@@ -74,6 +73,33 @@ BEGIN
     ) AS counted
     JOIN reading_series s ON s.kind = 'count' AND s.name IN ('turns', 'replies', 'up', 'down')
     ON CONFLICT (conversation_id, series_id) DO UPDATE SET value = EXCLUDED.value;
+END $$
+""",
+    """
+CREATE OR REPLACE FUNCTION reading_turns_renew(ids uuid[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF COALESCE(cardinality(ids), 0) = 0 THEN RETURN; END IF;
+    PERFORM reading_votes_renew(ids);
+    PERFORM reading_words_renew(ids);
+END $$
+""",
+    # The next turn of a chat is added to what stands there: nothing that was said before is read again.
+    f"""
+CREATE OR REPLACE FUNCTION reading_turn_append(id uuid, place int, spoken text, who text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM 1 FROM conversations_conversation c WHERE c.id = reading_turn_append.id FOR NO KEY UPDATE;
+    IF EXISTS (SELECT 1 FROM conversations_turn t WHERE t.conversation_id = reading_turn_append.id AND t.index > place)
+        OR EXISTS (SELECT 1 FROM ratings_rating r WHERE r.conversation_id = reading_turn_append.id AND r.comment <> '')
+    THEN RETURN false; END IF;
+    UPDATE reading_conversationwords w
+    SET document = w.document || to_tsvector('simple', ' {BETWEEN} ' || reading_words(spoken))
+    WHERE w.conversation_id = reading_turn_append.id AND pg_column_size(w.document) < {MOST_CHARACTERS // 2};
+    IF NOT FOUND THEN RETURN false; END IF;
+    UPDATE reading_figure f SET value = f.value + 1 FROM reading_series s
+    WHERE s.id = f.series_id AND f.conversation_id = reading_turn_append.id AND s.kind = 'count'
+        AND (s.name = 'turns' OR s.name = 'replies' AND who = 'bot');
+    RETURN FOUND;
 END $$
 """,
     """
@@ -136,15 +162,24 @@ END $$
 """,
     """
 CREATE OR REPLACE FUNCTION reading_turn_changed() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE ids uuid[];
+DECLARE ids uuid[]; voted uuid[]; next_one record; n bigint;
 BEGIN
     IF TG_OP = 'UPDATE' THEN
-        SELECT array_agg(DISTINCT n.conversation_id) INTO ids
-        FROM fresh n JOIN gone o ON o.id = n.id
-        WHERE n.text IS DISTINCT FROM o.text OR n.vote <> o.vote OR n.index <> o.index;
+        SELECT array_agg(DISTINCT n.conversation_id)
+            FILTER (WHERE n.text IS DISTINCT FROM o.text OR n.index <> o.index),
+            array_agg(DISTINCT n.conversation_id) FILTER (WHERE n.vote <> o.vote)
+        INTO ids, voted FROM fresh n JOIN gone o ON o.id = n.id;
+        PERFORM reading_votes_renew(voted);
     ELSIF TG_OP = 'DELETE' THEN
         SELECT array_agg(DISTINCT conversation_id) INTO ids FROM gone;
     ELSE
+        SELECT count(*) INTO n FROM fresh;
+        IF n = 1 THEN
+            SELECT * INTO next_one FROM fresh;
+            IF next_one.index > 0 AND next_one.vote = 0
+                AND reading_turn_append(next_one.conversation_id, next_one.index, next_one.text, next_one.speaker)
+            THEN RETURN NULL; END IF;
+        END IF;
         SELECT array_agg(DISTINCT conversation_id) INTO ids FROM fresh;
     END IF;
     PERFORM reading_turns_renew(ids);
