@@ -76,7 +76,7 @@ PAGES = (
     "study_spread ?of=quality",
     "study_spread ?of=sentiment_user&q=repetition>0.3",
     "study_total ?q=repetition>0.3&is=tagged&rater=r7",
-    "study_notes",
+    "study_conversations ?notes=1",
     "study_conversations ?chat={deep}",
     "study_conversations ?after={late}&chat={deep}",
     "study_conversations ?q=sort:quality&chat={deep}",

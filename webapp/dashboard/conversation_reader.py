@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import shorten
 
 from django.db.models import QuerySet
 
@@ -17,7 +18,7 @@ from webapp.dashboard.narrative.phrases import MetricSeries, reason_text, series
 from webapp.jobs.models import MetricResult
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import title_as_given
-from webapp.search.text_search import ExcerptPiece, SearchWords, pieces_of
+from webapp.search.text_search import ExcerptPiece, SearchWords, opening_of, pieces_of
 from webapp.studies.questions import BETWEEN_CHOICES
 from webapp.studies.reply_filters.base import reply_filters
 from webapp.studies.selectors import other_questions_of_study
@@ -90,6 +91,11 @@ class ConversationReading:
     ratings: list[RatingView]
     metrics: str
     chosen: int
+
+    @property
+    def title(self) -> str:
+        """The beginning of the first turn that tells the conversation from others."""
+        return shorten(opening_of(turn.text for turn in self.turns[:4]), 60, placeholder="…")
 
 
 def conversations_to_read() -> QuerySet[Conversation]:

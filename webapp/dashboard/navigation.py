@@ -149,10 +149,7 @@ TABS = (
     ),
     Tab(
         "Conversations",
-        (
-            StudyPage("conversations", "Conversations", "study_conversations"),
-            StudyPage("notes", "Tags and notes", "study_notes"),
-        ),
+        (StudyPage("conversations", "Conversations", "study_conversations"),),
     ),
     Tab(
         "Results",

@@ -26,11 +26,13 @@ class OldRoute:
         route: as `urls.py` had it, below `/dashboard/`.
         name: of the page now, without `dashboard:`.
         fragment: the section of that page, without `#`.
+        query: what the page takes besides the address's own.
     """
 
     route: str
     name: str
     fragment: str = ""
+    query: str = ""
 
 
 OLD_ROUTES: tuple[OldRoute, ...] = (
@@ -38,6 +40,8 @@ OLD_ROUTES: tuple[OldRoute, ...] = (
     OldRoute("studies/<slug:key>/hybrid/", "study_prediction"),
     OldRoute("studies/<slug:key>/metrics/", "study_prediction", "metrics"),
     OldRoute("studies/<slug:key>/selfplay/", "study_prediction", "selfplay"),
+    OldRoute("studies/<slug:key>/conversations/notes/", "study_conversations", query="notes=1"),
+    OldRoute("runs/<int:run_id>/conversations/notes/", "run_conversations", query="notes=1"),
     OldRoute("system/", "system"),
     OldRoute("system/live/", "system_live"),
     OldRoute("system/test-alert/", "alerts"),
@@ -66,8 +70,10 @@ def _redirect_to(old: OldRoute) -> Callable[..., HttpResponse]:
             address = reverse(f"dashboard:{old.name}", kwargs=parts)
         except NoReverseMatch:  # the page now takes fewer parts
             address = reverse(f"dashboard:{old.name}", kwargs={"key": parts["key"]} if "key" in parts else {})
-        query = f"?{request.META['QUERY_STRING']}" if request.META["QUERY_STRING"] else ""
-        return HttpResponsePermanentRedirect(f"{address}{query}{'#' if old.fragment else ''}{old.fragment}")
+        query = "&".join(filter(None, (request.META["QUERY_STRING"], old.query)))
+        return HttpResponsePermanentRedirect(
+            f"{address}{'?' if query else ''}{query}{'#' if old.fragment else ''}{old.fragment}"
+        )
 
     return redirect
 

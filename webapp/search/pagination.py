@@ -23,7 +23,7 @@ from webapp.ratings.selectors import study_bots, study_dimensions
 from webapp.search.fields import Number, Numbers
 from webapp.search.models import Figure, Note
 from webapp.search.query import SearchQuery, parse_query, sorted_rows
-from webapp.search.text_search import ExcerptPiece, SearchWords, excerpt_of
+from webapp.search.text_search import ExcerptPiece, SearchWords, excerpt_of, opening_of
 from webapp.studies.models import Study
 
 PAGE = 50
@@ -215,7 +215,7 @@ class ListedConversation:
     """One conversation of the list.
 
     Attributes:
-        excerpt: where the words were found, or how it begins.
+        excerpt: where the words were found, or the first turn of four words or more.
         figures: the values of the chosen columns, in their order; None where one is undefined.
         tags: that readers left.
         is_starred: whether a reader starred it.
@@ -325,14 +325,14 @@ def _excerpts(ids: Sequence[UUID], words: Sequence[SearchWords]) -> dict[UUID, l
     """Return for each conversation where the words were first found, or how it begins."""
     turns = Turn.objects.filter(conversation__in=ids).order_by("conversation", "index")
     if not words:
-        turns = turns.filter(index__lt=2)
-    opening: dict[UUID, list[ExcerptPiece]] = {}
+        turns = turns.filter(index__lt=4)
+    texts: dict[UUID, list[str]] = {}
     found: dict[UUID, list[ExcerptPiece]] = {}
     for conversation_id, text in turns.values_list("conversation", "text"):
         if conversation_id in found or not text:
             continue
+        texts.setdefault(conversation_id, []).append(text)
         pieces = excerpt_of(text, words)
-        opening.setdefault(conversation_id, pieces)
         if any(piece.is_hit for piece in pieces):
             found[conversation_id] = pieces
     left = [pk for pk in ids if pk not in found] if words else []
@@ -342,7 +342,7 @@ def _excerpts(ids: Sequence[UUID], words: Sequence[SearchWords]) -> dict[UUID, l
             pieces = excerpt_of(text, words)
             if any(piece.is_hit for piece in pieces):
                 found.setdefault(conversation_id, pieces)
-    return {**opening, **found}
+    return {pk: excerpt_of(opening_of(said), ()) for pk, said in texts.items()} | found
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ searched for the characters themselves, which takes longer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,6 +129,13 @@ def pieces_of(text: str, asked: Sequence[SearchWords]) -> list[ExcerptPiece]:
 
 
 _OPENING, _BEFORE_HIT = 120, 40
+_TELLING_WORDS = 4
+
+
+def opening_of(texts: Iterable[str]) -> str:
+    """Return the first text of four words or more, by which a conversation is known; the first one without any."""
+    said = [text for text in texts if text]
+    return next((text for text in said if len(text.split()) >= _TELLING_WORDS), said[0] if said else "")
 
 
 def excerpt_of(text: str, asked: Sequence[SearchWords]) -> list[ExcerptPiece]:

@@ -31,6 +31,8 @@ from webapp.transfer.exporters.base import ExportOptions, exporter_get
 
 pytestmark = pytest.mark.django_db
 
+NOTES = {"notes": "1"}
+
 
 @pytest.fixture
 def reader(client: Client) -> Client:
@@ -236,15 +238,15 @@ def test_all_tags_and_notes_lead_to_the_searches_that_find_them(reader: Client, 
     note_add(conversation=chat, text="<b>Look</b> again.", author=author)
     note_add(conversation=other, text="Of nobody.", author=None)
     note_add(conversation=elsewhere, text="Not of this study.", author=author)
-    where = reverse("dashboard:study_notes", args=["noted"])
-    page = reader.get(where)
+    where = reverse("dashboard:study_conversations", args=["noted"])
+    page = reader.get(where, NOTES)
     html = page.content.decode()
     assert "&lt;b&gt;Look&lt;/b&gt; again." in html
     assert "odd &lt;i&gt;one&lt;/i&gt;" in html
     assert "Not of this study" not in html
     assert html.index("Of nobody.") < html.index("author unknown") < html.index("Look&lt;/b&gt;")
     assert html.index("Look&lt;/b&gt;") < html.index(">lee<")
-    assert [(tag.text, tag.n) for tag, _href in page.context["tags"]] == [("odd <i>one</i>", 2)]
+    assert [(tag.text, tag.n) for tag, _href in page.context["noted_tags"]] == [("odd <i>one</i>", 2)]
     found = {href: reader.get(href).context for href in links(html)}
     assert [(one["bench"].line, one["page"].total) for one in found.values()] == [
         ("is:noted", 2),
@@ -262,27 +264,27 @@ def test_tags_and_notes_come_page_by_page(reader: Client, chat: Conversation, mo
     for name in "abcde":
         tag_add(conversation=chat, text=name, author=None)
         note_add(conversation=chat, text=name, author=None)
-    where = reverse("dashboard:study_notes", args=["noted"])
+    where = reverse("dashboard:study_conversations", args=["noted"])
     address, tags, notes = "", [], []
     for _page in range(3):
-        shown = reader.get(where + address).context
-        tags += [tag.text for tag, _href in shown["tags"]]
+        shown = reader.get(where + (address or "?notes=1")).context
+        tags += [tag.text for tag, _href in shown["noted_tags"]]
         address = shown["next_tags"]
     assert (tags, address) == (list("abcde"), "")
     for _page in range(3):
-        shown = reader.get(where + address).context
+        shown = reader.get(where + (address or "?notes=1")).context
         assert shown["n_notes"] == 5
         notes += [note.text for note, _bot, _href in shown["notes"]]
         address = shown["next_notes"]
     assert (notes, address) == (list("edcba"), "")
     # Neither list turns the other one back, and what is no key is no error.
     newest = str(Note.objects.get(kind="note", text="d").pk)
-    both = reader.get(where, {"tags": "b", "before": newest}).context
+    both = reader.get(where, {**NOTES, "tags": "b", "before": newest}).context
     assert "tags=b" in both["next_notes"]
     assert f"before={newest}" in both["first_tags"]
-    assert [tag.text for tag, _href in both["tags"]] == ["c", "d"]
+    assert [tag.text for tag, _href in both["noted_tags"]] == ["c", "d"]
     assert [note.text for note, _bot, _href in both["notes"]] == ["c", "b"]
-    assert reader.get(where, {"tags": "~", "before": "x"}).status_code == 200
+    assert reader.get(where, {**NOTES, "tags": "~", "before": "x"}).status_code == 200
 
 
 def test_scripted_participants_are_left_out_of_tags_and_notes_as_of_the_list(
@@ -291,9 +293,9 @@ def test_scripted_participants_are_left_out_of_tags_and_notes_as_of_the_list(
     assert chat.study is not None
     Conversation.objects.filter(pk=chat.pk).update(is_synthetic=True)
     note_add(conversation=chat, text="Scripted.", author=None)
-    where = reverse("dashboard:study_notes", args=["noted"])
-    assert reader.get(where).context["n_notes"] == 0
-    counted = reader.get(where, {"synthetic": "1"})
+    where = reverse("dashboard:study_conversations", args=["noted"])
+    assert reader.get(where, NOTES).context["n_notes"] == 0
+    counted = reader.get(where, {**NOTES, "synthetic": "1"})
     assert counted.context["n_notes"] == 1
     [_note, _bot, href] = counted.context["notes"][0]
     assert reader.get(href).context["page"].total == 1
@@ -302,7 +304,7 @@ def test_scripted_participants_are_left_out_of_tags_and_notes_as_of_the_list(
 def test_more_notes_ask_no_more_of_the_database(
     reader: Client, chat: Conversation, django_assert_max_num_queries: Any
 ) -> None:
-    where = reverse("dashboard:study_notes", args=["noted"])
+    where = reverse("dashboard:study_conversations", args=["noted"])
     counts = []
     for n in (1, 9):
         for number in range(n):
@@ -310,7 +312,7 @@ def test_more_notes_ask_no_more_of_the_database(
             note_add(conversation=chat, text=str(number), author=user)
             tag_add(conversation=chat, text=f"{n}/{number}", author=user)
         with django_assert_max_num_queries(40) as asked:
-            reader.get(where)
+            reader.get(where, NOTES)
         counts.append(len(asked))
     assert counts[0] == counts[1]
 
@@ -321,13 +323,12 @@ def test_notes_of_a_run_are_listed_too(reader: Client, client: Client) -> None:
     assert row is not None
     tag_add(conversation=row, text="loops", author=None)
     note_add(conversation=row, text="Says it twice.", author=None)
-    where = reverse("dashboard:run_notes", args=[run.pk])
-    html = reader.get(where).content.decode()
+    where = reverse("dashboard:run_conversations", args=[run.pk])
+    html = reader.get(where, NOTES).content.decode()
     assert "Says it twice." in html
     found = [reader.get(href).context["page"].total for href in links(html)]
     assert found == [1, 1]
-    listed = reader.get(reverse("dashboard:run_conversations", args=[run.pk])).content.decode()
-    assert f'href="{where}"' in listed
+    assert 'href="?notes=1"' in reader.get(where).content.decode()
     client.logout()
-    for address in (where, reverse("dashboard:study_notes", args=["noted"])):
+    for address in (where, reverse("dashboard:study_conversations", args=["noted"])):
         assert client.get(address).status_code == 302

@@ -27,6 +27,7 @@ from webapp.dashboard.conversation_list import (
 )
 from webapp.dashboard.filters import address_asked, apply_flag_filter, without_range
 from webapp.dashboard.navigation import page, staff_only
+from webapp.dashboard.views.notes import noted_context
 from webapp.dashboard.views.studies import study_of, study_page
 from webapp.jobs.models import SelfPlayRun
 from webapp.results.refresh import flags_there, refresh_flags
@@ -125,8 +126,8 @@ def bench_context(request: HttpRequest, gathered: Gathered, bench: Workbench, n_
     is_all = not bench.narrows and not bench.without and bench.wrong is None
     found = page_of(listing, bench.columns, after=after, total=n_all if is_all else None)
     chat = _uuid(request, "chat")
-    pane = None
-    if found.rows or chat:
+    shows_notes, pane = request.GET.get("notes") == "1", None
+    if (found.rows or chat) and not shows_notes:
         first = chat or found.rows[0].conversation.pk
         pane = pane_of(request, bench, listing, first, None if after else found)
     order, tags = conversation_list.order_now(bench.asked), tags_of(gathered.rows)
@@ -145,7 +146,7 @@ def bench_context(request: HttpRequest, gathered: Gathered, bench: Workbench, n_
         "pane": pane,
         "pane_slot": bots.get(pane.conversation.bot.bot_id) if pane else None,
         "columns_open": [(n, n in bench.columns) for n in numbers.measured()],
-        "is_reading": chat is not None,
+        "is_reading": chat is not None or shows_notes,
         "to_list": bench.address(after=after),
         "next_page": bench.address(after=found.after) if found.after else "",
         "first_page": bench.address() if after else "",
@@ -164,6 +165,8 @@ def bench_context(request: HttpRequest, gathered: Gathered, bench: Workbench, n_
         "keep_href": gathered.address("keep"),
         "spread_href": gathered.address("spread"),
         "total_href": gathered.address("total"),
+        "notes_href": bench.address(notes="1"),
+        **(noted_context(request, gathered, bench) if shows_notes else {}),
     }
 
 

@@ -1,4 +1,4 @@
-"""Readers' notes, stars, tags and saved searches: views and lists."""
+"""Readers' notes, stars, tags and saved searches."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_POST
 
 from webapp.core.errors import Refused
-from webapp.dashboard.conversation_list import Gathered, gathered
+from webapp.dashboard.conversation_list import Gathered, Workbench, gathered
 from webapp.dashboard.conversation_reader import conversations_to_read
-from webapp.dashboard.filters import apply_flag_filter
-from webapp.dashboard.navigation import page, staff_only
-from webapp.dashboard.views.studies import study_of, study_page
+from webapp.dashboard.navigation import staff_only
+from webapp.dashboard.views.studies import study_of
 from webapp.jobs.models import SelfPlayRun
 from webapp.search import services
-from webapp.search.pagination import all_and_scripted
 from webapp.search.selectors import MOST_TAGS, notes_in, stars_of, tags_of
 from webapp.search.syntax import QueryTerm
 
@@ -89,45 +87,17 @@ def _keep(request: HttpRequest, found: Gathered) -> HttpResponse:
     return _back(request, found.address())
 
 
-@require_safe
-@staff_only
-def study_notes(request: HttpRequest, key: str) -> HttpResponse:
-    """List the tags and notes of a study's conversations."""
-    study = study_of(key)
-    apply_flag_filter(request, study)
-    found = gathered(study)
-    _n, n_synthetic = all_and_scripted(found.rows)
-    return study_page(
-        request,
-        "study_notes.html",
-        study,
-        "notes",
-        leaves_out=True,
-        n_synthetic=n_synthetic,
-        **_noted(request, found),
-    )
-
-
-@require_safe
-@staff_only
-def run_notes(request: HttpRequest, run_id: int) -> HttpResponse:
-    """List the tags and notes of a self-play run's conversations."""
-    run = get_object_or_404(SelfPlayRun, pk=run_id)
-    return page(request, "run_notes.html", "bots", run=run, **_noted(request, gathered(run)))
-
-
-def _noted(request: HttpRequest, found: Gathered) -> dict[str, Any]:
+def noted_context(request: HttpRequest, found: Gathered, bench: Workbench) -> dict[str, Any]:
     """Return tags with their numbers and some notes, each with the address of the search that finds it."""
-    bench = found.bench(request.GET)
     rows, listed = found.counted(bench), found.address()
     after, before = request.GET.get("tags", "").replace("\x00", ""), request.GET.get("before", "")
     tags = tags_of(rows, after=after, most=MOST_TAGS + 1)
     more, tags = tags[MOST_TAGS:], tags[:MOST_TAGS]
     notes = notes_in(rows, before=_number(request.GET, "before"))
     return {
-        "tags": [(tag, listed + bench.address(q=str(QueryTerm(tag.text, "tag", ":")))) for tag in tags],
-        "next_tags": bench.address(tags=tags[-1].text, before=before) if more else "",
-        "first_tags": bench.address(before=before) if after else "",
+        "noted_tags": [(tag, listed + bench.address(q=str(QueryTerm(tag.text, "tag", ":")))) for tag in tags],
+        "next_tags": bench.address(notes="1", tags=tags[-1].text, before=before) if more else "",
+        "first_tags": bench.address(notes="1", before=before) if after else "",
         "n_starred": stars_of(rows),
         "starred": listed + bench.address(q="is:starred"),
         "notes": [
@@ -139,6 +109,6 @@ def _noted(request: HttpRequest, found: Gathered) -> dict[str, Any]:
             for note in notes.notes
         ],
         "n_notes": notes.total,
-        "next_notes": bench.address(before=str(notes.before), tags=after) if notes.before else "",
-        "first_notes": bench.address(tags=after) if before else "",
+        "next_notes": bench.address(notes="1", before=str(notes.before), tags=after) if notes.before else "",
+        "first_notes": bench.address(notes="1", tags=after) if before else "",
     }
