@@ -349,6 +349,18 @@ def test_what_cannot_be_compared_says_why(staff: Client) -> None:
     assert "Go on" in html
 
 
+def test_an_example_with_made_up_ratings_is_compared_at_a_press(staff: Client) -> None:
+    assert 'name="example"' in staff.get(ADDRESS).content.decode()
+    assert staff.post(ADDRESS, {"example": "1"}).status_code == 302
+    assert staff.post(ADDRESS, {"example": "1"}).status_code == 302
+    job = Job.objects.get()
+    assert "made-up ratings" in job.payload["title"]
+    (file,) = benchmark_folder().glob("*.jsonl")
+    items = [json.loads(line) for line in file.read_text().splitlines()]
+    assert len(items) == 120
+    assert {len(item["ratings"]) for item in items} == {3}
+
+
 def test_only_metrics_of_replies_are_offered_with_the_baseline_last() -> None:
     names = [one.name for one in benchmark_metrics()]
     assert names[-1] == "words_bot"

@@ -379,6 +379,11 @@ def test_the_dictionary_has_every_column(staff: Client) -> None:
         assert metric.identity.key[:8] in html
         for column in metric.columns:
             assert f"<code>{column.name}</code>" in html
+    found = staff.get(reverse("dashboard:metrics"), {"q": "words_user"}).context["groups"]
+    names = [row.metric.name for _title, _about, rows, _is_open in found for row in rows]
+    assert "words" in names
+    assert "rouge" not in names
+    assert b"No metric is found" in staff.get(reverse("dashboard:metrics"), {"q": "no such"}).content
 
 
 def upload(text: str, name: str = "file.jsonl") -> SimpleUploadedFile:

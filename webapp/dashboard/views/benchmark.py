@@ -47,6 +47,7 @@ from webapp.results.benchmark import (
     benchmarks_newest,
 )
 from webapp.results.benchmark_data import benchmark_file_keep, judged_file_keep
+from webapp.results.benchmark_example import benchmark_example
 from webapp.studies.selectors import study_found
 
 
@@ -55,6 +56,9 @@ from webapp.studies.selectors import study_found
 def benchmark(request: HttpRequest) -> HttpResponse:
     """Show the table and what is being computed; POST asks for a data set."""
     metrics = benchmark_metrics()
+    if "example" in request.POST:
+        benchmark_example(created_by=request.user)  # type: ignore[arg-type]
+        return redirect("dashboard:benchmark")
     form = BenchmarkForm(request.POST or None, request.FILES or None, metrics=metrics)
     if request.method == "POST" and form.is_valid():
         try:
@@ -91,7 +95,7 @@ def benchmark(request: HttpRequest) -> HttpResponse:
         running=[job_context(job, BENCHMARK_KIND) for job in jobs if not job.is_over],
         broken=[job for job in jobs if job.state in (State.FAILED, State.CANCELLED)],
         form=form,
-        form_open=bool(form.errors) or not jobs,
+        form_open=bool(form.errors),
         unavailable=[one for one in metrics if one.reason],
         limit_mb=UPLOAD_LIMIT_MB,
         **chosen,

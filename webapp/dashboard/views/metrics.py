@@ -12,7 +12,7 @@ from evaluation.metrics.registry import configured_metrics, metric_list
 from evaluation.plots.text_layout import tick_label
 from evaluation.tables import Column
 from webapp.dashboard.navigation import page, staff_only
-from webapp.jobs.selectors.metrics import languages_of
+from webapp.jobs.selectors.metrics import languages_of, metrics_computed
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,12 @@ class MetricRow:
     device: str
     licence: str
     columns: list[tuple[Column, str]]
+
+    @property
+    def words(self) -> str:
+        """Text that a search of the catalogue looks through."""
+        columns = (f"{column.name} {column.title} {column.description}" for column, _range in self.columns)
+        return " ".join([self.metric.name, self.metric.title, *columns]).lower()
 
 
 def dictionary() -> list[MetricRow]:
@@ -62,13 +68,32 @@ def _range(column: Column) -> str:
 @require_safe
 @staff_only
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Show the data dictionary."""
-    rows = dictionary()
+    """Show the catalogue in groups; `?q=` searches it."""
+    q = " ".join(request.GET.get("q", "").split())
+    rows = [row for row in dictionary() if q.lower() in row.words]
+    computed = metrics_computed()
+    groups = (
+        ("Computed", "There are results of these.", [row for row in rows if row.metric.name in computed], True),
+        (
+            "Can be computed",
+            "These run as Confab is installed.",
+            [row for row in rows if row.metric.name not in computed and not row.reason],
+            True,
+        ),
+        (
+            "Need a model or a package",
+            "Each says what to install or to name.",
+            [row for row in rows if row.metric.name not in computed and row.reason],
+            bool(q),
+        ),
+    )
     return page(
         request,
         "metrics.html",
         "metrics",
-        metrics=rows,
+        groups=[group for group in groups if group[2]],
+        q=q,
         broken=configured_metrics.broken,
+        n_metrics=len(rows),
         n_columns=sum(len(row.columns) for row in rows),
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.conf.locale import LANG_INFO
-from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
 from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -163,6 +163,12 @@ def versions_current(metrics: Sequence[Metric]) -> dict[str, MetricVersion]:
     """Return by metric name the row of its present identity; a metric never computed has none."""
     keys = {metric.identity.key: metric.name for metric in metrics}
     return {keys[version.key]: version for version in MetricVersion.objects.filter(key__in=list(keys))}
+
+
+def metrics_computed() -> set[str]:
+    """Return the names of metrics of which there is a result, of any version."""
+    has_result = Exists(MetricResult.objects.filter(metric=OuterRef("pk")))
+    return set(MetricVersion.objects.filter(has_result).values_list("name", flat=True))
 
 
 def metric_runs_newest(study: Study, n: int) -> list[MetricRun]:
