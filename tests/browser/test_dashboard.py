@@ -165,7 +165,7 @@ def test_a_researcher_looks_around(lab: ConfabServer, new_page: Callable[..., An
     # Every other page, and the stock admin, under the same policy.
     for path in ["", "bots/", "runs/", "imports/", "metrics/", "system/"]:
         assert page.goto(f"{base}/{path}").status == 200
-    for path in ["", "agreement/", "hybrid/", "selfplay/", "metrics/", "conversations/"]:
+    for path in ["", "agreement/", "results/prediction/", "conversations/"]:
         assert page.goto(f"{base}/studies/imported/{path}").status == 200
     for path in [
         "",
@@ -241,8 +241,8 @@ def test_pages_fit_a_phone(lab: ConfabServer, new_page: Callable[..., Any], sche
         page.goto(f"{base}/{path}")
         no_sideways_scroll(page)
     for path in [
-        *("", "bots/", "agreement/", "hybrid/", "conversations/", "metrics/", "export/"),
-        *("results/?against=alpha&against=beta", "fits/"),
+        *("", "bots/", "agreement/", "results/prediction/", "conversations/", "export/"),
+        *("results/?against=alpha&against=beta", "results/prediction/?new=1"),
     ]:
         page.goto(f"{base}/studies/imported/{path}")
         no_sideways_scroll(page)
@@ -306,7 +306,7 @@ def test_pages_of_results_are_accessible(lab: ConfabServer, new_page: Callable[.
     expect(page.get_by_role("heading", name="Two conversations side by side")).to_be_visible()
     accessible(page)
     for address in [
-        *("hybrid/", "statistics/correlations/", "agreement/", "fits/", "export/"),
+        *("results/prediction/", "statistics/correlations/", "agreement/", "export/"),
         *("../../benchmark/", "../../tokens/"),
     ]:
         page.goto(f"{study}/{address}")
@@ -429,17 +429,17 @@ def test_tags_and_notes_have_a_column_on_wide_screens_and_a_list(
     expect(page.get_by_role("list", name="Tags")).to_contain_text("loops")
     boxes = turns.bounding_box(), notes.bounding_box()
     assert boxes[1]["y"] + boxes[1]["height"] <= boxes[0]["y"]
-    page.get_by_role("link", name="Tags and notes").press("Enter")
+    page.get_by_role("link", name="Notes", exact=True).press("Enter")
     expect(page.locator(".noted-row")).to_contain_text("Says it twice.")
     accessible(page)
     no_sideways_scroll(page)
-    page.get_by_role("link", name="loops").press("Enter")
+    page.locator(".noted-tags a", has_text="loops").press("Enter")
     expect(page.locator("[data-row]")).to_have_count(1)
     expect(page.locator("[data-line]")).to_have_value("tag:loops")
     # On a phone, in the dark, nothing is too wide or too faint.
     phone = new_page(360, 740, color_scheme="dark")
     sign_in(phone, lab)
-    phone.goto(f"{lab.url}/dashboard/studies/imported/conversations/notes/")
+    phone.goto(f"{lab.url}/dashboard/studies/imported/conversations/?notes=1")
     no_sideways_scroll(phone)
     accessible(phone)
     page.get_by_role("button", name="loops").click()
