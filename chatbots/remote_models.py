@@ -1,4 +1,4 @@
-"""Catalogue of public checkpoints (`remote_models.yaml`), and adding one to `bots.yaml`.
+"""Catalogue of public checkpoints (`remote_models.yaml`).
 
 It lists names and settings. Only an entry that a researcher has added allows a download, and only when the
 bot is loaded.
@@ -6,8 +6,6 @@ bot is loaded.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from chatbots.generation.options import TransformersOptions
 from chatbots.registry import UnknownName
 from chatbots.text import nearest_names, quote
 from chatbots.validation import InputModel, Many, ValuesError, values_read, yaml_read
-from chatbots.yaml_registry import BotId, EntriesError, configured_bots
+from chatbots.yaml_registry import BotId
 
 REMOTE_MODELS_FILE = Path(__file__).with_name("remote_models.yaml")
 
@@ -93,37 +91,3 @@ def remote_get(model_id: str) -> RemoteModel:
     ids = [model.id for model in remote_list()]
     near = nearest_names(model_id, ids) or ids
     raise UnknownName(f"the catalogue has no {quote(model_id)}; did you mean {' or '.join(near)}?")
-
-
-def remote_add(model: RemoteModel, path: Path) -> None:
-    """Put the model's entry at the end of a `bots.yaml`, which is made if there is none.
-
-    What stands there stays as it is, comments too. Adding it again changes nothing.
-
-    Raises:
-        EntriesError: if the file cannot be read, or could not take an entry at its end.
-        OSError: if it cannot be written; then it is as before.
-    """
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
-    there = {bot.name for bot in configured_bots.read(path).made}
-    if model.id in there:
-        return
-    gap = "" if not before or before.endswith("\n") else "\n"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    part = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(f"{before}{gap}{model.snippet}")
-        try:
-            now = {bot.name for bot in configured_bots.read(part).made}
-        except EntriesError:
-            now = set()
-        if now != {*there, model.id}:
-            # A list in brackets, say, ends with its bracket.
-            raise EntriesError(f"{path} cannot take an entry at its end; add it by hand:\n{model.snippet}")
-        part.chmod(path.stat().st_mode if path.exists() else 0o644)
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise

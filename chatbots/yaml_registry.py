@@ -182,6 +182,14 @@ class YamlRegistry(Generic[T]):
         made = self._read_beside_built_in(path, None).made
         return self._add([each for each in made if _name(each) not in self._registered])
 
+    def make(self, entry: Mapping[str, Any]) -> T:
+        """Make the thing of one entry, which is not registered.
+
+        Raises:
+            ValuesError: with all mistakes of the entry.
+        """
+        return self._make(entry, {})
+
     def _read_beside_built_in(self, path: Path | str, usual: Mapping[str, Any] | None) -> Entries[T]:
         taken = set(self.registry.names()) - self._registered
         if self.may_replace:

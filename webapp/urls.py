@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib import admin
 from django.urls import include, path
 
-from webapp.core.views import SignIn, SignOut, favicon, healthz
+from webapp.core.views import SetPassword, SignIn, SignOut, favicon, healthz
 from webapp.operating.views import metrics
 
 urlpatterns = [
@@ -13,6 +13,7 @@ urlpatterns = [
     path("metrics", metrics, name="metrics"),
     path("favicon.ico", favicon),
     path("login/", SignIn.as_view(), name="login"),
+    path("set-password/<uidb64>/<token>/", SetPassword.as_view(), name="set_password"),
     path("logout/", SignOut.as_view(), name="logout"),
     # One login for all of it: the admin's own addresses lead here too.
     path("admin/login/", SignIn.as_view()),

@@ -13,8 +13,9 @@ Every call passes the meter (`chatbots/endpoints/metering.py`) with the most it 
 least one byte, the reply has at most `max_new_tokens`. What it took is counted by the endpoint, or, where
 that does not say, estimated at four bytes a token.
 
-The key is the one thing in `chatbots/` that is read from the environment: it must stand in no file, no
-database row and no identity, so only the variable's name is passed in, and its value is read at `load`.
+The key is the one thing in `chatbots/` that is read from the environment: it must stand in no file and no
+identity, so only the variable's name is passed in, and its value is read at `load`. A program that keeps keys itself
+sets `key_source` instead.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import asyncio
 import math
 import os
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -77,6 +78,11 @@ class EndpointBot(ConfiguredBot):
     kind = "endpoint"
     deterministic = False
     version = "3"
+
+    key_source: Callable[[str], str] | None = None
+    """Returns the key for `base_url`, in place of the environment; raises `BotError`."""
+    public_only = False
+    """True: no connection is made to this machine or to a private network."""
 
     def __init__(self, *, name: str, title: str = "", **options: Any) -> None:
         super().__init__(name=name, title=title, **options)
@@ -132,6 +138,11 @@ class EndpointBot(ConfiguredBot):
             return self._likely.pop(context, ())
 
     def unavailable_reason(self) -> str | None:
+        if self.key_source is not None:
+            try:
+                self.key_source(self.options.base_url)
+            except BotError as error:
+                return str(error)
         for name in (self.options.api_key_env, self.options.fallback_api_key_env):
             if name and not os.environ.get(name, "").strip():
                 return f"the environment variable {name}, which must hold the key, is not set"
@@ -143,27 +154,28 @@ class EndpointBot(ConfiguredBot):
         reason = self.unavailable_reason()
         if reason is not None:
             raise BotError(f"{self.name} cannot be loaded: {reason}")
-        ways = [(self.options.base_url, self.options.api_key_env, self.options.model)]
+        key = self.key_source(self.options.base_url) if self.key_source else _key_in(self.options.api_key_env)
+        ways = [(self.options.base_url, key, self.options.model)]
         if self.options.fallback_url:
             ways.append(
                 (
                     self.options.fallback_url,
-                    self.options.fallback_api_key_env,
+                    _key_in(self.options.fallback_api_key_env),
                     self.options.fallback_model or self.options.model,
                 )
             )
-        refusals = list(filter(None, (refusal(url) for url, _, _ in ways)))
+        refusals = list(filter(None, (refusal(url, public_only=self.public_only) for url, _, _ in ways)))
         if len(refusals) == len(ways):
             raise BotError(f"{self.name} cannot be loaded: {'; '.join(refusals)}")
         self._routes = tuple(
             _Route(
-                address_of(url, self),
-                os.environ[variable].strip() if variable else None,
+                address_of(url, self, public_only=self.public_only),
+                key,
                 model,
                 # Where there is a fallback, no caller waits for a second try.
                 tries=1 + (self.options.retries if i == len(ways) - 1 else 0),
             )
-            for i, (url, variable, model) in enumerate(ways)
+            for i, (url, key, model) in enumerate(ways)
         )
 
     def unload(self) -> None:
@@ -378,6 +390,11 @@ class EndpointBot(ConfiguredBot):
 
     def _clean(self, text: str) -> str:
         return redact_keys(text, (route.key for route in self._routes))
+
+
+def _key_in(variable: str) -> str | None:
+    """Return the key that an environment variable holds; None without a variable."""
+    return os.environ[variable].strip() if variable else None
 
 
 def _about(n_bytes: int) -> int:

@@ -3,6 +3,10 @@
 Ten bots at one address are one customer to it. So they wait together when it asks for patience, keep
 together to the most requests at once, and together leave it alone for a while when it is down. HTTP errors
 count for the model that was asked; refused connections, failed look-ups, TLS and HTTP 429 for the address.
+
+An address may be limited to public networks. The limit is checked at each connection, of the very IP address that is
+then connected to: a name that leads elsewhere at the second look-up gains nothing. Redirects are never followed. Where
+a proxy makes the connections, what it may reach is its own affair.
 """
 
 from __future__ import annotations
@@ -13,11 +17,12 @@ import socket
 import threading
 import weakref
 from asyncio import sleep
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from ipaddress import ip_address
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -64,8 +69,9 @@ class Address:
     Its places are those of an event loop, of which a process that serves bots has one.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, public_only: bool = False) -> None:
         self.url = url
+        self.public_only = public_only
         self.customers: weakref.WeakSet[Customer] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._not_before = 0.0
@@ -148,11 +154,57 @@ class Address:
                 # The places are the limit; the client's own would only be a second queue.
                 limits = httpx2.Limits(max_connections=None, keepalive_expiry=30)
                 client = httpx2.AsyncClient(limits=limits, follow_redirects=False)
+                if self.public_only:
+                    client._transport._pool._network_backend = _public_network()  # type: ignore[attr-defined]
                 self._of_loops[loop] = client, anyio.CapacityLimiter(1)
             return self._of_loops[loop]
 
 
-def refusal(url: str) -> str:
+def is_public(ip: str) -> bool:
+    """Return True if an IP address is one of the public internet: not of this machine, nor of a private network."""
+    address = ip_address(ip.partition("%")[0])
+    inner = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None)
+    return (inner or address).is_global and not address.is_multicast
+
+
+def private_refusal(host: str, ips: Iterable[str]) -> str:
+    """Explain that a host may not be asked because one of its IP addresses is not public; empty if all are."""
+    private = next((ip for ip in ips if not is_public(ip)), None)
+    if private is None:
+        return ""
+    where = "" if host == private else f" ({private})"
+    return (
+        f"{host}{where} is an address of this machine or of a private network; whoever runs the server can allow "
+        "these with CONFAB_PRIVATE_ADDRESSES"
+    )
+
+
+def _public_network() -> Any:
+    """Make the network of a client that connects to public addresses alone."""
+    import httpcore2
+    from anyio import getaddrinfo
+
+    class PublicNetwork(httpcore2.AsyncNetworkBackend):
+        def __init__(self) -> None:
+            self._open = httpcore2.AnyIOBackend()
+
+        async def connect_tcp(self, host: str, port: int, *args: Any, **kwargs: Any) -> Any:
+            try:
+                found = await getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            except OSError as error:
+                raise httpcore2.ConnectError(str(error)) from error
+            ips = [str(one[4][0]) for one in found]
+            if said := private_refusal(host, ips):
+                raise httpcore2.ConnectError(said)
+            for ip in ips[:-1]:
+                with suppress(httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                    return await self._open.connect_tcp(ip, port, *args, **kwargs)
+            return await self._open.connect_tcp(ips[-1], port, *args, **kwargs)
+
+    return PublicNetwork()
+
+
+def refusal(url: str, *, public_only: bool = False) -> str:
     """Explain why no connection to the server of an address can be made.
 
     Empty if one can, or if a proxy makes it.
@@ -162,6 +214,11 @@ def refusal(url: str) -> str:
     if parts.scheme in getproxies() and not proxy_bypass(host):
         return ""
     try:
+        if public_only:
+            ips = [str(one[4][0]) for one in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+            if said := private_refusal(host, ips):
+                return said
+            host = ips[0]
         socket.create_connection((host, port), timeout=CONNECT_S).close()
     except OSError as error:
         return f"{host}:{port} cannot be reached ({error.strerror or error})"
@@ -183,19 +240,19 @@ async def wait(seconds: float, why: str) -> None:
     await sleep(longer if longer < left else seconds)
 
 
-_addresses: weakref.WeakValueDictionary[str, Address] = weakref.WeakValueDictionary()
+_addresses: weakref.WeakValueDictionary[tuple[str, bool], Address] = weakref.WeakValueDictionary()
 _addresses_lock = threading.Lock()
 
 
-def address_of(url: str, customer: Customer) -> Address:
+def address_of(url: str, customer: Customer, *, public_only: bool = False) -> Address:
     """Return the one address of this URL and count `customer` among the bots that ask it.
 
     The address is forgotten together with the last of them.
     """
     url = url.rstrip("/")
     with _addresses_lock:
-        address = _addresses.get(url)
+        address = _addresses.get((url, public_only))
         if address is None:
-            address = _addresses[url] = Address(url)
+            address = _addresses[url, public_only] = Address(url, public_only=public_only)
         address.customers.add(customer)
     return address

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 from chatbots import registry
@@ -83,6 +84,7 @@ class BotHost:
         self._inboxes: dict[ReplyRequest, asyncio.Queue[ReplyEvent]] = {}
         self._stand_ins: dict[Conversation, FallbackBot] = {}
         self._device_worker: Worker | None = None
+        self._retiring: set[asyncio.Task[None]] = set()
         self._closed = False
 
     async def load(self, bot_id: str) -> None:
@@ -257,13 +259,29 @@ class BotHost:
         if self._closed:
             raise BotError("the bot host is closed")
         lane = self._lanes.get(bot_id)
-        if lane is None:
-            try:
-                bot = self._get_bot(bot_id)
-            except (KeyError, BotError) as exc:
+        try:
+            bot = self._get_bot(bot_id)
+        except (KeyError, BotError) as exc:
+            if lane is None:
                 raise BotError(str(exc)) from exc
+            return lane
+        if lane is not None and lane.bot is not bot and not lane.n_open and lane.loading is None:
+            self._retire(lane)
+            lane = None
+        if lane is None:
             lane = self._lanes[bot_id] = HostedBot(bot)
         return lane
+
+    def _retire(self, lane: HostedBot) -> None:
+        """Let go of an idle bot in whose place another one of its id was registered."""
+        if lane.state != "ready":
+            return
+        self._shut(lane)
+        task = asyncio.get_running_loop().create_task(
+            in_daemon_thread(f"unload {lane.bot.name}", partial(_quietly, lane.bot.unload))
+        )
+        self._retiring.add(task)
+        task.add_done_callback(self._retiring.discard)
 
     async def _make_ready(self, lane: HostedBot) -> None:
         """Load the bot for `stream`, unless that failed a moment ago.

@@ -638,3 +638,30 @@ async def test_a_page_in_place_of_a_stream_says_so() -> None:
     async with serving(page) as server:
         with pytest.raises(BotError, match=r"no stream of events.*text/html"):
             await pieces(server.bot(retries=0), "hi")
+
+
+# Networks.
+
+
+@pytest.mark.parametrize(
+    "ip", ["127.0.0.1", "10.1.2.3", "169.254.169.254", "100.64.0.1", "::1", "::ffff:10.0.0.1", "fe80::1%1"]
+)
+def test_addresses_that_are_not_public(ip: str) -> None:
+    assert not addresses.is_public(ip)
+    assert addresses.is_public("93.184.215.14")
+    assert addresses.is_public("2606:2800:21f:cb07:6820:80da:af6b:8b2c")
+
+
+async def test_a_bot_of_public_networks_connects_to_no_other_by_whatever_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(says("hello")) as server:
+        bot = server.bot(retries=0)
+        bot.unload()
+        bot.public_only = True
+        with pytest.raises(BotError, match="private network"):
+            await pieces(bot, "hi")
+        # A name that led to a public address when it was looked up first.
+        monkeypatch.setattr("chatbots.bots.endpoint.refusal", lambda url, **_: "")
+        with pytest.raises(BotError, match="private network"):
+            await pieces(bot, "hi")
+        assert not server.requests
+        assert await pieces(server.bot(), "hi"), "another bot of that address is free to"

@@ -9,18 +9,18 @@ import pytest
 from chatbots import remote_models
 from chatbots.bots.transformers_bot import TransformersBot
 from chatbots.registry import UnknownName
-from chatbots.remote_models import remote_add, remote_get, remote_list
-from chatbots.yaml_registry import EntriesError, configured_bots
+from chatbots.remote_models import remote_get, remote_list
+from chatbots.yaml_registry import configured_bots
 
 
 def test_every_entry_makes_a_bot_that_downloads_only_because_it_was_asked_for(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "bots.yaml"
+    path = tmp_path / "bots.yaml"
     for model in remote_list():
         assert model.licence
         assert model.about
         assert model.download_mb > 100
         assert "allow_download" not in model.params
-        remote_add(model, path)
+    path.write_text("".join(model.snippet for model in remote_list()))
     made = configured_bots.load(path)
     assert [bot.name for bot in made] == [model.id for model in remote_list()]
     for bot, model in zip(made, remote_list(), strict=True):
@@ -29,44 +29,6 @@ def test_every_entry_makes_a_bot_that_downloads_only_because_it_was_asked_for(tm
         for name, value in model.params.items():
             assert getattr(bot.options, name) == value
     assert {"dialogpt-small", "dialogpt-medium", "blenderbot-400m", "persona-gpt"} < {bot.name for bot in made}
-
-
-def test_adding_keeps_what_is_there(tmp_path: Path) -> None:
-    path = tmp_path / "bots.yaml"
-    mine = "# mine\n- {id: own, kind: retrieval}  # my corpus"
-    path.write_text(mine)
-    path.chmod(0o600)
-    for _ in range(2):
-        remote_add(remote_get("dialogpt-small"), path)
-    text = path.read_text()
-    assert text.startswith(mine + "\n- id: dialogpt-small\n")
-    assert text.count("dialogpt-small") == 1
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize(
-    ("content", "told"),
-    [
-        ("[{id: own, kind: retrieval}]\n", "add it by hand:\n- id: dialogpt-small\n  kind"),
-        ("id: own\n", "must hold a list of bots"),
-    ],
-)
-def test_a_file_that_cannot_take_it_stays_as_it_is(tmp_path: Path, content: str, told: str) -> None:
-    path = tmp_path / "bots.yaml"
-    path.write_text(content)
-    with pytest.raises(EntriesError) as caught:
-        remote_add(remote_get("dialogpt-small"), path)
-    assert told in str(caught.value)
-    assert path.read_text() == content
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_broken_entry_beside_it_is_no_obstacle(tmp_path: Path) -> None:
-    path = tmp_path / "bots.yaml"
-    path.write_text("- {id: own, kind: retrival}\n")
-    remote_add(remote_get("dialogpt-small"), path)
-    assert [bot.name for bot in configured_bots.read(path).made] == ["dialogpt-small"]
 
 
 def test_an_unknown_id_gets_the_nearest() -> None:

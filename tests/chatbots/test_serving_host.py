@@ -632,3 +632,19 @@ async def test_a_call_that_a_cap_forbids_is_no_trouble_of_the_bot(host_of) -> No
         with pytest.raises(BotError) as caught:
             await ask(host, bot_id, "hi")
         assert caught.value.is_trouble is is_trouble
+
+
+@pytest.mark.parametrize("make", KINDS)
+async def test_a_bot_registered_in_the_place_of_another_answers_from_then_on(make):
+    registered = {"b": make(name="b")}
+    host = BotHost(get_bot=registered.__getitem__)
+    try:
+        first = registered["b"]
+        await ask(host, "b", "hello")
+        registered["b"] = make(name="b")
+        await ask(host, "b", "hello")
+        await until(lambda: first.unloads == 1)
+        del registered["b"]  # one that is in memory goes on for those who talk with it
+        await ask(host, "b", "hello")
+    finally:
+        await host.close()

@@ -30,6 +30,38 @@ class BotVersion(TimeStamped):
         return f"{self.bot_id} ({self.version})"
 
 
+class Secret(TimeStamped):
+    """A key that bots send to one address, encrypted; nobody is shown it again."""
+
+    name = models.CharField(max_length=64, unique=True)
+    address = models.CharField(max_length=300, help_text=_("Scheme, host and port that it may be sent to."))
+    sealed = models.TextField(help_text=_("Encrypted, with its name and address."))
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class DeclaredBot(TimeStamped):
+    """A bot added in the browser: an entry as `bots.yaml` has them, and the secret that it sends."""
+
+    bot_id = models.CharField(max_length=64, unique=True)
+    kind = models.CharField(max_length=50)
+    title = models.CharField(max_length=200)
+    params = models.JSONField(default=dict)
+    secret = models.ForeignKey(Secret, null=True, blank=True, on_delete=models.PROTECT, related_name="bots")
+    revision = models.PositiveIntegerField(default=1, help_text=_("Raised by every change, for other processes."))
+    archived_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["bot_id"]
+
+    def __str__(self) -> str:
+        return self.bot_id
+
+
 class Spending(models.Model):
     """An account of what replies cost: of a bot, or of a study.
 
@@ -73,6 +105,7 @@ class BotHealth(models.Model):
 
     bot_id = models.CharField(max_length=100, primary_key=True)
     answered_at = models.DateTimeField(null=True, blank=True, help_text=_("The latest reply, to the minute."))
+    answer_s = models.FloatField(null=True, blank=True, help_text=_("How long that reply took."))
     failed_at = models.DateTimeField(null=True, blank=True, help_text=_("The latest failure."))
     reason = models.CharField(max_length=500, blank=True, help_text=_("Of the latest failure."))
     n_failed = models.PositiveIntegerField(default=0, help_text=_("Failures in a row, up to the latest."))

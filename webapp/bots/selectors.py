@@ -8,6 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.utils import timezone
@@ -20,8 +21,11 @@ from chatbots.bots.base import Bot
 from chatbots.endpoints.metering import PaidBot
 from chatbots.installation import TEXT_STORE_PATH
 from chatbots.registry import UnknownName, bot_get, bot_list
+from chatbots.registry import bots as registry
 from chatbots.text import sanitise
-from chatbots.yaml_registry import EntriesError, configured_bots
+from chatbots.yaml_registry import ConfiguredBot, EntriesError, configured_bots
+from webapp.bots.declared_bots import broken as declared_broken
+from webapp.bots.declared_bots import declared_discover, is_declared
 from webapp.bots.models import Alert, BotAside, BotHealth, Spending
 
 if TYPE_CHECKING:
@@ -32,6 +36,7 @@ MOST_PAID_TRIES = 10
 """A bot that was set aside and may cost money is tried so often by itself (five hours); then a person must."""
 
 log = logging.getLogger(__name__)
+_TELLING = ("model", "base_url", "temperature", "decoding", "window", "max_new_tokens")
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,8 @@ class BotEntry:
     Attributes:
         available: it can be loaded here and may spend.
         reason: why it is not available.
-        health: how its replies to people go; None before the first.
+        health: how its replies go; None before the first.
+        needs_trial: a configured bot, which may be configured wrongly.
     """
 
     id: str
@@ -52,6 +58,23 @@ class BotEntry:
     reason: str | None
     params: dict
     health: BotHealth | None = None
+    needs_trial: bool = False
+
+    @property
+    def short_params(self) -> str:
+        """The settings that tell bots apart at a glance, without digests; empty where there are none."""
+        found = []
+        for name in _TELLING:
+            value = self.params.get(name)
+            if isinstance(value, str | int | float) and value != "" and len(found) < 3:
+                text = urlsplit(str(value)).netloc if name == "base_url" else str(value)
+                found.append(f"{name.replace('_', ' ')} {text}" if name not in ("model", "base_url") else text)
+        return " · ".join(found)
+
+    @property
+    def is_tried(self) -> bool:
+        """True if the bot has replied once, or is built in and cannot fail by its configuration."""
+        return not self.needs_trial or (self.health is not None and self.health.answered_at is not None)
 
     @property
     def is_set_aside(self) -> bool:
@@ -91,6 +114,16 @@ _discovering = threading.Lock()
 
 
 def bots_discover() -> None:
+    """Register the configured bots of `CONFAB_BOTS` and those added in the browser.
+
+    Raises:
+        EntriesError: as `bots_file_discover`.
+    """
+    bots_file_discover()
+    declared_discover()
+
+
+def bots_file_discover() -> None:
     """Register the configured bots of `CONFAB_BOTS`; those added to the file later, when next asked.
 
     An entry that has changed stays as it was until the process starts anew: conversations are under way
@@ -138,6 +171,8 @@ def bot_entry_list() -> list[BotEntry]:
         name = broken.id if broken.id and broken.id not in there else f"entry-{broken.number}"
         there.add(name)
         found.append(BotEntry(name, name, broken.kind, False, available=False, reason=str(broken), params={}))
+    for bot_id, (title, kind, reason) in declared_broken.items():
+        found.append(BotEntry(bot_id, title, kind, False, available=False, reason=reason, params={}))
     return sorted(found, key=lambda entry: entry.id)
 
 
@@ -153,6 +188,7 @@ def bot_entry(bot: Bot, health: BotHealth | None = None) -> BotEntry:
         reason=reason,
         params=dict(bot.identity.params),
         health=health,
+        needs_trial=isinstance(bot, ConfiguredBot),
     )
 
 
@@ -262,10 +298,8 @@ def spending_by_key(of: str, keys: Collection[str] | None = None) -> dict[str, S
 
 def bot_name(bot_id: str) -> str:
     """Return the bot's title, or its id once it is no longer registered."""
-    try:
-        return bot_find(bot_id).title
-    except LookupError:
-        return bot_id
+    bots_file_discover()
+    return registry.get(bot_id).title if bot_id in registry else bot_id
 
 
 def bot_find(bot_id: str) -> Bot:
@@ -274,10 +308,14 @@ def bot_find(bot_id: str) -> Bot:
     Raises:
         UnknownName: there is none, or its entry in `bots.yaml` is broken; the message names the nearest ones.
     """
-    bots_discover()
+    bots_file_discover()
+    if is_declared(bot_id) or bot_id not in registry:
+        declared_discover()
     try:
         return bot_get(bot_id)
     except UnknownName:
+        if bot_id in declared_broken:
+            raise UnknownName(f"{bot_id} cannot be used: {declared_broken[bot_id][2]}") from None
         for broken in configured_bots.broken:
             if broken.id == bot_id:
                 raise UnknownName(str(broken)) from None

@@ -148,8 +148,12 @@ bot_came_back = Signal()
 """Sent with `aside`, in the transaction that ends it."""
 
 
-def bot_answered(*, bot_id: str) -> None:
-    """Store that the bot gave a reply; one that was disabled is enabled, unless it waits for a researcher."""
+def bot_answered(*, bot_id: str, seconds: float | None = None) -> None:
+    """Store that the bot gave a reply; one that was disabled is enabled, unless it waits for a researcher.
+
+    Args:
+        seconds: until the whole reply was there; None: not known.
+    """
     now = timezone.now()
     is_known = BotHealth.objects.filter(
         bot_id=bot_id, n_failed=0, latest=[], answered_at__gt=now - timedelta(minutes=1)
@@ -158,7 +162,7 @@ def bot_answered(*, bot_id: str) -> None:
         return
     with transaction.atomic():
         health = _locked(bot_id)
-        health.answered_at = now
+        health.answered_at, health.answer_s = now, seconds
         health.n_failed = 0
         health.failed_since = None
         health.failed_in = []

@@ -213,6 +213,7 @@ class BotHostRuntime:
 
     async def _load_bot(self, bot_id: str) -> None:
         try:
+            await in_database(bot_find)(bot_id)
             await self.host.load(bot_id)
         except (BotError, LookupError) as error:
             logger.warning("bot %s is not available: %s", bot_id, error)

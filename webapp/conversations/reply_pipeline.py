@@ -16,6 +16,7 @@ import logging
 import re
 import time
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ from django.utils import timezone
 import chatbots
 from chatbots.bots.base import BotError, FallbackBot, WholeBot
 from chatbots.endpoints.metering import PaidBot, ReplyCost
+from chatbots.registry import UnknownName
 from webapp.bots.models import BotVersion
 from webapp.bots.selectors import bot_find
 from webapp.bots.services import bot_answered, bot_failed, bot_try_claim
@@ -103,6 +105,8 @@ def reply_plan_read(conversation_id: uuid.UUID) -> ReplyPlan:
     row = Conversation.objects.select_related("bot", "slot__task__version").get(pk=conversation_id)
     if row.due_turn is None or row.version is None:
         raise LookupError(f"no reply is due in {conversation_id}")
+    with suppress(UnknownName):  # a bot added in the browser may have changed since this process read it
+        bot_find(row.bot.bot_id)
     due = ReplyPlan(
         conversation_id,
         row.due_turn,
@@ -289,14 +293,15 @@ async def fetch_test_reply(host: BotHost, bot_id: str, context: chatbots.Convers
         BotError: there is none; the message gives the reason.
         UnknownName: there is no such bot.
     """
-    bot_find(bot_id)
+    await in_database(bot_find)(bot_id)
+    began = time.monotonic()
     try:
         pieces = [piece async for piece in host.stream(bot_id, context, by_others=False)]
     except BotError as error:
         if error.is_trouble:
             await in_database(bot_failed)(bot_id=bot_id, reason=str(error), chat=context.id)
         raise
-    await in_database(bot_answered)(bot_id=bot_id)
+    await in_database(bot_answered)(bot_id=bot_id, seconds=time.monotonic() - began)
     return "".join(pieces)
 
 

@@ -1,6 +1,6 @@
-"""Rights of staff: five Django permissions, ready groups, and the admin.
+"""Rights of staff: six Django permissions, ready groups, and the admin.
 
-The right to read underlies the others: no page of the dashboard opens without it. Superusers have all five. In the
+The right to read underlies the others: no page of the dashboard opens without it. Superusers have all six. In the
 stock admin, too, these rights decide, and not the permissions of single models.
 """
 
@@ -23,6 +23,7 @@ class Right(models.TextChoices):
     PRIVATE = "private", _("See private data: recruitment ids")
     PAY = "pay", _("Pay: outcomes and completion codes")
     RUN = "run", _("Run jobs and import")
+    BOTS = "bots", _("Add bots and secrets")
     ADMINISTER = "administer", _("Administer studies, bots and people's data")
 
 

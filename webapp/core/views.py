@@ -6,9 +6,10 @@ import logging
 from typing import Any
 
 from django.contrib.admin.forms import AdminAuthenticationForm
-from django.contrib.auth.views import LoginView, LogoutView
+from django.contrib.auth.views import LoginView, LogoutView, PasswordResetConfirmView
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.templatetags.static import static
+from django.urls import reverse_lazy
 
 from webapp.core.health import health_now
 
@@ -41,6 +42,13 @@ class SignIn(LoginView):
         if request.user.is_staff:  # type: ignore[union-attr]
             return HttpResponseRedirect(self.get_success_url())
         return super().get(request, *args, **kwargs)
+
+
+class SetPassword(PasswordResetConfirmView):
+    """Let a person set the password of their account, by the link that an administrator gave them."""
+
+    template_name = "core/set_password.html"
+    success_url = reverse_lazy("login")
 
 
 class SignOut(LogoutView):

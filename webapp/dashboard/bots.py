@@ -6,6 +6,7 @@ be read next to the numbers of two bots.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +16,8 @@ from uuid import UUID
 
 from django.db.models import Exists, OuterRef
 from django.urls import reverse
+from django.utils import timezone
+from django.utils.formats import date_format
 
 from chatbots.endpoints.metering import PaidBot
 from chatbots.registry import bot_list
@@ -36,17 +39,30 @@ from webapp.studies.selectors import judges_items
 
 @dataclass(frozen=True, slots=True)
 class BotState:
-    """Words, colour, what is wrong (empty if nothing is), and whether people are given the bot."""
+    """State of a bot in words.
+
+    Attributes:
+        tone: its colour.
+        reason: what is wrong; empty if nothing is known to be.
+        is_offered: participants are given the bot.
+        is_loaded: a bot host has it in memory.
+        detail: how long its latest reply took, and when that was.
+    """
 
     words: str
     tone: str
     reason: str
     is_offered: bool
+    is_loaded: bool = False
+    detail: str = ""
 
     @property
     def is_well(self) -> bool:
-        """True if participants can get the bot and its latest known reply did not fail."""
-        return self.is_offered and not self.reason
+        """True if participants can get the bot and its latest known reply worked."""
+        return self.tone == "good"
+
+
+_NO_CONNECTION = re.compile(r"cannot be reached|no connection|an address of this machine or of a private network")
 
 
 def bot_state(entry: BotEntry, reports: Mapping[str, Mapping[str, Any]]) -> BotState:
@@ -58,16 +74,26 @@ def bot_state(entry: BotEntry, reports: Mapping[str, Mapping[str, Any]]) -> BotS
     report = reports.get(entry.id, {})
     if entry.reason:
         return BotState("Unavailable", "bad", entry.reason, is_offered=False)
+    is_loaded = report.get("state") in ("loaded", "ready")
     if report.get("state") == "unavailable":
         reason = report.get("reason") or "the bot host could not load it"
-        return BotState("Unavailable", "bad", reason, is_offered=False)
+        return BotState(_failing_words(reason, "Unavailable"), "bad", reason, is_offered=False)
     if entry.is_set_aside:
-        return BotState("Set aside", "bad", entry.trouble, is_offered=False)
+        return BotState("Set aside", "bad", entry.trouble, is_offered=False, is_loaded=is_loaded)
     if entry.trouble:
-        return BotState("Failing", "warn", entry.trouble, is_offered=True)
-    if report.get("state") in ("loaded", "ready"):
-        return BotState("Loaded", "good", "", is_offered=True)
-    return BotState("Ready to load", "", "", is_offered=True)
+        words = _failing_words(entry.trouble, "Failing")
+        return BotState(words, "bad" if words == "Unreachable" else "warn", entry.trouble, True, is_loaded)
+    health = entry.health
+    if health is None or health.answered_at is None:
+        return BotState("Not tried", "", "", is_offered=True, is_loaded=is_loaded)
+    took = "" if health.answer_s is None else f"{health.answer_s:.1f} s, "
+    when = date_format(timezone.localtime(health.answered_at), "j M, H:i")
+    return BotState("Answers", "good", "", True, is_loaded, f"{took}{when}")
+
+
+def _failing_words(reason: str, otherwise: str) -> str:
+    """Return “Unreachable” where no connection was made."""
+    return "Unreachable" if _NO_CONNECTION.search(reason) else otherwise
 
 
 @dataclass(frozen=True, slots=True)

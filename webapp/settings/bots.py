@@ -11,6 +11,15 @@ from webapp.settings.env import DATA_DIR, env
 CONFAB_BOTS = Path(env.text("CONFAB_BOTS", default=str(DATA_DIR / "bots.yaml")))
 # A YAML file of metrics that need parameters (a language model, a classifier); none is needed.
 CONFAB_METRICS = Path(env.text("CONFAB_METRICS", default=str(DATA_DIR / "metrics.yaml")))
+# Environment variables that bots added in the browser may take their keys from: NAME, or NAME=https://its.address.
+CONFAB_BOT_KEY_VARIABLES = {
+    name.strip(): address.strip()
+    for name, _equals, address in (one.partition("=") for one in env.names("CONFAB_BOT_KEY_VARIABLES", default=[]))
+}
+# Folders below which the local models of such bots lie.
+CONFAB_MODEL_FOLDERS = [
+    Path(one).expanduser().resolve() for one in env.names("CONFAB_MODEL_FOLDERS", default=[str(DATA_DIR / "models")])
+]
 # Python modules whose import registers bots or metrics from outside.
 CONFAB_PLUGINS = env.names("CONFAB_PLUGINS", default=[])
 # Where everything computes that uses torch (bots, encoders, metrics, training): cpu, cuda, cuda:1.

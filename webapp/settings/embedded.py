@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import secrets
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
 from functools import partial
 
 from webapp.settings.backends import *  # noqa: F403
@@ -38,21 +40,28 @@ SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 CSRF_TRUSTED_ORIGINS = env.origins("CONFAB_TRUSTED_ORIGINS", default=[])
 
 
-def _secret_key() -> str:
-    """Return the key of this data folder, made once and readable by its owner alone."""
-    file = DATA_DIR / "secret_key"
+def _kept_key(name: str, make: Callable[[], str]) -> str:
+    """Return a key of this data folder, made once and readable by its owner alone."""
+    file = DATA_DIR / name
     if not file.exists():
         folder_made(DATA_DIR, "CONFAB_DATA_DIR")
         try:
             with open(file, "x", opener=partial(os.open, mode=0o600)) as handle:
-                handle.write(secrets.token_urlsafe(50))
+                handle.write(make())
         except FileExistsError:
             pass  # another process made it first
     owner_only(file)
     return file.read_text().strip()
 
 
-SECRET_KEY = env.key("CONFAB_SECRET_KEY", default="") or _secret_key()
+SECRET_KEY = env.key("CONFAB_SECRET_KEY", default="") or _kept_key("secret_key", lambda: secrets.token_urlsafe(50))
+SECRET_KEY_FALLBACKS = env.fallback_keys("CONFAB_SECRET_KEY_FALLBACKS", default=[])
+# What stored secrets are encrypted with, newest first; the key of the data folder goes on opening what it encrypted.
+CONFAB_SECRETS_KEYS = env.fernet_keys("CONFAB_SECRETS_KEY", default=[])
+if not CONFAB_SECRETS_KEYS or (DATA_DIR / "secrets_key").exists():
+    CONFAB_SECRETS_KEYS.append(_kept_key("secrets_key", lambda: urlsafe_b64encode(os.urandom(32)).decode()))
+# Bots added in the browser may have addresses of this machine and of private networks.
+CONFAB_PRIVATE_ADDRESSES = env.flag("CONFAB_PRIVATE_ADDRESSES", default=HOST in ("127.0.0.1", "::1", "localhost"))
 
 # Variables that nothing has read, with those that are meant.
 CONFAB_MISSPELT = env.misspelt()

@@ -79,6 +79,26 @@ class Environment:
             )
         return text
 
+    def fallback_keys(self, name: str, default: Sequence[str]) -> list[str]:
+        """Return earlier secrets that sign, newest first."""
+        found = self.names(name, default)
+        if any(len(one) < _SHORTEST_KEY for one in found):
+            raise ImproperlyConfigured(
+                f"{name} has a key that never signed: each must have at least {_SHORTEST_KEY} characters"
+            )
+        return found
+
+    def fernet_keys(self, name: str, default: Sequence[str]) -> list[str]:
+        """Return keys that encrypt, newest first."""
+        found = self.names(name, default)
+        for one in found:
+            if not re.fullmatch(r"[A-Za-z0-9_-]{43}=", one):
+                how = 'python -c "import base64, os; print(base64.urlsafe_b64encode(os.urandom(32)).decode())"'
+                raise ImproperlyConfigured(
+                    f"{name} has a part that is no key; each must be 32 bytes in URL-safe base64; make one: {how}"
+                )
+        return found
+
     def whole(self, name: str, default: int, *, least: int | None = None, most: int | None = None) -> int:
         """Return the whole number, which is at least `least` and at most `most`."""
         text = self.text(name, str(default))

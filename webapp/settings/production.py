@@ -12,6 +12,11 @@ from webapp.settings.operating import *  # noqa: F403
 
 DEBUG = False
 SECRET_KEY = env.key("CONFAB_SECRET_KEY")
+SECRET_KEY_FALLBACKS = env.fallback_keys("CONFAB_SECRET_KEY_FALLBACKS", default=[])
+# What stored secrets are encrypted with, newest first; without any, none can be stored.
+CONFAB_SECRETS_KEYS = env.fernet_keys("CONFAB_SECRETS_KEY", default=[])
+# Bots added in the browser may have addresses of this machine and of private networks.
+CONFAB_PRIVATE_ADDRESSES = env.flag("CONFAB_PRIVATE_ADDRESSES", default=False)
 ALLOWED_HOSTS = env.hosts("CONFAB_HOSTS")
 CSRF_TRUSTED_ORIGINS = env.origins(
     "CONFAB_TRUSTED_ORIGINS", default=[f"https://{host}" for host in ALLOWED_HOSTS if host != "*"]

@@ -17,7 +17,7 @@ from chatbots.registry import UnknownName
 from chatbots.yaml_registry import EntriesError, configured_bots
 from tests.builders import force_bots, make_conversation, make_staff, make_study
 from webapp.bots import selectors
-from webapp.bots.selectors import bot_find, bots_discover
+from webapp.bots.selectors import bot_find, bots_file_discover
 from webapp.core.rights import Right
 
 
@@ -35,16 +35,18 @@ def declare(path: Path, *ids: str, at: int = 0, **params: object) -> None:
     os.utime(path, ns=(at, at))  # two writes within the clock's tick are two all the same
 
 
+@pytest.mark.django_db
 def test_a_file_that_was_named_must_be_there(bots_file: Path, settings: Any) -> None:
     with pytest.raises(EntriesError, match=f"CONFAB_BOTS names {bots_file}, and there is no such"):
-        bots_discover()
+        bots_file_discover()
     for command in ("list_bots", "serve", "bot_host"):
         with pytest.raises(CommandError, match="there is no such file"):
             call_command(command, stdout=StringIO())
     settings.CONFAB_BOTS = settings.DATA_DIR / "bots.yaml"
-    bots_discover()  # the usual one may be missing
+    bots_file_discover()  # the usual one may be missing
 
 
+@pytest.mark.django_db
 def test_what_is_added_is_found_and_what_is_there_stays(bots_file: Path) -> None:
     declare(bots_file, "one")
     first = bot_find("one")

@@ -26,6 +26,9 @@ WRONG = {
     "CONFAB_SOCKET_THREADS": ["many", "0"],
     "CONFAB_WEB_WAIT_S": ["20 s", "-1", "1,000", "nan"],
     "CONFAB_SECRET_KEY": ["short"],
+    "CONFAB_SECRET_KEY_FALLBACKS": ["short"],
+    "CONFAB_SECRETS_KEY": ["too-short", "a" * 43],
+    "CONFAB_PRIVATE_ADDRESSES": ["lan"],
     "CONFAB_HOSTS": ["https://confab.example.org", "confab.example.org:8000", "a b", "a;b"],
     "CONFAB_TRUSTED_ORIGINS": ["confab.example.org", "https://confab.example.org/"],
     "CONFAB_SSL_REDIRECT": ["perhaps"],
@@ -66,6 +69,7 @@ ANYTHING_GOES = {
     *("HOST", "CONFAB_DATA_DIR", "CONFAB_STATIC_DIR", "CONFAB_BOTS", "CONFAB_METRICS"),
     *("CONFAB_PLUGINS", "CONFAB_CHANNEL_PREFIX", "CONFAB_PROLIFIC_TOKEN", "CONFAB_ALERT_SECRET"),
     *("CONFAB_PROLIFIC_HOOK_SECRET", "CONFAB_PROMETHEUS_TOKEN"),
+    *("CONFAB_BOT_KEY_VARIABLES", "CONFAB_MODEL_FOLDERS"),
 }
 """Texts, secrets of others, and files and modules that are looked for where they are used."""
 

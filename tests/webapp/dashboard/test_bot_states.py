@@ -61,11 +61,13 @@ def test_a_failing_bot_is_named_with_the_reason_and_since_when(staff: Client, ad
 
 def test_a_failing_bot_is_not_among_those_that_can_be_used(staff: Client) -> None:
     def n_usable() -> int:
-        found = re.search(r"(\d+) of \d+ bots can be used", text(staff, "/dashboard/bots/"))
+        found = re.search(r"(\d+) of \d+ bots answered", text(staff, "/dashboard/bots/"))
         assert found is not None
         return int(found[1])
 
+    bot_answered(bot_id="shaky", seconds=1.25)
     before = n_usable()
+    assert "1.2 s, " in text(staff, "/dashboard/bots/")
     fail(1)
     assert n_usable() == before - 1
     bot_answered(bot_id="shaky")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +13,9 @@ from pytest_django.asserts import assertContains, assertNotContains
 from chatbots.bots.endpoint import EndpointBot
 from chatbots.endpoints.metering import ReplyCost
 from chatbots.registry import bots
-from chatbots.yaml_registry import configured_bots
 from tests.builders import make_study
 from tests.markup import flat
-from webapp.bots import selectors
-from webapp.bots.models import Spending
+from webapp.bots.models import DeclaredBot, Spending
 from webapp.bots.services import Purse, spending_reserve, spending_settle
 from webapp.dashboard.templatetags.dashboard import money, setting
 
@@ -76,29 +73,18 @@ def test_without_paid_bots_nobody_reads_of_cost(staff: Client) -> None:
     assertNotContains(staff.get(reverse("dashboard:bots")), ">Cost</th>")
 
 
-def test_a_public_checkpoint_is_added_to_the_file(
-    staff: Client, stranger: Client, tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings.CONFAB_BOTS = tmp_path / "bots.yaml"
-    settings.DATA_DIR = tmp_path
-    monkeypatch.setattr(selectors, "_registered_from", None)
+def test_a_public_checkpoint_is_added(staff: Client, stranger: Client) -> None:
     add = reverse("dashboard:bot_add", args=["dialogpt-small"])
-    try:
-        assertContains(staff.get(reverse("dashboard:bots")), f'action="{add}"')
-        assert stranger.post(add).status_code == 403
-        assert staff.get(add).status_code == 405
-        assert staff.post(reverse("dashboard:bot_add", args=["nothing"])).status_code == 404
-        assert not settings.CONFAB_BOTS.exists()
-        page = staff.post(add, follow=True)
-        assertContains(page, "Its 353 MB are downloaded when it is first loaded.")
-        assertContains(page, reverse("dashboard:bot", args=["dialogpt-small"]))
-        assertNotContains(page, f'action="{add}"')
-        settings.CONFAB_BOTS.write_text("[{id: own, kind: retrieval}]\n")
-        page = staff.post(reverse("dashboard:bot_add", args=["persona-gpt"]), follow=True)
-        assertContains(page, "PersonaGPT was not added")
-        assert settings.CONFAB_BOTS.read_text() == "[{id: own, kind: retrieval}]\n"
-    finally:
-        configured_bots.register(tmp_path / "nothing.yaml")
+    assertContains(staff.get(reverse("dashboard:bots")), f'action="{add}"')
+    assert stranger.post(add).status_code == 403
+    assert staff.get(add).status_code == 405
+    assert staff.post(reverse("dashboard:bot_add", args=["nothing"])).status_code == 404
+    assert not DeclaredBot.objects.exists()
+    page = staff.post(add, follow=True)
+    assertContains(page, "Its 353 MB are downloaded when it is first loaded.")
+    assertContains(page, reverse("dashboard:bot", args=["dialogpt-small"]))
+    assertNotContains(page, f'action="{add}"')
+    assertContains(staff.post(add, follow=True), "DialoGPT small was not added")
 
 
 def test_parameters_stand_in_words(staff: Client, paid: EndpointBot) -> None:

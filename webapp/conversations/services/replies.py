@@ -139,7 +139,7 @@ def turn_add_bot(
         turn.cost_set(cost)
         bot_id = conversation.bot.bot_id
         if stand_in is None:
-            bot_answered(bot_id=bot_id)
+            bot_answered(bot_id=bot_id, seconds=times.whole_s)
         else:
             turn.answered_by = stand_in.bot_id
             # In one order everywhere: two bots that stand in for each other lock each other's rows.
@@ -148,7 +148,7 @@ def turn_add_bot(
                     bot_failed(bot_id=bot_id, reason=stand_in.why, chat=str(conversation_id))
                     _failure_keep(conversation, stand_in.why)
                 else:
-                    bot_answered(bot_id=one)
+                    bot_answered(bot_id=one, seconds=times.whole_s)
         turn.save(force_insert=True)
         marks_store([turn], [marks])
         conversation.n_exchanges += 1

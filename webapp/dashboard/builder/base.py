@@ -79,8 +79,13 @@ class Plan:
         return [
             bot_id
             for bot_id in self.study.bots
-            if bot_id in self.states and self.states[bot_id].words == "Ready to load"
+            if bot_id in self.states and self.states[bot_id].is_offered and not self.states[bot_id].is_loaded
         ]
+
+    @cached_property
+    def untried(self) -> list[str]:
+        """Those of the study's bots that have never answered, and may be configured wrongly."""
+        return [bot_id for bot_id in self.study.bots if bot_id in self.entries and not self.entries[bot_id].is_tried]
 
     @cached_property
     def n_items(self) -> int:

@@ -165,12 +165,25 @@ def _given(plan: Plan) -> list[ChecklistFinding]:
     n, away = len(study.bots), plan.not_offered
     if len(away) == n:
         return [ChecklistFinding("stop", "None of its bots can answer.", " ".join(_why(plan)), step="bots")]
+    if plan.untried and study.state != Study.State.COLLECTING:
+        lead = plural(len(plan.untried), "%(n)d bot has not answered yet:", "%(n)d bots have not answered yet:")
+        hint = "Write to each on its page under Bots, or rehearse the study: one answer is enough."
+        names = ", ".join(plan.untried) + "."
+        return [ChecklistFinding("stop", lead % {"n": len(plan.untried)}, names, hint, step="bots")]
     if away:
         lead = plural(n, "%(away)d of %(n)d bots cannot answer.", "%(away)d of %(n)d bots cannot answer.")
         rest = "People are given the others."
-        return [ChecklistFinding("warn", lead % {"away": len(away), "n": n}, rest, " ".join(_why(plan)), step="bots")]
+        return [
+            ChecklistFinding(
+                "warn",
+                lead % {"away": len(away), "n": n},
+                rest,
+                " ".join(_why(plan)),
+                step="bots",
+            )
+        ]
     lead = plural(n, "%(n)d bot", "%(n)d bots") % {"n": n}
-    loaded = [bot_id for bot_id in study.bots if plan.states[bot_id].words == "Loaded"]
+    loaded = [bot_id for bot_id in study.bots if plan.states[bot_id].is_loaded]
     hint = plural(len(loaded), "%(n)d is loaded now.", "%(n)d are loaded now.")
     hint %= {"n": len(loaded)}
     if plan.not_loaded and study.state != Study.State.COLLECTING:

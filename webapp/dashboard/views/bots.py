@@ -16,16 +16,19 @@ from django.views.decorators.http import require_POST, require_safe
 
 from chatbots.bots.base import BotError
 from chatbots.registry import UnknownName
-from chatbots.remote_models import remote_add, remote_get, remote_list
+from chatbots.remote_models import remote_get, remote_list
 from chatbots.text import is_blank
-from chatbots.yaml_registry import EntriesError
-from webapp.bots.selectors import bot_entry_list, bot_name, bot_tries_itself, bots_aside
+from chatbots.validation import ValuesError
+from webapp.bots.declared_bots import declared_bot_save
+from webapp.bots.models import DeclaredBot
+from webapp.bots.selectors import BotEntry, bot_entry_list, bot_name, bot_tries_itself, bots_aside
 from webapp.bots.services import SET_ASIDE_CHATS, bot_put_back
 from webapp.conversations import events
 from webapp.conversations.reply_pipeline import TEST_MESSAGE
 from webapp.conversations.selectors import heartbeat_ages_s, heartbeat_bots
 from webapp.core.rights import Right
-from webapp.dashboard.bots import bot_state, bots_spent, roles_of_bot
+from webapp.dashboard.bot_form import bot_entry_of
+from webapp.dashboard.bots import BotState, bot_state, bots_spent, roles_of_bot
 from webapp.dashboard.data_quality import marks_of_bots
 from webapp.dashboard.navigation import page, requires, staff_only
 from webapp.ratings.selectors import study_bots
@@ -43,23 +46,33 @@ _log = logging.getLogger("webapp.dashboard")
 @require_safe
 @staff_only
 def bots(request: HttpRequest) -> HttpResponse:
-    """Show every registered bot."""
+    """Show every registered bot, or those that a search finds."""
     reports = heartbeat_bots()
     found = bot_entry_list()
     spent = bots_spent()
     there = {entry.id for entry in found}
     named = marks_of_bots(there)
     entries = [(entry, bot_state(entry, reports), spent.get(entry.id), named.get(entry.id)) for entry in found]
+    words = request.GET.get("q", "").strip()[:SHOWN_CHARS]
+    asked = words.lower().split()
     return page(
         request,
         "bots.html",
         "bots",
-        entries=entries,
-        n_available=sum(state.is_well for _entry, state, _spent, _named in entries),
+        entries=[one for one in entries if _fits(one[0], one[1], asked)],
+        n_bots=len(entries),
+        n_answering=sum(state.is_well for _entry, state, _spent, _named in entries),
+        words=words,
         has_spent=bool(spent),
         remote=[(model, model.id in there) for model in remote_list()],
-        bots_file=settings.CONFAB_BOTS,
+        archived=DeclaredBot.objects.exclude(archived_at=None),
     )
+
+
+def _fits(entry: BotEntry, state: BotState, words: list[str]) -> bool:
+    """Return True if each of the words is in the bot's name, id, kind, settings or state."""
+    text = " ".join([entry.name, entry.id, entry.kind, state.words, entry.short_params]).lower()
+    return all(word in text for word in words)
 
 
 @require_safe
@@ -86,6 +99,8 @@ def bot(request: HttpRequest, bot_id: str) -> HttpResponse:
         named=marks_of_bots([bot_id]).get(bot_id),
         bot_id=bot_id,
         roles=roles_of_bot(bot_id),
+        is_declared=DeclaredBot.objects.filter(bot_id=bot_id).exists(),
+        can_copy=bot_entry_of(bot_id) is not None,
     )
 
 
@@ -118,24 +133,21 @@ def bot_control(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@requires(to_post=[Right.ADMINISTER])
+@requires(to_post=[Right.BOTS])
 def bot_add(request: HttpRequest, model_id: str) -> HttpResponse:
     """Put a public checkpoint into bots.yaml. Nothing is downloaded before the bot is first loaded."""
     try:
         model = remote_get(model_id)
     except UnknownName:
         raise Http404 from None
+    params = {"model": model.model, **model.params, "allow_download": True}
     try:
-        remote_add(model, settings.CONFAB_BOTS)
-    except (EntriesError, OSError) as error:
-        # The entry itself stands beside the button.
-        why = str(error).splitlines()[0]
-        messages.error(request, f"{model.name} was not added: {why}")
+        declared_bot_save(bot_id=model.id, kind="transformers", title=model.name, params=params)
+    except ValuesError as error:
+        messages.error(request, f"{model.name} was not added: {error}")
     else:
         messages.success(
-            request,
-            f"{model.name} is in {settings.CONFAB_BOTS}. Its {model.download_mb} MB are downloaded when it is first "
-            "loaded.",
+            request, f"{model.name} is added. Its {model.download_mb} MB are downloaded when it is first loaded."
         )
     return redirect("dashboard:bots")
 

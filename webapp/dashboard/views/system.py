@@ -23,8 +23,10 @@ from webapp.dashboard.system import alert_rows, system_now
 from webapp.operating.alerting import alert_try
 
 SETTINGS = (
+    ("People and rights", "people", (Right.ADMINISTER,)),
     ("Tokens", "tokens", ()),
     ("Alerts", "alerts", ()),
+    ("Secrets", "secrets", (Right.BOTS,)),
     ("System", "system", ()),
 )
 """Pages of the settings: title, route, and rights beside reading."""

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from chatbots.validation import InputModel
 from webapp.bots.selectors import bot_find
-from webapp.bots.services import bot_version_record
+from webapp.bots.services import bot_answered, bot_version_record
 from webapp.core.errors import Refused
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, bots_loaded, register_kind
 from webapp.jobs.models import MetricRun, SelfPlayRun
@@ -162,6 +162,9 @@ def _play(
         ordinals=[n for n, _one in new],
         played=[one for _n, one in new],
     )
+    if any(one.error is None for _n, one in new):
+        for bot_id in sorted({pair.bot_id, pair.first}):
+            bot_answered(bot_id=bot_id)
 
 
 def _bots_ready(asked: SelfPlayPlan, pair: BotPair) -> tuple[Bot, Bot | None]:

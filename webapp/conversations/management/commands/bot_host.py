@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from chatbots.text import quote
 from chatbots.yaml_registry import EntriesError
-from webapp.bots.selectors import bot_pools, bots_discover
+from webapp.bots.selectors import bot_pools, bots_file_discover
 from webapp.conversations.bot_host import runtime_get
 from webapp.core.processes import end_process_within
 
@@ -26,7 +26,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, pool: str | None = None, **options: Any) -> None:
         try:
-            bots_discover()
+            bots_file_discover()
         except EntriesError as error:
             raise CommandError(str(error)) from error
         if pool is not None and pool not in bot_pools():

@@ -25,7 +25,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
 from chatbots.yaml_registry import EntriesError
-from webapp.bots.selectors import bot_available_ids, bots_discover
+from webapp.bots.selectors import bot_available_ids, bots_file_discover
 from webapp.core.database import database_complaint, database_write_check
 from webapp.core.processes import (
     CONNECTIONS_GRACE_S,
@@ -64,7 +64,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, host: str, port: int, demo: bool, worker: bool, **options: Any) -> None:
         try:
-            bots_discover()
+            bots_file_discover()
         except EntriesError as error:
             raise CommandError(str(error)) from error
         # Whatever would keep Confab from serving is said before any address is.

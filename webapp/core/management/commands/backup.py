@@ -42,4 +42,9 @@ class Command(ConfabCommand):
             self.stdout.write(
                 "not included: CONFAB_SECRET_KEY, which is in the environment or in .env; keep it beside the archive"
             )
+        if result["tables"].get("bots_secret"):
+            self.stdout.write(
+                "not included: CONFAB_SECRETS_KEY, without which the encrypted secrets in the archive open nothing; "
+                "the embedded mode keeps it in secrets_key in the data folder. Keep it apart from the archive"
+            )
         self.stdout.write(f"Backed up to {result['file']} ({result['bytes']:,} bytes)")

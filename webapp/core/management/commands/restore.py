@@ -46,5 +46,10 @@ class Command(ConfabCommand):
                 "This Confab has another CONFAB_SECRET_KEY than the one that made the backup: links that people were "
                 "given open nothing, and packages have other pseudonyms. Set the key of before, and all of it holds"
             )
+        if result["tables"].get("bots_secret"):
+            self.stdout.write(
+                "Stored secrets are encrypted and open with the CONFAB_SECRETS_KEY of the Confab that made the backup; "
+                "without it, store them again on the page Secrets"
+            )
         if result["migrations_missing"]:
             self.stdout.write("It is of an earlier version: run `upgrade` before you serve it")

@@ -1,0 +1,207 @@
+"""Bots added in the browser: rows, validation beyond that of `bots.yaml`, secrets, and the registry of each process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.fernet import Fernet
+from django.core.management import call_command
+
+from chatbots.bots.base import BotError
+from chatbots.registry import UnknownName
+from chatbots.validation import ValuesError
+from webapp.bots import declared_bots
+from webapp.bots.declared_bots import declared_bot_archive, declared_bot_make, declared_bot_save
+from webapp.bots.models import BotHealth, DeclaredBot, Secret
+from webapp.bots.secret_store import (
+    origin_of,
+    secret_delete,
+    secret_open,
+    secret_replace,
+    secret_store,
+    secrets_renew,
+)
+from webapp.bots.selectors import bot_entry_list, bot_find, bots_discover
+from webapp.bots.services import bot_answered
+from webapp.core.errors import Refused
+
+pytestmark = pytest.mark.django_db
+URL = "https://models.example.org/v1"
+KEY = "sk-very-secret-0123456789"
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    yield
+    DeclaredBot.objects.all().delete()
+    declared_bots.declared_discover()
+
+
+def entry(**params: Any) -> dict[str, Any]:
+    return {"bot_id": "lab", "kind": "endpoint", "title": "Lab", "params": {"model": "m", "base_url": URL, **params}}
+
+
+def paths(**changes: Any) -> list[str]:
+    with pytest.raises(ValuesError) as caught:
+        declared_bot_make(**{**entry(), **changes})
+    return [mistake.path for mistake in caught.value.mistakes]
+
+
+def test_a_row_is_a_bot_of_every_process_and_a_change_another_identity() -> None:
+    row = declared_bot_save(**entry())
+    first = bot_find("lab")
+    assert bot_find("lab") is first
+    # Another process has stored a change: this one sees it by the row's revision.
+    DeclaredBot.objects.update(params={"model": "m", "base_url": URL, "temperature": 0}, revision=row.revision + 1)
+    second = bot_find("lab")
+    assert second.identity.key != first.identity.key
+    bot_answered(bot_id="lab", seconds=2)
+    row.refresh_from_db()
+    declared_bot_save(row=row, **entry(temperature=0, max_cost=5, price_in=0, price_out=0))
+    assert not BotHealth.objects.exists(), "another bot has to answer again"
+    bot_answered(bot_id="lab", seconds=2)
+    declared_bot_save(row=row, **entry(temperature=0, max_cost=9, price_in=0, price_out=0))
+    assert BotHealth.objects.get().answer_s == 2
+    declared_bot_archive(row=row, is_archived=True)
+    with pytest.raises(UnknownName):
+        bot_find("lab")
+    with pytest.raises(ValuesError, match="was called 'lab' before"):
+        declared_bot_save(**entry())
+    declared_bot_archive(row=row, is_archived=False)
+    assert "lab" in {one.id for one in bot_entry_list()}
+
+
+def test_all_mistakes_are_told_at_once_each_with_its_place(settings: Any, tmp_path: Path) -> None:
+    assert paths(bot_id="No Id", params={"model": "", "temperature": "hot", "tempreature": 1}) == [
+        "id",
+        "params.model",
+        "params.temperature",
+        "params.tempreature",
+    ]
+    assert paths(kind="retrieval", params={}) == ["kind"]
+    assert paths(title="x" * 201) == ["name"]
+    assert paths(params={"model": "m\0"}) == ["params"]
+    assert paths(params={"model": "m" * 60_000}) == ["params"]
+    declared_bot_save(**entry())
+    for taken in ("lab", "eliza"):
+        with pytest.raises(ValuesError, match=f"there is a bot '{taken}' already"):
+            declared_bot_save(**{**entry(), "bot_id": taken})
+
+
+def test_only_variables_that_the_server_allows_are_sent_and_only_where_they_may_go(settings: Any) -> None:
+    assert paths(params={**entry()["params"], "api_key_env": "DATABASE_URL"}) == ["params.api_key_env"]
+    settings.CONFAB_BOT_KEY_VARIABLES = {"LAB_KEY": "https://models.example.org", "ANY_KEY": ""}
+    for name in ("LAB_KEY", "ANY_KEY"):
+        declared_bot_make(**entry(api_key_env=name))
+    other = {"model": "m", "base_url": "https://evil.example.org", "api_key_env": "LAB_KEY"}
+    assert paths(params=other) == ["params.api_key_env"]
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:9/v1", "http://localhost/v1", "http://[::1]/", "http://169.254.169.254/"]
+)
+def test_addresses_of_this_machine_and_of_private_networks_need_consent(settings: Any, url: str) -> None:
+    settings.CONFAB_PRIVATE_ADDRESSES = False
+    assert paths(params={"model": "m", "base_url": url}) == ["params.base_url"]
+    settings.CONFAB_PRIVATE_ADDRESSES = True
+    assert not declared_bot_make(**entry(base_url=url)).public_only  # type: ignore[attr-defined]
+
+
+def test_local_models_lie_below_the_folders_that_the_server_lists(settings: Any, tmp_path: Path) -> None:
+    inside, outside = tmp_path / "models", tmp_path / "other"
+    for folder in (inside, outside):
+        folder.mkdir()
+        (folder / "m.gguf").touch()
+    (inside / "link").symlink_to(outside)
+    settings.CONFAB_MODEL_FOLDERS = [inside]
+    for kind in ("transformers", "gguf"):
+        made = {"kind": kind, "params": {"model": str(inside)}}
+        assert declared_bot_make(**{**entry(), **made}).kind == kind
+        for model in (outside, inside / "link", inside / ".." / "other"):
+            assert paths(kind=kind, params={"model": str(model)}) == ["params.model"]
+    declared_bot_make(**{**entry(), "kind": "transformers", "params": {"model": "org/model"}})
+
+
+def test_a_row_that_makes_no_bot_any_more_is_listed_with_its_reason(settings: Any, tmp_path: Path) -> None:
+    settings.CONFAB_MODEL_FOLDERS = [tmp_path]
+    declared_bot_save(**{**entry(), "kind": "gguf", "params": {"model": str(tmp_path / "m.gguf")}})
+    settings.CONFAB_MODEL_FOLDERS = []
+    DeclaredBot.objects.update(revision=7)
+    bots_discover()
+    found = next(one for one in bot_entry_list() if one.id == "lab")
+    assert not found.available
+    assert "CONFAB_MODEL_FOLDERS" in str(found.reason)
+    with pytest.raises(UnknownName, match="cannot be used"):
+        bot_find("lab")
+
+
+def test_a_secret_is_encrypted_and_sent_to_its_address_alone(settings: Any) -> None:
+    secret = secret_store(name="lab key", address=URL, value=f" {KEY}\n")
+    assert secret.address == "https://models.example.org:443"
+    assert KEY not in secret.sealed
+    assert secret_open(secret, f"{URL}/") == KEY
+    for url in ("http://models.example.org/v1", "https://models.example.org:8443/v1", "https://evil.example.org", ""):
+        with pytest.raises(BotError, match="alone"):
+            secret_open(secret, url)
+    assert paths(secret=secret, params={"model": "m", "base_url": "https://evil.example.org"}) == ["secret"]
+    Secret.objects.update(address=origin_of("https://evil.example.org"))
+    secret.refresh_from_db()
+    with pytest.raises(BotError, match="changed in the database") as caught:
+        secret_open(secret, "https://evil.example.org")
+    assert KEY not in str(caught.value)
+
+
+def test_a_secret_in_use_stays_and_its_bots_take_the_new_value() -> None:
+    secret = secret_store(name="lab key", address=URL, value=KEY)
+    declared_bot_save(**entry(), secret=secret)
+    first: Any = bot_find("lab")
+    assert first.key_source(URL) == KEY
+    assert KEY not in json.dumps(first.identity.as_dict())
+    secret_replace(secret=secret, value="another-key-0123")
+    again: Any = bot_find("lab")
+    assert again.key_source(URL) == "another-key-0123"
+    assert again.identity.key == first.identity.key
+    with pytest.raises(Refused, match="lab still uses it"):
+        secret_delete(secret=secret)
+
+
+@pytest.mark.parametrize("value", ["", " ", "two\nlines", "nul\0", "schlüssel", "x" * 5001])
+def test_what_is_no_secret_is_refused_without_being_repeated(value: str) -> None:
+    with pytest.raises(Refused) as caught:
+        secret_store(name="s", address=URL, value=value)
+    assert not value.strip() or value not in caught.value.message
+    for name, address in (("", URL), ("n" * 65, URL), ("s", "ftp://x"), ("s", "https://" + "h" * 300)):
+        with pytest.raises(Refused):
+            secret_store(name=name, address=address, value=KEY)
+    assert not Secret.objects.exists()
+
+
+def test_keys_change_and_without_one_nothing_is_stored(settings: Any) -> None:
+    old, new = Fernet.generate_key().decode(), Fernet.generate_key().decode()
+    settings.CONFAB_SECRETS_KEYS = [old]
+    secret = secret_store(name="s", address=URL, value=KEY)
+    settings.CONFAB_SECRETS_KEYS = [new, old]
+    assert secrets_renew() == 0
+    secret.refresh_from_db()
+    settings.CONFAB_SECRETS_KEYS = [new]
+    assert secret_open(secret, URL) == KEY
+    settings.CONFAB_SECRETS_KEYS = []
+    assert secrets_renew() == 1
+    with pytest.raises(BotError, match="CONFAB_SECRETS_KEY"):
+        secret_open(secret, URL)
+    with pytest.raises(Refused, match="CONFAB_SECRETS_KEY is not set"):
+        secret_store(name="t", address=URL, value=KEY)
+    declared_bot_save(**entry(), secret=secret)
+    assert "CONFAB_SECRETS_KEY" in str(bot_find("lab").unavailable_reason())
+
+
+def test_lists_of_bots_hold_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
+    declared_bot_save(**entry(), secret=secret_store(name="s", address=URL, value=KEY))
+    call_command("list_bots", "--json")
+    said = capsys.readouterr().out
+    assert '"lab"' in said
+    assert KEY not in said

@@ -1,0 +1,113 @@
+"""Settings: accounts and secrets; nobody lifts their own rights, and nobody is shown a secret."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.test import Client
+from django.urls import reverse
+
+from tests.builders import make_staff, signed_in
+from webapp.bots.models import Secret
+from webapp.bots.secret_store import secret_open
+from webapp.core.rights import Right, may
+
+pytestmark = pytest.mark.django_db
+PEOPLE = "/dashboard/settings/people/"
+SECRETS = "/dashboard/settings/secrets/"
+KEY = "sk-very-secret-0123456789"
+
+
+def change(client: Client, user: User, action: str, **more: object) -> str:
+    response = client.post(f"{PEOPLE}{user.pk}/", {"action": action, **more}, follow=True)
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def group(name: str) -> Group:
+    return Group.objects.get(name=f"Confab {name}")
+
+
+def test_a_person_is_added_sets_a_password_by_the_link_and_signs_in() -> None:
+    admin = signed_in(*Right, username="ann")
+    asked = {"username": "bob", "email": "bob@example.org", "groups": [group("analysts").pk]}
+    response = admin.post(PEOPLE, asked)
+    assert response.status_code == 200
+    [link] = set(re.findall(r"http://testserver(/set-password/[^<\"]+)", response.content.decode()))
+    assert link not in admin.get(PEOPLE).content.decode()
+    person = Client()
+    form = person.get(link)["Location"]
+    assert "Set your password" in person.get(form).content.decode()
+    person.post(form, {"new_password1": "correct horse battery", "new_password2": "correct horse battery"})
+    assert "used already" in Client().get(link).content.decode()
+    signed = person.post("/login/", {"username": "bob", "password": "correct horse battery"})
+    assert signed.status_code == 302
+    assert may(User.objects.get(username="bob"), Right.READ, Right.RUN)
+
+
+@pytest.mark.parametrize("name", ["ann", "", "x" * 151, "a b"])
+def test_what_is_no_new_name_is_refused(name: str) -> None:
+    response = signed_in(*Right, username="ann").post(PEOPLE, {"username": name})
+    assert response.status_code == 400
+    assert "No account was made" in response.content.decode()
+    assert User.objects.count() == 1
+
+
+def test_nobody_changes_their_own_account_or_one_with_rights_that_they_lack() -> None:
+    small = make_staff(Right.READ, Right.ADMINISTER, username="small")
+    payer, root = make_staff(Right.PAY, username="payer"), User.objects.create_superuser("root")
+    client = Client()
+    client.force_login(small)
+    for user, said in ((small, "their own account"), (payer, "rights that you do not have"), (root, "superuser")):
+        for action in ("groups", "link", "deactivate", "delete"):
+            assert said in change(client, user, action, groups=[group("readers").pk]), (user, action)
+    assert User.objects.filter(is_active=True).count() == 3
+    given = {"username": "accomplice", "groups": [group("administrators").pk]}
+    assert "rights that you do not have" in client.post(PEOPLE, given).content.decode()
+    assert not User.objects.filter(username="accomplice").exists()
+    reader = make_staff(Right.READ, username="reader")
+    assert "rights that you do not have" in change(client, reader, "groups", groups=[group("payers").pk])
+    assert "are stored" in change(client, reader, "groups", groups=[group("readers").pk, "x"])
+
+
+def test_an_account_is_deactivated_before_it_is_deleted() -> None:
+    admin, bob = signed_in(*Right, username="ann"), make_staff(Right.READ, username="bob")
+    assert "Deactivate the account first" in change(admin, bob, "delete")
+    browser = Client()
+    browser.force_login(bob)
+    assert "no longer sign in" in change(admin, bob, "deactivate")
+    assert browser.get("/dashboard/").status_code == 302
+    assert "sign in again" in change(admin, bob, "activate")
+    change(admin, bob, "deactivate")
+    assert "is deleted" in change(admin, bob, "delete")
+    assert admin.post(f"{PEOPLE}{User.objects.get().pk}/", {"action": "promote"}).status_code == 404
+
+
+def test_a_secret_is_stored_replaced_and_never_shown() -> None:
+    client = signed_in(Right.READ, Right.BOTS)
+    asked = {"name": "<b>lab</b>", "address": "https://models.example.org/v1", "value": KEY}
+    html = client.post(SECRETS, asked, follow=True).content.decode()
+    assert "&lt;b&gt;lab&lt;/b&gt;" in html
+    assert "https://models.example.org:443" in html
+    secret = Secret.objects.get()
+    renewed = client.post(reverse("dashboard:secrets_again"), follow=True).content.decode()
+    assert "newest key" in renewed
+    refused = client.post(SECRETS, {**asked, "value": f"{KEY}x"})
+    assert refused.status_code == 400
+    client.post(f"{SECRETS}{secret.pk}/", {"value": f"{KEY}y"})
+    secret.refresh_from_db()
+    assert secret_open(secret, asked["address"]) == f"{KEY}y"
+    assert KEY not in html + renewed + refused.content.decode() + client.get(SECRETS).content.decode()
+    client.post(f"{SECRETS}{secret.pk}/", {"action": "delete"})
+    assert not Secret.objects.exists()
+
+
+@pytest.mark.parametrize("field", ["name", "address", "value"])
+def test_too_much_text_and_unstorable_text_are_refused(field: str) -> None:
+    client = signed_in(Right.READ, Right.BOTS)
+    asked = {"name": "lab", "address": "https://models.example.org", "value": KEY}
+    for text in ("x" * 6000, "nul\0", ""):
+        assert client.post(SECRETS, {**asked, field: text}).status_code == 400, text[:5]
+    assert not Secret.objects.exists()

@@ -1,0 +1,275 @@
+"""Form of a bot: its fields are those of its kind's options, and its mistakes those of `bots.yaml`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.db import transaction
+from django.utils.text import capfirst
+
+from chatbots.bots.base import Bot
+from chatbots.registry import bots as registry
+from chatbots.validation import Mistake, ValuesError
+from chatbots.yaml_registry import ConfiguredBot, bot_kinds
+from webapp.bots.declared_bots import declared_bot_make, declared_bot_save
+from webapp.bots.models import DeclaredBot, Secret
+from webapp.bots.secret_store import can_store_secrets, secret_store
+from webapp.core.errors import Refused
+from webapp.core.plain_yaml import NotPlain, plain_read, plain_text
+from webapp.studies.models import Study
+
+_SAMPLING = ("system_prompt", "temperature", "top_p", "max_new_tokens", "window")
+FIELDS = {
+    "endpoint": ("base_url", "model", *_SAMPLING, "price_in", "price_out", "max_cost"),
+    "transformers": ("model", "allow_download", *_SAMPLING, "top_k"),
+    "gguf": ("model", *_SAMPLING, "top_k"),
+}
+"""Options with a field of their own; all others stand under “Further parameters”."""
+KIND_TITLES = {
+    "endpoint": "An endpoint",
+    "transformers": "A Hugging Face or local model",
+    "gguf": "A GGUF file",
+}
+_TEXTS = {"base_url", "model", "system_prompt"}
+_LABELS = {"base_url": "Address", "max_new_tokens": "Longest reply, in tokens", "window": "Turns that it sees"}
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+
+
+def studies_collecting_with(bot_id: str) -> list[Study]:
+    """Return the studies that give this bot to participants now."""
+    return [study for study in Study.objects.filter(state=Study.State.COLLECTING) if bot_id in study.bots]
+
+
+def bot_entry_of(bot_id: str) -> dict[str, Any] | None:
+    """Return kind, params, title and secret of a bot, to edit or copy; None for one that no form describes."""
+    row = DeclaredBot.objects.select_related("secret").filter(bot_id=bot_id).first()
+    if row is not None:
+        return {"kind": row.kind, "params": row.params, "title": row.title, "secret": row.secret}
+    bot = registry.get(bot_id) if bot_id in registry else None
+    if not isinstance(bot, ConfiguredBot) or bot.kind not in FIELDS or not hasattr(bot, "options"):
+        return None
+    params = bot.options.model_dump(mode="json", exclude_unset=True)
+    return {"kind": bot.kind, "params": params, "title": bot.title, "secret": None}
+
+
+class BotForm(forms.Form):
+    """A new bot, or a change of one.
+
+    Args:
+        kind: of `FIELDS`.
+        entry: as `bot_entry_of` returns it, to begin with.
+        row: the bot that is changed; None: a new one.
+    """
+
+    title = forms.CharField(label="Name", max_length=200, required=False, help_text="Researchers see it.")
+    bot_id = forms.CharField(
+        label="Id",
+        max_length=64,
+        help_text="Commands, files and addresses name the bot by it: lower-case letters, digits and hyphens.",
+    )
+    key = forms.ChoiceField(label="Key", required=False)
+    new_key = forms.CharField(
+        label="New key",
+        required=False,
+        strip=True,
+        max_length=5000,
+        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
+        help_text="It is encrypted, bound to this address and never shown again.",
+    )
+    more = forms.CharField(
+        label="Further parameters",
+        required=False,
+        max_length=20_000,
+        widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false", "class": "input mono"}),
+        help_text='One a line, as in bots.yaml, such as “stop: ["User:"]”.',
+    )
+
+    def __init__(
+        self,
+        data: Any = None,
+        *,
+        kind: str,
+        entry: Mapping[str, Any] | None = None,
+        row: DeclaredBot | None = None,
+    ) -> None:
+        super().__init__(data, label_suffix="", initial=_initial(kind, entry, row))
+        self.kind, self.row = kind, row
+        if row is not None:
+            del self.fields["bot_id"]
+        if kind != "endpoint":
+            del self.fields["key"], self.fields["new_key"]
+        else:
+            key: Any = self.fields["key"]
+            key.choices = [("", "none"), *_key_choices()]
+        options = bot_kinds.get(kind).options.model_fields
+        for name in FIELDS[kind]:
+            self.fields[name] = _field(name, options[name])
+        for field in self.fields.values():
+            if isinstance(field.widget, forms.TextInput | forms.Textarea | forms.Select):
+                field.widget.attrs.setdefault("class", "input")
+        self.order_fields(["title", "bot_id", "base_url", "model", "key", "new_key", *FIELDS[kind], "more"])
+
+    @property
+    def main(self) -> list[forms.BoundField]:
+        """The fields above the fold: name, address, model, key and prompt."""
+        names = ("title", "bot_id", "base_url", "model", "allow_download", "key", "new_key", "system_prompt")
+        return [self[name] for name in names if name in self.fields]
+
+    @property
+    def rest(self) -> list[forms.BoundField]:
+        """The fields below it."""
+        there = {field.name for field in self.main}
+        return [self[name] for name in self.fields if name not in there]
+
+    @property
+    def bot_id_meant(self) -> str:
+        """The bot's id, which a change leaves as it is."""
+        return self.row.bot_id if self.row is not None else str(self.cleaned_data.get("bot_id", ""))
+
+    def clean(self) -> dict[str, Any]:
+        """Make the bot, and sort its mistakes to the fields they belong to."""
+        self.made: Bot | None = None
+        self.secret: Secret | None = None
+        try:
+            more = plain_read(self.cleaned_data.get("more", "")) or {}
+        except NotPlain as error:
+            self.add_error("more", capfirst(str(error)))
+            more = {}
+        if not isinstance(more, dict):
+            self.add_error("more", "Write one parameter a line, such as “top_k: 20”.")
+            more = {}
+        if twice := [str(name) for name in more if name in FIELDS[self.kind]]:
+            self.add_error("more", f"{', '.join(twice)} has a field of its own.")
+        self.params = {**{str(name): value for name, value in more.items()}, **self._own_params()}
+        key = self._take_key()
+        try:
+            self.made = declared_bot_make(
+                bot_id=self.bot_id_meant,
+                kind=self.kind,
+                title=self.cleaned_data.get("title", ""),
+                params=self.params,
+                secret=self.secret,
+                key=key,
+            )
+        except ValuesError as error:
+            self._add_mistakes(error.mistakes)
+        return self.cleaned_data
+
+    def _own_params(self) -> dict[str, Any]:
+        """Return the options that were filled in, numbers as numbers."""
+        found = {}
+        for name in FIELDS[self.kind]:
+            value = self.cleaned_data.get(name, "")
+            if isinstance(value, str) and name not in _TEXTS:
+                value = _number(value)
+            if value != "" and value is not False:
+                found[name] = value
+        return found
+
+    def _take_key(self) -> str | None:
+        """Take the chosen key over; return one that was written in, which is not stored yet."""
+        way, _colon, name = self.cleaned_data.get("key", "").partition(":")
+        if way == "env":
+            self.params["api_key_env"] = name
+        elif way == "secret":
+            self.secret = Secret.objects.filter(name=name).first()
+        elif way == "new":
+            if key := self.cleaned_data.get("new_key", ""):
+                return str(key)
+            self.add_error("new_key", "Write the key, or choose another under “Key”.")
+        return None
+
+    def _add_mistakes(self, mistakes: tuple[Mistake, ...]) -> None:
+        known = {"id": "bot_id", "name": "title", "secret": "key", "params.api_key_env": "key"}
+        for mistake in mistakes:
+            name = known.get(mistake.path) or mistake.path.removeprefix("params.").partition("[")[0]
+            if name not in self.fields:
+                name = "more" if mistake.path.startswith("params") else ""
+            if name and self.has_error(name):
+                continue
+            self.add_error(name or None, capfirst(mistake.message.replace("params.", "")) + ".")
+
+    def save(self) -> DeclaredBot | None:
+        """Store the bot with its new key; None where that is refused, which the form then says."""
+        if self.row is not None and self.made is not None and self.row.bot_id in registry:
+            using = studies_collecting_with(self.row.bot_id)
+            if using and registry.get(self.row.bot_id).identity.key != self.made.identity.key:
+                names = ", ".join(f"“{study.name}”" for study in using)
+                self.add_error(None, f"{names} gives this bot to people now. Duplicate the bot, or pause the study.")
+                return None
+        bot_id = self.bot_id_meant
+        try:
+            with transaction.atomic():
+                if self.cleaned_data.get("key") == "new":
+                    name = _free_secret_name(bot_id)
+                    address = str(self.params.get("base_url") or self["base_url"].initial)
+                    self.secret = secret_store(name=name, address=address, value=self.cleaned_data["new_key"])
+                return declared_bot_save(
+                    bot_id=bot_id,
+                    kind=self.kind,
+                    title=self.cleaned_data["title"],
+                    params=self.params,
+                    secret=self.secret,
+                    row=self.row,
+                )
+        except Refused as error:
+            self.add_error("new_key", error.message)
+        except ValuesError as error:
+            self._add_mistakes(error.mistakes)
+        return None
+
+
+def _initial(kind: str, entry: Mapping[str, Any] | None, row: DeclaredBot | None) -> dict[str, Any]:
+    options = bot_kinds.get(kind).options.model_fields
+    own = {name: options[name].default for name in FIELDS[kind] if not options[name].is_required()}
+    found = {name: "" if value is None else value for name, value in own.items()}
+    if entry is None:
+        return found
+    params = dict(entry["params"])
+    variable = params.pop("api_key_env", "")
+    found |= {name: params.pop(name) for name in FIELDS[kind] if name in params}
+    if variable:
+        found["key"] = f"env:{variable}"
+    elif entry["secret"] is not None:
+        found["key"] = f"secret:{entry['secret'].name}"
+    found["more"] = plain_text(params) if params else ""
+    found["title"] = entry["title"] if row is not None else f"{entry['title']} (copy)"[:200]
+    return found
+
+
+def _key_choices() -> list[tuple[str, str]]:
+    found = [(f"secret:{one.name}", f"{one.name}, for {one.address}") for one in Secret.objects.all()]
+    found += [(f"env:{name}", f"the variable {name}") for name in settings.CONFAB_BOT_KEY_VARIABLES]
+    return [("new", "a new one"), *found] if can_store_secrets() else found
+
+
+def _field(name: str, option: Any) -> forms.Field:
+    label = _LABELS.get(name) or capfirst(name.replace("_", " "))
+    about = capfirst(str(option.description or ""))
+    if option.annotation is bool:
+        return forms.BooleanField(label="Download it when it is first loaded", required=False)
+    if name == "system_prompt":
+        widget = forms.Textarea(attrs={"rows": 4, "dir": "auto"})
+        return forms.CharField(label=label, required=False, max_length=20_000, widget=widget, help_text=about)
+    return forms.CharField(label=label, required=False, max_length=1000, help_text=about)
+
+
+def _number(text: str) -> Any:
+    """Return the number that a field holds; what is none stays a text, for the validation to name."""
+    text = text.strip()
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _free_secret_name(bot_id: str) -> str:
+    names = set(Secret.objects.filter(name__startswith=bot_id[:60]).values_list("name", flat=True))
+    candidates = [bot_id, *(f"{bot_id[:60]}-{n}" for n in range(2, 1000))]
+    return next(name for name in candidates if name not in names)

@@ -1,0 +1,129 @@
+"""Adding bots in the browser: the form, a trial before it is stored, and the archive."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST
+
+from chatbots import Conversation
+from chatbots.bots.base import BotError, StreamBot, set_deadline
+from chatbots.text import error_text
+from webapp.bots.declared_bots import declared_bot_archive
+from webapp.bots.models import DeclaredBot
+from webapp.bots.selectors import bots_discover
+from webapp.conversations.reply_pipeline import TEST_MESSAGE
+from webapp.core.rights import Right
+from webapp.dashboard.bot_form import FIELDS, KIND_TITLES, BotForm, bot_entry_of, studies_collecting_with
+from webapp.dashboard.navigation import page, requires
+
+_log = logging.getLogger("webapp.dashboard")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@requires(Right.BOTS)
+@sensitive_post_parameters("new_key")
+def bot_new(request: HttpRequest) -> HttpResponse:
+    """Show the form of a new bot, perhaps filled in as another one, and store what it says."""
+    entry = None
+    if source := request.GET.get("from", ""):
+        bots_discover()
+        entry = bot_entry_of(source)
+        if entry is None:
+            raise Http404
+    kind = entry["kind"] if entry is not None else request.GET.get("kind", "endpoint")
+    if kind not in FIELDS:
+        raise Http404
+    form = BotForm(request.POST if request.method == "POST" else None, kind=kind, entry=entry)
+    return _answer(request, form)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@requires(Right.BOTS)
+@sensitive_post_parameters("new_key")
+def bot_edit(request: HttpRequest, bot_id: str) -> HttpResponse:
+    """Show the form of a bot that was added here, and store what it says."""
+    row = get_object_or_404(DeclaredBot, bot_id=bot_id, archived_at=None)
+    bots_discover()
+    entry = bot_entry_of(bot_id)
+    form = BotForm(request.POST if request.method == "POST" else None, kind=row.kind, entry=entry, row=row)
+    return _answer(request, form)
+
+
+def _answer(request: HttpRequest, form: BotForm) -> HttpResponse:
+    if request.method == "POST" and form.is_valid() and (row := form.save()) is not None:
+        messages.success(request, f"{row.title} is stored. Write to it: studies open with bots that have answered.")
+        return redirect("dashboard:bot", row.bot_id)
+    return page(
+        request,
+        "bot_form.html",
+        "bots",
+        form=form,
+        kinds=KIND_TITLES,
+        can_try=form.kind == "endpoint",
+        folders=settings.CONFAB_MODEL_FOLDERS,
+        status=400 if form.errors else 200,
+    )
+
+
+@require_POST
+@requires(to_post=[Right.BOTS])
+@sensitive_post_parameters("new_key")
+async def bot_new_try(request: HttpRequest) -> JsonResponse:
+    """Ask the endpoint that the form describes for one reply; nothing is stored."""
+    bot, problem = await sync_to_async(_bot_of_form)(request)
+    if bot is None:
+        return JsonResponse({"error": problem}, status=400)
+    began = time.monotonic()
+    set_deadline(began + settings.CONFAB_REPLY_TIMEOUT_S)
+    text = ""
+    try:
+        async with asyncio.timeout(settings.CONFAB_REPLY_TIMEOUT_S):
+            await asyncio.to_thread(bot.load, "cpu")
+            async for piece in bot.stream(Conversation(id="trial").with_turn("human", TEST_MESSAGE)):
+                text += piece
+    except TimeoutError:
+        return JsonResponse({"error": f"No reply within {settings.CONFAB_REPLY_TIMEOUT_S:g} s."}, status=503)
+    except BotError as error:
+        return JsonResponse({"error": str(error)}, status=503)
+    except Exception as error:
+        _log.exception("trial of a bot that is not stored")
+        return JsonResponse({"error": error_text(error) or type(error).__name__}, status=503)
+    finally:
+        bot.unload()
+    return JsonResponse({"text": text, "said": TEST_MESSAGE, "seconds": round(time.monotonic() - began, 1)})
+
+
+def _bot_of_form(request: HttpRequest) -> tuple[StreamBot | None, str]:
+    row = DeclaredBot.objects.filter(bot_id=request.POST.get("row", "")).first()
+    form = BotForm(request.POST, kind="endpoint", row=row)
+    form.is_valid()
+    told = [f"{form.fields[name].label}: {' '.join(map(str, errors))}" for name, errors in form.errors.items()]
+    bot: Any = form.made
+    return (bot, "") if bot is not None and not told else (None, " ".join(told))
+
+
+@require_POST
+@requires(to_post=[Right.BOTS])
+def bot_archive(request: HttpRequest, bot_id: str) -> HttpResponse:
+    """Take a bot out of every list, or put it back."""
+    row = get_object_or_404(DeclaredBot, bot_id=bot_id)
+    is_archived = request.POST.get("archived") == "1"
+    if is_archived and (using := studies_collecting_with(bot_id)):
+        names = ", ".join(f"“{study.name}”" for study in using)
+        messages.error(request, f"{names} gives {row.title} to people now. Pause the study first.")
+        return redirect("dashboard:bot", bot_id)
+    declared_bot_archive(row=row, is_archived=is_archived)
+    messages.success(
+        request, f"{row.title} is {'archived' if is_archived else 'back'}. Its conversations stay as they are."
+    )
+    return redirect("dashboard:bots")

@@ -1,0 +1,194 @@
+"""Settings: accounts of staff with their rights, and the secrets that bots send."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.models import Group, User
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST
+
+from webapp.bots.models import Secret
+from webapp.bots.secret_store import (
+    LONGEST_SECRET,
+    can_store_secrets,
+    secret_delete,
+    secret_replace,
+    secret_store,
+    secrets_renew,
+)
+from webapp.core.accounts import (
+    account_activate,
+    account_add,
+    account_delete,
+    account_groups_set,
+    accounts,
+    password_path,
+)
+from webapp.core.errors import Refused
+from webapp.core.rights import Right
+from webapp.dashboard.navigation import requires
+from webapp.dashboard.views.system import page_of_settings
+
+
+class AccountForm(forms.ModelForm):
+    """A new account of staff."""
+
+    groups = forms.ModelMultipleChoiceField(
+        Group.objects.order_by("name"), label="Groups", required=False, widget=forms.CheckboxSelectMultiple
+    )
+
+    class Meta:
+        model = User
+        fields = ("username", "email")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, label_suffix="", **kwargs)
+        for name in ("username", "email"):
+            self.fields[name].widget.attrs.update({"class": "input", "autocomplete": "off"})
+        self.fields["username"].help_text = "The person signs in by it."
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@requires(Right.ADMINISTER)
+def people(request: HttpRequest) -> HttpResponse:
+    """Show the accounts, and add one; its link is shown once."""
+    by: Any = request.user
+    form = AccountForm(request.POST if request.method == "POST" else None)
+    if request.method == "POST" and form.is_valid():
+        data = form.cleaned_data
+        try:
+            user = account_add(by=by, username=data["username"], email=data["email"], groups=data["groups"])
+        except Refused as error:
+            form.add_error("groups", error.message)
+        else:
+            return _people(request, AccountForm(), added=user)
+    return _people(request, form)
+
+
+def _people(request: HttpRequest, form: AccountForm, added: User | None = None) -> HttpResponse:
+    link = ""
+    if added is not None:
+        by: Any = request.user
+        link = request.build_absolute_uri(password_path(by=by, user=added))
+    return page_of_settings(
+        request,
+        "people.html",
+        "people",
+        status=400 if form.errors else 200,
+        form=form,
+        people=accounts(),
+        groups=Group.objects.order_by("name").prefetch_related("permissions"),
+        link=link,
+        added=added,
+    )
+
+
+@require_POST
+@never_cache
+@requires(to_post=[Right.ADMINISTER])
+def person_change(request: HttpRequest, pk: int) -> HttpResponse:
+    """Change an account by the button that was pressed."""
+    by: Any = request.user
+    user = get_object_or_404(accounts(), pk=pk)
+    name, action = user.get_username(), request.POST.get("action", "")
+    try:
+        if action == "groups":
+            numbers = [one for one in request.POST.getlist("groups") if one.isascii() and one.isdigit()]
+            account_groups_set(by=by, user=user, groups=Group.objects.filter(pk__in=[int(one[:9]) for one in numbers]))
+            messages.success(request, f"The groups of {name} are stored.")
+        elif action == "link":
+            return _people(request, AccountForm(), added=user)
+        elif action in ("activate", "deactivate"):
+            account_activate(by=by, user=user, is_active=action == "activate")
+            messages.success(request, f"{name} can {'sign in again' if action == 'activate' else 'no longer sign in'}.")
+        elif action == "delete":
+            account_delete(by=by, user=user)
+            messages.success(request, f"The account {name} is deleted.")
+        else:
+            raise Http404
+    except Refused as error:
+        messages.error(request, error.message)
+    return redirect("dashboard:people")
+
+
+class SecretForm(forms.Form):
+    """A new secret."""
+
+    name = forms.CharField(label="Name", max_length=64)
+    address = forms.CharField(
+        label="Address", max_length=1000, help_text="The secret is sent there and nowhere else: https://api.openai.com."
+    )
+    value = forms.CharField(
+        label="Secret",
+        max_length=LONGEST_SECRET,
+        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
+        help_text="It is encrypted and never shown again.",
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, label_suffix="", **kwargs)
+        for field in self.fields.values():
+            field.widget.attrs["class"] = "input"
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@requires(Right.BOTS)
+@sensitive_post_parameters("value")
+def secrets(request: HttpRequest) -> HttpResponse:
+    """Show the secrets by name and address, and store one."""
+    form = SecretForm(request.POST if request.method == "POST" else None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            secret = secret_store(**form.cleaned_data)
+        except Refused as error:
+            form.add_error(None, error.message)
+        else:
+            messages.success(request, f"“{secret.name}” is stored, for {secret.address}.")
+            return redirect("dashboard:secrets")
+    return page_of_settings(
+        request,
+        "secrets.html",
+        "secrets",
+        status=400 if form.errors else 200,
+        form=form,
+        secrets=Secret.objects.prefetch_related("bots"),
+        can_store=can_store_secrets(),
+    )
+
+
+@require_POST
+@requires(to_post=[Right.BOTS])
+@sensitive_post_parameters("value")
+def secret_change(request: HttpRequest, pk: int) -> HttpResponse:
+    """Replace a secret's value, or delete it."""
+    secret = get_object_or_404(Secret, pk=pk)
+    try:
+        if request.POST.get("action") == "delete":
+            secret_delete(secret=secret)
+            messages.success(request, f"“{secret.name}” is deleted.")
+        else:
+            secret_replace(secret=secret, value=request.POST.get("value", ""))
+            messages.success(request, f"“{secret.name}” has its new value.")
+    except Refused as error:
+        messages.error(request, error.message)
+    return redirect("dashboard:secrets")
+
+
+@require_POST
+@requires(to_post=[Right.BOTS])
+def secrets_again(request: HttpRequest) -> HttpResponse:
+    """Encrypt all secrets with the newest key."""
+    n_closed = secrets_renew()
+    if n_closed:
+        messages.warning(request, f"{n_closed} secrets open with none of the keys; store these again.")
+    else:
+        messages.success(request, "All secrets are encrypted with the newest key; older keys can go.")
+    return redirect("dashboard:secrets")
