@@ -57,7 +57,7 @@ OF_THE_SERVER = (
     "benchmark/published/",
     "metrics/",
     "imports/",
-    "tokens/",
+    "settings/tokens/",
 )
 
 

@@ -249,7 +249,7 @@ def _key_choices() -> list[tuple[str, str]]:
 
 def _field(name: str, option: Any) -> forms.Field:
     label = _LABELS.get(name) or capfirst(name.replace("_", " "))
-    about = capfirst(str(option.description or ""))
+    about = capfirst(str(option.description or "").replace("`", ""))
     if option.annotation is bool:
         return forms.BooleanField(label="Download it when it is first loaded", required=False)
     if name == "system_prompt":

@@ -21,7 +21,9 @@ def browser(*rights: Right, username: str) -> Client:
 
 def test_a_token_is_shown_once_and_taken_back() -> None:
     ann, bob = browser(Right.READ, Right.RUN, username="ann"), browser(Right.READ, username="bob")
-    assert "You have no tokens yet" in ann.get(ADDRESS).content.decode()
+    empty = ann.get(ADDRESS).content.decode()
+    assert "You have no tokens yet" in empty
+    assert "http://testserver/api/v1/studies" in empty
     asked = {"name": "<b>CI</b>", "rights": ["read", "run"], "days": "30"}
     answer = ann.post(ADDRESS, asked)
     assert "no-store" in answer["Cache-Control"]

@@ -145,7 +145,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
 
 def _calls(request: HttpRequest) -> list[tuple[str, str]]:
     """Return calls of the API with this server's address, each with its title."""
-    base = request.build_absolute_uri(reverse("dashboard:studies")).removesuffix("/dashboard/")
+    base = request.build_absolute_uri(reverse("api:openapi-json")).removesuffix("/api/v1/openapi.json")
     curl = 'curl -H "Authorization: Bearer TOKEN" '
     return [
         ("List the studies", f"{curl}{base}/api/v1/studies"),
