@@ -108,7 +108,7 @@ def action_items(*, may_pay: bool = True) -> list[ActionItem]:
                 plural(n_failed, "%(n)d job", "%(n)d jobs") % {"n": n_failed},
                 "failed in the last two days.",
                 "See jobs",
-                ("dashboard:runs", {}, ""),
+                ("dashboard:jobs", {}, ""),
             )
         )
     return sorted(found, key=lambda item: _TONES.index(item.tone))

@@ -12,8 +12,6 @@ from webapp.bots.selectors import alerts_newest
 from webapp.core.language import plural
 from webapp.core.models import Process
 from webapp.core.processes import BOT_HOST, WORKER, hangs_since, is_silent, processes_known
-from webapp.jobs.models import HybridFit, Job, JobBase, MetricRun, SelfPlayRun
-from webapp.jobs.selectors import jobs as selectors
 from webapp.operating.incidents import Problem, find_problems, role_words
 from webapp.operating.system_load import (
     Queue,
@@ -182,38 +180,3 @@ def _alert_title(alert: Alert) -> str:
     if alert.aside is not None:
         return f"{alert.aside.bot_id}: {alert.get_event_display()}"
     return str(alert.said.get("title", "")) or str(alert.get_event_display())
-
-
-@dataclass(frozen=True, slots=True)
-class RunningJob:
-    """A job under way, or waiting for a worker.
-
-    Attributes:
-        route: name and arguments of the page that shows it.
-    """
-
-    job: JobBase
-    title: str
-    route: tuple[str, list[object]]
-
-
-def jobs_running() -> list[RunningJob]:
-    """Return the jobs waiting or under way, oldest first."""
-    return [RunningJob(job, selectors.job_title(job), route_of(job)) for job in selectors.jobs_unfinished()]
-
-
-def route_of(job: JobBase) -> tuple[str, list[object]]:
-    """Return the page that shows a job: that of its study or run where it has one."""
-    if isinstance(job, SelfPlayRun):
-        return "dashboard:run", [job.pk]
-    if isinstance(job, MetricRun) and job.study is not None:
-        return "dashboard:study_prediction", [job.study.key]
-    if isinstance(job, MetricRun) and job.run is not None:
-        return "dashboard:run", [job.run.pk]
-    if isinstance(job, HybridFit):
-        return "dashboard:study_prediction", [job.study.key]
-    if job.kind == "export" and isinstance(job, Job) and job.study is not None:
-        return "dashboard:study_export", [job.study.key]
-    if job.kind == "report" and isinstance(job, Job) and job.study is not None:
-        return "dashboard:study_report", [job.study.key]
-    return "dashboard:job", [job.kind, job.pk]

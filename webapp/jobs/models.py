@@ -55,6 +55,7 @@ class JobBase(Held, TimeStamped):
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     error = models.TextField(blank=True)
+    priority = models.SmallIntegerField(default=0, help_text=_("1 before other jobs of its queue, -1 after them."))
     note = models.CharField(
         max_length=200,
         blank=True,

@@ -6,7 +6,6 @@ The parent of a worker imports this module, so nothing here may import torch, tr
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from typing import Any
 
@@ -15,15 +14,13 @@ from django.conf import settings
 from django.db import OperationalError, connections
 
 from chatbots.devices import batches_made_exact
-from chatbots.registry import UnknownName
 from webapp.celery import app
 from webapp.core.processes import WORKER, signs
 from webapp.jobs import queue
 from webapp.jobs.alerts import alerts_ask
 from webapp.jobs.engine import run_job_for
-from webapp.jobs.kinds.base import kind_of
 from webapp.jobs.leases import STALE_AFTER
-from webapp.jobs.selectors.jobs import jobs_for_workers, jobs_unfinished
+from webapp.jobs.selectors.jobs import jobs_for_workers, jobs_unfinished, queue_of
 from webapp.jobs.services.jobs import jobs_settle
 from webapp.studies.privacy.retention import retention_run
 
@@ -121,8 +118,8 @@ def unfinished_pick_up(**_: Any) -> None:
         jobs_settle()
         alerts_ask()
         for job in jobs_unfinished():
-            with contextlib.suppress(UnknownName):  # of a plug-in that is not installed here
-                queue.wake(kind_of(job).queue_of(job), watches=True)
+            if name := queue_of(job):
+                queue.wake(name, watches=True)
     except Exception:
         log.exception("unfinished jobs could not be picked up")
     finally:

@@ -14,12 +14,11 @@ from django.db import connection
 from django.db.models import Count, Min
 from django.utils import timezone
 
-from chatbots.registry import UnknownName
 from webapp.conversations.selectors import replies_due
 from webapp.jobs import alerts
-from webapp.jobs.kinds.base import QUEUES, job_models, kind_of
+from webapp.jobs.kinds.base import QUEUES, job_models
 from webapp.jobs.models import Job, JobBase, State
-from webapp.jobs.selectors.jobs import jobs_unfinished
+from webapp.jobs.selectors.jobs import jobs_unfinished, queue_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +54,8 @@ def job_queues() -> list[Queue]:
     waiting: dict[str, list[JobBase]] = {name: [] for name in QUEUES}
     running: dict[str, list[JobBase]] = defaultdict(list)
     for job in jobs_unfinished():
-        if job.inline or job.kind == alerts.KIND:
-            continue
-        try:
-            queue = kind_of(job).queue_of(job)
-        except UnknownName:  # of a plug-in that is not installed here
-            continue
-        (waiting if job.state == State.QUEUED else running).setdefault(queue, []).append(job)
+        if (queue := queue_of(job)) and job.kind != alerts.KIND:
+            (waiting if job.state == State.QUEUED else running).setdefault(queue, []).append(job)
     found = []
     for name, jobs in waiting.items():
         moved = [job.heartbeat_at or job.started_at for job in running[name]]

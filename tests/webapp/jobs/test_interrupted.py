@@ -17,7 +17,7 @@ from pytest_django.asserts import assertContains, assertNotContains
 
 from webapp.core.errors import Refused
 from webapp.dashboard.action_items import action_items
-from webapp.dashboard.system import jobs_running
+from webapp.dashboard.views.jobs import job_rows
 from webapp.jobs import queue, tasks
 from webapp.jobs.engine import run_job
 from webapp.jobs.kinds.base import kind_of
@@ -98,7 +98,7 @@ def test_a_killed_commands_job_is_interrupted_in_lists_filters_pages_and_the_row
     run.refresh_from_db()
     assert (run.state, run.is_over) == ("interrupted", True)
     assert run.ended_at is not None
-    assert jobs_running() == []
+    assert job_rows() == []
     assert [need.lead for need in action_items()] == [f"Self-play {run.pk}"]
     for page in ("dashboard:runs", "dashboard:home"):
         assertContains(admin_client.get(reverse(page)), "nterrupted")
@@ -187,13 +187,13 @@ def test_going_on_is_a_button_on_the_pages_of_metrics_and_fits(
     go_on = reverse("dashboard:job_go_on", args=[kind, job.pk])
     for shows in (page, reverse("dashboard:job", args=[kind, job.pk])):
         assertContains(admin_client.get(shows), go_on)
-    assertContains(admin_client.get(reverse("dashboard:runs")), "Interrupted")
+    assertContains(admin_client.get(reverse("dashboard:jobs")), "Interrupted")
     assert admin_client.get(shows).context["section"] == "studies"
     leave = reverse("dashboard:job_stop", args=[kind, job.pk])
     assertContains(admin_client.get(shows), leave)
     assertContains(admin_client.post(leave, {"next": shows}, follow=True), "It counts as stopped")
     assertNotContains(admin_client.get(shows), leave)
-    assertNotContains(admin_client.get(reverse("dashboard:runs")), "Interrupted")
+    assertNotContains(admin_client.get(reverse("dashboard:jobs")), "Interrupted")
     with django_capture_on_commit_callbacks(execute=True):
         answer = admin_client.post(go_on, {"next": page})
     assert answer["Location"] == page

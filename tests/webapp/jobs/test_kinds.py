@@ -17,6 +17,7 @@ from webapp.jobs import queue
 from webapp.jobs.engine import run_job
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, kinds
 from webapp.jobs.models import Job, Shard
+from webapp.jobs.selectors.jobs import jobs_for_workers
 from webapp.jobs.services.jobs import job_ask, job_claim, job_create, job_release, job_restart
 from webapp.jobs.services.shards import shard_claim, shards_plan
 
@@ -163,3 +164,25 @@ def test_a_kind_of_a_plug_in_that_is_gone_breaks_no_page(sums: Sums, admin_clien
     kinds.discard("sums")
     assertContains(admin_client.get(reverse("dashboard:home")), str(job))
     assertContains(admin_client.get(reverse("dashboard:runs")), "Self-play")
+
+
+def test_a_raised_job_goes_first_and_the_page_says_what_is_before_a_waiting_one(
+    sums: Sums, admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue, "send", lambda job: True)
+    first, second, third = (job_create(kind="sums", payload={"numbers": [n]}) for n in (1, 2, 3))
+    assert [job.pk for job in jobs_for_workers("default")] == [first.pk, second.pk, third.pk]
+    page = reverse("dashboard:jobs")
+    assert [(row.job.pk, row.place) for row in admin_client.get(page).context["rows"]] == [
+        (first.pk, 0),
+        (second.pk, 2),
+        (third.pk, 3),
+    ]
+    move = reverse("dashboard:job_move", args=["sums", third.pk])
+    assert admin_client.post(move, {"to": "1", "next": page})["Location"] == page
+    assert [job.pk for job in jobs_for_workers("default")] == [third.pk, first.pk, second.pk]
+    assertContains(admin_client.get(page), "raised")
+    assertContains(admin_client.get(reverse("dashboard:jobs_live")), "2nd in line")
+    assert admin_client.post(move, {"to": "9"}).status_code == 400
+    assert admin_client.post(reverse("dashboard:job_move", args=["sums", first.pk]), {"to": "-1"}).status_code == 302
+    assert [job.pk for job in jobs_for_workers("default")] == [third.pk, second.pk, first.pk]

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -30,7 +30,7 @@ from webapp.dashboard.navigation import page, requires, staff_only
 from webapp.dashboard.selectors import imported_studies, studies_talking
 from webapp.jobs.kinds.base import kinds
 from webapp.jobs.models import Job, JobBase, SelfPlayRun, State
-from webapp.jobs.selectors.jobs import job_progress, job_title, jobs_broken_off, worker_lives
+from webapp.jobs.selectors.jobs import job_progress, job_title, jobs_broken_off, jobs_in_line, worker_lives
 from webapp.jobs.selectors.metrics import conversations_unmeasured, metric_run_of
 from webapp.jobs.selectors.selfplay import (
     BotPair,
@@ -39,7 +39,7 @@ from webapp.jobs.selectors.selfplay import (
     selfplay_failed_counts,
     selfplay_failures,
 )
-from webapp.jobs.services.jobs import job_cancel, job_restart, job_settle, jobs_settle
+from webapp.jobs.services.jobs import job_cancel, job_prioritise, job_restart, job_settle, jobs_settle
 from webapp.jobs.services.metrics import metric_run_create
 from webapp.jobs.services.selfplay import run_create
 from webapp.results import cache as results
@@ -119,7 +119,7 @@ def _load(form: ImportForm) -> ImportReport:
 
 
 _LISTED = 100
-_FAILED_LISTED = 5
+_FAILED_LISTED = 20
 _RESULT_MAX = 20_000
 _PAGES = {
     "import": ("studies", "imports", "Imports"),
@@ -181,7 +181,6 @@ def runs(request: HttpRequest) -> HttpResponse:
             return redirect("dashboard:run", run.pk)
     listed = runs_newest(_LISTED)
     n_failed = selfplay_failed_counts(listed)
-    broken_off = [(job_title(job), job) for job in jobs_broken_off(_FAILED_LISTED, beside=SelfPlayRun)]
     return page(
         request,
         "runs.html",
@@ -197,7 +196,6 @@ def runs(request: HttpRequest) -> HttpResponse:
         form=form,
         form_open=form_open or not listed,
         unavailable=[entry for entry in entries if not entry.available],
-        broken_off=broken_off,
         status=400 if form.errors else 200,
     )
 
@@ -290,6 +288,87 @@ def run_measure(request: HttpRequest, run_id: int) -> HttpResponse:
     return redirect("dashboard:run", found.pk)
 
 
+_STUDY_PAGES = {
+    "metrics": "study_prediction",
+    "hybrid": "study_prediction",
+    "export": "study_export",
+    "report": "study_report",
+}
+"""Kinds of jobs that a page of their study shows."""
+
+
+def _address(job: JobBase) -> str:
+    """Return the address of the page that shows a job: that of its study or run where it has one."""
+    study, run = getattr(job, "study", None), getattr(job, "run", None)
+    if study is not None and job.kind in _STUDY_PAGES:
+        return reverse(f"dashboard:{_STUDY_PAGES[job.kind]}", args=[study.key])
+    if isinstance(job, SelfPlayRun) or run is not None:
+        return reverse("dashboard:run", args=[(run or job).pk])
+    return reverse("dashboard:job", args=[job.kind, job.pk])
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """A job that waits or is under way.
+
+    Attributes:
+        left_s: seconds until it is done, where that can be told.
+        place: in the line of its queue, from 1; 0 if it is under way.
+        before: title of the last job before it.
+    """
+
+    job: JobBase
+    title: str
+    href: str
+    left_s: float | None
+    place: int
+    before: str
+
+
+def job_rows() -> list[JobRow]:
+    """Return the jobs that wait or are under way, in the order of their queues."""
+    return [
+        JobRow(
+            job,
+            job_title(job),
+            _address(job),
+            job_progress(job).remaining_s,
+            sum(one.state == State.QUEUED for one in before) + 1 if before else 0,
+            job_title(before[-1]) if before else "",
+        )
+        for job, before in jobs_in_line()
+    ]
+
+
+@require_safe
+@staff_only
+def jobs(request: HttpRequest) -> HttpResponse:
+    """Show all jobs under way or waiting, and those that failed or were interrupted."""
+    jobs_settle()
+    broken_off = [(job_title(job), job) for job in jobs_broken_off(_FAILED_LISTED)]
+    return page(request, "jobs.html", "home", rows=job_rows(), broken_off=broken_off)
+
+
+@require_safe
+@staff_only
+def jobs_live(request: HttpRequest) -> HttpResponse:
+    """Send the table of jobs under way, for polling."""
+    response = render(request, "dashboard/_jobs.html", {"rows": job_rows()})
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+@require_POST
+@requires(to_post=[Right.RUN])
+def job_move(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
+    """Move a job before or after the others of its queue."""
+    to = request.POST.get("to", "")
+    if to not in ("-1", "0", "1"):
+        return HttpResponseBadRequest("to is -1, 0 or 1")
+    job_prioritise(job=_job(kind, pk), priority=int(to))
+    return _back(request)
+
+
 def _job(kind: str, pk: int) -> JobBase:
     if kind not in kinds:
         raise Http404
@@ -305,7 +384,7 @@ def _above(job: JobBase) -> tuple[str, list[tuple[str, str]]]:
         section, route, title = _PAGES[job.kind]
         return section, [(title, reverse(f"dashboard:{route}"))]
     if study is None:
-        return "bots", [("Self-play", reverse("dashboard:runs"))]
+        return "home", [("Jobs", reverse("dashboard:jobs"))]
     return "studies", [
         ("Studies", reverse("dashboard:studies")),
         (study.name or study.key, reverse("dashboard:study", args=[study.key])),
@@ -383,7 +462,7 @@ def job_go_on(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
 def _back(request: HttpRequest) -> HttpResponse:
     back = request.POST.get("next", "")
     if not url_has_allowed_host_and_scheme(back, {request.get_host()}):
-        back = reverse("dashboard:runs")
+        back = reverse("dashboard:jobs")
     return redirect(back)
 
 

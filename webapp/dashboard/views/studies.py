@@ -33,8 +33,7 @@ from webapp.dashboard.overview import headline_findings, selfplay_bots, study_ac
 from webapp.dashboard.pipeline import SELFPLAY_EACH, pipeline_of
 from webapp.dashboard.recruitment import link_to_send, participant_link, recruiting_links
 from webapp.dashboard.selectors import tour_study
-from webapp.dashboard.system import jobs_running
-from webapp.dashboard.views.jobs import job_context
+from webapp.dashboard.views.jobs import job_context, job_rows
 from webapp.jobs.models import State
 from webapp.jobs.services.fits import analysis_start
 from webapp.jobs.services.jobs import jobs_settle
@@ -271,12 +270,12 @@ def home(request: HttpRequest) -> HttpResponse:
         request,
         "home.html",
         "home",
-        rows=selectors.study_rows(selectors.studies_found()[:_NEWEST]),
+        studies=selectors.study_rows(selectors.studies_found()[:_NEWEST]),
         n_studies=counts[""],
         n_collecting=counts[Study.State.COLLECTING],
         tour_of=selectors.tour_study() if tour_offered(request) else None,
         needs=action_items(may_pay=may(request.user, Right.PAY)),
-        running=[(found, reverse(found.route[0], args=found.route[1])) for found in jobs_running()],
+        rows=job_rows(),
     )
 
 

@@ -68,12 +68,17 @@ def job_progress(job: JobBase) -> JobProgress:
     )
 
 
+def queue_of(job: JobBase) -> str:
+    """Return the queue of the workers that do a job; empty if a command does it, or no kind here."""
+    try:
+        return "" if job.inline else kind_of(job).queue_of(job)
+    except UnknownName:  # of a plug-in that is not installed here
+        return ""
+
+
 def worker_lives(job: JobBase) -> bool:
     """Return True if a worker of the job's queue sends heartbeats; it may be busy with other jobs."""
-    try:
-        queue = kind_of(job).queue_of(job)
-    except UnknownName:  # of a plug-in that is not installed here
-        return False
+    queue = queue_of(job)
     return any(queue in one.details.get("queues", ()) for one in processes_living(WORKER))
 
 
@@ -132,20 +137,28 @@ def jobs_unfinished() -> list[JobBase]:
 
 
 def jobs_for_workers(queue: str) -> list[JobBase]:
-    """Return the unfinished jobs of a queue that workers may do, the one that waited longest first.
+    """Return the unfinished jobs of a queue that workers may do, by priority, the one that waited longest first.
 
     Those that a command does itself are left to it, and those of an unknown plug-in to workers that know it.
     """
+    return sorted((job for job in jobs_unfinished() if queue_of(job) == queue), key=_turn)
+
+
+def _turn(job: JobBase) -> tuple[int, datetime, datetime]:
     never = datetime.min.replace(tzinfo=timezone.get_default_timezone())
-    found = [job for job in jobs_unfinished() if _is_for(job, queue)]
-    return sorted(found, key=lambda job: (job.heartbeat_at or never, job.created_at))
+    return -job.priority, job.heartbeat_at or never, job.created_at
 
 
-def _is_for(job: JobBase, queue: str) -> bool:
-    try:
-        return not job.inline and kind_of(job).queue_of(job) == queue
-    except UnknownName:
-        return False
+def jobs_in_line() -> list[tuple[JobBase, list[JobBase]]]:
+    """Return the unfinished jobs by queue, those under way first, each waiting one with the jobs that are before it."""
+    queues: dict[str, list[JobBase]] = {}
+    for job in jobs_unfinished():
+        queues.setdefault(queue_of(job), []).append(job)
+    found: list[tuple[JobBase, list[JobBase]]] = []
+    for name, jobs in queues.items():
+        jobs.sort(key=lambda job: (job.state != State.RUNNING, _turn(job)))
+        found += [(job, jobs[:n] if name and job.state == State.QUEUED else []) for n, job in enumerate(jobs)]
+    return found
 
 
 def shards_free(job: JobBase, *, limit: int) -> Iterator[Shard]:
@@ -176,15 +189,10 @@ def shard_results(job: JobBase) -> list[Any]:
     return list(shards.values_list("result", flat=True))
 
 
-def jobs_broken_off(n: int, *, beside: type[JobBase]) -> list[JobBase]:
-    """Return the `n` newest jobs of each table that failed or were interrupted.
-
-    Args:
-        beside: the table that is left out, because the page lists it itself.
-    """
+def jobs_broken_off(n: int) -> list[JobBase]:
+    """Return the `n` newest jobs of each table that failed or were interrupted."""
     return [
         job
         for model in job_models()
-        if model is not beside
         for job in model._default_manager.filter(state__in=(State.FAILED, State.INTERRUPTED))[:n]
     ]
