@@ -138,6 +138,7 @@ def test_files_are_scored_and_their_data_sets_combined(tmp_path):
     assert json.loads(json.dumps(found)) == found  # nothing that a file would keep as words
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_gain_holds():
     """40 studies of three data sets, three Monte-Carlo errors."""
     found = simulated_gains.combined(simulated_gains.COMBINED["3 sets that differ"], 40)

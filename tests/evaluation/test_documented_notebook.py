@@ -29,6 +29,7 @@ HERE = "tests/evaluation/test_documented_notebook.py::test_the_notebook_of_the_d
 PLAYS = "tests/evaluation/test_documented_notebook.py::test_the_notebook_plays_the_bots_of_a_file"
 
 
+@pytest.mark.slow
 def test_the_notebook_of_the_documentation_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [block] = blocks_tested(HERE)
     lines = [line for line in block.text.splitlines() if line]

@@ -93,6 +93,7 @@ def test_judge_compares_each_metric_with_the_column_that_is_named(tmp_path):
         judge(file, ["rouge_l"], against="bleurt")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", ["15 contexts", "15 contexts, four models"])
 def test_intervals_of_gains_hold(design):
     """100 studies each, three Monte-Carlo errors; percentiles of contexts resampled in each cell held in 87 to 91 %

@@ -342,6 +342,7 @@ def test_importing_confab_loads_neither_django_nor_torch_nor_pandas() -> None:
     assert done.stdout.strip() == "[]", done.stderr
 
 
+@pytest.mark.slow
 def test_working_with_a_study_loads_no_django(file: Path) -> None:
     code = (
         "import sys, confab\n"

@@ -72,6 +72,7 @@ def test_a_scale_makes_the_difference_that_of_the_groups_own_intervals() -> None
     assert found.p > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", ["halves, 60 people", "kinds, 10 people, 4 each"])
 def test_intervals_of_courses_and_differences_hold(design: str) -> None:
     """40 studies each, at least as many as claimed less three Monte-Carlo errors."""

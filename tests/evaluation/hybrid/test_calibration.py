@@ -169,6 +169,7 @@ def test_where_few_rated_bots_have_self_play_nothing_but_the_order_is_told(study
     assert alone["shift"] > alone["widest"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moved", ["not moved", "all moved by 1, each by 1"])
 def test_intervals_from_self_play_hold(moved: str) -> None:
     """40 studies, two bots each; 95 % less three Monte-Carlo errors."""

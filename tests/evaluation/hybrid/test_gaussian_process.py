@@ -120,6 +120,7 @@ def test_every_number_is_that_of_dense_algebra() -> None:
     assert common.predict(at[None])[0] == pytest.approx(by_hand, rel=1e-11)
 
 
+@pytest.mark.slow
 def test_intervals_hold_as_often_as_they_say() -> None:
     """Over bots drawn from the model: of the true mean, of further ratings, and with the bot's own ratings."""
     found = simulated(3000, n_ratings=20)
@@ -175,6 +176,7 @@ def test_ratings_by_people_who_rated_the_others_are_combined_as_by_dense_algebra
     assert expected.given(rating, apart).mean == pytest.approx(expected.given(rating, alone).mean)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["six raters of each bot alone, five ratings each", "two bots a rater, five ratings of each"]
 )  # fmt: skip

@@ -47,6 +47,7 @@ def alone_nll(folder, context, reply):
     return total, len(said)
 
 
+@pytest.mark.slow
 def test_perplexity_against_rows_computed_alone(gpt2):
     metric = Perplexity(model=str(gpt2), window=2)
     assert metric.unavailable_reason() is None

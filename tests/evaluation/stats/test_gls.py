@@ -147,6 +147,7 @@ def test_a_bot_that_spreads_more_has_larger_errors_which_one_variance_for_all_mi
     assert model.mean() < 0.7 * true[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", [uneven, within, apart, few])
 def test_no_interval_of_a_difference_covers_less_than_it_says(design: Callable[[np.random.Generator], Columns]) -> None:
     """300 simulated studies each: bots whose ratings spread by 1 to 6, raters with 1 to 24 ratings."""

@@ -137,6 +137,7 @@ def test_what_several_rated_alike_counts_too() -> None:
     assert of_both.df == pytest.approx(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("n_raters", [3, 5, 8, 12, 20, 40])
 @pytest.mark.parametrize("level", [0.90, 0.95])

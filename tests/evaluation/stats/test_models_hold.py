@@ -15,6 +15,7 @@ LEAST = simulated.LEVEL - 2 * math.sqrt(simulated.LEVEL * (1 - simulated.LEVEL) 
 ODDS = simulated.of_odds(simulated.apart)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("of", "drawn", "design", "n_raters"),
     [

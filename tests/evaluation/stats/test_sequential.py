@@ -139,6 +139,7 @@ def ever_wrong(
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", [balanced, greedy])
 @pytest.mark.parametrize(
     "shares",
@@ -162,6 +163,7 @@ def told(what: str, wrong: int, widths: list[float]) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "shares"), [(balanced, (USUAL, USUAL)), (greedy, (LIKED, SPLIT))], ids=["balanced-alike", "greedy-unlike"]
 )
@@ -176,6 +178,7 @@ def test_raters_who_rate_several_times_are_counted_once(
     assert wrong / N_STUDIES <= MOST
 
 
+@pytest.mark.slow
 def test_a_fixed_interval_looked_at_so_often_would_be_wrong_in_a_third_of_studies() -> None:
     rng = np.random.default_rng(9)
     wrong = sum(ever_wrong(rng, balanced, (USUAL, USUAL), fixed=True) for _ in range(120))
@@ -265,6 +268,7 @@ def leaves_out_preference(rng: np.random.Generator, lead: float, *, by_items: bo
     return False
 
 
+@pytest.mark.slow
 def test_few_items_that_many_people_compare_are_counted_as_few() -> None:
     """The order of two bots is of all that they may be asked; the items are a sample of that."""
     for lead in (0.0, 1.2):
@@ -300,6 +304,7 @@ def leaves_out_difference(rng: np.random.Generator, n_contexts: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_contexts", [8, 60])
 def test_items_of_few_contexts_and_of_many_are_told_apart_rightly(n_contexts: int) -> None:
     rng = np.random.default_rng(6)
