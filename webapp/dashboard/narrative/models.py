@@ -46,8 +46,6 @@ def models_section(
     if found.factorial is None or found.mixed is None or found.ordinal is None:
         section.missing.append("Fewer than two bots are rated, so there is nothing to model.")
         return section
-    if has_controls:
-        section.lead.append(controls_said(has_controls, left_out=True))
     _factorial(section, found.factorial, found, headline)
     if found.mixed.reason is not None:
         section.missing.append(f"Mixed model: {reason_text(found.mixed.reason)}.")
@@ -58,6 +56,8 @@ def models_section(
         section.missing.append(f"Ordinal model: {reason_text(found.ordinal.reason)}.")
     else:
         section.tables.append(_ordinal_table(found.ordinal, found, headline, bots))
+    if has_controls:
+        section.lead.append(controls_said(has_controls, left_out=True))
     return section
 
 

@@ -58,7 +58,7 @@ def trajectories_section(
     else:
         panels = _panels(best_worst, study_key, point_link)
         section.points.extend(_statements(best_worst, panels))
-        section.conclusion = verdict_sentence(best_worst).partition(" (")[0]
+        section.conclusion = verdict_sentence(best_worst).partition(" (")[0] + "."
         section.figures.append(_best_worst_figure(best_worst, panels, headline, has_controls))
         if grouping.reason:
             section.missing.append(f"Best and worst conversations: {reason_text(grouping.reason)}.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -161,6 +162,12 @@ def setting(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(setting(item) for item in value) or "none"
     return str(value)
+
+
+@register.filter
+def without(sentences: Sequence[str], said: str) -> list[str]:
+    """Return the sentences but one that was said before."""
+    return [one for one in sentences if one != said]
 
 
 @register.filter
