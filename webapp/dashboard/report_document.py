@@ -262,13 +262,9 @@ def _hybrid(frame: StudyFrame) -> Headline:
         return Headline("hybrid", "–", "hybrid metric", why="not fitted")
     pearson = found.get("bot_level", {}).get("pearson") or {}
     if pearson.get("r") is None or found["n_bots"] < FEW_BOTS:
-        why = "no r over {bots}".format(bots=phrases.bots_text(found["n_bots"]))
-        return Headline("hybrid", "–", "hybrid metric", why=why)
-    what = "hybrid metric of {target}, r over {bots}, {intercept}".format(
-        target=target_in_words(found["target"], [d.key for d in frame.dimensions]),
-        bots=phrases.bots_text(found["n_bots"]),
-        intercept=intercept_in_words(found),
-    )
+        return Headline("hybrid", "–", "hybrid metric", why=f"no r over {phrases.bots_text(found['n_bots'])}")
+    target = target_in_words(found["target"], [d.key for d in frame.dimensions])
+    what = f"hybrid metric of {target}, r over {phrases.bots_text(found['n_bots'])}, {intercept_in_words(found)}"
     low, high = pearson.get("ci95") or (None, None)
     why = "" if low is not None else reason_text(pearson.get("reason")) or "no interval"
     return share_headline("hybrid", pearson["r"], what, low, high, _LEVEL, why)
@@ -322,16 +318,9 @@ def with_changes(document: Document, before: Past | None) -> Document:
 def _section(now: Document, before: Past) -> Section:
     section = Section(CHANGES_SECTION, "What has changed")
     n = now.n_conversations - before.n_conversations
-    counted = (
-        plural(n, "%(n)s rated conversation has come", "%(n)s rated conversations have come")
-        if n >= 0
-        else plural(-n, "%(n)s rated conversation has gone", "%(n)s rated conversations have gone")
-    ) % {"n": f"{abs(n):,}"}
-    section.lead.append(
-        "Since the report of {day} UTC, {conversations}.".format(
-            day=f"{before.made:%-d %B %Y, %H:%M}", conversations=counted
-        )
-    )
+    have = plural(abs(n), "conversation has", "conversations have")
+    counted = f"{abs(n):,} rated {have} {'come' if n >= 0 else 'gone'}"
+    section.lead.append(f"Since the report of {before.made:%-d %B %Y, %H:%M} UTC, {counted}.")
     earlier = {one.key: one for one in before.headlines}
     later = {one.key: one for one in now.headlines}
     rows = [_row(earlier.get(key), later.get(key)) for key in dict.fromkeys([*later, *earlier])]

@@ -252,19 +252,12 @@ def _summary(frame: StudyFrame, result: ResultOf) -> StudySummary:
 
 def _in_short(frame: StudyFrame, summary: StudySummary, compared: Sequence[str]) -> list[str]:
     n_people = frame.facts.n_raters
+    of_items = judges_items(frame.study)
+    rated = phrases.items_text if of_items else phrases.conversations_text
     first = (
-        "{people} rated {chats} with {bots} on {dimensions}."
-        if n_people
-        else "Ratings of {chats} with {bots} on {dimensions}."
-    )
-    counted = phrases.conversations_text
-    if judges_items(frame.study):
-        first, counted = "{people} rated {chats} of {bots} on {dimensions}.", phrases.items_text
-    first = first.format(
-        people=phrases.people_text(n_people),
-        chats=counted(frame.facts.n_conversations),
-        bots=phrases.bots_text(len(frame.rated_bots)),
-        dimensions=phrases.dimensions_text(len(frame.dimensions)),
+        f"{phrases.people_text(n_people) + ' rated' if n_people or of_items else 'Ratings of'} "
+        f"{rated(frame.facts.n_conversations)} {'of' if of_items else 'with'} "
+        f"{phrases.bots_text(len(frame.rated_bots))} on {phrases.dimensions_text(len(frame.dimensions))}."
     )
     left = left_out_sentence(frame.study, frame.without)
     return [first, *([left] if left else []), headline_sentence(frame, summary), *compared]

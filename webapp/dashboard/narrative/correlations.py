@@ -195,11 +195,10 @@ def _bots_figure(
 
 def _first(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> tuple[list[int], str]:
     """Return the rows that are drawn first, and what that choice does."""
-    words = (
-        "Shown are the hybrid metric, where there is one, and the rows most closely related to {name}: chosen for "
-        "that, they look stronger than they are."
+    return matrix.first_rows(), (
+        "Shown are the hybrid metric, where there is one, and the rows most closely related to "
+        f"{titles[matrix.columns[0]].lower()}: chosen for that, they look stronger than they are."
     )
-    return matrix.first_rows(), words.format(name=titles[matrix.columns[0]].lower())
 
 
 def _few(n_bots: int) -> str:

@@ -154,78 +154,59 @@ def methods_section(frame: StudyFrame, sources: Sources) -> Section:
 def pair_methods_section(frame: StudyFrame, sources: Sources) -> Section:
     """Return the same for a study whose people compare pairs."""
     section = Section("methods", "Data and methods")
+    always = is_collecting(frame.study)
+    intervals = (
+        "always-valid, over raters and items, as the study still collects"
+        if always
+        else "Wilson’s, with the effective number of judgements of raters as clusters (Korn and Graubard, 1998)"
+    )
+    test = (
+        "an always-valid test (normal mixture; Robbins, 1970), as the study still collects"
+        if always
+        else "a fixed-sample test of the mean preference with errors clustered by rater and by what was compared (CR2; "
+        "Bell and McCaffrey, 2002)"
+    )
+    study = frame.study
     told = (
-        "Study {key} (protocol {protocol}, version {version}) has {ratings} of pairs of bots by {people}, on "
-        "{dimensions}. Intervals of shares are {intervals}. Which of two bots is preferred is told by {test}, "
-        "corrected by Holm (1979) for all pairs of a question at p < {alpha}. Strengths are those "
-        "of a Bradley–Terry model with ties (Davidson, 1970), with raters as units and comparisons of two bots "
-        "corrected by Holm. Agreement is the median of Cohen’s κ over pairs of raters with {shared} shared items "
-        "or more."
-    ).format(
-        intervals="always-valid, over raters and items, as the study still collects"
-        if is_collecting(frame.study)
-        else "Wilson’s, with the effective number of judgements of raters as clusters (Korn and Graubard, 1998)",
-        test="an always-valid test (normal mixture; Robbins, 1970), as the study still collects"
-        if is_collecting(frame.study)
-        else (
-            "a fixed-sample test of the mean preference with errors clustered by rater and by what was compared (CR2; "
-            "Bell and McCaffrey, 2002)"
-        ),
-        alpha=share(ORDER_ALPHA),
-        shared=frame.study.values.judging.kappa_items,
-        key=frame.study.key,
-        protocol=frame.study.protocol,
-        version=frame.study.version.number,
-        ratings=phrases.ratings_text(frame.facts.n_ratings),
-        people=phrases.people_text(frame.facts.n_raters),
-        dimensions=phrases.dimensions_text(len(frame.dimensions)),
+        f"Study {study.key} (protocol {study.protocol}, version {study.version.number}) has "
+        f"{phrases.ratings_text(frame.facts.n_ratings)} of pairs of bots by "
+        f"{phrases.people_text(frame.facts.n_raters)}, on {phrases.dimensions_text(len(frame.dimensions))}. Intervals "
+        f"of shares are {intervals}. Which of two bots is preferred is told by {test}, corrected by Holm (1979) for "
+        f"all pairs of a question at p < {share(ORDER_ALPHA)}. Strengths are those of a Bradley–Terry model with ties "
+        "(Davidson, 1970), with raters as units and comparisons of two bots corrected by Holm. Agreement is the median "
+        "of Cohen’s κ over pairs of raters with "
+        f"{study.values.judging.kappa_items} shared items or more."
     )
     if frame.include_synthetic:
-        told += " " + "Scripted participants are counted."
+        told += " Scripted participants are counted."
     section.lead += [told, _software_sentence()]
     section.tables += [_bots(frame, sources.bots), _questions(sources.questions), _environment()]
     return section
 
 
 def _data_sentence(frame: StudyFrame) -> str:
-    n_raters = frame.facts.n_raters
+    n_raters, study = frame.facts.n_raters, frame.study
     controls = [frame.title(bot) for bot in frame.controls]
-    words = (
-        (
-            "Study {key} (protocol {protocol}, rubric {rubric}, version {version}) has {ratings} of {chats} "
-            "with {bots} by {people}, on {dimensions}."
-        )
-        if n_raters
-        else (
-            "Study {key} (protocol {protocol}, rubric {rubric}, version {version}) has {ratings} of {chats} "
-            "with {bots} by people who are not named in the data, on {dimensions}."
-        )
-    )
-    said = words.format(
-        key=frame.study.key,
-        protocol="import" if frame.study.is_imported else f"{frame.study.protocol}, bots {frame.study.rule}",
-        rubric=frame.study.rubric.name,
-        version=frame.study.rubric.version,
-        ratings=phrases.ratings_text(frame.facts.n_ratings),
-        chats=(phrases.items_text if judges_items(frame.study) else phrases.conversations_text)(
-            frame.facts.n_conversations
-        ),
-        bots=phrases.bots_text(len(frame.rated_bots)),
-        people=phrases.people_text(n_raters),
-        dimensions=phrases.dimensions_text(len(frame.dimensions)),
+    protocol = "import" if study.is_imported else f"{study.protocol}, bots {study.rule}"
+    rated = phrases.items_text if judges_items(study) else phrases.conversations_text
+    said = (
+        f"Study {study.key} (protocol {protocol}, rubric {study.rubric.name}, version {study.rubric.version}) has "
+        f"{phrases.ratings_text(frame.facts.n_ratings)} of {rated(frame.facts.n_conversations)} with "
+        f"{phrases.bots_text(len(frame.rated_bots))} by "
+        f"{phrases.people_text(n_raters) if n_raters else 'people who are not named in the data'}, on "
+        f"{phrases.dimensions_text(len(frame.dimensions))}."
     )
     if frame.headline.key == MEAN_KEY:
         said += (
-            " " + "No question is about the whole, so bots are ranked by the mean of all dimensions (complete ratings "
-            "only)."
+            " No question is about the whole, so bots are ranked by the mean of all dimensions (complete ratings only)."
         )
     if controls:
-        said += " " + (
-            "Controls made to be bad ({names}) are shown hollow. They are left out of rankings, models and "
-            "correlations with metrics; they are in the correlations of questions with one another."
-        ).format(names=", ".join(controls))
+        said += (
+            f" Controls made to be bad ({', '.join(controls)}) are shown hollow. They are left out of rankings, models "
+            "and correlations with metrics; they are in the correlations of questions with one another."
+        )
     if frame.include_synthetic:
-        said += " " + "Scripted participants are counted."
+        said += " Scripted participants are counted."
     if frame.without:
         rules = " ".join(str(flag_kinds.get(name).rule) for name in frame.without)
         said += " " + f"People with one of these flags are left out: {rules}"

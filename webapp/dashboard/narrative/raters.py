@@ -164,18 +164,11 @@ def _coefficient(one: AgreementCoefficient) -> str:
 def agreement_sentences(found: RaterAgreement, headline: RatingDimension, *, of_items: bool = False) -> list[str]:
     """Compose sentences on raters' agreement on the same conversation, or else on the bots."""
     same, name = found.same_conversation, headline.title.lower()
+    thing = "item" if of_items else "conversation"
     if same.value is not None:
-        words = (
-            "Raters of the same item agree on {name} by Krippendorff’s α = {value} {ends}."
-            if of_items
-            else "Raters of the same conversation agree on {name} by Krippendorff’s α = {value} {ends}."
-        )
-        return [words.format(name=name, value=share(same.value), ends=span(same.low, same.high, shares=True))]
-    told = [
-        "Agreement on single items is undefined: hardly any is rated by more than one person."
-        if of_items
-        else "Agreement on single conversations is undefined: hardly any is rated by more than one person."
-    ]
+        ends = span(same.low, same.high, shares=True)
+        return [f"Raters of the same {thing} agree on {name} by Krippendorff’s α = {share(same.value)} {ends}."]
+    told = [f"Agreement on single {thing}s is undefined: hardly any is rated by more than one person."]
     single, many = found.one_rater, found.reliability_of_bots
     if single.value is not None and many.value is not None:
         told.append(

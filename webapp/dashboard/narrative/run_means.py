@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,9 +13,9 @@ from django.utils.formats import date_format
 from evaluation.number_format import figure, percent, span
 from evaluation.plots.marks import slots_of
 from webapp.core.language import plural
-from webapp.dashboard.charts.figure import Cell, Header, PageTable
+from webapp.dashboard.charts.figure import Cell
 from webapp.dashboard.narrative import phrases
-from webapp.dashboard.narrative.phrases import NamedTable, count_cell, listed, reason_text
+from webapp.dashboard.narrative.phrases import NamedTable, count_cell, declared_table, listed, reason_text
 from webapp.jobs.models import SelfPlayRun
 from webapp.search.run_comparison import LEVEL, RunMean, RunMeasure, RunsCompared, Side, settings_of
 
@@ -26,23 +27,15 @@ def means_table(found: RunsCompared) -> NamedTable:
     """Tabulate, bot by bot and run by run, the means with their intervals."""
     digits = {one.name: _digits(found, place) for place, one in enumerate(found.measures)}
     slots = dict(zip(found.every_bot, slots_of(len(found.every_bot)), strict=True))
-    headers = [Header("Bot"), Header("Run")]
-    headers += [Header(_title(one), numeric=True) for one in found.measures]
-    headers.append(Header("Conversations", numeric=True))
-    rows = []
-    for side in found.sides:
-        cells = [
-            Cell(side.bot_id, slot=slots[side.bot_id]),
-            Cell(run_title(side.run), reverse("dashboard:run", args=[side.run.pk])),
-        ]
-        for one, mean in zip(found.measures, side.means, strict=True):
-            cells.append(_mean_cell(mean, side.n, digits[one.name]))
-        cells.append(_n_cell(side))
-        rows.append(cells)
-    return NamedTable(
+    measures = [(_title(one), partial(_mean_cell, place, digits[one.name])) for place, one in enumerate(found.measures)]
+    return declared_table(
         "run-means",
         "Bots, run by run",
-        PageTable(headers, rows),
+        found.sides,
+        ("Bot", lambda side: Cell(side.bot_id, slot=slots[side.bot_id])),
+        ("Run", lambda side: Cell(run_title(side.run), reverse("dashboard:run", args=[side.run.pk]))),
+        *measures,
+        ("Conversations", _n_cell),
         method=(
             f"Mean over a bot’s conversations with itself, with its {percent(LEVEL)} interval, for which each "
             "conversation is one draw. Metrics as they are now."
@@ -54,34 +47,32 @@ def means_table(found: RunsCompared) -> NamedTable:
 def settings_table(found: RunsCompared) -> NamedTable:
     """Tabulate in what the runs differ, and say what they have in common."""
     told = [(run, settings_of(run)) for run in found.runs]
-    headers = [Header("Run"), Header("Started"), Header("State")]
-    headers += [Header(_SETTINGS[name](), numeric=name in _NUMBERS) for name in found.differ]
-    headers += [Header(f"Version of {bot}") for bot in found.versions_differ]
     versions = {(side.run.pk, side.bot_id): side.version for side in found.sides}
-    rows = []
-    for run, settings in told:
-        cells = [
-            Cell(run_title(run), reverse("dashboard:run", args=[run.pk])),
-            Cell(date_format(run.created_at, "j M Y H:i")),
-            Cell(str(run.get_state_display())),
-        ]
-        cells += [_setting_cell(name, settings[name]) for name in found.differ]
-        cells += [
-            Cell(version[:8], why="")
-            if (version := versions.get((run.pk, bot), ""))
-            else Cell("–", why="not in this run")
-            for bot in found.versions_differ
-        ]
-        rows.append(cells)
+
+    def version_cell(bot: str, row: tuple[SelfPlayRun, Mapping[str, Any]]) -> Cell:
+        version = versions.get((row[0].pk, bot), "")
+        return Cell(version[:8]) if version else Cell("–", why="not in this run")
+
     alike = [
-        f"{_SETTINGS[name]()}: {_setting_cell(name, value).text}"
-        for name, value in (told[0][1].items() if told else ())
+        f"{_SETTINGS[name]}: {_setting_cell(name, value).text}"
+        for name, value in (told[0][1].items() if len(told) > 1 else ())
         if name not in found.differ
     ]
-    note = "Alike in all of them. {settings}.".format(settings="; ".join(alike)) if alike else ""
-    return NamedTable(
-        "run-settings", "In what the runs differ", PageTable(headers, rows), note=note if len(told) > 1 else ""
+    return declared_table(
+        "run-settings",
+        "In what the runs differ",
+        told,
+        ("Run", lambda row: Cell(run_title(row[0]), reverse("dashboard:run", args=[row[0].pk]))),
+        ("Started", lambda row: Cell(date_format(row[0].created_at, "j M Y H:i"))),
+        ("State", lambda row: Cell(str(row[0].get_state_display()))),
+        *[(_SETTINGS[name], partial(_setting_of, name)) for name in found.differ],
+        *[(f"Version of {bot}", partial(version_cell, bot)) for bot in found.versions_differ],
+        note=f"Alike in all of them. {'; '.join(alike)}." if alike else "",
     )
+
+
+def _setting_of(name: str, row: tuple[SelfPlayRun, Mapping[str, Any]]) -> Cell:
+    return _setting_cell(name, row[1][name])
 
 
 def run_title(run: SelfPlayRun) -> str:
@@ -129,7 +120,8 @@ def _failed(n: int) -> str:
     return plural(n, "%(n)s more failed", "%(n)s more failed") % {"n": n} if n else ""
 
 
-def _mean_cell(one: RunMean, n: int, digits: int) -> Cell:
+def _mean_cell(place: int, digits: int, side: Side) -> Cell:
+    one, n = side.means[place], side.n
     interval = one.found
     if interval.mean is None:
         return Cell("–", why=reason_text(interval.reason), raw=(None,))
@@ -150,13 +142,13 @@ def _why(one: RunMean, n: int) -> list[str]:
     return told
 
 
-_SETTINGS: dict[str, Callable[[], str]] = {
-    "seed": lambda: "Seed",
-    "conversations": lambda: "Conversations of each",
-    "turns": lambda: "Turns",
-    "pairs": lambda: "Who with whom",
-    "openers": lambda: "Openers",
-    "study": lambda: "Filters of study",
+_SETTINGS = {
+    "seed": "Seed",
+    "conversations": "Conversations of each",
+    "turns": "Turns",
+    "pairs": "Who with whom",
+    "openers": "Openers",
+    "study": "Filters of study",
 }
 _NUMBERS = {"seed", "conversations", "turns"}
 

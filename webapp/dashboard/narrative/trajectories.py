@@ -107,24 +107,22 @@ def _note_best_worst(grouping: Grouping) -> str:
     if max(grouping.n_tied) < 2:
         return note
     best, worst = grouping.n_tied
-    drawn = "Ties at the borders ({best} and {worst}) were drawn by seed {seed}."
-    return f"{note} {drawn.format(best=best, worst=phrases.conversations_text(worst), seed=SEED)}"
+    ties = f"{best} and {phrases.conversations_text(worst)}"
+    return f"{note} Ties at the borders ({ties}) were drawn by seed {SEED}."
 
 
 def _by_trait_figure(found: TrajectoryResult, panels: list[LinePanel], has_controls: bool) -> PageFigure:
     grouping = found.grouping
-    if grouping.n_drawn is None:
-        method = "Rated conversations by the bot’s {trait}; mean and 90 % interval."
-    else:
-        method = (
-            "Rated conversations by the bot’s {trait}; mean and 90 % interval. {n} conversations drawn by seed {seed}."
-        )
-    method = f"{method} {controls_said(has_controls, left_out=False)}".strip()
+    drawn = "" if grouping.n_drawn is None else f" {grouping.n_drawn} conversations drawn by seed {SEED}."
+    method = (
+        f"Rated conversations by the bot’s {grouping.trait}; mean and 90 % interval.{drawn} "
+        f"{controls_said(has_controls, left_out=False)}"
+    ).strip()
     return lines_figure(
         panels,
         id=grouping.kind,
         title=f"Does “{grouping.trait}” change how people talk?",
-        method=method.format(trait=grouping.trait, n=grouping.n_drawn, seed=SEED),
+        method=method,
         note_lead=verdict_sentence(found),
         note=(
             "Conversations are the unit, so bots with more of them weigh more; a difference here may be that of single "
@@ -151,8 +149,7 @@ def group_title(grouping: Grouping, place: int) -> str:
     group = grouping.groups[place]
     if grouping.kind == "by-trait":
         return group.name
-    words = {"best": "best {n}", "worst": "worst {n}"}
-    return words[group.name].format(n=len(group.conversations))
+    return f"{group.name} {len(group.conversations)}"
 
 
 def _panels(found: TrajectoryResult, study_key: str, point_link: PointLink) -> list[LinePanel]:
@@ -164,9 +161,8 @@ def _panel(grouping: Grouping, measure: TrajectoryMeasure, study_key: str, point
     if not measure.courses:
         if measure.name == VOTES:
             return LinePanel(title, [], "no votes")
-        why = "not computed yet: run `{program} compute_metrics --study {key}`"
-        why = why.format(key=study_key, program=settings.CONFAB_PROGRAM)
-        return LinePanel(title, [], why)
+        command = f"{settings.CONFAB_PROGRAM} compute_metrics --study {study_key}"
+        return LinePanel(title, [], f"not computed yet: run `{command}`")
     groups = [
         LineGroup(group_title(grouping, place), course, partial(point_link, grouping.kind, measure.name, place))
         for place, course in enumerate(measure.courses)
@@ -187,23 +183,14 @@ def _statement(panel: LinePanel, contrast: GroupContrast) -> str:
     means = [abs(mean) for mean in (contrast.first, contrast.second) if mean is not None]
     # Rare things such as laughter need more digits than the usual two.
     digits = 2 if max(means, default=0) >= 0.05 else 4
-    if contrast.low is None or contrast.high is None:
-        said = "{title}: {a} ({first}), {b} ({second}); intervals apart at {n} of {all} exchanges."
-    else:
-        said = (
-            "{title}: {a} ({first}), {b} ({second}), difference {gap} {ends}; intervals apart at {n} of {all} "
-            "exchanges."
-        )
-    return said.format(
-        title=panel.title,
-        a=figure(contrast.first, digits),
-        b=figure(contrast.second, digits),
-        first=panel.groups[0].title,
-        second=panel.groups[1].title,
-        gap=figure(contrast.difference, digits),
-        ends=span(contrast.low, contrast.high, digits),
-        n=contrast.n_apart,
-        all=contrast.n_compared,
+    gap = ""
+    if contrast.low is not None and contrast.high is not None:
+        ends = span(contrast.low, contrast.high, digits)
+        gap = f", difference {figure(contrast.difference, digits)} {ends}"
+    first, second = (group.title for group in panel.groups[:2])
+    return (
+        f"{panel.title}: {figure(contrast.first, digits)} ({first}), {figure(contrast.second, digits)} ({second})"
+        f"{gap}; intervals apart at {contrast.n_apart} of {contrast.n_compared} exchanges."
     )
 
 

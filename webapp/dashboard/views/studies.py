@@ -39,7 +39,7 @@ from webapp.jobs.services.fits import analysis_start
 from webapp.jobs.services.jobs import jobs_settle
 from webapp.ratings.paired_comparisons import answers_counted, compares_pairs, rates_conversations
 from webapp.results.cache import AnalysisKey, CurrentResult, get_result
-from webapp.results.study_data import Facts, StudyFrame, study_frame
+from webapp.results.study_data import StudyFrame, study_frame
 from webapp.studies.assignment.rules.base import rules
 from webapp.studies.models import Study
 from webapp.studies.privacy.retention import clock_of
@@ -199,21 +199,17 @@ def _shown(request: HttpRequest, question: AnalysisKey) -> ShownResult:
     waiting = _waiting(request, question, answer)
     if answer.made is None:
         return ShownResult(None, None, waiting, question)
-    return ShownResult(answer.made.result, frame_of(request, question, answer.made.facts), waiting, question)
-
-
-def frame_of(request: HttpRequest, question: AnalysisKey, facts: Facts) -> StudyFrame:
-    """Return the frame of a result, with the addresses of the page's links."""
     study, synthetic, without = question.study, question.include_synthetic, question.without
     suffix = kept_in_address(request)
-    return study_frame(
+    frame = study_frame(
         study,
-        facts,
+        answer.made.facts,
         include_synthetic=synthetic,
         link=lambda bot: conversations_link(study, bot=bot, synthetic=synthetic, without=without),
         point_link=lambda *point: reverse("dashboard:study_point", args=[study.key, *point]) + suffix,
         without=without,
     )
+    return ShownResult(answer.made.result, frame, waiting, question)
 
 
 def _waiting(request: HttpRequest, question: AnalysisKey, answer: CurrentResult) -> dict[str, Any] | None:

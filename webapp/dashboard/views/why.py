@@ -6,9 +6,9 @@ the same address with `part` and `only`, so that no section costs what the other
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from django.contrib import messages
@@ -30,7 +30,6 @@ from webapp.dashboard.views.studies import (
     ShownResult,
     analysis_key,
     conversations_link,
-    frame_of,
     kept_in_address,
     stored_result,
     study_of,
@@ -38,7 +37,7 @@ from webapp.dashboard.views.studies import (
 )
 from webapp.ratings.selectors import study_bots
 from webapp.results.cache import AnalysisKey, result_at_hand
-from webapp.results.study_data import StudyFrame
+from webapp.results.study_data import StudyFrame, study_frame
 from webapp.studies.bot_columns import BotColumns, bot_columns_read
 from webapp.studies.models import Study
 from webapp.studies.selectors import judges_items
@@ -54,7 +53,6 @@ _TITLES = {
     "powered": "Unrated chats",
 }
 """Sections in order."""
-_NOT_AT_HAND = "Not computed for the present data. Open it to compute it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,22 +135,35 @@ def _section(request: HttpRequest, first: AnalysisKey, name: str, *, is_open: bo
     shown = partial(WhySection, name, _TITLES[name], is_open=is_open)
     key = first.beside(_result_of(name))
     if not is_open:
-        made = result_at_hand(key)
-        if made is None:
-            return shown(_NOT_AT_HAND)
-        content, _choice = _content(request, name, frame_of(request, key, made.facts), made.result)
-        return shown(content.in_one_sentence)
+        try:
+            return shown(_conclusion(key, name, key.state.digest))
+        except LookupError:
+            return shown("Not computed for the present data. Open it to compute it.")
     found = stored_result(request, first.study, key.part)
     if found.frame is None:
         return shown(waiting=found.waiting)
-    content, choice = _content(request, name, found.frame, found.result)
+    content, choice = _content(name, found.frame, found.result, request.GET)
     return shown(content.in_one_sentence, content=content, waiting=found.waiting, choice=choice)
 
 
-def _content(request: HttpRequest, name: str, frame: StudyFrame, result: Any) -> tuple[Section, Choice | None]:
+@lru_cache(maxsize=1024)
+def _conclusion(key: AnalysisKey, name: str, _digest: str) -> str:
+    """Return the conclusion of a folded section, kept for each state of the data.
+
+    Raises:
+        LookupError: its result is not at hand.
+    """
+    made = result_at_hand(key)
+    if made is None:
+        raise LookupError(name)
+    frame = study_frame(key.study, made.facts, include_synthetic=key.include_synthetic, without=key.without)
+    return _content(name, frame, made.result, {})[0].in_one_sentence
+
+
+def _content(name: str, frame: StudyFrame, result: Any, chosen_by: Mapping[str, Any]) -> tuple[Section, Choice | None]:
     """Return a section in words, figures and tables, with what can be chosen in it."""
     if name == "agreement":
-        asked = request.GET.get("dimension", "")
+        asked = chosen_by.get("dimension", "")
         chosen = next((d for d in frame.dimensions if d.key == asked), frame.dimensions[0])
         link = partial(
             conversations_link,
@@ -171,7 +182,7 @@ def _content(request: HttpRequest, name: str, frame: StudyFrame, result: Any) ->
         )
         return section, Choice("dimension", "Dimension", options)
     if name == "powered":
-        by = request.GET.get("by", "")
+        by = chosen_by.get("by", "")
         by = by if by in result.by else result.first
         options = [(one, predictor_title(one), one == by) for one in result.by]
         return powered_section(frame, result, by or ""), Choice("by", "Predictor", options) if options else None

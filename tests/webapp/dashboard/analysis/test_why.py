@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from tests.builders import make_study
 from tests.markup import flat
+from webapp.dashboard.views import why
 from webapp.jobs.models import Job
 from webapp.results import cache
 from webapp.studies.models import Study
@@ -55,6 +56,7 @@ def test_a_folded_section_tells_its_conclusion_and_starts_no_job(
         assert conclusion in html, part
     assert "<figure" not in html
     monkeypatch.setattr(cache, "DIRECT_RATINGS", 0)
+    why._conclusion.cache_clear()
     html = staff.get(page).content.decode()
     assert html.count("Not computed for the present data.") == len(SECTIONS)
     assert not Job.objects.exists()
