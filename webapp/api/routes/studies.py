@@ -6,7 +6,7 @@ comparisons.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from django.http import Http404, HttpRequest
 from ninja import Query, Router, Schema
@@ -110,6 +110,17 @@ def study_make(request: HttpRequest, file: StudyFile, opens: bool = False) -> An
 
 
 pages_router = Router(tags=["pages"], auth=Token())
+S = TypeVar("S", bound=Schema)
+
+
+def out(schema: type[S], found: Any, **own: Any) -> S:
+    """Return an object as a schema has it.
+
+    Args:
+        own: fields that the object has under another name or in another form.
+    """
+    same = {name: getattr(found, name) for name in schema.model_fields if name not in own}
+    return schema(**same, **own)
 
 
 class Counted(Schema):
@@ -141,9 +152,7 @@ def overview(request: HttpRequest, key: str, include_synthetic: bool = False) ->
         cards=CardsOut.model_validate(cards),
         bots=[BotProgressOut.model_validate(one) for one in progress],
         pipeline=_pipeline(pipeline_of(study, cards, progress)) if is_rated_whole else None,
-        needs=[
-            NeedOut(tone=one.tone, lead=one.lead, rest=one.rest, action=one.action, href=one.address) for one in needs
-        ],
+        needs=[out(NeedOut, one, href=one.address) for one in needs],
     )
 
 
@@ -166,37 +175,16 @@ def live(request: HttpRequest, key: str, include_synthetic: bool = False) -> Any
         n_wanted=room.pace.n_wanted,
         hours_left=room.pace.hours_left,
         refused=dict(totals.refused),
-        stages=[
-            LiveStageOut(
-                name=one.name,
-                title=str(one.title),
-                n=one.n,
-                now=one.now,
-                on_way=one.on_way,
-                ended=one.ended,
-                left=one.left,
-                share=one.share,
-                low=one.low,
-                high=one.high,
-            )
-            for one in people.stages
-        ],
+        stages=[out(LiveStageOut, one, title=str(one.title)) for one in people.stages],
         bots=[
-            LiveBotOut(
+            out(
+                LiveBotOut,
+                one,
                 id=one.info.bot_id,
                 title=one.info.title,
                 state=str(one.words),
                 reason=str(one.reason),
                 is_set_aside=one.aside is not None,
-                n_done=one.n_done,
-                wanted=one.wanted,
-                median_s=one.median_s,
-                most_s=one.most_s,
-                n_replies=one.n_replies,
-                n_failed=one.n_failed,
-                n_paced=one.n_paced,
-                n_late=one.n_late,
-                n_naming=one.n_naming,
             )
             for one in room.bots
         ],
@@ -211,14 +199,10 @@ def live(request: HttpRequest, key: str, include_synthetic: bool = False) -> Any
             planned=room.money.planned.in_all,
         ),
         orders=[
-            OrderOut(
-                key=one.key,
+            out(
+                OrderOut,
+                one,
                 title=str(one.title),
-                level=one.level,
-                n_told_apart=one.n_told_apart,
-                n_pairs=one.n_pairs,
-                n_ratings=one.n_ratings,
-                made_at=one.made_at,
                 sentences=[f"{said.lead} {said.rest}".strip() for said in one.sentences],
             )
             for one in room.orders
@@ -276,17 +260,7 @@ def votes(request: HttpRequest, key: str, counted: Query[Counted], include_faile
         level=VOTES_LEVEL,
         n=sum(one.n for one in found),
         bots=[
-            BotVotesOut(
-                bot=one.bot_id,
-                title=bots[one.bot_id].title,
-                is_control=bots[one.bot_id].is_control,
-                up=one.up,
-                down=one.down,
-                n_chats=one.n_chats,
-                share=one.share,
-                low=one.low,
-                high=one.high,
-            )
+            out(BotVotesOut, one, bot=one.bot_id, title=bots[one.bot_id].title, is_control=bots[one.bot_id].is_control)
             for one in found
         ],
     )
@@ -306,15 +280,7 @@ def flags(request: HttpRequest, key: str) -> Any:
         n_tasks=None if state is None else state.n_tasks,
         n_flagged=None if counts is None else counts.n_flagged,
         kinds=[
-            FlagKindOut(
-                name=one.name,
-                title=str(one.title),
-                rule=str(one.rule),
-                n_people=one.n_people,
-                n_tasks=one.n_tasks,
-                of=one.of,
-                why_none=str(one.why_none),
-            )
+            out(FlagKindOut, one, title=str(one.title), rule=str(one.rule), why_none=str(one.why_none))
             for one in ([] if counts is None else counts.kinds)
         ],
         job=None if now.job is None else job_out(now.job),
@@ -340,13 +306,5 @@ def pairs(request: HttpRequest, key: str, counted: Query[Counted], beside: str =
 
 def _pipeline(found: Pipeline) -> PipelineOut:
     coming = found.next
-    return PipelineOut(
-        stages=[StageOut(title=one.title, tone=one.tone, words=one.words, href=one.href) for one in found.stages],
-        next=NextOut(
-            title=coming.title,
-            words=coming.words,
-            action=coming.action,
-            href=coming.href,
-            job=None if coming.job is None else job_out(coming.job),
-        ),
-    )
+    job = None if coming.job is None else job_out(coming.job)
+    return PipelineOut(stages=[out(StageOut, one) for one in found.stages], next=out(NextOut, coming, job=job))

@@ -7,9 +7,11 @@ drawn from stored conversations by a worker.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from django import forms
 from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import UploadedFile
@@ -50,6 +52,7 @@ from webapp.transfer.import_file import conversations_sample, import_conversatio
 from webapp.transfer.job_files import upload_errors
 from webapp.transfer.services import records_store
 
+T = TypeVar("T")
 MOST_BYTES = 5_000_000
 _TEXT_ENDINGS = (".yaml", ".yml", ".json")
 
@@ -60,14 +63,12 @@ def download(request: HttpRequest, key: str) -> HttpResponseBase:
     """Send the study's file, which holds completion codes, or with `?items` the items' file of a large study."""
     study = study_of(key)
     if "items" in request.GET:
-        name, answer = (
-            items_name(study),
-            StreamingHttpResponse(items_lines(study), content_type="application/x-ndjson"),
-        )
+        name = items_name(study)
+        answer: HttpResponseBase = StreamingHttpResponse(items_lines(study), content_type="application/x-ndjson")
     else:
         name = f"{study.key}.yaml"
         text = study_file_text(study_file_of(study))
-        answer = HttpResponse(text, content_type="application/yaml; charset=utf-8")  # type: ignore[assignment]
+        answer = HttpResponse(text, content_type="application/yaml; charset=utf-8")
     answer["Content-Disposition"] = f'attachment; filename="{name}"'
     return answer
 
@@ -110,8 +111,7 @@ def _taken(request: HttpRequest, folder: Path) -> tuple[str, str]:
                 return "", f"“{name}” is no text in UTF-8."
         elif name.lower().endswith((".jsonl", ".jsonl.gz")):
             with (folder / name).open("wb") as handle:
-                for chunk in file.chunks():
-                    handle.write(chunk)
+                handle.writelines(file.chunks())
         else:
             return "", f"“{name}” is no .yaml or .json file."
     return text, "" if text.strip() else "Choose a study’s file first."
@@ -204,54 +204,59 @@ def gold(request: HttpRequest, key: str) -> HttpResponse:
     return redirect("dashboard:study_build_step", key, "checks")
 
 
-def _load_items(request: HttpRequest, study: Study) -> None:
-    form = ItemFileForm(request.POST, request.FILES, study=study)
+def _from_file(request: HttpRequest, form: forms.Form, read: Callable[[Path, str], T]) -> T | None:
+    """Return the result of reading the form's file; None where it cannot be read, with the reason in a message."""
     if not form.is_valid():
-        messages.error(request, " ".join(map(str, form.errors["file"])))
-        return
-    upload = form.cleaned_data["file"]
-    with tempfile.TemporaryDirectory(prefix="confab-items-") as folder:
-        ending = ".jsonl.gz" if upload.name.lower().endswith(".gz") else ".jsonl"
-        path = Path(folder) / f"items{ending}"
-        _write_items(upload, path)
+        messages.error(request, " ".join(str(one) for told in form.errors.values() for one in told))
+        return None
+    upload: UploadedFile = form.cleaned_data["file"]
+    name = str(upload.name)
+    with tempfile.TemporaryDirectory(prefix="confab-upload-") as folder:
+        path = Path(folder) / f"upload{''.join(Path(name.lower()).suffixes[-2:])}"
+        with path.open("wb") as handle:
+            handle.writelines(upload.chunks())
         try:
-            with upload_errors(path, upload.name):
-                origin = origin_of_file(study, upload.name, path)
-                if compares_pairs(study):
-                    new = items_bring(study, items_of_file(path), origin=origin)
-                    report = ItemsReport(items=new)
-                else:
-                    report = items_import(study=study, lines=items_read(path), origin=origin)
+            with upload_errors(path, name):
+                return read(path, name)
         except Refused as error:
             messages.error(request, f"The file could not be read: {error}")
-            return
-    _show_items_report(request, report)
+    return None
+
+
+def _load_items(request: HttpRequest, study: Study) -> None:
+    def read(path: Path, name: str) -> ItemsReport:
+        origin = origin_of_file(study, name, path)
+        if compares_pairs(study):
+            return ItemsReport(items=items_bring(study, items_of_file(path), origin=origin))
+        return items_import(study=study, lines=items_read(path), origin=origin)
+
+    report = _from_file(request, ItemFileForm(request.POST, request.FILES, study=study), read)
+    if report is not None:
+        _show_items_report(request, report)
 
 
 def _conversations(request: HttpRequest, study: Study) -> None:
     """Store the conversations of a file or of the sample; done twice it changes nothing."""
     if "_sample" in request.POST:
-        n = records_store(study=study, records=conversations_sample()).conversations
-        _told_new(request, n)
+        _told_new(request, records_store(study=study, records=conversations_sample()).conversations)
         return
     form = ConversationFileForm(request.POST, request.FILES)
-    if not form.is_valid():
-        messages.error(request, " ".join(str(one) for told in form.errors.values() for one in told))
-        return
-    upload = form.cleaned_data["file"]
-    with tempfile.TemporaryDirectory(prefix="confab-conversations-") as folder:
-        path = Path(folder) / f"upload{''.join(Path(upload.name.lower()).suffixes[-2:])}"
-        _write_items(upload, path)
-        try:
-            with upload_errors(path, upload.name):
-                report = import_conversations(path, study_key=study.key, language=form.cleaned_data["language"])
-        except Refused as error:
-            messages.error(request, f"The file could not be read: {error}")
-            return
-    _told_new(request, report.conversations)
-    for one in report.skipped[:_TOLD]:
-        words = "Line %(line)d was left out: %(reason)s"
-        messages.warning(request, words % {"line": one.line, "reason": one.reason})
+    report = _from_file(
+        request,
+        form,
+        lambda path, _name: import_conversations(path, study_key=study.key, language=form.cleaned_data["language"]),
+    )
+    if report is not None:
+        _told_new(request, report.conversations)
+        _tell_skipped(request, report.skipped)
+
+
+def _tell_skipped(request: HttpRequest, skipped: Sequence[Any]) -> None:
+    for one in skipped[:_TOLD]:
+        messages.warning(request, f"Line {one.line} was left out: {one.reason}")
+    more = len(skipped) - _TOLD
+    if more > 0:
+        messages.warning(request, f"And {more} more line{'s' if more > 1 else ''}.")
 
 
 def _told_new(request: HttpRequest, n: int) -> None:
@@ -273,25 +278,13 @@ def _take_out(request: HttpRequest, study: Study) -> None:
     messages.success(request, said)
 
 
-def _write_items(upload: UploadedFile, path: Path) -> None:
-    with path.open("wb") as handle:
-        for chunk in upload.chunks():
-            handle.write(chunk)
-
-
 def _show_items_report(request: HttpRequest, report: ItemsReport) -> None:
     said = plural(report.items, "%(n)d item is new", "%(n)d items are new") % {"n": report.items}
-    there = plural(report.unchanged, "%(n)d was there", "%(n)d were there")
     if report.unchanged:
+        there = plural(report.unchanged, "%(n)d was there", "%(n)d were there")
         said = f"{said}, {there % {'n': report.unchanged}}"
     messages.success(request, f"{said}.")
-    for one in report.skipped[:_TOLD]:
-        words = "Line %(line)d was left out: %(reason)s"
-        messages.warning(request, words % {"line": one.line, "reason": one.reason})
-    more = len(report.skipped) - _TOLD
-    if more > 0:
-        told = plural(more, "And %(n)d more line.", "And %(n)d more lines.")
-        messages.warning(request, told % {"n": more})
+    _tell_skipped(request, report.skipped)
 
 
 def _draw_items(request: HttpRequest, study: Study) -> int | None:
