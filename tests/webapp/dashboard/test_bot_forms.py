@@ -12,7 +12,7 @@ from django.test import AsyncClient, Client
 from tests.builders import make_staff, make_study, signed_in
 from tests.chatbots.endpoint_server import says, serving
 from webapp.bots.declared_bots import declared_discover
-from webapp.bots.models import DeclaredBot, Secret, Spending
+from webapp.bots.models import BotHealth, DeclaredBot, Secret, Spending
 from webapp.bots.selectors import bot_find
 from webapp.bots.services import bot_answered
 from webapp.core.rights import Right
@@ -158,5 +158,9 @@ async def test_a_bot_is_tried_before_it_is_stored() -> None:
     assert "Temperature" in wrong.json()["error"]
     assert KEY not in gone.content.decode() + wrong.content.decode()
     assert not await DeclaredBot.objects.aexists()
-    assert not await Secret.objects.aexists()
+    assert (await client.post(NEW, {**asked, "proof": response.json()["proof"]})).status_code == 302
+    assert (await BotHealth.objects.aget(bot_id="lab")).answer_s is not None
+    other = {**asked, "bot_id": "other", "model": "n", "proof": response.json()["proof"]}
+    assert (await client.post(NEW, other)).status_code == 302
+    assert not await BotHealth.objects.filter(bot_id="other").aexists(), "another bot was tried"
     assert await Spending.objects.filter(key="lab").acount() <= 1

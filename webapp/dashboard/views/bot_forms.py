@@ -10,23 +10,26 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib import messages
+from django.core import signing
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from chatbots import Conversation
-from chatbots.bots.base import BotError, StreamBot, set_deadline
+from chatbots.bots.base import Bot, BotError, StreamBot, set_deadline
 from chatbots.text import error_text
 from webapp.bots.declared_bots import declared_bot_archive
 from webapp.bots.models import DeclaredBot
 from webapp.bots.selectors import bots_discover
+from webapp.bots.services import bot_answered
 from webapp.conversations.reply_pipeline import TEST_MESSAGE
 from webapp.core.rights import Right
 from webapp.dashboard.bot_form import FIELDS, KIND_TITLES, BotForm, bot_entry_of, studies_collecting_with
 from webapp.dashboard.navigation import page, requires
 
 _log = logging.getLogger("webapp.dashboard")
+_SALT = "confab.bot-trial"
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -61,7 +64,11 @@ def bot_edit(request: HttpRequest, bot_id: str) -> HttpResponse:
 
 def _answer(request: HttpRequest, form: BotForm) -> HttpResponse:
     if request.method == "POST" and form.is_valid() and (row := form.save()) is not None:
-        messages.success(request, f"{row.title} is stored. Write to it: studies open with bots that have answered.")
+        seconds = _tried_s(request.POST.get("proof", ""), form.made)
+        if seconds is not None:
+            bot_answered(bot_id=row.bot_id, seconds=seconds)
+        then = "" if seconds is not None else " Write to it: studies open with bots that have answered."
+        messages.success(request, f"{row.title} is stored.{then}")
         return redirect("dashboard:bot", row.bot_id)
     return page(
         request,
@@ -73,6 +80,15 @@ def _answer(request: HttpRequest, form: BotForm) -> HttpResponse:
         folders=settings.CONFAB_MODEL_FOLDERS,
         status=400 if form.errors else 200,
     )
+
+
+def _tried_s(proof: str, bot: Bot | None) -> float | None:
+    """Return how long the trial of this very bot took, just before it was stored; None without one."""
+    try:
+        key, seconds = signing.loads(proof, salt=_SALT, max_age=3600)
+    except signing.BadSignature:
+        return None
+    return float(seconds) if bot is not None and bot.identity.key == key else None
 
 
 @require_POST
@@ -100,7 +116,9 @@ async def bot_new_try(request: HttpRequest) -> JsonResponse:
         return JsonResponse({"error": error_text(error) or type(error).__name__}, status=503)
     finally:
         bot.unload()
-    return JsonResponse({"text": text, "said": TEST_MESSAGE, "seconds": round(time.monotonic() - began, 1)})
+    seconds = round(time.monotonic() - began, 1)
+    proof = signing.dumps([bot.identity.key, seconds], salt=_SALT)
+    return JsonResponse({"text": text, "said": TEST_MESSAGE, "seconds": seconds, "proof": proof})
 
 
 def _bot_of_form(request: HttpRequest) -> tuple[StreamBot | None, str]:

@@ -17,6 +17,7 @@ if (button) {
       const answer = await fetch(button.dataset.tryFormButton, { method: "POST", body: new FormData(form) });
       const found = await answer.json();
       if (!answer.ok) throw new Error(found.error);
+      form.elements.proof.value = found.proof; // once stored, the bot counts as tried
       status.textContent = `It was asked “${found.said}” and answered in ${found.seconds} s: “${found.text}”`;
     } catch (error) {
       status.className = "errorlist";
