@@ -44,7 +44,7 @@ def test_a_broken_entry_is_left_out_and_told_of(settings: Any, tmp_path: Path, c
     try:
         apps.get_app_config("plugins").ready()
         for page in pages:
-            html = client.get(page).content.decode()
+            html = client.get(page, follow=True).content.decode()
             assert "One entry of metrics.yaml is broken and left out." in html
             assert said in html
         with pytest.raises(UnknownName, match=r"metrics.yaml, entry 1 \(mine\): kind is"):

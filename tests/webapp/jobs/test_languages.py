@@ -60,7 +60,7 @@ def test_imported_conversations_are_told_by_their_words(tmp_path: Path, admin_cl
     assert rows[0].reasons["question_user"] == {"code": "other_language", "language": "de", "holds": ["en"]}
     assert set(rows[0].values.values()) == {None}
     assert any(value is not None for value in rows[3].values.values())
-    page = flat(admin_client.get(f"/dashboard/studies/{study.key}/metrics/").content.decode())
+    page = flat(admin_client.get(f"/dashboard/studies/{study.key}/metrics/", follow=True).content.decode())
     assert "Left out of 3 conversations in German and Spanish" in page
     assert "3 left out: in another language" in page
     chat = Conversation.objects.get(pk=rows[0].conversation_id)
@@ -124,7 +124,7 @@ def test_numbers_from_before_metrics_were_left_out_are_warned_of(tmp_path: Path,
     study = study_of(tmp_path, ENGLISH)
     compute("question")
     MetricRun.objects.update(languages={"en": 3, "de": 1})
-    page = admin_client.get(f"/dashboard/studies/{study.key}/metrics/").content.decode()
+    page = admin_client.get(f"/dashboard/studies/{study.key}/metrics/", follow=True).content.decode()
     assert "German is written in 1 of the 4 conversations" in page
 
 
