@@ -122,14 +122,16 @@ test: develop ## The whole suite; beside it on PostgreSQL and Redis where both U
 # Left out of the quick tests: what starts browsers, servers and commands, what trains or loads models, and what computes
 # much. Beside them all that is marked slow.
 NOT_QUICK := $(addprefix --ignore=tests/,browser journeys outside upgrades reference evaluation/models \
-  evaluation/training chatbots/training chatbots/encoders/test_emotion_training.py chatbots/models/test_learning.py \
-  chatbots/test_gguf.py chatbots/test_gguf_files.py chatbots/test_imports.py chatbots/test_transformers_bot.py \
-  contracts/test_devices.py contracts/test_previews.py contracts/test_rehearsals.py contracts/test_study_pages.py \
-  webapp/api/test_contract.py webapp/bots/test_train_emotion.py webapp/core/test_backups.py \
-  webapp/dashboard/analysis/test_one_result.py webapp/dashboard/analysis/test_powered.py \
+  evaluation/training chatbots/training architecture/test_light_start.py architecture/test_private_files.py \
+  architecture/test_production_settings.py chatbots/encoders/test_emotion_training.py \
+  chatbots/models/test_learning.py chatbots/test_gguf.py chatbots/test_gguf_files.py chatbots/test_imports.py \
+  chatbots/test_transformers_bot.py contracts/test_bots.py contracts/test_devices.py contracts/test_previews.py \
+  contracts/test_rehearsals.py contracts/test_study_pages.py webapp/api/test_contract.py \
+  webapp/bots/test_train_emotion.py webapp/core/test_backups.py webapp/core/test_log_files.py \
+  webapp/core/test_plugins.py webapp/dashboard/analysis/test_one_result.py webapp/dashboard/analysis/test_powered.py \
   webapp/dashboard/test_thin_studies.py webapp/jobs/test_devices.py webapp/jobs/test_fits.py \
   webapp/jobs/test_train_bot.py webapp/jobs/test_train_metric.py webapp/jobs/test_training.py \
-  webapp/transfer/test_package_loaders.py)
+  webapp/test_command_line.py webapp/transfer/test_package_loaders.py)
 
 test-quick: develop ## The tests that are quick: no browser, server, snapshot or training
 	@DATABASE_URL= REDIS_URL= $(call PYTEST,$(SECOND_WORKERS)) -m "not slow" $(NOT_QUICK)

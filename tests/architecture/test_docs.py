@@ -34,6 +34,7 @@ from webapp.extension_points import EXTENSION_POINTS as OF_WEBAPP
 from webapp.studies import settings as settings_module
 
 
+@pytest.mark.slow
 def test_no_catalogue_is_stale() -> None:
     # A process of its own: this one may know the bots of tests.
     done = subprocess.run([sys.executable, "manage.py", "docs", "--check"], cwd=ROOT, capture_output=True, text=True)

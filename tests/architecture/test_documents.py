@@ -136,6 +136,7 @@ def test_a_conversation_shown_is_read(tmp_path: Path) -> None:
         assert (len(read.conversations), len(read.ratings)) == (1, 1)
 
 
+@pytest.mark.slow
 def test_the_site_is_built_without_network_and_takes_nothing_from_elsewhere(tmp_path: Path) -> None:
     # No proxy answers there, so that whatever asked for the network would fail.
     env = {"PATH": "/usr/bin:/bin", "http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
