@@ -51,15 +51,6 @@ def conversations_of_source(source: Source) -> QuerySet[Conversation]:
     return conversations_of_study(source) if isinstance(source, Study) else conversations_of_run(source)
 
 
-def conversations_alongside(conversation: Conversation) -> QuerySet[Conversation]:
-    """Return the conversations among which this one is read: its study's, its run's, or itself alone."""
-    if conversation.study is not None:
-        return conversations_of_study(conversation.study)
-    if hasattr(conversation, "selfplay"):
-        return conversations_of_run(conversation.selfplay.run)
-    return Conversation.objects.filter(pk=conversation.pk)
-
-
 def people_kept(
     rows: QuerySet[Conversation], *, synthetic: bool, without: Sequence[str] = ()
 ) -> QuerySet[Conversation]:

@@ -10,6 +10,7 @@ from django.test import Client
 from django.urls import Resolver404, resolve
 
 from webapp.dashboard.old_routes import OLD_ROUTES, OldRoute
+from webapp.jobs.models import SelfPlayRun
 from webapp.studies.models import Study
 
 ROUTES = (Path(__file__).parent / "routes_of_0_9.txt").read_text().splitlines()
@@ -43,10 +44,11 @@ def test_an_address_of_0_9_is_known(route: str) -> None:
 
 @pytest.mark.parametrize("old", OLD_ROUTES, ids=lambda old: old.route)
 def test_an_old_address_leads_to_its_page_with_its_query(old: OldRoute, staff: Client, rated: Study) -> None:
+    SelfPlayRun.objects.create(pk=1, plan={"bots": ["eliza"]})
     response = staff.get(address(old.route), {"synthetic": "1"})
     assert response.status_code == 301
     target, _, fragment = response["Location"].partition("#")
-    assert target.endswith("?synthetic=1")
+    assert target.endswith("?" + "&".join(filter(None, ["synthetic=1", old.query])))
     assert fragment == old.fragment
     page = staff.get(target)
     assert page.status_code == 200

@@ -44,7 +44,7 @@ def test_a_matrix_is_asked_for_shown_and_read(staff: Client) -> None:
     assertNotContains(alone, "who begins")
 
     one = Conversation.objects.filter(selfplay__partner_bot_id="eliza").first()
-    reader = staff.get(reverse("dashboard:conversation", args=[one.pk]))
+    reader = staff.get(reverse("dashboard:conversation", args=[one.pk]), follow=True)
     assertContains(reader, "with Eliza (rules), version")
     assertNotContains(reader, "opener’s side")
 
@@ -77,6 +77,6 @@ def test_a_run_says_how_many_failed_and_why(staff: Client) -> None:
     listed = staff.get(reverse("dashboard:runs"))
     assertContains(listed, f"{16 - n_failed} of 16")
     assertContains(listed, f"{n_failed} failed")
-    reader = staff.get(reverse("dashboard:conversation", args=[failed.first().pk]))
+    reader = staff.get(reverse("dashboard:conversation", args=[failed.first().pk]), follow=True)
     assertContains(reader, "scripted failure")
     assert "leave this conversation out" in flat(reader.content.decode())

@@ -110,7 +110,7 @@ def test_answers_are_stored_once_exported_and_read(asking: Study, browser: Clien
     assert ratings.dimension("dull").reversed
     reader = Client()
     reader.force_login(make_staff(Right.READ))
-    page = shown(reader.get(reverse("dashboard:conversation", args=[conversation.pk])))
+    page = shown(reader.get(reverse("dashboard:conversation", args=[conversation.pk]), follow=True))
     assert "4 of 5" in page
     assert "Facts; Tone" in page
     assert participants_erase(participants=Participant.objects.all())["ratings"] == 1

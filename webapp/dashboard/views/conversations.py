@@ -38,7 +38,6 @@ from webapp.search.pagination import (
     ListPosition,
     Page,
     all_and_scripted,
-    conversations_alongside,
     page_of,
     position_of,
 )
@@ -256,27 +255,17 @@ def run_conversations(request: HttpRequest, run_id: int) -> HttpResponse:
 @require_safe
 @staff_only
 def conversation(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
-    """Show the reader: turns beside their metrics."""
+    """Lead to the conversation beside the list of its study or run."""
     row = get_object_or_404(conversation_reader.conversations_to_read(), pk=conversation_id)
-    run = row.selfplay.run if hasattr(row, "selfplay") else None
-    dimensions = dimensions_of(row.study)
-    bench = workbench_of(request.GET, Numbers(dimensions), dimensions, study=row.study)
-    listing = bench.listing(conversations_alongside(row))
-    place = position_of(listing, row)
-    tracks = request.GET.getlist("track")
-    read = conversation_reader.read_conversation(row, tracks, request.GET.get("turn", ""), listing.words)
-    return page(
-        request,
-        "conversation.html",
-        "studies" if row.study is not None else "bots",
-        conversation=row,
-        run=run,
-        query=bench.query,
-        kept=_kept(bench),
-        read=read,
-        before=_address(place.before if place else None, bench, tracks),
-        following=_address(place.following if place else None, bench, tracks),
-    )
+    if row.study is not None:
+        where = reverse("dashboard:study_conversations", args=[row.study.key])
+    elif hasattr(row, "selfplay"):
+        where = reverse("dashboard:run_conversations", args=[row.selfplay.run.pk])
+    else:
+        raise Http404("neither of a study nor of a run")
+    query = request.GET.copy()
+    query["chat"] = str(row.pk)
+    return redirect(f"{where}?{query.urlencode(safe=',:~')}")
 
 
 @require_safe
@@ -305,15 +294,6 @@ def side_by_side(request: HttpRequest, conversation_id: UUID, other_id: UUID) ->
 
 def _kept(bench: Workbench) -> list[tuple[str, str]]:
     return [(name, value) for name, value in (("q", bench.line), *bench.kept) if value]
-
-
-def _address(pk: UUID | None, bench: Workbench, tracks: Sequence[str]) -> str:
-    """Return the address of another conversation's page with the same line and tracks."""
-    if pk is None:
-        return ""
-    query = urlencode([*_kept(bench), *(("track", name) for name in tracks)], safe=",:")
-    url = reverse("dashboard:conversation", args=[pk])
-    return f"{url}?{query}" if query else url
 
 
 @require_safe

@@ -65,7 +65,7 @@ if (bench) {
       formsStart(box);
       // Whoever went on from a turn or a button of the reader is at the same of the conversation that came.
       if (inReader) {
-        const places = [held ? `[${held}]` : ".is-chosen .turn-text", ".turn-text", "h2 a"];
+        const places = [held ? `[${held}]` : ".is-chosen .turn-text", ".turn-text"];
         places.map((place) => box.querySelector(place)).find(Boolean)?.focus();
       }
       const title = box.querySelector(".bench-title");
