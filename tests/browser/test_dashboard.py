@@ -165,7 +165,7 @@ def test_a_researcher_looks_around(lab: ConfabServer, new_page: Callable[..., An
     # Every other page, and the stock admin, under the same policy.
     for path in ["", "bots/", "runs/", "imports/", "metrics/", "system/"]:
         assert page.goto(f"{base}/{path}").status == 200
-    for path in ["", "agreement/", "results/prediction/", "conversations/"]:
+    for path in ["", "results/why/?part=agreement", "results/prediction/", "conversations/"]:
         assert page.goto(f"{base}/studies/imported/{path}").status == 200
     for path in [
         "",
@@ -241,7 +241,7 @@ def test_pages_fit_a_phone(lab: ConfabServer, new_page: Callable[..., Any], sche
         page.goto(f"{base}/{path}")
         no_sideways_scroll(page)
     for path in [
-        *("", "bots/", "agreement/", "results/prediction/", "conversations/", "export/"),
+        *("", "bots/", "results/why/?part=agreement", "results/prediction/", "conversations/", "report/?part=export"),
         *("results/?against=alpha&against=beta", "results/prediction/?new=1"),
     ]:
         page.goto(f"{base}/studies/imported/{path}")
@@ -268,7 +268,7 @@ def test_pages_fit_a_phone(lab: ConfabServer, new_page: Callable[..., Any], sche
     page.wait_for_load_state()
     no_sideways_scroll(page)
     page.locator(".side-menu summary").click()
-    expect(page.locator(".side-menu").get_by_role("link", name="Self-play")).to_be_visible()
+    expect(page.locator(".side-menu").get_by_role("link", name="Metrics")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator(".side-menu nav")).to_be_hidden()
 
@@ -306,12 +306,34 @@ def test_pages_of_results_are_accessible(lab: ConfabServer, new_page: Callable[.
     expect(page.get_by_role("heading", name="Two conversations side by side")).to_be_visible()
     accessible(page)
     for address in [
-        *("results/prediction/", "statistics/correlations/", "agreement/", "export/"),
+        *(
+            "results/prediction/",
+            "results/why/?part=correlations",
+            "results/why/?part=agreement",
+            "report/?part=export",
+        ),
         *("../../benchmark/", "../../tokens/"),
     ]:
         page.goto(f"{study}/{address}")
         accessible(page)
         no_sideways_scroll(page)
+
+
+def test_a_folded_section_is_loaded_when_it_is_opened(lab: ConfabServer, new_page: Callable[..., Page]) -> None:
+    page = new_page(1366, 900)
+    sign_in(page, lab)
+    page.goto(f"{lab.url}/dashboard/studies/imported/results/why/#agreement")
+    mark = page.locator("#figure-spread .figure-wide .mark").first
+    mark.hover()
+    expect(page.locator("[data-tip-box]")).to_be_visible()
+    page.locator("#models > summary").click()
+    expect(page.locator("#table-mixed")).to_be_visible()
+    expect(page.locator("#models > summary")).to_be_focused()
+    accessible(page)
+    page.reload()
+    expect(page.locator("#table-mixed")).to_be_visible()
+    page.goto(f"{lab.url}/dashboard/studies/imported/report/")
+    expect(page.locator(".button-primary:visible")).to_have_count(1)
 
 
 def test_the_workbench_is_worked_by_keys(lab: ConfabServer, new_page: Callable[..., Any]) -> None:

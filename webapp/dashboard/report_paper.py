@@ -183,7 +183,7 @@ def _models(
             why = "HRED has no latent variable" if paper else "not in the paper"
             row.append(number_cell(value, 3, why))
             here = next((measured[n][bot] for n in names if bot and bot in measured.get(n, {})), None)
-            why = "nothing is known of it; the page Correlations takes a table of bots"
+            why = "nothing is known of it; Correlations on the page Why take a table of bots"
             if bot is None and paper is not None:
                 why = ours.lacking(paper)
             row.append(number_cell(here, 3, why))

@@ -209,8 +209,8 @@ def _page(
     link: str = "",
     status: int = 200,
 ) -> HttpResponse:
-    counted = _counted(request, study)
-    asked = sections_asked(request)
+    counted, asked = _counted(request, study), sections_asked(request)
+    here = reverse("dashboard:study_report", args=[study.key])  # links of a shared report's POST lead there, too
     jobs_settle()
     like = like_asked(request)
     newest = reports_of(study, **counted, like=like).first()
@@ -249,14 +249,15 @@ def _page(
         sections=",".join(asked),
         like=like,
         can_be_like=not (judges_items(study) or compares_pairs(study)),
-        own_address=kept_in_address(request) or "?",
-        like_address=f"{kept_in_address(request) or '?'}&like={LIKE[0]}".replace("?&", "?"),
+        own_address=here + kept_in_address(request),
+        like_address=f"{here}{kept_in_address(request) or '?'}&like={LIKE[0]}".replace("?&", "?"),
         chosen=chosen,
         folds=[
             ReportFold(name, title, conclusion, is_open=name == part)
             for name, title, conclusion, right in _FOLDS
             if (name != "preview" or document is not None) and may(request.user, right)
         ],
+        fold_address=here,
         suffix_more=chosen.replace("?", "&"),
         share_form=share_form or ShareForm(),
         shares=list(shares_of(study)),

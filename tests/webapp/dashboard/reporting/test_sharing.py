@@ -45,6 +45,8 @@ def made(client: Client, study: Study, sections: str = "", **given: Any) -> str:
     assert answer.status_code == 200, answer.content.decode()
     found = re.search(r'token-text" tabindex="0">http://testserver(/shared/[^<]+)<', answer.content.decode())
     assert found
+    report = reverse("dashboard:study_report", args=[study.key])
+    assert f'data-load="{report}?part=export' in answer.content.decode(), "a POST's page loads its sections, too"
     return found[1]
 
 
