@@ -75,11 +75,11 @@ def test_the_phone_follows_questions_that_are_edited(
     up = card(page, 3).get_by_role("button", name="Move up")
     up.press("Enter")
     said = page.locator("[data-announce]")
-    expect(said).to_have_text("Question 3 is now second of five.")
+    expect(said).to_have_text("Number 3 is now second of five.")
     expect(card(page, 2).get_by_role("button", name="Move up")).to_be_focused()
     expect(asked(page).nth(1)).to_contain_text("Did it repeat itself?")
     card(page, 1).get_by_role("button", name="Move up").press("Enter")
-    expect(said).to_have_text("It is the first question already.")
+    expect(said).to_have_text("It is the first already.")
     for button in page.locator(".q-moves button").all():
         box = button.bounding_box()
         assert box["height"] >= 44
@@ -94,7 +94,7 @@ def test_the_phone_follows_questions_that_are_edited(
     page.mouse.move(grip["x"] + 18, first["y"] + 60, steps=8)
     page.mouse.move(grip["x"] + 18, first["y"] + 4, steps=4)
     page.mouse.up()
-    expect(said).to_have_text("Question 5 is now first of five.")
+    expect(said).to_have_text("Number 5 is now first of five.")
     expect(asked(page).nth(0)).to_contain_text("How empathetic was the chatbot")
 
     # Added, worded, deleted, brought back.
@@ -105,7 +105,7 @@ def test_the_phone_follows_questions_that_are_edited(
     card(page, 6).get_by_label("Answers to choose from").fill("Yes\nNo\nPerhaps")
     expect(phone(page).get_by_role("radio", name="Perhaps")).to_be_visible()
     card(page, 6).get_by_label("Answers to choose from").fill("Yes")
-    expect(card(page, 6).locator(".has-error")).to_contain_text("Give at least two answers")
+    expect(card(page, 6).locator(".has-error")).to_contain_text("must be two or more")
     card(page, 6).get_by_label("Answers to choose from").fill("Yes\nNo")
     expect(card(page, 6).locator(".has-error")).to_have_count(0)
     card(page, 6).get_by_role("button", name="Delete").click()
