@@ -12,7 +12,7 @@ from markupsafe import Markup
 from evaluation.findings import Reason
 from evaluation.number_format import figure, probability, share, span
 from evaluation.plots.marks import bot_shape, cross_mark, mark_link
-from evaluation.plots.rows import Column, RowName, axis_cell, interval_cell, marked_cell, rows_drawing, unbounded
+from evaluation.plots.rows import Column, RowName, drawn_column, interval_cell, marked_cell, rows_drawing, unbounded
 from evaluation.plots.svg import Scale, drawing, group, line, padded_range, rect, text, ticks
 from evaluation.plots.text_layout import NAME_PX, Box, place_labels, shorten, text_width, tick_label, wrap
 from evaluation.stats.comparisons import Comparison
@@ -165,7 +165,7 @@ def weights_drawing(weights: Sequence[Weight], width: float, *, name: str, css: 
         cells.append(marked_cell("", says, drawn))
     columns = [
         Column("Feature", [RowName(weight.title) for weight in weights]),
-        Column("", cells, axis_cell(window)),
+        drawn_column("", cells, window),
         Column("Weight", [share(weight.mean) for weight in weights], align="end"),
     ]
     return rows_drawing([columns], width, name=name, heads=False, css=css)
@@ -269,7 +269,7 @@ def grid_drawing(
     wide = max(min((width - names) / max(len(columns), 1), most_cell), least_cell)
     high = min(max(wide, 24.0), 32.0)
     heads, below = _heads(columns, names, wide, width)
-    top = 14.0 * max((len(lines) for lines in heads), default=1) + 10
+    top = max(14.0 * max((len(lines) for lines in heads), default=1) + 10, 28.0 if any(c.slot for c in columns) else 0)
     parts: list[object] = []
     for j, (column, lines) in enumerate(zip(columns, heads, strict=True)):
         x = names + (j + 0.5) * wide

@@ -66,17 +66,17 @@ def whole(low: float, high: float, at_most: int = 7) -> ScaleWindow:
     return ScaleWindow(low, high, tuple(rating_ticks(low, high, at_most)), (low, high))
 
 
-def around(values: Sequence[float], low: float, high: float) -> ScaleWindow:
+def around(values: Sequence[float], low: float, high: float, at_most: int = 7) -> ScaleWindow:
     """Return the window where these values are, with ends at ticks; the whole scale where there are none."""
     if not values:
-        return whole(low, high)
+        return whole(low, high, at_most)
     least, most = min(values), max(values)
     room = max((most - least) * 0.05, (high - low) * 0.01)
-    marks = ticks(max(least - room, low), min(most + room, high), 7)
+    marks = ticks(max(least - room, low), min(most + room, high), at_most)
     step = marks[1] - marks[0] if len(marks) > 1 else (high - low) / 10
     start = max(low, marks[0] - step if marks[0] > least - room else marks[0])
     end = min(high, marks[-1] + step if marks[-1] < most + room else marks[-1])
-    return ScaleWindow(start, end, tuple(ticks(start, end, 7)), (low, high))
+    return ScaleWindow(start, end, tuple(ticks(start, end, at_most)), (low, high))
 
 
 def unbounded(values: Sequence[float], at_most: int = 5) -> ScaleWindow:
@@ -201,7 +201,7 @@ class Column:
 
     Attributes:
         cells: for each row a name, a text, or a drawing.
-        axis: drawn below; also tells that texts of this column stand for drawings.
+        axis: drawn below, in so many pixels; also tells that texts of this column stand for drawings.
         align: "end" for numbers.
         width: in pixels, of drawings that do not share the room that is left.
         bold: rows with heavy text.
@@ -210,6 +210,7 @@ class Column:
     title: str
     cells: Sequence[RowName | Markup | str]
     axis: Markup | None = None
+    below: float = AXIS
     align: str = ""
     width: float = 0.0
     bold: frozenset[int] = frozenset()
@@ -226,10 +227,16 @@ class Column:
         texts = [text_width(self.title, 12, bold=True)]
         for one in self.cells:
             if isinstance(one, RowName):
-                texts.append(min(text_width(one.title), NAME_PX, width * 0.33) + (24 if one.slot else 0))
+                most = min(NAME_PX, width * (0.45 if width > 400 else 0.33))
+                texts.append(min(text_width(one.title), most) + (24 if one.slot else 0))
             else:
                 texts.append(text_width(one, bold=bool(self.bold)))
         return max(texts)
+
+
+def drawn_column(title: str, cells: Sequence[RowName | Markup | str], window: ScaleWindow) -> Column:
+    """Return a column of drawings over the axis of their window."""
+    return Column(title, cells, axis_cell(window), AXIS + (0 if window.is_whole else STRIP))
 
 
 def rows_drawing(
@@ -306,7 +313,7 @@ def _block(
                 css = "tick" if column.is_drawn else f"value-light {column.align}{' strong' * (row in column.bold)}"
                 parts.append(text(at, y + ROW / 2 + 4.5, content, class_=css.strip()))
         if column.axis is not None:
-            below = max(below, AXIS + (STRIP if "strip" in column.axis else 0.0))
+            below = max(below, column.below)
             parts.append(_placed(column.axis, x, bottom, room, below))
         x += room
     return parts, bottom + below

@@ -26,6 +26,7 @@ from evaluation.plots.rows import (
     bars_cell,
     bars_width,
     centred,
+    drawn_column,
     interval_cell,
     lanes_of,
     rows_drawing,
@@ -218,7 +219,7 @@ class Board:
             *ranks,
             Column("Bot", [row.name for row in self.rows]),
             Column(self.n_title, [row.n for row in self.rows], align="end"),
-            Column(self.title, [row.drawn for row in self.rows], self.axis),
+            drawn_column(self.title, [row.drawn for row in self.rows], self.window),
             Column(
                 self.mean_title,
                 [f"{row.mean} {row.ends}" for row in self.rows],

@@ -107,15 +107,14 @@ def test_the_table_of_the_comparison_has_its_numbers() -> None:
 
 def test_marks_stand_where_the_scale_puts_them() -> None:
     svg = bots_figure(summary(["Alpha"], 1), lambda bot: "/x").narrow[0].svg
-    at = {
-        label: float(x) for x, label in re.findall(r'<text x="([\d.]+)%" y="16" class="tick middle">(\d)</text>', svg)
-    }
-    assert (at["1"], at["7"]) == (0, 100)
+    ticks = re.findall(r'<text x="([\d.]+)%" y="16" class="tick middle">([\d.]+)</text>', svg)
+    (x0, first), (x1, last) = ([float(value) for value in tick] for tick in (ticks[0], ticks[-1]))
+    unit = (x1 - x0) / (last - first)
     [mean] = re.findall(r'<rect x="([\d.]+)%"[^>]*class="mean-tick"', svg)
-    assert float(mean) == pytest.approx(at["6"], abs=0.01)
+    assert float(mean) == pytest.approx(x0 + (6 - first) * unit, abs=0.02)
     [(left, width)] = re.findall(r'<rect x="([\d.]+)%" width="([\d.]+)%"[^>]*class="interval"', svg)
-    assert float(width) == pytest.approx(100 / 6, abs=0.01)  # from 5.5 to 6.5
-    assert float(left) == pytest.approx((at["5"] + at["6"]) / 2, abs=0.01)
+    assert float(width) == pytest.approx(unit, abs=0.02)  # from 5.5 to 6.5
+    assert float(left) == pytest.approx(x0 + (5.5 - first) * unit, abs=0.02)
 
 
 def test_controls_are_hollow_and_bots_without_ratings_say_so() -> None:
@@ -236,7 +235,8 @@ def test_answer_shares_add_up_in_the_drawing_as_in_the_table() -> None:
         "2.25",
         "4",
     ]
-    widths = [float(w) for w in re.findall(r'width="([\d.]+)" height="25" class="step', found.wide)]
+    widths = [float(w) for w in re.findall(r'width="([\d.]+)%" y="3"', found.wide)]
+    assert sum(widths) == pytest.approx(100, abs=0.1)
     assert widths[2] / widths[0] == pytest.approx(2, rel=0.02)
 
 

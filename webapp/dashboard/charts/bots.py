@@ -9,7 +9,17 @@ from markupsafe import Markup
 from evaluation.analysis.comparisons import LEVEL
 from evaluation.analysis.leaderboard import LeaderboardEntry, leaderboard, ranks_shown
 from evaluation.number_format import NONE, figure, percent, span
-from evaluation.plots.rows import Column, RowName, axis_cell, cell, interval_cell, marked_cell, rows_drawing, whole
+from evaluation.plots.rows import (
+    Column,
+    RowName,
+    ScaleWindow,
+    around,
+    cell,
+    drawn_column,
+    interval_cell,
+    marked_cell,
+    rows_drawing,
+)
 from evaluation.plots.svg import el
 from evaluation.plots.text_layout import tick_label
 from evaluation.ratings import RatingDimension
@@ -45,7 +55,7 @@ def bots_figure(summary: StudySummary, link: Link) -> PageFigure:
         notes.append("Intervals are over raters, or over chats where raters are unnamed.")
     names = Column("Bot", [RowName(bot.bot.title, bot.bot.slot, bot.bot.is_control) for bot in summary.bots])
     name = _sentence(summary)
-    facets = [_facet(summary, dimension, link, 3) for dimension in summary.dimensions]
+    facets = [_facet(summary, dimension, link, 4) for dimension in summary.dimensions]
     narrow = [
         Variant(
             one.title, _narrow([names, _facet(summary, one, link, 7), _means(summary, one)], f"{one.title}. {name}")
@@ -74,7 +84,7 @@ def _narrow(columns: Sequence[Column], name: str) -> Markup:
 
 
 def _facet(summary: StudySummary, dimension: RatingDimension, link: Link, n_ticks: int) -> Column:
-    window = whole(dimension.low, dimension.high, n_ticks)
+    window = _window(summary, dimension, n_ticks)
     cells: list[RowName | Markup | str] = []
     for bot in summary.bots:
         found = bot.intervals[dimension.key]
@@ -85,7 +95,16 @@ def _facet(summary: StudySummary, dimension: RatingDimension, link: Link, n_tick
         says = f"{bot.bot.title}\n{dimension.title} {figure(found.mean)} {interval}\n{phrases.ratings_text(found.n)}"
         drawn = interval_cell(window, found.mean, found.low, found.high, hollow=bot.bot.is_control)
         cells.append(marked_cell(link(bot), says, drawn))
-    return Column(dimension.title, cells, axis_cell(window))
+    return drawn_column(dimension.title, cells, window)
+
+
+def _window(summary: StudySummary, dimension: RatingDimension, n_ticks: int) -> ScaleWindow:
+    """Return the range of the data of all questions with the same scale, so that their columns can be compared."""
+    scale = dimension.low, dimension.high
+    alike = [one.key for one in summary.dimensions if (one.low, one.high) == scale]
+    found = [bot.intervals[key] for bot in summary.bots for key in alike]
+    ends = [end for one in found for end in (one.low, one.mean, one.high) if end is not None]
+    return around(ends, *scale, n_ticks)
 
 
 def _means(summary: StudySummary, dimension: RatingDimension) -> Column:

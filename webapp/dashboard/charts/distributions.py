@@ -14,12 +14,14 @@ from markupsafe import Markup
 
 from evaluation.analysis.answers import DimensionAnswers
 from evaluation.number_format import figure
-from evaluation.plots.marks import bot_shape, mark_link
-from evaluation.plots.svg import Scale, drawing, group, line, rect, text
-from evaluation.plots.text_layout import NAME_PX, shorten, text_width, tick_label
+from evaluation.plots.marks import mark_link
+from evaluation.plots.rows import Column, RowName, rows_drawing
+from evaluation.plots.svg import Scale, drawing, el, line, rect, text
+from evaluation.plots.text_layout import shorten, tick_label
 from evaluation.ratings import RatingDimension
 from webapp.dashboard.charts.figure import Cell, Header, PageFigure, PageTable, Variant
 from webapp.dashboard.narrative import phrases
+from webapp.dashboard.narrative.phrases import headers
 from webapp.ratings.flags.base import clock
 from webapp.ratings.selectors import BotInfo
 
@@ -62,82 +64,67 @@ def spread_figure(
         wide=_draw(spreads, dimension, steps, 554, css="plot-wide"),
         narrow=[Variant("", _draw(spreads, dimension, steps, 298, css=""))],
         table=PageTable(
-            [
-                Header("Bot"),
-                *[Header(tick_label(step), numeric=True) for step in steps],
-                Header("Mean", numeric=True),
-                Header("n", numeric=True),
-            ],
+            headers("Bot", numeric=[*map(tick_label, steps), "Mean", "n"]),
             [
                 [
-                    Cell(
-                        spread.bot.title,
-                        spread.href,
-                        slot=spread.bot.slot,
-                        hollow=spread.bot.is_control,
-                    ),
-                    *[Cell(f"{100 * count / spread.n:.0f} %" if spread.n else "–") for count in spread.counts],
-                    Cell(figure(spread.mean), why="" if spread.n else "no rating yet"),
-                    Cell(str(spread.n)),
+                    Cell(one.bot.title, one.href, slot=one.bot.slot, hollow=one.bot.is_control),
+                    *[Cell(f"{100 * count / one.n:.0f} %" if one.n else "–") for count in one.counts],
+                    Cell(figure(one.mean), why="" if one.n else "no rating yet"),
+                    Cell(str(one.n)),
                 ]
-                for spread in spreads
+                for one in spreads
             ],
         ),
     )
 
 
 def _draw(
-    spreads: Sequence[AnswerDistribution],
-    dimension: RatingDimension,
-    steps: Sequence[float],
-    width: float,
-    *,
-    css: str,
+    spreads: Sequence[AnswerDistribution], dimension: RatingDimension, steps: Sequence[float], width: float, *, css: str
 ) -> Markup:
-    row, n_steps = 33.8, len(steps)
-    longest = max((text_width(spread.bot.title) for spread in spreads), default=60)
-    names = min(longest + 34, NAME_PX + 34 if css else width * 0.32)
-    left, right = names, width - 56
     shares = [[c / s.n if s.n else 0.0 for c in s.counts] for s in spreads]
     below = max((_below(share) for share in shares), default=0.5)
-    above = max((sum(share) - _below(share) for share in shares), default=0.5)
-    unit = (right - left) / max(below + above, 0.2)
-    centre = left + below * unit
-    bottom = row * len(spreads) + 4
-    parts: list[object] = [line(centre, 0, centre, bottom, class_="grid")]
-    for i, (spread, share) in enumerate(zip(spreads, shares, strict=True)):
-        y = i * row + row / 2
-        parts.append(bot_shape(10, y, spread.bot.slot, hollow=spread.bot.is_control))
-        parts.append(text(24, y + 4.5, shorten(spread.bot.title, names - 26), class_="name"))
-        if not spread.n:
-            parts.append(text(centre, y + 4.5, "no ratings yet", class_="tick middle"))
-            continue
-        x = centre - _below(share) * unit
-        for k, value in enumerate(share):
-            if not value:
-                continue
-            wide = value * unit
-            css_class = step_class(k, n_steps)
-            says = (
-                f"{spread.bot.title}\n"
-                + f"{tick_label(steps[k])}: {spread.counts[k]} of {spread.n}, {100 * value:.0f} %"
-            )
-            parts.append(
-                mark_link(
-                    spread.steps[k] if spread.steps else "",
-                    says,
-                    rect(x, y - 12.5, max(wide - 0.8, 0.8), 25, class_=f"step {css_class}"),
-                    text(x + wide / 2, y + 4.5, f"{100 * value:.0f}", class_=f"step-text {css_class}")
-                    if wide > 24
-                    else None,
-                )
-            )
-            x += wide
-        parts.append(text(width - 2, y + 4.5, figure(spread.mean), class_="value end"))
-    parts.append(_legend(dimension, steps, left, right, bottom + 14))
-    parts.append(text(width - 2, bottom + 26, "mean", class_="tick end"))
+    unit = 1 / max(below + max((sum(share) - _below(share) for share in shares), default=0.5), 0.2)
+    room = width * 0.6
+    cells = [
+        _bar(spread, share, steps, start=(below - _below(share)) * unit, unit=unit, room=room)
+        if spread.n
+        else "no ratings yet"
+        for spread, share in zip(spreads, shares, strict=True)
+    ]
+    columns = [
+        Column("Bot", [RowName(one.bot.title, one.bot.slot, one.bot.is_control) for one in spreads]),
+        Column("", cells, _legend(dimension, steps, room), below=56),
+        Column("Mean", [figure(one.mean) if one.n else "" for one in spreads], align="end"),
+    ]
     name = f"Share of each answer to {dimension.title.lower()} for {phrases.bots_text(len(spreads))}."
-    return drawing(width, bottom + 52, *parts, name=name, interactive=True, class_=css or None)
+    return rows_drawing([columns], width, name=name, css=css)
+
+
+def _bar(
+    spread: AnswerDistribution,
+    share: Sequence[float],
+    steps: Sequence[float],
+    *,
+    start: float,
+    unit: float,
+    room: float,
+) -> Markup:
+    """Draw the answers of a bot side by side; positions are shares of the width, `room` its pixels."""
+    parts: list[object] = []
+    for k, value in enumerate(share):
+        if not value:
+            continue
+        wide, css = value * unit, step_class(k, len(steps))
+        says = f"{spread.bot.title}\n{tick_label(steps[k])}: {spread.counts[k]} of {spread.n}, {100 * value:.0f} %"
+        box = {"x": f"{100 * start:.2f}%", "width": f"{100 * wide:.2f}%", "y": 3, "height": 24}
+        number = el(
+            "text", f"{100 * value:.0f}", x=f"{100 * (start + wide / 2):.2f}%", y=19.5, class_=f"step-text {css}"
+        )
+        mark = el("rect", **box, class_=f"step {css}")
+        href = spread.steps[k] if spread.steps else None
+        parts.append(mark_link(href, says, mark, number if wide * room > 24 else None))
+        start += wide
+    return el("svg", *parts, width="100%", height="100%", overflow="visible")
 
 
 def _below(share: Sequence[float]) -> float:
@@ -146,26 +133,16 @@ def _below(share: Sequence[float]) -> float:
     return sum(share[:half]) + (share[half] / 2 if odd else 0)
 
 
-def _legend(dimension: RatingDimension, steps: Sequence[float], left: float, right: float, y: float) -> Markup:
-    box = min(31.0, (right - left) * 0.55 / len(steps))
-    low_width = text_width(dimension.low_label, 12)
-    x0 = max(left, (left + right) / 2 - box * len(steps) / 2 - 20)
-    x0 = max(x0, left + min(low_width, 70) - 20)
-    parts = [
-        text(x0 - 8, y + 11, shorten(dimension.low_label, x0 - 10, 12), class_="tick end"),
-        text(
-            x0 + box * len(steps) + 8,
-            y + 11,
-            shorten(dimension.high_label, right - x0 - box * len(steps), 12),
-            class_="tick",
-        ),
-    ]
+def _legend(dimension: RatingDimension, steps: Sequence[float], room: float) -> Markup:
+    box = min(30.0, room / len(steps))
+    parts: list[object] = []
     for i, step in enumerate(steps):
-        x = x0 + i * box
-        parts.append(rect(x, y, box - 0.8, 14, class_=f"step {step_class(i, len(steps))}"))
-        if len(steps) <= 7 or i in (0, len(steps) - 1):
-            parts.append(text(x + box / 2, y + 30, tick_label(step), class_="tick middle"))
-    return group(*parts)
+        parts.append(rect(i * box, 6, box - 0.8, 12, class_=f"step {step_class(i, len(steps))}"))
+        if i in (0, len(steps) - 1) or len(steps) <= 7:
+            parts.append(text(i * box + box / 2, 32, tick_label(step), class_="tick middle"))
+    ends = " – ".join(filter(None, [dimension.low_label, dimension.high_label]))
+    parts.append(text(0, 49, shorten(ends, room, 12), class_="tick"))
+    return el("svg", *parts, overflow="visible")
 
 
 _HEIGHT, _TOP, _FOOT = 150.0, 22.0, 42.0

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from evaluation.number_format import figure, share, span
 from evaluation.plots.charts import ScatterPoint, Weight, scatter_drawing, weights_drawing
-from evaluation.plots.rows import Column, RowName, axis_cell, interval_cell, marked_cell, rows_drawing, unbounded
+from evaluation.plots.rows import Column, RowName, drawn_column, interval_cell, marked_cell, rows_drawing, unbounded
 from evaluation.plots.svg import drawing, el, line, text, ticks
 from evaluation.stats.means import mean_interval
 from webapp.core.language import plural
@@ -176,7 +176,7 @@ def _draw_predictions(
         cells.append(marked_cell(point.href, says, drawn))
     columns = [
         Column("Bot", [RowName(point.title, point.slot, point.is_control) for point in points]),
-        Column("", cells, axis_cell(window)),
+        drawn_column("", cells, window),
         Column("Predicted", [figure(point.predicted) for point in points], align="end"),
     ]
     name = f"Predicted ratings of {phrases.bots_text(len(points))} with their intervals, best first."

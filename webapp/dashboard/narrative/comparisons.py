@@ -11,14 +11,16 @@ from evaluation.ratings import MEAN_KEY, RatingDimension
 from evaluation.stats.power import RaterNeed
 from webapp.dashboard.charts.bots import bots_figure
 from webapp.dashboard.charts.distributions import answers_figure
-from webapp.dashboard.charts.figure import Cell, Header, PageTable
+from webapp.dashboard.charts.figure import Cell, PageTable
 from webapp.dashboard.charts.matrix import differences_figure
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import (
     NamedTable,
     Section,
     count_cell,
+    headers,
     listed,
+    named_cell,
     number_cell,
     reason_text,
     share_cell,
@@ -60,24 +62,18 @@ def ratings_section(frame: StudyFrame, summary: StudySummary, answers: Dimension
 
 def _distributions(frame: StudyFrame, means: BotMeans) -> NamedTable:
     """Tabulate every bot's answers to every question in five numbers."""
-    headers = [Header("Bot"), Header("Dimension")]
-    titles = ("n", "Mean", "SD", "Lowest", "25 %", "Median", "75 %", "Highest")
-    headers += [Header(title, numeric=True) for title in titles]
+    numeric = ["n", "Mean", "SD", "Lowest", "25 %", "Median", "75 %", "Highest"]
     rows = []
     for bot in frame.rated_bots:
-        info = frame.bots[bot]
         for dimension in frame.all_dimensions:
             found = means.rows[bot, dimension.key]
-            name = Cell(info.title, slot=info.slot, hollow=info.is_control)
-            if not found.interval.n:
-                blank = [Cell("–", why="no rating of this dimension")] * 7
-                rows.append([name, Cell(dimension.title), count_cell(0), *blank])
-                continue
-            digits = digits_for(dimension.low, dimension.high)
-            numbers = [found.interval.mean, found.sd, *found.quantiles]
-            cells = [number_cell(v, digits, "one rating has no spread") for v in numbers]
-            rows.append([name, Cell(dimension.title), count_cell(found.interval.n), *cells])
-    return NamedTable("distributions", "Distribution of the ratings of each bot", PageTable(headers, rows))
+            n, digits = found.interval.n, digits_for(dimension.low, dimension.high)
+            why = "one rating has no spread" if n else "no rating of this dimension"
+            numbers = [found.interval.mean, found.sd, *found.quantiles] if n else [None] * 7
+            cells = [number_cell(value, digits, why) for value in numbers]
+            rows.append([named_cell(frame.bots, bot), Cell(dimension.title), count_cell(n), *cells])
+    table = PageTable(headers("Bot", "Dimension", numeric=numeric), rows)
+    return NamedTable("distributions", "Distribution of the ratings of each bot", table)
 
 
 def comparisons_section(
@@ -150,37 +146,26 @@ def _controls(compared: Comparisons, titles: dict[str, str]) -> str:
 
 def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
     digits = digits_for(frame.headline.low, frame.headline.high)
-    headers = [
-        Header("Pair"),
-        Header("Raters now" if compared.units == "raters" else "Units now", numeric=True),
-        Header("Difference", numeric=True),
-        Header(f"{round((1 - compared.alpha) * 100)} %", numeric=True),
-        Header("Raters needed" if compared.units == "raters" else "Units needed", numeric=True),
-        Header("if the interval’s ends are true", numeric=True),
-    ]
+    units = "Raters" if compared.units == "raters" else "Units"
+    level = percent(1 - compared.alpha)
+    numeric = [f"{units} now", "Difference", level, f"{units} needed", "if the interval’s ends are true"]
     rows = []
     for plan in compared.plans:
         low = "–" if plan.needed_least is None else two_digits(plan.needed_least)
         high = "no end" if plan.needed_most is None else two_digits(plan.needed_most)
+        why = reason_text(plan.reason)
         rows.append(
             [
                 Cell(f"{frame.title(plan.a)} − {frame.title(plan.b)}"),
-                Cell(
-                    str(plan.n_a) if plan.n_a == plan.n_b else f"{plan.n_a}, {plan.n_b}",
-                    raw=(plan.n_a, plan.n_b),
-                ),
-                number_cell(plan.difference, digits, reason_text(plan.reason)),
+                Cell(str(plan.n_a) if plan.n_a == plan.n_b else f"{plan.n_a}, {plan.n_b}", raw=(plan.n_a, plan.n_b)),
+                number_cell(plan.difference, digits, why),
                 span_cell(plan.low, plan.high, digits),
                 Cell(
                     "–" if plan.needed is None else two_digits(plan.needed),
-                    why=reason_text(plan.reason) if plan.needed is None else "",
+                    why=why if plan.needed is None else "",
                     raw=(plan.needed,),
                 ),
-                Cell(
-                    f"{low} to {high}",
-                    why=reason_text(plan.reason),
-                    raw=(plan.needed_least, plan.needed_most),
-                ),
+                Cell(f"{low} to {high}", why=why, raw=(plan.needed_least, plan.needed_most)),
             ]
         )
     return NamedTable(
@@ -188,7 +173,7 @@ def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
         "How many raters each pair would have taken"
         if compared.units == "raters"
         else "How many conversations each pair would have taken",
-        PageTable(headers, rows),
+        PageTable(headers("Pair", numeric=numeric), rows),
         method=(
             f"{_units_named(compared.units)} per bot for a power of {share(compared.power)} at p < "
             f"{share(compared.alpha)} shared among {len(compared.plans)} pairs; difference and error are those of "
@@ -217,15 +202,11 @@ def planning_table(frame: StudyFrame, plan: RaterPlan, worth: PredictionWorth | 
         worth: as `comparisons_section`.
     """
     digits = digits_for(frame.headline.low, frame.headline.high)
-    headers = [Header("Difference"), Header("Share of the scale", numeric=True)]
     # A conversation has one bot, so nobody unnamed rates both.
     is_paired = plan.units != "conversations"
-    needed = "Each bot its own raters" if is_paired else "Conversations needed"
-    headers.append(Header(needed, numeric=True))
-    if is_paired:
-        headers.append(Header("Every rater rates both", numeric=True))
-    if worth is not None:
-        headers.insert(3, Header("with the prediction", numeric=True))
+    numeric = ["Share of the scale", "Each bot its own raters" if is_paired else "Conversations needed"]
+    numeric += ["with the prediction"] if worth is not None else []
+    numeric += ["Every rater rates both"] if is_paired else []
     rows = [
         [
             number_cell(row.difference, digits),
@@ -251,7 +232,7 @@ def planning_table(frame: StudyFrame, plan: RaterPlan, worth: PredictionWorth | 
         "How many raters for a difference that matters?"
         if is_paired
         else "How many conversations for a difference that matters?",
-        PageTable(headers, rows),
+        PageTable(headers("Difference", numeric=numeric), rows),
         method=(
             f"{_units_named(plan.units)} per bot, with one rating each, for a power of {share(plan.power)}, "
             f"{phrases.pairs_text(plan.n_comparisons)} compared; {percent(plan.rater_share)} of the variance between "
@@ -295,19 +276,11 @@ def _spreads(frame: StudyFrame, plan: RaterPlan, digits: int) -> str:
         return ""
     most, least = plan.pairs[0], plan.pairs[-1]
     if most is least:
-        words = "The standard deviation of a rating is {sd}."
-        return words.format(sd=figure(most.sd, digits))
-    words = (
-        "Fewest for {a} and {b}, whose ratings spread least (standard deviation {least}), most for {c} and {d} "
-        "({most})."
-    )
-    return words.format(
-        a=frame.title(least.a),
-        b=frame.title(least.b),
-        least=figure(least.sd, digits),
-        c=frame.title(most.a),
-        d=frame.title(most.b),
-        most=figure(most.sd, digits),
+        return f"The standard deviation of a rating is {figure(most.sd, digits)}."
+    return (
+        f"Fewest for {frame.title(least.a)} and {frame.title(least.b)}, whose ratings spread least (standard deviation "
+        f"{figure(least.sd, digits)}), most for {frame.title(most.a)} and {frame.title(most.b)} "
+        f"({figure(most.sd, digits)})."
     )
 
 
@@ -319,29 +292,12 @@ def headline_sentence(frame: StudyFrame, summary: StudySummary) -> str:
     best = next(bot for bot in summary.bots if bot.bot.bot_id == order[0])
     found = best.intervals[frame.headline.key]
     digits = digits_for(frame.headline.low, frame.headline.high)
-    of_all = frame.headline.key == MEAN_KEY
+    what = "of all dimensions" if frame.headline.key == MEAN_KEY else frame.headline.title.lower()
+    mean = f"{figure(found.mean, digits)} of {frame.headline.high:g}"
+    said = f"{best.bot.title} is rated best, with a mean {what} of {mean}"
     if found.low is None:
-        words = (
-            "{name} is rated best, with a mean of all dimensions of {mean} of {most} ({why})."
-            if of_all
-            else "{name} is rated best, with a mean {what} of {mean} of {most} ({why})."
-        )
-    else:
-        words = (
-            "{name} is rated best, with a mean of all dimensions of {mean} of {most}, {level} interval {low} to {high}."
-            if of_all
-            else "{name} is rated best, with a mean {what} of {mean} of {most}, {level} interval {low} to {high}."
-        )
-    return words.format(
-        name=best.bot.title,
-        what=frame.headline.title.lower(),
-        mean=figure(found.mean, digits),
-        most=f"{frame.headline.high:g}",
-        why=reason_text(found.reason),
-        level=percent(LEVEL),
-        low=figure(found.low, digits),
-        high=figure(found.high, digits),
-    )
+        return f"{said} ({reason_text(found.reason)})."
+    return f"{said}, {percent(LEVEL)} interval {figure(found.low, digits)} to {figure(found.high, digits)}."
 
 
 def predictor_title(name: str) -> str:
@@ -408,23 +364,16 @@ def _table(frame: StudyFrame, means: PoweredMeans) -> NamedTable:
         "conversations": "clustered by conversation, for raters are not named",
         "raters_and_conversations": "clustered by rater, or by conversation where no rater is named",
     }[means.units]
-    headers = [Header("Bot")]
-    headers += [
-        Header(text, numeric=True)
-        for text in (
-            *("Ratings", "Unrated", "Mean of the ratings", ends),
-            *("With predictions", ends, "Ratings saved"),
-        )
-    ]
+    numeric = ["Ratings", "Unrated", "Mean of the ratings", ends, "With predictions", ends, "Ratings saved"]
     rows = []
     for bot in frame.rated_bots:
         one = means.bots.get(bot)
         if one is None:
             continue
-        info, why = frame.bots[bot], reason_text(one.reason)
+        why = reason_text(one.reason)
         rows.append(
             [
-                Cell(info.title, slot=info.slot, hollow=info.is_control),
+                named_cell(frame.bots, bot),
                 count_cell(one.n),
                 count_cell(one.n_unrated),
                 number_cell(one.ratings, digits),
@@ -437,7 +386,7 @@ def _table(frame: StudyFrame, means: PoweredMeans) -> NamedTable:
     return NamedTable(
         "powered",
         f"{frame.headline.title} with and without predictions of unrated conversations",
-        PageTable(headers, rows),
+        PageTable(headers("Bot", numeric=numeric), rows),
         method=(
             f"Prediction-powered means (PPI++; Angelopoulos, Duchi and Zrnic, 2023) by {_named(means.by)}, with "
             f"weights of its own for each bot. Both intervals by Student’s t, {clusters}. Ratings saved: the share "

@@ -11,12 +11,15 @@ from evaluation.analysis.reference_ratings import ReferenceRatings
 from evaluation.number_format import digits_for, figure, percent, share
 from evaluation.ratings import RatingDimension
 from webapp.core.language import plural
-from webapp.dashboard.charts.figure import Cell, Header, PageTable
+from webapp.dashboard.charts.figure import Cell, PageTable
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import (
     NamedTable,
     Section,
     count_cell,
+    headers,
+    mean_cells,
+    named_cell,
     number_cell,
     reason_text,
     share_cell,
@@ -98,20 +101,17 @@ def _ties_sentence(found: Grades) -> str:
 
 
 def _labels_table(found: Grades, bots: Mapping[str, BotInfo]) -> NamedTable:
-    headers = [Header("Model"), Header("Items", numeric=True)]
+    numeric = ["Items"]
     for label in LABELS.values():
-        headers += [Header(str(label), numeric=True), Header("90 %", numeric=True)]
+        numeric += [str(label), "90 %"]
     rows = []
     for bot in found.bots:
-        cells = [_name(bots, bot.bot), count_cell(bot.n_items)]
-        for one in bot.labels:
-            cells.append(share_cell(one.mean, 2, reason_text(one.reason)))
-            cells.append(span_cell(one.low, one.high, shares=True, why=reason_text(one.reason)))
-        rows.append(cells)
+        labels = [cell for one in bot.labels for cell in mean_cells(one, shares=True)]
+        rows.append([named_cell(bots, bot.bot), count_cell(bot.n_items), *labels])
     return NamedTable(
         "labels",
         "Labels of the items",
-        PageTable(headers, rows),
+        PageTable(headers("Model", numeric=numeric), rows),
         method=(
             "Share of a model’s items by the majority’s grade: the two highest grades are entailment, the one below "
             "them neutral, the lowest contradiction. 90 % intervals over items."
@@ -120,10 +120,9 @@ def _labels_table(found: Grades, bots: Mapping[str, BotInfo]) -> NamedTable:
 
 
 def _grades_table(found: Grades, bots: Mapping[str, BotInfo]) -> NamedTable:
-    headers = [Header("Model")]
-    headers += [Header(f"{level:g}", numeric=True) for level in found.levels]
-    rows = [[_name(bots, bot.bot), *map(count_cell, bot.grades)] for bot in found.bots]
-    return NamedTable("grades", "Items by the majority’s grade", PageTable(headers, rows))
+    rows = [[named_cell(bots, bot.bot), *map(count_cell, bot.grades)] for bot in found.bots]
+    table = PageTable(headers("Model", numeric=[f"{level:g}" for level in found.levels]), rows)
+    return NamedTable("grades", "Items by the majority’s grade", table)
 
 
 def _reference_sentences(found: ReferenceRatings) -> list[str]:
@@ -146,23 +145,16 @@ def _reference_sentences(found: ReferenceRatings) -> list[str]:
 
 
 def _reference_table(found: ReferenceRatings, bots: Mapping[str, BotInfo]) -> NamedTable:
-    titles = ["Overall", "90 %", "Above the reference reply", "90 %"]
-    titles += ["Worse", "90 %", "Same", "90 %", "Better", "90 %", "n"]
-    headers = [Header("Model"), *(Header(title, numeric=True) for title in titles)]
+    numeric = ["Overall", "Above the reference reply", "Worse", "Same", "Better"]
     rows = []
     for bot in found.bots:
-        cells = [_name(bots, bot.bot)]
-        for one in (bot.overall, bot.above):
-            cells.append(number_cell(one.mean, 2, reason_text(one.reason)))
-            cells.append(span_cell(one.low, one.high, why=reason_text(one.reason)))
-        for one in bot.directions:
-            cells.append(share_cell(one.mean, 2, reason_text(one.reason)))
-            cells.append(span_cell(one.low, one.high, shares=True, why=reason_text(one.reason)))
-        rows.append([*cells, count_cell(bot.n_ratings)])
+        cells = [cell for one in (bot.overall, bot.above) for cell in mean_cells(one)]
+        cells += [cell for one in bot.directions for cell in mean_cells(one, shares=True)]
+        rows.append([named_cell(bots, bot.bot), *cells, count_cell(bot.n_ratings)])
     return NamedTable(
         "beside-reference",
         "Compared with the reference replies",
-        PageTable(headers, rows),
+        PageTable(headers("Model", numeric=[*(title for one in numeric for title in (one, "90 %")), "n"]), rows),
         method="Overall is the weighted mean of the questions that an item is asked. 90 % intervals over raters.",
         note="Raters saw the reference reply’s score, so do not compare these numbers with others.",
     )
@@ -170,12 +162,11 @@ def _reference_table(found: ReferenceRatings, bots: Mapping[str, BotInfo]) -> Na
 
 def _weights_table(found: StudyItems, dimensions: Mapping[str, RatingDimension]) -> NamedTable:
     assert found.beside is not None
-    headers = [Header("Dimension"), Header("Weight", numeric=True)]
     rows = [[Cell(dimensions[key].title), share_cell(weight, 3)] for key, weight in found.beside.weights.items()]
     return NamedTable(
         "weights",
         "How much each question counts",
-        PageTable(headers, rows),
+        PageTable(headers("Dimension", numeric=["Weight"]), rows),
         method=f"By what people chose in the study {found.weights_from}: softmax of the shares."
         if found.weights_from
         else "All count alike.",
@@ -184,8 +175,6 @@ def _weights_table(found: StudyItems, dimensions: Mapping[str, RatingDimension])
 
 def _approval_table(found: Approval, dimensions: Sequence[RatingDimension]) -> NamedTable:
     titles = {dimension.key: dimension.title for dimension in dimensions}
-    heads = ("Chosen by", "95 %", "Weight", "95 %", "n")
-    headers = [Header("What"), *(Header(head, numeric=True) for head in heads)]
     rows = [
         [
             Cell(titles.get(one.option, one.option)),
@@ -200,7 +189,7 @@ def _approval_table(found: Approval, dimensions: Sequence[RatingDimension]) -> N
     return NamedTable(
         "approval",
         "What people chose",
-        PageTable(headers, rows),
+        PageTable(headers("What", numeric=["Chosen by", "95 %", "Weight", "95 %", "n"]), rows),
         method=(
             "Share of people who chose it, with Wilson’s interval; the weights are the softmax of the shares, their "
             "intervals over people."
@@ -210,11 +199,8 @@ def _approval_table(found: Approval, dimensions: Sequence[RatingDimension]) -> N
 
 def _sets_table(found: ItemSets, dimensions: Mapping[str, RatingDimension]) -> NamedTable:
     several = len({one.items for one in found.sets}) > 1
-    headers = [Header("Set")] if several else []
-    headers += [Header("Dimension"), Header("Items", numeric=True)]
-    headers.append(Header("Raters", numeric=True))
-    for title in ("Krippendorff’s α", "Fleiss’ κ", "Cohen’s κ"):
-        headers += [Header(title, numeric=True), Header("95 %", numeric=True)]
+    first = ["Set", "Dimension"] if several else ["Dimension"]
+    numeric = ["Items", "Raters", "Krippendorff’s α", "95 %", "Fleiss’ κ", "95 %", "Cohen’s κ", "95 %"]
     rows = []
     for one in found.sets:
         cells = [Cell(one.items or "no name")] if several else []
@@ -228,7 +214,7 @@ def _sets_table(found: ItemSets, dimensions: Mapping[str, RatingDimension]) -> N
     return NamedTable(
         "item-sets",
         "How far raters agree on each set of items" if several else "How far raters agree",
-        PageTable(headers, rows),
+        PageTable(headers(*first, numeric=numeric), rows),
         method=(
             "Items with two ratings or more. Krippendorff’s α is nominal for two answers, ordinal for few and of "
             "intervals for a slider. Cohen’s κ is that of the two raters, or the median over pairs of more, weighted "
@@ -240,9 +226,6 @@ def _sets_table(found: ItemSets, dimensions: Mapping[str, RatingDimension]) -> N
 
 
 def _bounds_table(found: ItemMeans, dimensions: Mapping[str, RatingDimension]) -> NamedTable:
-    headers = [Header("Dimension")]
-    titles = ("Average r", "Highest r", "Pairs of raters")
-    headers += [Header(title, numeric=True) for title in titles]
     rows = [
         [
             Cell(dimensions[one.dimension].title),
@@ -255,15 +238,13 @@ def _bounds_table(found: ItemMeans, dimensions: Mapping[str, RatingDimension]) -
     return NamedTable(
         "human-bound",
         "What one rater’s answers predict of another’s",
-        PageTable(headers, rows),
+        PageTable(headers("Dimension", numeric=["Average r", "Highest r", "Pairs of raters"]), rows),
         method=f"Pearson’s r of two raters over the items that both rated, {found.dimensions[0].bound.least} at least.",
     )
 
 
 def _items_table(found: DimensionItems, dimension: RatingDimension, bots: Mapping[str, BotInfo]) -> NamedTable:
     digits = digits_for(dimension.low, dimension.high)
-    headers = [Header("Item"), Header("Model")]
-    headers += [Header(title, numeric=True) for title in ("Mean", percent(LEVEL), "n")]
     shown = found.items
     if len(shown) > MOST_ITEMS:
         half = MOST_ITEMS // 2
@@ -271,7 +252,7 @@ def _items_table(found: DimensionItems, dimension: RatingDimension, bots: Mappin
     rows = [
         [
             Cell(one.item),
-            _name(bots, one.bot),
+            named_cell(bots, one.bot),
             number_cell(one.mean, digits),
             span_cell(one.low, one.high, digits, why="one rating, or all the same"),
             count_cell(one.n),
@@ -286,12 +267,7 @@ def _items_table(found: DimensionItems, dimension: RatingDimension, bots: Mappin
     return NamedTable(
         "item-means",
         f"Means of the items on {dimension.title.lower()}",
-        PageTable(headers, rows),
+        PageTable(headers("Item", "Model", numeric=["Mean", percent(LEVEL), "n"]), rows),
         method="90 % intervals over the raters of an item, on the scale.",
         note=note,
     )
-
-
-def _name(bots: Mapping[str, BotInfo], bot: str) -> Cell:
-    known = bots.get(bot)
-    return Cell(known.title, slot=known.slot, hollow=known.is_control) if known else Cell(bot)

@@ -9,13 +9,16 @@ from evaluation.analysis.single_turn import ProtocolComparison, ProtocolPair
 from evaluation.number_format import figure, percent, share, span
 from evaluation.stats.bradley_terry import BradleyTerry
 from webapp.core.language import plural
-from webapp.dashboard.charts.figure import Cell, Header, PageTable
+from webapp.dashboard.charts.figure import Cell, PageTable
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import (
     NamedTable,
     Section,
     count_cell,
+    headers,
     listed,
+    mean_cells,
+    named_cell,
     number_cell,
     p_cell,
     reason_text,
@@ -164,25 +167,16 @@ def _agreement_sentence(found: ProtocolComparison, key: str, title: str) -> str:
 
 
 def _outcomes_table(found: PairResults, titles: Titles, bots: Bots) -> NamedTable:
-    headers = [Header("Question"), Header("A"), Header("B")]
     level = percent(found.level)
-    for name in ("A wins", "Same", "B wins"):
-        headers += [Header(name, numeric=True), Header(level, numeric=True)]
-    headers.append(Header("p, Holm", numeric=True))
+    numeric = ["A wins", level, "Same", level, "B wins", level, "p, Holm"]
     rows = []
     for one in found.outcomes:
-        cells = [Cell(titles[one.question]), _name(bots, one.a), _name(bots, one.b)]
-        for part in (one.wins, one.ties, one.losses):
-            why = reason_text(part.reason)
-            cells += [
-                share_cell(part.mean, 2, why),
-                span_cell(part.low, part.high, shares=True, why=why),
-            ]
-        rows.append([*cells, p_cell(one.p_holm, reason_text(one.ahead.reason))])
+        cells = [cell for part in (one.wins, one.ties, one.losses) for cell in mean_cells(part, shares=True)]
+        rows.append([*_named(one, titles, bots), *cells, p_cell(one.p_holm, reason_text(one.ahead.reason))])
     return NamedTable(
         "outcomes",
         "Wins, ties and losses",
-        PageTable(headers, rows),
+        PageTable(headers("Question", "A", "B", numeric=numeric), rows),
         method=(
             (
                 "Shares of judgements; {level} intervals that allow for looking at any time; p: always valid, that as "
@@ -198,26 +192,26 @@ def _outcomes_table(found: PairResults, titles: Titles, bots: Bots) -> NamedTabl
 
 
 def _ambiguous_table(found: PairResults, titles: Titles, bots: Bots) -> NamedTable:
-    headers = [Header("Question"), Header("A"), Header("B")]
-    names = ("Judgements", "Pairs", "Ambiguous", "A wins", "Same")
-    headers += [Header(title, numeric=True) for title in names]
     rows = [
         [
-            Cell(titles[one.question]),
-            _name(bots, one.a),
-            _name(bots, one.b),
+            *_named(one, titles, bots),
             *map(count_cell, (one.n, one.n_items, one.n_ambiguous)),
             share_cell(one.clear.mean, 2, reason_text(one.clear.reason)),
             share_cell(one.clear_ties.mean, 2, reason_text(one.clear_ties.reason)),
         ]
         for one in found.outcomes
     ]
+    numeric = ["Judgements", "Pairs", "Ambiguous", "A wins", "Same"]
     return NamedTable(
         "ambiguous",
         "Without ambiguous pairs",
-        PageTable(headers, rows),
+        PageTable(headers("Question", "A", "B", numeric=numeric), rows),
         method="A pair is ambiguous where its two most frequent answers are as frequent as each other.",
     )
+
+
+def _named(one: PairOutcome | ProtocolPair, titles: Titles, bots: Bots) -> list[Cell]:
+    return [Cell(titles[one.question]), named_cell(bots, one.a), named_cell(bots, one.b)]
 
 
 def _strengths_table(found: PairResults, title: str, bots: Bots) -> NamedTable:
@@ -226,14 +220,13 @@ def _strengths_table(found: PairResults, title: str, bots: Bots) -> NamedTable:
     titles = ["Rank", "Log odds", level]
     titles += ["Rank, style equal", "Log odds, style equal", level] if held else []
     titles += ["Won", "Lost", "Same"]
-    headers = [Header("Bot"), *(Header(one, numeric=True) for one in titles)]
     ordered = sorted(found.strengths.bots, key=lambda bot: (-bot.strength, bot.bot))
     ranks = found.strengths.rank_ranges()
     of_held = {bot.bot: bot for bot in held.bots} if held else {}
     held_ranks = held.rank_ranges() if held else {}
     rows = []
     for bot in ordered:
-        cells = [_name(bots, bot.bot), _rank_cell(*ranks[bot.bot]), number_cell(bot.strength)]
+        cells = [named_cell(bots, bot.bot), _rank_cell(*ranks[bot.bot]), number_cell(bot.strength)]
         cells.append(span_cell(bot.low, bot.high))
         if bot.bot in of_held:
             same = of_held[bot.bot]
@@ -250,7 +243,7 @@ def _strengths_table(found: PairResults, title: str, bots: Bots) -> NamedTable:
     return NamedTable(
         "strengths",
         f"Strength of the bots by {title.lower()}",
-        PageTable(headers, rows),
+        PageTable(headers("Bot", numeric=titles), rows),
         method=method,
         note=_held_note(held, level) if held else "",
     )
@@ -275,9 +268,7 @@ def _held_note(held: BradleyTerry, level: str) -> str:
 
 
 def _kappas_table(table_id: str, title: str, found: Sequence[tuple[str, str, Kappa]], level: float) -> NamedTable:
-    headers = [Header("Question"), Header("Way of asking")]
-    titles = ("κ", percent(level), "Items", "Answers", "Pairs of raters")
-    headers += [Header(one, numeric=True) for one in titles]
+    numeric = ["κ", percent(level), "Items", "Answers", "Pairs of raters"]
     shared = sorted({one.shared for _question, _way, one in found})
     rows = [
         [
@@ -292,7 +283,7 @@ def _kappas_table(table_id: str, title: str, found: Sequence[tuple[str, str, Kap
     return NamedTable(
         table_id,
         title,
-        PageTable(headers, rows),
+        PageTable(headers("Question", "Way of asking", numeric=numeric), rows),
         method="Median of Cohen’s κ over pairs of raters with {n} shared items or more; intervals over items.".format(
             n=" or ".join(map(str, shared))
         ),
@@ -301,22 +292,11 @@ def _kappas_table(table_id: str, title: str, found: Sequence[tuple[str, str, Kap
 
 def _beside_table(found: ProtocolComparison, titles: Titles, bots: Bots) -> NamedTable:
     level = percent(found.level)
-    headers = [Header("Question"), Header("A"), Header("B")]
-    names = ("One turn", level, "Chats", level)
-    headers += [Header(name, numeric=True) for name in names]
-    headers.append(Header("Significant in"))
+    heads = [*headers("Question", "A", "B", numeric=["One turn", level, "Chats", level]), *headers("Significant in")]
     rows = [
         [
-            Cell(titles[row.question]),
-            _name(bots, row.a),
-            _name(bots, row.b),
-            share_cell(row.one_turn.mean, 2, reason_text(row.one_turn.reason)),
-            span_cell(
-                row.one_turn.low,
-                row.one_turn.high,
-                shares=True,
-                why=reason_text(row.one_turn.reason),
-            ),
+            *_named(row, titles, bots),
+            *mean_cells(row.one_turn, shares=True),
             number_cell(row.difference, 2, reason_text(row.reason)),
             span_cell(row.low, row.high, why=reason_text(row.reason)),
             Cell(_verdict(row)),
@@ -326,7 +306,7 @@ def _beside_table(found: ProtocolComparison, titles: Titles, bots: Bots) -> Name
     return NamedTable(
         "one-turn",
         "The same bots by both ways of asking",
-        PageTable(headers, rows),
+        PageTable(heads, rows),
         method=(
             "One turn: share of comparisons that A wins less that of those that B wins. Chats: mean rating of A "
             "less that of B. {level} intervals, not corrected for the number of pairs. Significant: corrected by "
@@ -353,8 +333,3 @@ def _verdict(row: ProtocolPair) -> str:
 
 def _title(bots: Bots, bot: str) -> str:
     return bots[bot].title if bot in bots else bot
-
-
-def _name(bots: Bots, bot: str) -> Cell:
-    known = bots.get(bot)
-    return Cell(known.title, slot=known.slot, hollow=known.is_control) if known else Cell(bot)

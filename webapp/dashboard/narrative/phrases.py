@@ -191,6 +191,23 @@ def span_cell(low: float | None, high: float | None, digits: int = 2, *, shares:
     return Cell(span(low, high, digits, shares=shares), why=why if low is None else "", raw=(low, high))
 
 
+def mean_cells(found: Any, digits: int = 2, *, shares: bool = False) -> list[Cell]:
+    """Make the cells of a mean and of its interval, of what has `mean`, `low`, `high` and `reason`."""
+    why = reason_text(found.reason)
+    cell = share_cell if shares else number_cell
+    return [cell(found.mean, digits, why), span_cell(found.low, found.high, digits, shares=shares, why=why)]
+
+
+def named_cell(bots: Mapping[str, BotInfo], bot: str) -> Cell:
+    """Make a cell of a bot's name, with its mark where the study knows it."""
+    return bot_cell(bots[bot]) if bot in bots else Cell(bot)
+
+
+def headers(*texts: str, numeric: Sequence[str] = ()) -> list[Header]:
+    """Make the headers of columns, those of numbers last."""
+    return [*(Header(text) for text in texts), *(Header(text, numeric=True) for text in numeric)]
+
+
 def count_cell(n: int | None, why: str = "") -> Cell:
     """Make a cell of a whole number."""
     return Cell("–" if n is None else f"{n:,}", why=why if n is None else "", raw=(n,))

@@ -197,6 +197,7 @@ def _folds(
     pairs = ResultFold("comparisons", "All pairs of bots, and plans", is_open=opened == "comparisons")
     if pairs.is_open:
         pairs.section = SECTIONS["comparisons"](frame, found.result)
+        del pairs.section.lead[0]  # it is the heading of the page
         pairs.plan_form = PlanForm(request.GET or None)
         pairs.plan = _plan(frame, found.result.planned, pairs.plan_form) if pairs.plan_form.is_valid() else None
     return [questions, pairs, *_one_turn(request, study)]
