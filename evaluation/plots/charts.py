@@ -12,7 +12,7 @@ from markupsafe import Markup
 from evaluation.findings import Reason
 from evaluation.number_format import figure, probability, share, span
 from evaluation.plots.marks import bot_shape, cross_mark, mark_link
-from evaluation.plots.rows import Column, RowName, drawn_column, interval_cell, marked_cell, rows_drawing, unbounded
+from evaluation.plots.rows import RowName, ValueRow, values_drawing
 from evaluation.plots.svg import Scale, drawing, group, line, padded_range, rect, text, ticks
 from evaluation.plots.text_layout import NAME_PX, Box, place_labels, shorten, text_width, tick_label, wrap
 from evaluation.stats.comparisons import Comparison
@@ -155,20 +155,13 @@ def weights_drawing(weights: Sequence[Weight], width: float, *, name: str, css: 
         name: what it shows, for who cannot see it.
         css: class of the drawing.
     """
-    ends = [v for w in weights for v in (w.mean, w.low, w.high) if v is not None]
-    window = unbounded([*ends, 0.0], 5 if width > 320 else 3)
-    cells = []
-    for weight in weights:
-        says = f"{weight.title}\n{share(weight.mean)} {span(weight.low, weight.high, shares=True)}"
-        says += f"\n{weight.about}" if weight.about else ""
-        drawn = interval_cell(window, weight.mean, weight.low, weight.high, hollow=weight.includes_zero)
-        cells.append(marked_cell("", says, drawn))
-    columns = [
-        Column("Feature", [RowName(weight.title) for weight in weights]),
-        drawn_column("", cells, window),
-        Column("Weight", [share(weight.mean) for weight in weights], align="end"),
-    ]
-    return rows_drawing([columns], width, name=name, heads=False, css=css)
+    rows = []
+    for one in weights:
+        says = f"{one.title}\n{share(one.mean)} {span(one.low, one.high, shares=True)}"
+        says += f"\n{one.about}" if one.about else ""
+        name_of_row = RowName(one.title)
+        rows.append(ValueRow(name_of_row, one.mean, one.low, one.high, says, share(one.mean), hollow=one.includes_zero))
+    return values_drawing(rows, width, name=name, others=[0.0], css=css)
 
 
 Pair = tuple[str, str]

@@ -239,6 +239,54 @@ def drawn_column(title: str, cells: Sequence[RowName | Markup | str], window: Sc
     return Column(title, cells, axis_cell(window), AXIS + (0 if window.is_whole else STRIP))
 
 
+@dataclass(frozen=True, slots=True)
+class ValueRow:
+    """A named value with its interval; `says` is shown on hover, `written` at the end of the row."""
+
+    name: RowName
+    mean: float | None
+    low: float | None
+    high: float | None
+    says: str
+    written: str
+    href: str = ""
+    hollow: bool = False
+
+
+def values_drawing(
+    rows: Sequence[ValueRow],
+    width: float,
+    *,
+    name: str,
+    others: Sequence[float] = (),
+    shade: tuple[float, float] | None = None,
+    css: str = "",
+) -> Markup:
+    """Draw a row for each value, in the order given, on a scale of their own.
+
+    Args:
+        width: in pixels.
+        name: what it shows, for who cannot see it.
+        others: values that the scale holds, too.
+        shade: a range of values behind all rows.
+        css: class of the drawing.
+    """
+    ends = [end for row in rows for end in (row.mean, row.low, row.high) if end is not None]
+    window = unbounded([*ends, *others], 5 if width > 320 else 3)
+    cells = [
+        marked_cell(
+            row.href, row.says, interval_cell(window, row.mean, row.low, row.high, hollow=row.hollow, shade=shade)
+        )
+        for row in rows
+    ]
+    columns = [
+        Column("", [row.name for row in rows]),
+        drawn_column("", cells, window),
+        Column("", [row.written for row in rows], align="end"),
+    ]
+    return rows_drawing([columns], width, name=name, heads=False, css=css)
+
+
 def rows_drawing(
     blocks: Sequence[Sequence[Column]],
     width: float,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -221,14 +220,17 @@ class Plot:
         """Return it as a file of one of `FORMATS`.
 
         Raises:
-            KeyError: for another kind.
+            ValueError: for another kind.
         """
         if kind == "svg":
             return self.svg.encode()
         import vl_convert  # loaded where it is needed: its library is large
 
-        as_file = {"pdf": vl_convert.svg_to_pdf, "png": partial(vl_convert.svg_to_png, scale=_PNG_SCALE)}
-        return bytes(as_file[kind](self.svg))
+        if kind == "pdf":
+            return bytes(vl_convert.svg_to_pdf(self.svg))
+        if kind == "png":
+            return bytes(vl_convert.svg_to_png(self.svg, scale=_PNG_SCALE))
+        raise ValueError(f"“{kind}” is no kind of picture; there are {', '.join(FORMATS)}")
 
     def save(self, path: str | Path) -> None:
         """Write it as a file of the kind that its name ends with: .svg, .pdf or .png."""

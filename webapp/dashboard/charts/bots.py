@@ -23,12 +23,12 @@ from evaluation.plots.rows import (
 from evaluation.plots.svg import el
 from evaluation.plots.text_layout import tick_label
 from evaluation.ratings import RatingDimension
-from webapp.dashboard.charts.figure import Cell, Header, PageFigure, PageTable, Variant
+from webapp.dashboard.charts.figure import NARROW, Cell, PageFigure, PageTable, Variant
 from webapp.dashboard.narrative import phrases
-from webapp.dashboard.narrative.phrases import reason_text
+from webapp.dashboard.narrative.phrases import headers, mean_cells, reason_text
 from webapp.results.bot_means import BotSummary, StudySummary
 
-WIDE, NARROW = 958.0, 298.0
+WIDE = 958.0
 PER_BLOCK = 5
 """Columns side by side; more begin a new block below."""
 
@@ -160,13 +160,10 @@ def _rank(place: LeaderboardEntry | None) -> Cell:
 
 
 def _table(summary: StudySummary, link: Link) -> PageTable:
-    headers = [Header("Bot"), Header("Rank", numeric=True), Header("Ratings", numeric=True)]
     places = {}
     if summary.means is not None and summary.compared is not None:
         places = {place.bot: place for place in leaderboard(summary.means, summary.compared).places}
-    for dimension in summary.dimensions:
-        headers += [Header(dimension.title, numeric=True), Header(percent(LEVEL), numeric=True)]
-    headers += [Header("Up", numeric=True), Header("Down", numeric=True)]
+    numeric = [title for one in summary.dimensions for title in (one.title, percent(LEVEL))]
     rows = []
     for bot in summary.bots:
         cells = [
@@ -175,12 +172,7 @@ def _table(summary: StudySummary, link: Link) -> PageTable:
             Cell(str(bot.n_ratings)),
         ]
         for dimension in summary.dimensions:
-            found = bot.intervals[dimension.key]
-            why = reason_text(found.reason)
-            cells += [
-                Cell(figure(found.mean), why=why if found.mean is None else ""),
-                Cell(span(found.low, found.high), why=why if found.low is None else ""),
-            ]
+            cells += mean_cells(bot.intervals[dimension.key])
         cells += [Cell(str(bot.votes_up)), Cell(str(bot.votes_down))]
         rows.append(cells)
-    return PageTable(headers, rows)
+    return PageTable(headers("Bot", numeric=["Rank", "Ratings", *numeric, "Up", "Down"]), rows)

@@ -19,7 +19,7 @@ from evaluation.plots.rows import Column, RowName, rows_drawing
 from evaluation.plots.svg import Scale, drawing, el, line, rect, text
 from evaluation.plots.text_layout import shorten, tick_label
 from evaluation.ratings import RatingDimension
-from webapp.dashboard.charts.figure import Cell, Header, PageFigure, PageTable, Variant
+from webapp.dashboard.charts.figure import NARROW, Cell, PageFigure, PageTable, for_widths
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import headers
 from webapp.ratings.flags.base import clock
@@ -56,13 +56,14 @@ def spread_figure(
 ) -> PageFigure:
     """Draw one row for each bot, centred on the middle step of the scale."""
     n = sum(spread.n for spread in spreads)
+    wide, narrow = for_widths(lambda width, css: _draw(spreads, dimension, steps, width, css=css), 554)
     return PageFigure(
         id="spread",
         title="How the answers spread",
         method=f"Share of each answer to “{dimension.title.lower()}”, in %, centred on the middle of the scale. "
         f"{phrases.ratings_text(n)}.",
-        wide=_draw(spreads, dimension, steps, 554, css="plot-wide"),
-        narrow=[Variant("", _draw(spreads, dimension, steps, 298, css=""))],
+        wide=wide,
+        narrow=narrow,
         table=PageTable(
             headers("Bot", numeric=[*map(tick_label, steps), "Mean", "n"]),
             [
@@ -146,7 +147,7 @@ def _legend(dimension: RatingDimension, steps: Sequence[float], room: float) -> 
 
 
 _HEIGHT, _TOP, _FOOT = 150.0, 22.0, 42.0
-_WIDE, _NARROW = 760.0, 298.0
+_WIDE = 760.0
 
 
 def durations_figure(durations: Mapping[str, Any]) -> PageFigure | None:
@@ -163,14 +164,8 @@ def durations_figure(durations: Mapping[str, Any]) -> PageFigure | None:
     else:
         method = "{n} finished tasks, median {median} minutes; flagged as fast below {threshold}, half of it."
     method = method.format(n=durations["n"], median=clock(median), threshold=clock(threshold or 0))
-    return PageFigure(
-        id="durations",
-        title="How long tasks took",
-        method=method,
-        wide=_drawn(durations, _WIDE, name=method, css="plot-wide"),
-        narrow=[Variant("", _drawn(durations, _NARROW, name=method))],
-        table=_table(durations),
-    )
+    drawn = for_widths(lambda width, css: _drawn(durations, width, name=method, css=css), _WIDE)
+    return PageFigure("durations", "How long tasks took", method, *drawn, _table(durations))
 
 
 def _drawn(durations: Mapping[str, Any], width: float, *, name: str, css: str = "") -> Markup:
@@ -187,7 +182,7 @@ def _drawn(durations: Mapping[str, Any], width: float, *, name: str, css: str = 
         if n:
             parts.append(rect(left + 1, y(n), right - left - 2, bottom - y(n), class_=css_bar))
     parts.append(line(4, bottom, width - 4, bottom, class_="axis"))
-    every = 6 if width > _NARROW else 12
+    every = 6 if width > NARROW else 12
     for number in range(0, len(bars), every):
         anchor = "tick" if number == 0 else "tick middle"
         parts.append(text(x(number * bar_s), bottom + 17, clock(number * bar_s), class_=anchor))
@@ -214,7 +209,7 @@ def _table(durations: Mapping[str, Any]) -> PageTable:
         is_last = number == len(bars) - 1
         span = "{low} or more" if is_last else "{low} to {high}"
         rows.append([Cell(span.format(low=low, high=high)), Cell(f"{n:,}", raw=(n,))])
-    return PageTable([Header("Minutes"), Header("Tasks", numeric=True)], rows)
+    return PageTable(headers("Minutes", numeric=["Tasks"]), rows)
 
 
 Link = Callable[[str, str], str]

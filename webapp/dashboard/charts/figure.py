@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
@@ -108,6 +108,19 @@ class PageFigure:
     note_lead: str = ""
     legend: list[tuple[Markup, str]] = field(default_factory=list)
     more: More | None = None
+
+
+NARROW = 298.0
+"""Width in pixels of drawings for phones."""
+
+
+def for_widths(draw: Callable[[float, str], Markup], wide: float) -> tuple[Markup, list[Variant]]:
+    """Draw for wide and for narrow columns.
+
+    Args:
+        draw: takes the width in pixels, and the class of the drawing.
+    """
+    return draw(wide, "plot-wide"), [Variant("", draw(NARROW, ""))]
 
 
 def figures_in(value: Any) -> Iterator[PageFigure]:

@@ -30,8 +30,9 @@ from evaluation.plots.svg import (
 from evaluation.plots.text_layout import shorten, text_width, tick_label
 from evaluation.stats.trajectories import Course
 from evaluation.tables import Column
-from webapp.dashboard.charts.figure import Cell, Header, PageFigure, PageTable, Variant
+from webapp.dashboard.charts.figure import Cell, PageFigure, PageTable, Variant
 from webapp.dashboard.narrative import phrases
+from webapp.dashboard.narrative.phrases import count_cell, headers, number_cell
 
 WIDE, NARROW = 958.0, 298.0
 GAP = 40.0
@@ -211,14 +212,6 @@ def _line(found: LineGroup, i: int, title: str, x: Scale, y: Scale, x_title: str
 
 
 def _table(panels: Sequence[LinePanel], x_title: str) -> PageTable:
-    headers = [
-        Header("Measure"),
-        Header("Group"),
-        Header(x_title.capitalize(), numeric=True),
-        Header("Mean", numeric=True),
-        Header("90 %", numeric=True),
-        Header("n", numeric=True),
-    ]
     rows = []
     for panel in panels:
         if panel.missing:
@@ -234,13 +227,13 @@ def _table(panels: Sequence[LinePanel], x_title: str) -> PageTable:
                     [
                         Cell(panel.title),
                         Cell(found.title),
-                        Cell(str(t + 1), raw=(t + 1,)),
-                        Cell(figure(mean), raw=(mean,)),
+                        count_cell(t + 1),
+                        number_cell(mean),
                         Cell(span(*ends), why=alone, raw=ends),
                         Cell(str(int(course.n[t])), href=found.link(t + 1), raw=(int(course.n[t]),)),
                     ]
                 )
-    return PageTable(headers, rows)
+    return PageTable(headers("Measure", "Group", numeric=[x_title.capitalize(), "Mean", "90 %", "n"]), rows)
 
 
 @dataclass(frozen=True, slots=True)

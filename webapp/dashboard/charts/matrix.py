@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from markupsafe import Markup
 
-from evaluation.number_format import probability, share, span
+from evaluation.number_format import percent, probability, share, span
 from evaluation.plots.charts import (
     WIDE,
     Differences,
@@ -24,9 +24,17 @@ from evaluation.plots.text_layout import text_width
 from evaluation.stats.comparisons import Comparison
 from evaluation.stats.correlation import Correlation
 from webapp.core.language import plural
-from webapp.dashboard.charts.figure import Cell, Header, More, PageFigure, PageTable, Variant
+from webapp.dashboard.charts.figure import NARROW, Cell, More, PageFigure, PageTable, Variant, for_widths
 from webapp.dashboard.narrative import phrases
-from webapp.dashboard.narrative.phrases import count_cell, number_cell, p_cell, reason_text, share_cell, span_cell
+from webapp.dashboard.narrative.phrases import (
+    count_cell,
+    headers,
+    number_cell,
+    p_cell,
+    reason_text,
+    share_cell,
+    span_cell,
+)
 from webapp.ratings.selectors import BotInfo
 
 
@@ -55,26 +63,20 @@ def heatmap_figure(
                 count_cell(value.n),
             ]
         )
-    headers = [Header("Dimension"), Header("With"), Header("ρ", numeric=True)]
-    headers += [Header("95 %", numeric=True), Header("n", numeric=True)]
+    heads = headers("Dimension", "With", numeric=["ρ", "95 %", "n"])
     both = {**found, **{(j, i): value for (i, j), value in found.items()}}
-    css = "plot-wide plot-small" if len(titles) <= 6 else "plot-wide"
-    drawn = [
-        _draw(titles, titles, both, "ρ", (), width, name=f"Rank correlations of {len(titles)} dimensions.", css=css)
-        for width, css in ((400.0 if len(titles) <= 6 else 640.0, css), (NARROW, ""))
-    ]
-    return PageFigure(
-        id=id,
-        title=title,
-        method=method,
-        wide=drawn[0],
-        narrow=[Variant("", drawn[1])],
-        table=PageTable(headers, rows),
-        note=note,
-    )
+    is_small = len(titles) <= 6
+    name = f"Rank correlations of {len(titles)} dimensions."
+
+    def draw(width: float, css: str) -> Markup:
+        css += " plot-small" if css and is_small else ""
+        return _draw(titles, titles, both, "ρ", (), width, name=name, css=css)
+
+    drawn = for_widths(draw, 400.0 if is_small else 640.0)
+    return PageFigure(id, title, method, *drawn, PageTable(heads, rows), note)
 
 
-MATRIX_WIDE, NARROW = 958.0, 298.0
+MATRIX_WIDE = 958.0
 
 Found = dict[tuple[int, int], Correlation]
 
@@ -128,11 +130,9 @@ def _drawings(
 ) -> tuple[Markup, list[Variant]]:
     """Return the drawings for wide and for narrow columns."""
     name = f"{symbol} of {len(rows)} rows with {len(columns)} columns."
-    wide, narrow = (
-        _draw(rows, columns, found, symbol, sure, width, name=name, css=css)
-        for width, css in ((MATRIX_WIDE, "plot-wide"), (NARROW, ""))
+    return for_widths(
+        lambda width, css: _draw(rows, columns, found, symbol, sure, width, name=name, css=css), MATRIX_WIDE
     )
-    return wide, [Variant("", narrow)]
 
 
 def _draw(
@@ -174,17 +174,8 @@ def _table(
     sure: Collection[tuple[int, int]],
     beside: tuple[str, Found] | None,
 ) -> PageTable:
-    headers = [
-        Header("Measure"),
-        Header("With"),
-        Header(symbol, numeric=True),
-        Header("95 %", numeric=True),
-        Header("p", numeric=True),
-        Header("n", numeric=True),
-        Header("Survives Holm"),
-    ]
-    if beside is not None:
-        headers.append(Header(beside[0], numeric=True))
+    heads = [*headers("Measure", "With", numeric=[symbol, "95 %", "p", "n"]), *headers("Survives Holm")]
+    heads += headers(numeric=[beside[0]]) if beside is not None else []
     lines = []
     for (i, j), value in found.items():
         cells = [
@@ -200,7 +191,7 @@ def _table(
             other = beside[1][i, j]
             cells.append(share_cell(other.r, why=reason_text(other.reason)))
         lines.append(cells)
-    return PageTable(headers, lines)
+    return PageTable(heads, lines)
 
 
 def differences_figure(
@@ -226,14 +217,7 @@ def differences_figure(
     """
     drawn = Differences(pairs, digits, "Holm", reason_text)
     rated = [RatedBot(bot.bot_id, bot.title, bot.slot, bot.is_control) for bot in bots]
-    headers = [
-        Header("Pair"),
-        Header("Difference", numeric=True),
-        Header(f"{round(level * 100)} %", numeric=True),
-        Header("p", numeric=True),
-        Header("p, Holm", numeric=True),
-        Header("In words"),
-    ]
+    heads = [*headers("Pair", numeric=["Difference", percent(level), "p", "p, Holm"]), *headers("In words")]
     titles = {bot.bot_id: bot.title for bot in bots}
     rows = []
     for i, bot in enumerate(bots):
@@ -261,7 +245,7 @@ def differences_figure(
         method,
         _draw_differences(rated, rated, drawn, WIDE, css="plot-wide"),
         _narrow(rated, drawn),
-        PageTable(headers, rows),
+        PageTable(heads, rows),
         note,
         note_lead,
     )

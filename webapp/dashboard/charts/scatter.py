@@ -10,17 +10,19 @@ from statistics import fmean
 
 from markupsafe import Markup
 
-from evaluation.number_format import figure, share, span
+from evaluation.number_format import figure, span
 from evaluation.plots.charts import ScatterPoint, Weight, scatter_drawing, weights_drawing
-from evaluation.plots.rows import Column, RowName, drawn_column, interval_cell, marked_cell, rows_drawing, unbounded
-from evaluation.plots.svg import drawing, el, line, text, ticks
+from evaluation.plots.rows import RowName, ValueRow, values_drawing
+from evaluation.plots.svg import Scale, drawing, el, line, text, ticks
 from evaluation.stats.means import mean_interval
 from webapp.core.language import plural
-from webapp.dashboard.charts.figure import Cell, Header, More, PageFigure, PageTable, Variant
+from webapp.dashboard.charts.figure import Cell, More, PageFigure, PageTable, Variant, for_widths
 from webapp.dashboard.narrative import phrases
+from webapp.dashboard.narrative.phrases import count_cell, headers, number_cell, share_cell, span_cell
 
 Ends = tuple[float, float] | None
 """The lowest and the highest value of a rating scale; None where it is not known, or nothing lies beyond it."""
+_NO_ENDS = (None, None)
 CROWDED = 8
 """More points than these need the whole width of a page for their names."""
 
@@ -91,26 +93,25 @@ def _says(point: ScatterPoint, x_title: str, y_title: str, scale: Ends) -> str:
 
 
 def _table(points: Sequence[ScatterPoint], x_title: str, y_title: str, scale: Ends) -> PageTable:
-    headers = [
-        Header("Bot"),
-        Header("n", numeric=True),
-        Header(x_title, numeric=True),
-        Header("90 %", numeric=True),
-        Header(y_title, numeric=True),
-        Header("90 %", numeric=True),
-    ]
     rows = [
         [
-            Cell(point.title, point.href, slot=point.slot, hollow=point.is_control),
-            Cell(str(point.n)),
-            Cell(figure(point.human), why="it has no ratings" if point.human is None else ""),
-            Cell(span(*(point.human_span or (None, None)))),
-            Cell(figure(point.predicted), why=beyond_words(point.predicted, scale)),
-            Cell(span(*(point.predicted_span or (None, None)))),
+            *_bot(point),
+            number_cell(point.human, why="it has no ratings"),
+            span_cell(*(point.human_span or _NO_ENDS)),
+            *_predicted(point, scale),
         ]
         for point in points
     ]
-    return PageTable(headers, rows)
+    return PageTable(headers("Bot", numeric=["n", x_title, "90 %", y_title, "90 %"]), rows)
+
+
+def _bot(point: ScatterPoint) -> list[Cell]:
+    return [Cell(point.title, point.href, slot=point.slot, hollow=point.is_control), count_cell(point.n)]
+
+
+def _predicted(point: ScatterPoint, scale: Ends) -> list[Cell]:
+    cell = Cell(figure(point.predicted), why=beyond_words(point.predicted, scale), raw=(point.predicted,))
+    return [cell, span_cell(*(point.predicted_span or _NO_ENDS))]
 
 
 def predictions_figure(
@@ -135,52 +136,32 @@ def predictions_figure(
         note = "Shaded: from the lowest to the highest mean of the rated bots."
         if beyond:
             note += " " + "Outside it no rating by people supports a prediction."
-    return PageFigure(
-        id=id,
-        title=title,
-        method=method,
-        wide=_draw_predictions(ordered, rated, 515, css="plot-wide"),
-        narrow=[Variant("", _draw_predictions(ordered, rated, 298, css=""))],
-        table=PageTable(
-            [
-                Header("Bot"),
-                Header("n", numeric=True),
-                Header("Predicted", numeric=True),
-                Header("90 %", numeric=True),
-            ],
-            [
-                [
-                    Cell(p.title, p.href, slot=p.slot, hollow=p.is_control),
-                    Cell(str(p.n)),
-                    Cell(figure(p.predicted), why=beyond_words(p.predicted, scale)),
-                    Cell(span(*(p.predicted_span or (None, None)))),
-                ]
-                for p in ordered
-            ],
-        ),
-        note=note,
-    )
-
-
-def _draw_predictions(
-    points: Sequence[ScatterPoint], rated: tuple[float, float] | None, width: float, *, css: str
-) -> Markup:
-    values = [v for p in points for v in (p.predicted, *(p.predicted_span or ())) if v is not None]
-    window = unbounded([*values, *(rated or ())], 5 if width > 400 else 3)
-    cells = []
-    for point in points:
-        ends = point.predicted_span or (None, None)
-        says = f"{point.title}\n{figure(point.predicted)} {span(*ends) if point.predicted_span else ''}\n"
-        says += f"{phrases.conversations_text(point.n)} with itself"
-        drawn = interval_cell(window, point.predicted, *ends, hollow=point.is_control, shade=rated)
-        cells.append(marked_cell(point.href, says, drawn))
-    columns = [
-        Column("Bot", [RowName(point.title, point.slot, point.is_control) for point in points]),
-        drawn_column("", cells, window),
-        Column("Predicted", [figure(point.predicted) for point in points], align="end"),
+    drawn = [
+        ValueRow(
+            RowName(point.title, point.slot, point.is_control),
+            point.predicted,
+            *(point.predicted_span or _NO_ENDS),
+            says=f"{point.title}\n{figure(point.predicted)} {span(*(point.predicted_span or _NO_ENDS))}\n"
+            f"{phrases.conversations_text(point.n)} with itself",
+            written=figure(point.predicted),
+            href=point.href,
+            hollow=point.is_control,
+        )
+        for point in ordered
     ]
     name = f"Predicted ratings of {phrases.bots_text(len(points))} with their intervals, best first."
-    return rows_drawing([columns], width, name=name, heads=False, css=css)
+    return PageFigure(
+        id,
+        title,
+        method,
+        *for_widths(
+            lambda width, css: values_drawing(drawn, width, name=name, others=rated or (), shade=rated, css=css), 515
+        ),
+        PageTable(
+            headers("Bot", numeric=["n", "Predicted", "90 %"]), [[*_bot(p), *_predicted(p, scale)] for p in ordered]
+        ),
+        note,
+    )
 
 
 _LEFT, _BOTTOM, _TOP, _RIGHT = 46.0, 44.0, 12.0, 12.0
@@ -195,19 +176,14 @@ def items_figure(
     Args:
         points: the metric's score and people's mean of each.
     """
-    headers = [Header("Fifth of the scores"), Header("from", numeric=True)]
-    headers += [Header("to", numeric=True), Header("n", numeric=True)]
-    headers += [Header(f"Mean {y}", numeric=True), Header("95 %", numeric=True)]
-    headers += [Header("lowest", numeric=True), Header("highest", numeric=True)]
-    rows = [_fifth(name, part) for name, part in _fifths(points)]
+    numeric = ["from", "to", "n", f"Mean {y}", "95 %", "lowest", "highest"]
     return PageFigure(
-        id=id,
-        title=title,
-        method=method,
-        wide=_draw_items(points, 620, 380, x, y, css="plot-wide"),
-        narrow=[Variant("", _draw_items(points, 298, 300, x, y, css=""))],
-        table=PageTable(headers, rows),
-        note=note,
+        id,
+        title,
+        method,
+        *for_widths(lambda width, css: _draw_items(points, width, x, y, css=css), 620),
+        PageTable(headers("Fifth of the scores", numeric=numeric), [_fifth(*one) for one in _fifths(points)]),
+        note,
     )
 
 
@@ -226,30 +202,17 @@ def _fifths(
 
 def _fifth(name: str, part: Sequence[tuple[float, float]]) -> list[Cell]:
     means = [mean for _score, mean in part]
-    centre = fmean(means)
     ends = mean_interval(means, level=0.95)
-    return [
-        Cell(name), _number(part[0][0]), _number(part[-1][0]), Cell(str(len(part)), raw=(len(part),)),
-        _number(centre), Cell(span(ends.low, ends.high), raw=(ends.low, ends.high)),
-        _number(min(means)), _number(max(means)),
-    ]  # fmt: skip
+    low, high, centre, lowest, highest = map(
+        number_cell, (part[0][0], part[-1][0], fmean(means), min(means), max(means))
+    )
+    return [Cell(name), low, high, count_cell(len(part)), centre, span_cell(ends.low, ends.high), lowest, highest]
 
 
-def _number(value: float) -> Cell:
-    return Cell(figure(value), raw=(value,))
-
-
-def _draw_items(
-    points: Sequence[tuple[float, float]], width: float, height: float, x: str, y: str, *, css: str
-) -> Markup:
+def _draw_items(points: Sequence[tuple[float, float]], width: float, x: str, y: str, *, css: str) -> Markup:
+    height = 380.0 if css else 300.0
     xs, ys = _ends([one for one, _y in points]), _ends([one for _x, one in points])
-
-    def across(value: float) -> float:
-        return _LEFT + (value - xs[0]) / (xs[1] - xs[0]) * (width - _LEFT - _RIGHT)
-
-    def up(value: float) -> float:
-        return height - _BOTTOM - (value - ys[0]) / (ys[1] - ys[0]) * (height - _BOTTOM - _TOP)
-
+    across, up = Scale(*xs, _LEFT, width - _RIGHT), Scale(*ys, height - _BOTTOM, _TOP)
     parts: list[object] = []
     for value in ticks(*ys):
         parts.append(line(_LEFT, up(value), width - _RIGHT, up(value), class_="grid"))
@@ -288,37 +251,20 @@ def weights_figure(weights: Sequence[Weight], *, title: str, method: str, note: 
         more = More(all_of_them % {"n": len(ordered)}, told, wide, narrow)
         strongest = set(sorted(range(len(ordered)), key=lambda i: -abs(ordered[i].mean))[:WEIGHTS_SHOWN])
         wide, narrow = _draw_weights([one for i, one in enumerate(ordered) if i in strongest])
-    return PageFigure(
-        id="weights",
-        title=title,
-        method=method,
-        wide=wide,
-        narrow=narrow,
-        table=PageTable(
-            [Header("Feature"), Header("Weight", numeric=True), Header("90 %", numeric=True)],
-            [
-                [
-                    Cell(weight.title, why=weight.about),
-                    Cell(share(weight.mean)),
-                    Cell(span(weight.low, weight.high, shares=True)),
-                ]
-                for weight in ordered
-            ],
-        ),
-        note=note,
-        more=more,
-    )
+    rows = [
+        [
+            Cell(one.title, why=one.about),
+            share_cell(one.mean),
+            span_cell(one.low, one.high, shares=True),
+        ]
+        for one in ordered
+    ]
+    table = PageTable(headers("Feature", numeric=["Weight", "90 %"]), rows)
+    return PageFigure("weights", title, method, wide, narrow, table, note, more=more)
 
 
 def _draw_weights(weights: Sequence[Weight]) -> tuple[Markup, list[Variant]]:
     """Return the drawings for wide and for narrow columns."""
-    n = len(weights)
-    name = plural(
-        n,
-        "The weight of %(n)d feature with its interval.",
-        "Weights of %(n)d features with their intervals.",
-    ) % {"n": n}
-    return (
-        weights_drawing(weights, 380, name=name, css="plot-wide"),
-        [Variant("", weights_drawing(weights, 298, name=name))],
-    )
+    one, several = "The weight of %(n)d feature with its interval.", "Weights of %(n)d features with their intervals."
+    name = plural(len(weights), one, several) % {"n": len(weights)}
+    return for_widths(lambda width, css: weights_drawing(weights, width, name=name, css=css), 380)
