@@ -118,7 +118,7 @@ def opened(client: object, key: str) -> tuple[int, float, float]:
 
     started, cpu = time.perf_counter(), time.process_time()
     with CaptureQueriesContext(connection) as queries:
-        answer = client.get(reverse("dashboard:study_pay", args=[key]))  # type: ignore[attr-defined]
+        answer = client.get(reverse("dashboard:study_people", args=[key]))  # type: ignore[attr-defined]
     assert answer.status_code == 200, answer.status_code
     return len(queries), time.perf_counter() - started, time.process_time() - cpu
 

@@ -56,12 +56,8 @@ LINES = (
 )
 PAGES = (
     "study",
-    "study_live",
-    "study_live_now",
-    "study_pay",
-    "study_quality",
-    "study_places",
-    "study_reports",
+    "study_people",
+    "study_people_now",
     "study_results",
     "study_results ?by=votes",
     "study_results ?by=fluency&against=eliza&against=parrot",

@@ -473,7 +473,7 @@ def test_the_live_room_follows_people_and_pauses_by_keyboard(lab: ConfabServer, 
     lab.add_study(key, ["eliza"])
     page = new_page()
     sign_in(page, lab)
-    page.goto(f"{lab.url}/dashboard/studies/{key}/collect/live/")
+    page.goto(f"{lab.url}/dashboard/studies/{key}/people/")
     expect(page.get_by_text("The link was opened 0 times.")).to_be_visible()
     person = new_page(width=360, height=740)
     person.goto(f"{lab.url}/s/{key}/")

@@ -97,11 +97,11 @@ def pay_says(server: ConfabServer, key: str, page: Page) -> list[list[str]]:
         "from django.contrib.auth import get_user_model;U = get_user_model().objects;"
         "U.filter(username='res').exists() or U.create_superuser('res', password='a-long-password')"
     )
-    page.goto(f"{server.url}/dashboard/studies/{key}/collect/pay/")
+    page.goto(f"{server.url}/dashboard/studies/{key}/people/")
     page.get_by_label("Name").fill("res")
     page.get_by_label("Password").fill("a-long-password")
     page.get_by_role("button", name="Sign in").click()
-    rows = page.locator(".pay-table tbody tr")
+    rows = page.locator(".people-table tbody tr")
     expect(rows.first).to_be_visible()
     no_sideways_scroll(page)
     assert rows.locator("th").all_inner_texts() == ["anna"]

@@ -59,7 +59,7 @@ def pages_agree(study: Study, n_people: int, **query: str) -> None:
     user = make_staff(*Right, username=f"{study.key}-{n_people}-{len(query)}")
     client = Client()
     client.force_login(user)
-    if not synthetic:  # of scripted people alone Pay, Quality and the list say nothing
+    if not synthetic:  # of scripted people alone the list says nothing
         row = next(one for one in study_rows(Study.objects.all()) if one.study == study)
         each = 1 if name not in ("chat", "marked_chat", "arena", "survey") else None
         assert row.n_completed >= n_people, name
@@ -67,8 +67,6 @@ def pages_agree(study: Study, n_people: int, **query: str) -> None:
         assert "chat" not in row.latest or talks_to_bots(study), name
     for tab in TABS:
         for page in pages_open_to(user, tab, study):
-            if synthetic and page.name in ("pay", "quality"):
-                continue
             said = NO_DATA.findall(read(client, study, page.route, **query))
             assert not [one for one in said if one != "no rating yet"], (name, n_people, page.name)
     cards = study_cards(study, include_synthetic=synthetic)

@@ -121,7 +121,7 @@ def pay_action_items(*, may_pay: bool, study: Study | None = None) -> list[Actio
     decided about a visit that ended early.
 
     Args:
-        may_pay: whether the page Pay is open to whoever reads this; else they see the chats.
+        may_pay: whether the user may decide about pay; else they see the chats.
         study: of this study alone, whose name is then not said; None: of all.
     """
     people = Participant.objects.filter(is_synthetic=False)
@@ -151,7 +151,7 @@ def pay_action_items(*, may_pay: bool, study: Study | None = None) -> list[Actio
     found = []
     for pk, n in counted.most_common():
         href = (
-            ("dashboard:study_pay", {"key": names[pk].key}, "show=ours")
+            ("dashboard:study_people", {"key": names[pk].key}, "show=ours")
             if may_pay
             else ("dashboard:study_conversations", {"key": names[pk].key}, "state=failed")
         )
@@ -193,7 +193,7 @@ def pay_waits(study: Study | None = None) -> list[ActionItem]:
             if study is not None
             else f"about pay in {studies[pk].name} could not be sent.",
             "See why",
-            ("dashboard:study_pay", {"key": studies[pk].key}, "show=failed"),
+            ("dashboard:study_people", {"key": studies[pk].key}, "show=failed"),
         )
         for pk, n in n_unsent.items()
     ]
@@ -203,7 +203,7 @@ def pay_waits(study: Study | None = None) -> list[ActionItem]:
             plural(n, "%(n)d person", "%(n)d people") % {"n": n},
             _waiting_said(n, "" if study is not None else studies[pk].name),
             "Decide about pay",
-            ("dashboard:study_pay", {"key": studies[pk].key}, ""),
+            ("dashboard:study_people", {"key": studies[pk].key}, ""),
         )
         for pk, n in n_waiting.items()
     ]
@@ -263,7 +263,7 @@ def _reported() -> list[ActionItem]:
             plural(n, "%(n)d reply", "%(n)d replies") % {"n": n},
             f"of {studies[pk].name} reported by people, and not looked at yet.",
             "See reports",
-            ("dashboard:study_reports", {"key": studies[pk].key}, ""),
+            ("dashboard:study_people", {"key": studies[pk].key}, "show=reported"),
         )
         for pk, n in sorted(unseen.items(), key=lambda one: -one[1])
     ]
@@ -345,8 +345,8 @@ def _behind(studies: Iterable[Study]) -> list[ActionItem]:
                     "info",
                     bot_id,
                     f"is {gap} conversations behind the other bots of {study.name}.",
-                    "See places",
-                    ("dashboard:study_places", {"key": study.key}, ""),
+                    "See people",
+                    ("dashboard:study_people", {"key": study.key}, ""),
                 )
             )
     return found

@@ -1,17 +1,15 @@
 """Quality of a study's data: attention checks, flags, durations, and reported replies.
 
-Replies are listed that participants reported or filters marked. Every list takes few queries.
+Every list takes few queries.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.core.paginator import Page, Paginator
 from django.db.models import Count, F, Q
 
 from chatbots.registry import title_of
@@ -20,12 +18,12 @@ from evaluation.result_json import result_load
 from webapp.conversations.models import Conversation, ReplyMark, ReplyReport, Turn
 from webapp.dashboard.narrative.phrases import reason_text
 from webapp.ratings.attention_results import CheckKind
-from webapp.ratings.flag_selectors import Flag, flag_counts, flags_of_people
+from webapp.ratings.flag_selectors import flag_counts
 from webapp.ratings.flag_store.models import FlagState, TaskFlag
 from webapp.ratings.flags.base import flag_kinds, percent
 from webapp.ratings.selectors import study_dimensions
 from webapp.ratings.test_retest import STATISTIC_NAME
-from webapp.studies.models import Participant, Study
+from webapp.studies.models import Study
 from webapp.studies.reply_filters.base import reply_filters
 
 _KINDS: dict[CheckKind, Any] = {
@@ -93,10 +91,6 @@ def checks_shown(study: Study, state: FlagState | None) -> ChecksShown | None:
     )
 
 
-FLAGGED_ON_A_PAGE = 50
-_CHATS = 6
-
-
 @dataclass(frozen=True, slots=True)
 class KindRow:
     """One kind of flag.
@@ -118,33 +112,6 @@ class KindRow:
 
 
 @dataclass(frozen=True, slots=True)
-class PersonRow:
-    """Somebody with a flag.
-
-    Attributes:
-        name: the random id that exports have, shortened.
-        chats: their newest conversations.
-    """
-
-    pk: UUID
-    name: str
-    flags: list[Flag]
-    chats: list[UUID]
-
-
-@dataclass(frozen=True, slots=True)
-class QualityPage:
-    """The page: of all people, and the rows of those with flags that it lists."""
-
-    kinds: list[KindRow]
-    people: list[PersonRow]
-    n_flagged: int
-    n_shown: int
-    first: int
-    has_more: bool
-
-
-@dataclass(frozen=True, slots=True)
 class FlagsCounted:
     """Numbers of participants with each kind of flag, and with any flag."""
 
@@ -159,39 +126,6 @@ def flags_counted(study: Study, state: FlagState) -> FlagsCounted:
     return FlagsCounted(
         [_kind(kind, state, counts.get(kind.name, 0)) for kind in flag_kinds],
         rows.values("participant").distinct().count(),
-    )
-
-
-def quality_page(study: Study, state: FlagState, *, flag: str = "", page: int = 1) -> QualityPage:
-    """Read what the page shows, in a constant number of queries.
-
-    Args:
-        flag: of which kind people are listed; all kinds where it is empty.
-    """
-    flags_found = flags_counted(study, state)
-    n_flagged = flags_found.n_flagged
-    rows = TaskFlag.objects.filter(participant__study=study).order_by()
-    if flag:
-        rows = rows.filter(name=flag)
-    ranked = rows.values("participant").annotate(n=Count("pk")).order_by("-n", "participant")
-    start = (page - 1) * FLAGGED_ON_A_PAGE
-    ids = [row["participant"] for row in ranked[start : start + FLAGGED_ON_A_PAGE + 1]]
-    listed = ids[:FLAGGED_ON_A_PAGE]
-    flags = flags_of_people(study, state, listed)
-    chats: dict[Any, list[UUID]] = {}
-    found = Conversation.objects.filter(participant__in=listed).order_by("-created_at")
-    for person, pk in found.values_list("participant", "pk"):
-        mine = chats.setdefault(person, [])
-        if len(mine) < _CHATS:
-            mine.append(pk)
-    people = Participant.objects.in_bulk(listed)
-    return QualityPage(
-        kinds=flags_found.kinds,
-        people=[PersonRow(pk, pk.hex[:6], flags.get(pk, []), chats.get(pk, [])) for pk in listed if pk in people],
-        n_flagged=n_flagged,
-        n_shown=sum(one.n_people for one in flags_found.kinds if one.name == flag) if flag else n_flagged,
-        first=start + 1,
-        has_more=len(ids) > FLAGGED_ON_A_PAGE,
     )
 
 
@@ -210,32 +144,7 @@ def _kind(kind: Any, state: FlagState, n_people: int) -> KindRow:
     )
 
 
-ON_A_PAGE = 50
 NAMES_MODEL = "names_model"
-
-
-@dataclass(frozen=True, slots=True)
-class Reported:
-    """One report as its list shows it.
-
-    Attributes:
-        by: the title of the bot, or the item's name for the model.
-        chat, turn: of a reply of a conversation; item: the name of the item of any other.
-        is_synthetic: a scripted participant made it.
-    """
-
-    pk: int
-    reason: str
-    words: str
-    text: str
-    by: str
-    at: datetime
-    seen_at: datetime | None
-    seen_by: str
-    is_synthetic: bool
-    chat: UUID | None = None
-    turn: int | None = None
-    item: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,43 +162,28 @@ class Marked:
     replies: int
 
 
-def reports_page(study: Study, number: str) -> Page[Any]:
-    """Return a page of the study's reports: what nobody has seen first, then the newest."""
-    found = ReplyReport.objects.filter(participant__study=study).select_related(
-        "participant", "turn__conversation__bot", "item"
-    )
-    page: Page[Any] = Paginator(
-        found.order_by(F("seen_at").asc(nulls_first=True), "-created_at", "-pk"), ON_A_PAGE
-    ).get_page(number)
-    page.object_list = [_reported(one) for one in page.object_list]
-    return page
-
-
-def _reported(one: ReplyReport) -> Reported:
-    about: dict[str, Any] = {}
-    if one.turn is not None:
-        chat = one.turn.conversation
-        text, by = one.turn.withheld_text or one.turn.text, chat.bot.title
-        about = {"chat": chat.pk, "turn": one.turn.index}
-    else:
+def reports_of_person(participant: UUID) -> list[tuple[ReplyReport, str, str]]:
+    """Return the reports of a participant, unseen ones first: each with the reply's text, and its bot or model."""
+    found = ReplyReport.objects.filter(participant=participant).select_related("turn__conversation__bot", "item")
+    shown = []
+    for one in found.order_by(F("seen_at").asc(nulls_first=True), "-created_at", "-pk"):
+        if one.turn is not None:
+            shown.append((one, one.turn.withheld_text or one.turn.text, one.turn.conversation.bot.title))
+            continue
         assert one.item is not None, "a report is of a turn or of an item"
-        replies = one.item.responses
-        at = one.response or 0
+        replies, at = one.item.responses, one.response or 0
         reply = replies[at] if at < len(replies) else {}
-        text, by = reply.get("text", ""), reply.get("model") or "unknown"
-        about = {"item": one.item.key}
-    return Reported(
-        one.pk,
-        str(ReplyReport.Reason(one.reason).label),
-        one.words,
-        text,
-        by,
-        one.created_at,
-        one.seen_at,
-        one.seen_by,
-        one.participant.is_synthetic,
-        **about,
-    )
+        shown.append((one, reply.get("text", ""), reply.get("model") or "unknown"))
+    return shown
+
+
+def reports_by_person(study: Study, *, include_synthetic: bool) -> dict[UUID, tuple[int, int]]:
+    """Return the numbers of replies that each participant reported, and of unseen ones among them, in one query."""
+    rows = ReplyReport.objects.filter(participant__study=study).order_by()
+    if not include_synthetic:
+        rows = rows.filter(participant__is_synthetic=False)
+    counted = rows.values_list("participant").annotate(n=Count("pk"), unseen=Count("pk", filter=Q(seen_at=None)))
+    return {person: (n, unseen) for person, n, unseen in counted}
 
 
 def reports_unseen(studies: Collection[Study]) -> dict[int, int]:

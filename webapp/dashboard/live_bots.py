@@ -1,4 +1,4 @@
-"""Bots in the live room: latency, failures, and waiting participants."""
+"""Bots of a study that collects: latency, failures, and waiting participants."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from webapp.dashboard.live_progress import QUIET
 from webapp.dashboard.narrative.phrases import listed
 from webapp.ratings.selectors import BotInfo, study_bots
 from webapp.studies.assignment.capacity import bots_beyond_cap
-from webapp.studies.models import Study, TaskCount
+from webapp.studies.models import Slot, Study, Task, TaskCount
 
 WINDOW = timedelta(hours=1)
 """Replies of so long are looked at,"""
@@ -47,7 +47,7 @@ class LiveBot:
     """A bot of the study.
 
     Attributes:
-        n_done: rated conversations; `wanted` of them, None without a limit.
+        n_done: rated conversations; `wanted` of them, None without a limit; `n_held`: reserved by open tasks.
         median_s, most_s: seconds until a reply stood there, in the middle and in 95 % of cases; None without
             any, the latter with fewer than 20.
         n_replies, n_failed: of the window.
@@ -60,6 +60,7 @@ class LiveBot:
 
     info: BotInfo
     n_done: int
+    n_held: int
     wanted: int | None
     median_s: float | None
     most_s: float | None
@@ -78,6 +79,11 @@ class LiveBot:
     def n_asked(self) -> int:
         """Replies that were asked for."""
         return self.n_replies + self.n_failed
+
+    @property
+    def is_slow(self) -> bool:
+        """True if participants wait so long for a reply that they may think that none comes."""
+        return self.most_s is not None and self.most_s >= SLOW_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +176,11 @@ def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[Liv
     ).order_by()
     n_naming = dict(naming.values_list("turn__conversation__bot__bot_id").annotate(n=Count("pk")))
     counts = TaskCount.objects.filter(study=study, conversation=None, item=None, bot_id__in=study.bots)
-    done: dict[str, int] = {}
+    done = Counter[str]()
     for bot_id, is_synthetic, n in counts.values_list("bot_id", "is_synthetic", "n_completed"):
         if include_synthetic or not is_synthetic:
-            done[bot_id] = done.get(bot_id, 0) + n
+            done[bot_id] += n
+    held = _held(study, now, include_synthetic=include_synthetic)
     entries = {entry.id: entry for entry in bot_entry_list()}
     reports, asides, beyond = heartbeat_bots(), bots_aside(study.bots), bots_beyond_cap(study)
     infos = study_bots(study)
@@ -183,6 +190,7 @@ def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[Liv
         own = sorted(shown.times.get(bot_id, []))
         trouble = of_all.trouble(bot_id)
         state = bot_state(entries[bot_id], reports) if bot_id in entries else None
+        wanted = study.values.assignment.quota_of(bot_id)
         if state is None:
             words, tone, reason = "Unknown", "bad", "no bot of this name is here"
         elif bot_id in asides:
@@ -193,13 +201,16 @@ def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[Liv
             words, tone, reason = "Cost is used up", "warn", beyond[bot_id]
         elif trouble is not None:
             (words, reason), tone = trouble, "warn"
+        elif wanted is not None and done[bot_id] >= wanted:
+            words, tone, reason = "Has all it needs" if wanted else "Closed", "", ""
         else:
-            words, tone, reason = "Well", "good", ""
+            words, tone, reason = "Healthy", "good", ""
         found.append(
             LiveBot(
                 infos[bot_id],
-                done.get(bot_id, 0),
-                study.values.assignment.quota_of(bot_id),
+                done[bot_id],
+                held[bot_id],
+                wanted,
                 shown.median_s(bot_id),
                 own[-(-len(own) * 95 // 100) - 1] if len(own) >= LEAST_FOR_95 else None,
                 shown.n_replies.get(bot_id, 0),
@@ -215,6 +226,18 @@ def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[Liv
             )
         )
     return found
+
+
+def _held(study: Study, now: datetime, *, include_synthetic: bool) -> Counter[str]:
+    """Count the quota slots that open tasks reserve, by bot."""
+    slots = Slot.objects.filter(
+        task__participant__study=study,
+        task__state=Task.State.OPEN,
+        task__created_at__gte=now - study.values.assignment.place_held_for,
+    )
+    if not include_synthetic:
+        slots = slots.filter(task__participant__is_synthetic=False)
+    return Counter(dict(slots.order_by().values_list("bot_id").annotate(n=Count("pk"))))
 
 
 def _told(alerts: list[Alert]) -> str:

@@ -1,4 +1,4 @@
-"""Progress in the live room: totals, current steps, pace, and cost.
+"""Progress of a study that collects: totals, current steps, pace, and cost.
 
 A pass over the totals reads every task, so it takes longer the more there are. In a large study its result is used
 again for twenty times as long as it took: looking all day costs a twentieth of one core at most, and numbers are

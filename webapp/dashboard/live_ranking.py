@@ -1,6 +1,7 @@
-"""Ranking of bots while a study collects, with intervals.
+"""Ranking of bots while a study collects: sentences on pairs of bots.
 
-Significant differences are those of `evaluation.analysis.comparisons`; a worker computes them.
+Significant differences are those of `evaluation.analysis.comparisons`; a worker computes them. Means and intervals
+stand on the pages of results.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ from itertools import combinations
 from typing import Any
 
 from evaluation.analysis.comparisons import TOO_MANY
-from evaluation.number_format import figure, span
-from evaluation.stats.sequential import RATERS, THINGS, half_planned
+from evaluation.stats.sequential import RATERS, THINGS
 from webapp.core.language import plural
 from webapp.dashboard.builder.pay import n_wanted
 from webapp.dashboard.live_bots import LiveBot
@@ -23,63 +23,6 @@ from webapp.studies.assignment.capacity import is_collecting
 from webapp.studies.models import OrderState, Study
 
 _SENTENCES = 6
-
-
-@dataclass(frozen=True, slots=True)
-class RankingRow:
-    """A bot's mean with its interval at any look.
-
-    Attributes:
-        planned: ends of the interval as wide as the plan would make it; None without a plan.
-        n, n_planned: ratings it has, and those it is to have.
-    """
-
-    info: BotInfo
-    mean: float
-    low: float
-    high: float
-    n: int
-    n_planned: int | None
-    planned: tuple[float, float] | None
-
-
-@dataclass(frozen=True, slots=True)
-class PairRow:
-    """Two bots that were set against each other, the one that is ahead first.
-
-    Attributes:
-        gap: share of judgements for the first less that for the second; None without one.
-        low, high: its interval at any look; None where there is none.
-        n: judgements.
-        n_more: further units of `unit` that would settle it; None where it is settled, or no number would do.
-        reason: why there is no interval.
-    """
-
-    ahead: BotInfo
-    behind: BotInfo
-    gap: float | None
-    low: float | None
-    high: float | None
-    n: int
-    is_settled: bool
-    n_more: int | None
-    unit: str
-    reason: Mapping[str, Any] | None = None
-
-    @property
-    def gap_shown(self) -> str:
-        """The share as pages write it."""
-        return figure(self.gap)
-
-    @property
-    def interval_shown(self) -> str:
-        """The interval as pages write it."""
-        return span(self.low, self.high)
-
-    @property
-    def name(self) -> str:
-        """Last key of sorting: the titles of both bots."""
-        return f"{self.ahead.title} {self.behind.title}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,31 +40,20 @@ class LiveRanking:
     """State of the bots' order by one question.
 
     Attributes:
-        key, title, low, high: key, title and scale of the question.
         level: level of the intervals, in percent.
-        rows: bots, best first; empty for paired comparisons: then `pairs`, significant ones first.
         sentences: at most six, on significant pairs first; `n_more` pairs have none.
         n_told_apart, n_pairs: significantly different pairs, and all pairs that could be tested.
     """
 
     key: str
     title: str
-    low: float
-    high: float
     level: int
-    rows: tuple[RankingRow, ...]
-    pairs: tuple[PairRow, ...]
     sentences: tuple[Sentence, ...]
     n_more: int
     n_told_apart: int
     n_pairs: int
     n_ratings: int
     made_at: datetime
-
-    @property
-    def has_plan(self) -> bool:
-        """True if any bot has a planned number of ratings."""
-        return any(row.planned is not None for row in self.rows)
 
 
 def rankings_of(study: Study, state: OrderState | None, bots: Sequence[LiveBot]) -> list[LiveRanking]:
@@ -132,56 +64,27 @@ def rankings_of(study: Study, state: OrderState | None, bots: Sequence[LiveBot])
     """
     if state is None or not is_collecting(study):
         return []
-    looked = [state.found, *state.found.get("others", [])]
-    talked = {bot.info.bot_id: bot for bot in bots}
+    words = _PairWords(study, {bot.info.bot_id: bot for bot in bots})
     infos = {bot.info.bot_id: bot.info for bot in bots} or study_bots(study)
-    return [
-        _order(study, state, found, infos, talked) for found in looked if found.get("means") or found.get("is_of_pairs")
-    ]
-
-
-def _order(
-    study: Study,
-    state: OrderState,
-    found: dict[str, Any],
-    infos: Mapping[str, BotInfo],
-    talked: Mapping[str, LiveBot],
-) -> LiveRanking:
-    key = found["dimension"]
-    asked = next((one for one in study.rubric.dimensions.all() if one.key == key), None)
-    low, high = asked.scale if asked is not None else (study.rubric.low, study.rubric.high)
-    level = 1 - found["alpha"]
-    words = _Words(study, talked)
-    rows: tuple[RankingRow, ...] = ()
-    pairs: tuple[PairRow, ...] = ()
-    if found.get("is_of_pairs"):
-        pairs = tuple(
-            sorted(
-                (_pair_row(infos, one) for one in found["pairs"] if {one["a"], one["b"]} <= infos.keys()),
-                key=lambda row: (not row.is_settled, row.n_more is None, row.n_more or 0, row.name),
-            )
+    titles = {dimension.key: dimension.title for dimension in study.rubric.dimensions.all()}
+    rankings = []
+    for found in [state.found, *state.found.get("others", [])]:
+        if not (found.get("means") or found.get("is_of_pairs")):
+            continue
+        sentences = _sentences(words, found, infos)
+        ranking = LiveRanking(
+            key=found["dimension"],
+            title=titles.get(found["dimension"], found["dimension"]),
+            level=round((1 - found["alpha"]) * 100),
+            sentences=tuple(sorted(sentences[:_SENTENCES], key=lambda one: one.icon != "check")),
+            n_more=max(0, len(sentences) - _SENTENCES),
+            n_told_apart=found["n_told_apart"],
+            n_pairs=found["n_pairs"],
+            n_ratings=state.n_ratings,
+            made_at=state.made_at,
         )
-        said_of = [words.of_pair(row) for row in pairs]
-    else:
-        means = found["means"]
-        ranked = sorted((b for b in means if b in infos), key=lambda b: (-means[b]["mean"], b))
-        rows = tuple(_row(study, infos[b], means[b], (low, high), level) for b in ranked)
-        said_of = _sentences(words, found, infos, ranked)
-    return LiveRanking(
-        key=key,
-        title=asked.title if asked is not None else key,
-        low=low,
-        high=high,
-        level=round(level * 100),
-        rows=rows,
-        pairs=pairs,
-        sentences=tuple(sorted(said_of[:_SENTENCES], key=lambda one: one.icon != "check")),
-        n_more=max(0, len(said_of) - _SENTENCES),
-        n_told_apart=found["n_told_apart"],
-        n_pairs=found["n_pairs"],
-        n_ratings=state.n_ratings,
-        made_at=state.made_at,
-    )
+        rankings.append(ranking)
+    return rankings
 
 
 def planned_of(study: Study, bot_id: str) -> int | None:
@@ -193,64 +96,38 @@ def planned_of(study: Study, bot_id: str) -> int | None:
     return round(wanted / len(study.bots)) or None if wanted and study.bots else None
 
 
-def _row(
-    study: Study,
-    info: BotInfo,
-    found: Mapping[str, Any],
-    scale: tuple[float, float],
-    level: float,
-) -> RankingRow:
-    mean, low, high, n = found["mean"], found["low"], found["high"], found["n"]
-    n_planned = planned_of(study, info.bot_id) if info.bot_id in study.bots else None
-    planned = None
-    if n_planned:
-        # The end that is not cut at the scale is as far from the mean as the interval reaches.
-        half = half_planned(max(high - mean, mean - low), n, n_planned, level=level)
-        planned = max(scale[0], mean - half), min(scale[1], mean + half)
-    return RankingRow(info, mean, low, high, n, n_planned, planned)
+def _sentences(words: _PairWords, found: Mapping[str, Any], infos: Mapping[str, BotInfo]) -> list[Sentence]:
+    """Return a sentence for each pair: neighbours in the order of means first, or of choices the settled ones."""
+    pairs = [pair for pair in found["pairs"] if {pair["a"], pair["b"]} <= infos.keys()]
+    if found.get("is_of_pairs"):
+        rows = [_by_choices(pair, infos) for pair in pairs]
+        rows.sort(key=lambda row: (row[2]["verdict"] not in ("higher", "lower"), *_needed(row)))
+    else:
+        means, by_names = found["means"], {frozenset((pair["a"], pair["b"])): pair for pair in pairs}
+        ranked = sorted((b for b in means if b in infos), key=lambda b: (-means[b]["mean"], b))
+        near = sorted(combinations(range(len(ranked)), 2), key=lambda two: (two[1] - two[0], two[0]))
+        rows = [
+            (infos[ranked[i]], infos[ranked[j]], pair)
+            for i, j in near
+            if (pair := by_names.get(frozenset((ranked[i], ranked[j])))) is not None
+        ]
+    unit = found.get("unit", RATERS)
+    return [words.of(a, b, pair, pair.get("unit", unit), found.get("is_of_pairs", False)) for a, b, pair in rows]
 
 
-def _pair_row(infos: Mapping[str, BotInfo], found: Mapping[str, Any]) -> PairRow:
-    """Return the row of a pair of bots, the bot with the higher value first."""
-    gap, low, high = found["difference"], found["low"], found["high"]
-    ahead, behind = infos[found["a"]], infos[found["b"]]
-    if gap is not None and gap < 0:
-        ahead, behind, gap = behind, ahead, -gap
-        low, high = (None, None) if high is None or low is None else (-high, -low)
-    return PairRow(
-        ahead,
-        behind,
-        gap,
-        low,
-        high,
-        found["n"],
-        found["verdict"] in ("higher", "lower"),
-        found.get("raters_more"),
-        found.get("unit", RATERS),
-        found.get("reason"),
-    )
+def _by_choices(pair: Mapping[str, Any], infos: Mapping[str, BotInfo]) -> tuple[BotInfo, BotInfo, Mapping[str, Any]]:
+    """Return the two bots of a pair, the one that was preferred more often first."""
+    a, b = infos[pair["a"]], infos[pair["b"]]
+    return (b, a, pair) if (pair["difference"] or 0) < 0 else (a, b, pair)
 
 
-def _sentences(
-    words: _Words,
-    found: Mapping[str, Any],
-    infos: Mapping[str, BotInfo],
-    ranked: Sequence[str],
-) -> list[Sentence]:
-    """Return a sentence for each pair, neighbours in the order before others."""
-    by_names = {frozenset((pair["a"], pair["b"])): pair for pair in found["pairs"]}
-    of_distance = sorted(combinations(range(len(ranked)), 2), key=lambda two: (two[1] - two[0], two[0]))
-    said_of = []
-    for i, j in of_distance:
-        pair = by_names.get(frozenset((ranked[i], ranked[j])))
-        if pair is not None:
-            a, b = infos[ranked[i]], infos[ranked[j]]
-            said_of.append(words.of_means(a, b, pair, found.get("unit", RATERS)))
-    return said_of
+def _needed(row: tuple[BotInfo, BotInfo, Mapping[str, Any]]) -> tuple[bool, int, str]:
+    n_more = row[2].get("raters_more")
+    return n_more is None, n_more or 0, f"{row[0].title} {row[1].title}"
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class _PairWords:
     """Composer of sentences on pairs of a study's bots.
 
     Attributes:
@@ -260,103 +137,45 @@ class _Words:
     study: Study
     talked: Mapping[str, LiveBot]
 
-    def of_means(self, a: BotInfo, b: BotInfo, pair: Mapping[str, Any], unit: str) -> Sentence:
-        """Return the sentence on a pair by its means, the better bot first."""
+    def of(self, a: BotInfo, b: BotInfo, pair: Mapping[str, Any], unit: str, is_of_pairs: bool) -> Sentence:
+        """Return the sentence on a pair, the better bot first."""
+        both = f"{a.title} and {b.title}"
         if pair["verdict"] in ("higher", "lower"):
-            # Who is better says the comparison, from which raters' strictness is taken; `a` has the higher plain mean.
-            first = pair["a"] if pair["verdict"] == "higher" else pair["b"]
-            return _settled(a, b) if a.bot_id == first else _settled(b, a)
-        if pair["verdict"] == "undefined":
-            return _undefined(a, b, pair.get("reason"))
+            # The comparison says who is better: it takes raters' strictness out, which plain means do not.
+            if not is_of_pairs and pair["a" if pair["verdict"] == "higher" else "b"] != a.bot_id:
+                a, b = b, a
+            return Sentence("check", f"{a.title} above {b.title}", "is settled.")
+        if pair["verdict"] == "undefined" or (is_of_pairs and pair["low"] is None):
+            return Sentence("info", both, f"cannot be compared: {reason_text(pair.get('reason')) or 'no test'}.")
+        talked = [self.talked[one.bot_id] for one in (a, b) if one.bot_id in self.talked]
+        if aside := [bot.info.title for bot in talked if bot.aside is not None]:
+            return Sentence("warning", both, f"are too close to order. Set aside: {listed(aside)}.")
         n_more = pair.get("raters_more")
-        if aside := self._aside(a, b):
-            return aside
         if n_more is None:
-            return _endless(a, b)
-        if {a.bot_id, b.bot_id} <= self.talked.keys():
-            return self._beside_plan(a, b, n_more)
-        if unit == THINGS:
-            text = plural(
-                n_more,
-                "are too close to order: about %(n)s more context, to which both reply, would be needed.",
-                "are too close to order: about %(n)s more contexts, to which both reply, would be needed.",
-            )
-        else:
-            text = plural(
-                n_more,
-                "are too close to order: about %(n)s more person would be needed.",
-                "are too close to order: about %(n)s more people would be needed.",
-            )
-        return Sentence("clock", _both(a, b), text % {"n": two_digits(n_more)})
+            return Sentence("clock", both, f"are too close to order: more than {TOO_MANY:,} each would be needed.")
+        if len(talked) == 2 and not is_of_pairs:
+            return self._beside_plan(both, talked, n_more)
+        one, many = _UNITS[is_of_pairs, unit == THINGS]
+        words = plural(n_more, f"about %(n)s more {one} would be needed.", f"about %(n)s more {many} would be needed.")
+        return Sentence("clock", both, f"are too close to order: {words % {'n': two_digits(n_more)}}")
 
-    def of_pair(self, row: PairRow) -> Sentence:
-        """Return the sentence on a pair by its paired comparisons."""
-        a, b = row.ahead, row.behind
-        if row.is_settled:
-            return _settled(a, b)
-        if row.low is None:
-            return _undefined(a, b, row.reason)
-        if aside := self._aside(a, b):
-            return aside
-        if row.n_more is None:
-            return _endless(a, b)
-        if row.unit == THINGS:
-            text = plural(
-                row.n_more,
-                "are too close to order: about %(n)s more item with the two would be needed.",
-                "are too close to order: about %(n)s more items with the two would be needed.",
-            )
-        else:
-            text = plural(
-                row.n_more,
-                "are too close to order: about %(n)s more person who compares the two would be needed.",
-                "are too close to order: about %(n)s more people who compare the two would be needed.",
-            )
-        return Sentence("clock", _both(a, b), text % {"n": two_digits(row.n_more)})
-
-    def _aside(self, a: BotInfo, b: BotInfo) -> Sentence | None:
-        both = [self.talked[one.bot_id] for one in (a, b) if one.bot_id in self.talked]
-        aside = [bot.info.title for bot in both if bot.aside is not None]
-        if not aside:
-            return None
-        words = f"are too close to order. Set aside: {listed(aside)}."
-        return Sentence("warning", _both(a, b), words)
-
-    def _beside_plan(self, a: BotInfo, b: BotInfo, n_more: int) -> Sentence:
-        lead = _both(a, b)
-        words = plural(
-            n_more,
-            "are too close to order: about %(n)s more rating each.",
-            "are too close to order: about %(n)s more ratings each.",
-        ) % {"n": two_digits(n_more)}
-        has = [
-            planned - self.talked[one.bot_id].n_done
-            for one in (a, b)
-            if (planned := planned_of(self.study, one.bot_id)) is not None
-        ]
-        if not has:
-            return Sentence("clock", lead, words)
-        left = max(0, min(has))
-        if left >= n_more:
-            said_of = f"{words} The plan still has {left}."
-            return Sentence("clock", lead, said_of)
-        said_of = f"{words} The plan has {left}."
-        return Sentence("clock", lead, said_of, can_ask=True)
+    def _beside_plan(self, both: str, talked: Sequence[LiveBot], n_more: int) -> Sentence:
+        words = plural(n_more, "about %(n)s more rating each.", "about %(n)s more ratings each.")
+        words = f"are too close to order: {words % {'n': two_digits(n_more)}}"
+        plans = [(planned_of(self.study, bot.info.bot_id), bot.n_done) for bot in talked]
+        left = [planned - n_done for planned, n_done in plans if planned is not None]
+        if not left:
+            return Sentence("clock", both, words)
+        n_left = max(0, min(left))
+        if n_left >= n_more:
+            return Sentence("clock", both, f"{words} The plan still has {n_left}.")
+        return Sentence("clock", both, f"{words} The plan has {n_left}.", can_ask=True)
 
 
-def _both(a: BotInfo, b: BotInfo) -> str:
-    return f"{a.title} and {b.title}"
-
-
-def _settled(a: BotInfo, b: BotInfo) -> Sentence:
-    return Sentence("check", f"{a.title} above {b.title}", "is settled.")
-
-
-def _undefined(a: BotInfo, b: BotInfo, reason: Mapping[str, Any] | None) -> Sentence:
-    why = reason_text(reason) or "no test"
-    return Sentence("info", _both(a, b), f"cannot be compared: {why}.")
-
-
-def _endless(a: BotInfo, b: BotInfo) -> Sentence:
-    words = "are too close to order: more than {n} each would be needed."
-    return Sentence("clock", _both(a, b), words.format(n=f"{TOO_MANY:,}"))
+_UNITS = {
+    (False, True): ("context, to which both reply,", "contexts, to which both reply,"),
+    (False, False): ("person", "people"),
+    (True, True): ("item with the two", "items with the two"),
+    (True, False): ("person who compares the two", "people who compare the two"),
+}
+"""Further units that would settle a pair, one and many: by (of pairs, of contexts)."""

@@ -136,17 +136,7 @@ class Tab:
 
 TABS = (
     Tab("Overview", (StudyPage("overview", "Overview", "study"),)),
-    Tab(
-        "People",
-        (
-            StudyPage("live", "Live room", "study_live"),
-            StudyPage("pay", "Pay", "study_pay", (Right.PAY,)),
-            StudyPage("places", "Places", "study_places"),
-            StudyPage("quality", "Quality", "study_quality"),
-            StudyPage("reports", "Reports", "study_reports"),
-            StudyPage("links", "One-time links", "study_links", (Right.ADMINISTER,)),
-        ),
-    ),
+    Tab("People", (StudyPage("people", "People", "study_people"),)),
     Tab(
         "Conversations",
         (StudyPage("conversations", "Conversations", "study_conversations"),),

@@ -59,6 +59,25 @@ OLD_ROUTES: tuple[OldRoute, ...] = (
     OldRoute("studies/<slug:key>/statistics/items/", "study_why"),
     OldRoute("studies/<slug:key>/statistics/", "study_results", "comparisons"),
     OldRoute("studies/<slug:key>/statistics/<slug:part>/", "study_results", "comparisons"),
+    *(
+        OldRoute(f"studies/<slug:key>/collect/{route}", name, fragment)
+        for route, name, fragment in (
+            ("", "study_people", ""),
+            ("live/", "study_people", ""),
+            ("live/now/", "study_people_now", ""),
+            ("live/state/", "study_people", ""),
+            ("pay/", "study_people", "participants"),
+            ("pay/codes/", "study_people", ""),
+            ("pay/decide/", "study_people", "participants"),
+            ("pay/mturk.csv", "study_pay_mturk", ""),
+            ("pay/<uuid:participant_id>/", "study_person", ""),
+            ("quality/", "study_people", "quality"),
+            ("places/", "study_people", "bots"),
+            ("reports/", "study_people", "reports"),
+            ("links/", "study_people", "links"),
+            ("links.csv", "study_links_csv", ""),
+        )
+    ),
 )
 
 

@@ -307,7 +307,7 @@ def study_action_items(
 
     Args:
         cards, progress: as the overview shows them.
-        may_pay: whether the user may open the page Pay.
+        may_pay: whether the user may decide about pay.
     """
     found = pay_action_items(may_pay=may_pay, study=study)
     if may_pay:
@@ -319,7 +319,7 @@ def study_action_items(
                 plural(n_reports, "%(n)d reply", "%(n)d replies") % {"n": n_reports},
                 "reported by people, and not looked at yet.",
                 "See reports",
-                ("dashboard:study_reports", {"key": study.key}, ""),
+                ("dashboard:study_people", {"key": study.key}, "show=reported"),
             )
         )
     if study.state == Study.State.COLLECTING and not study.is_imported:
@@ -341,7 +341,7 @@ def _flagged(study: Study) -> list[ActionItem]:
             plural(n, "%(n)d person", "%(n)d people") % {"n": n},
             plural(n, "has flags and waits for pay.", "have flags and wait for pay."),
             "Look at them",
-            ("dashboard:study_pay", {"key": study.key}, "show=look"),
+            ("dashboard:study_people", {"key": study.key}, "show=look"),
         )
     ]
 
@@ -373,12 +373,11 @@ def _to_come(study: Study, cards: StudyCards, progress: Sequence[BotProgress]) -
     behind = ""
     if late is not None:
         behind = f"{late[0]} is {late[1]} behind."
-    live = ("dashboard:study_live", {"key": study.key}, "")
+    people = ("dashboard:study_people", {"key": study.key}, "")
     if not n_left:
-        places = ("dashboard:study_places", {"key": study.key}, "")
-        return [ActionItem("wait", "", behind, "See places", places)]
+        return [ActionItem("wait", "", behind, "See people", people)]
     lead = plural(n_left, "%(n)s chat", "%(n)s chats")
     if not talks_to_bots(study):
         lead = plural(n_left, "%(n)s task", "%(n)s tasks")
     rest = plural(n_left, "is still to come.", "are still to come.")
-    return [ActionItem("wait", lead % {"n": f"{n_left:,}"}, f"{rest} {behind}".strip(), "Live room", live)]
+    return [ActionItem("wait", lead % {"n": f"{n_left:,}"}, f"{rest} {behind}".strip(), "See people", people)]

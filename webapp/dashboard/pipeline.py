@@ -91,7 +91,7 @@ def _stages(found: PipelineData, coming: Next) -> list[PipelineStage]:
     key = [found.study.key]
     prediction = reverse("dashboard:study_prediction", args=key)
     told = [
-        ("collect", "Collect", reverse("dashboard:study_live", args=key), _collected(found)),
+        ("collect", "Collect", reverse("dashboard:study_people", args=key), _collected(found)),
         ("metrics", "Metrics", f"{prediction}#metrics", _measured(found)),
         ("selfplay", "Self-play", f"{prediction}#selfplay", _played(found)),
         ("fit", "Fit", prediction, _fitted(found)),
@@ -236,11 +236,11 @@ def _next(found: PipelineData) -> Next:
         if study.state == Study.State.DRAFT:
             href = reverse("dashboard:study_build", args=key)
             return Next("Build the study and open it", "There are no conversations yet.", "Go on", href=href)
-        href = reverse("dashboard:study_live", args=key)
+        href = reverse("dashboard:study_people", args=key)
         return Next(
             "Let people in",
             "Metrics and the fit begin with the first rated conversations.",
-            "Live room",
+            "See people",
             href=href,
         )
     can_fit = found.rated_bots >= MIN_BOTS

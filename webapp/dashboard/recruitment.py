@@ -1,21 +1,16 @@
-"""Recruitment of a study: links for participants, and reservations of bots."""
+"""Recruitment of a study: links for participants."""
 
 from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
-from datetime import datetime
 from urllib.parse import urlencode
-from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Count, Q
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils import timezone
 
-from webapp.conversations.models import Conversation
-from webapp.studies.models import Slot, Study, Task
+from webapp.studies.models import Study
 from webapp.studies.recruitment.settings import external_question, recruiting_link
 from webapp.studies.selectors import rehearsal_token
 
@@ -81,7 +76,7 @@ def address_for(study: Study, platform: str, address: str) -> RecruitingLink:
         hint = "Put your panel’s own placeholders where brackets stand."
         return RecruitingLink("Give this link to the panel", f"{address}?{query}", hint)
     if platform == "links":
-        hint = "Each person gets one of their own. Make a list of them under Collect, One-time links."
+        hint = "Each person gets one of their own. Make a list of them under People, One-time links."
         return RecruitingLink("Where their links lead", address, hint)
     return RecruitingLink("The link of the study", address)
 
@@ -102,7 +97,7 @@ def webhook_link(study: Study, address: str) -> RecruitingLink:
             "In your Prolific workspace make a secret for webhooks (POST /api/v1/hooks/secrets/).",
             f"Put it into .env as CONFAB_PROLIFIC_HOOK_SECRET and restart. {is_on}",
             "Subscribe to submission.status.change with the address above.",
-            "Under Collect, Pay, the platform’s own status then stands in each row.",
+            "The page of each participant then shows the platform’s own status.",
         ),
     )
 
@@ -143,81 +138,3 @@ def recruiting_links(study: Study, address: str) -> list[RecruitingLink]:
             ),
         ),
     ]
-
-
-_LISTED = 100
-"""People in the list; the counts are of all."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReservationHolder:
-    """A person who holds a place.
-
-    Attributes:
-        bot_ids: bots of the chats that their task requires; none if they rate stored material.
-        chat: the newest conversation of the task, if it has one.
-    """
-
-    bot_ids: list[str]
-    chat: UUID | None
-    since: datetime
-    until: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Reservations:
-    """The open tasks of a study's participants.
-
-    Attributes:
-        held: numbers of quota slots held now, by bot.
-        lapsed: numbers of slots of tasks opened too long ago to hold them still, by bot.
-        n_held, n_lapsed: numbers of tasks that still hold their slots, and that no longer do.
-        holders: the participants who hold a slot, the longest first; at most 100.
-    """
-
-    held: dict[str, int]
-    lapsed: dict[str, int]
-    n_held: int
-    n_lapsed: int
-    holders: list[ReservationHolder]
-
-    @property
-    def n_more(self) -> int:
-        """Number of participants who hold a quota slot and are not listed."""
-        return self.n_held - len(self.holders)
-
-
-def reservations_of(study: Study, *, include_synthetic: bool = False) -> Reservations:
-    """Read the participants who hold a quota slot of the study."""
-    held_for = study.values.assignment.place_held_for
-    since = timezone.now() - held_for
-    tasks = Task.objects.filter(state=Task.State.OPEN, participant__study=study)
-    if not include_synthetic:
-        tasks = tasks.filter(participant__is_synthetic=False)
-    is_held = Q(created_at__gte=since)
-    counts = tasks.aggregate(held=Count("pk", filter=is_held), all=Count("pk"))
-    by_bot = {
-        row["bot_id"]: row
-        for row in Slot.objects.filter(task__in=tasks)
-        .exclude(bot_id="")
-        .order_by()
-        .values("bot_id")
-        .annotate(
-            held=Count("pk", filter=Q(task__created_at__gte=since)),
-            lapsed=Count("pk", filter=Q(task__created_at__lt=since)),
-        )
-    }
-    listed = list(tasks.filter(is_held).order_by("created_at", "pk").prefetch_related("slots")[:_LISTED])
-    chats = dict(
-        Conversation.objects.filter(slot__task__in=listed).order_by("created_at").values_list("slot__task", "pk")
-    )
-    return Reservations(
-        held={bot_id: row["held"] for bot_id, row in by_bot.items()},
-        lapsed={bot_id: row["lapsed"] for bot_id, row in by_bot.items()},
-        n_held=counts["held"],
-        n_lapsed=counts["all"] - counts["held"],
-        holders=[
-            ReservationHolder(task.bot_ids, chats.get(task.pk), task.created_at, task.created_at + held_for)
-            for task in listed
-        ],
-    )

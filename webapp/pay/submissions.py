@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import Case, CharField, IntegerField, Q, Value, When
+from django.db.models import Case, CharField, IntegerField, Q, QuerySet, Value, When
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce
 from django.utils import timezone
@@ -132,6 +132,7 @@ class Submission:
     told: str | None = None
     verdict: Decided | None = None
     bonuses: list[Decided] = field(default_factory=list)
+    is_synthetic: bool = False
 
     @property
     def is_ours(self) -> bool:
@@ -156,12 +157,12 @@ class Submission:
     @property
     def earns(self) -> bool:
         """True if its work is to be paid, as far as the outcome says."""
-        return bool(self.fault) or self.outcome == _RATED
+        return not self.is_synthetic and (bool(self.fault) or self.outcome == _RATED)
 
     @property
     def can_be_approved(self) -> bool:
-        """True if nothing is decided about it, here or there, and its participant is no longer at it."""
-        return self.verdict is None and self.outcome != INSIDE and self.status not in SETTLED
+        """True if nothing is decided about it, here or there, and its participant is a person no longer at it."""
+        return not self.is_synthetic and self.verdict is None and self.outcome != INSIDE and self.status not in SETTLED
 
     @property
     def is_to_be_paid(self) -> bool:
@@ -218,13 +219,14 @@ class Submissions:
         return [visit for visit in self.all if visit.key.participant == participant]
 
 
-def submissions_of(study: Study) -> Submissions:
+def submissions_of(study: Study, *, include_synthetic: bool = False) -> Submissions:
     """Return the visits of all participants who began.
 
-    Scripted participants and raters of imported data are not paid and left out.
+    Raters of imported data are left out, and scripted participants unless they are asked for: neither is paid.
     """
     since = timezone.now() - study.values.assignment.place_held_for
-    rows = _rows(study, since)
+    everybody = _participants(study, include_synthetic=include_synthetic)
+    rows = _rows(everybody, since)
     decisions = _decisions(study)
     at_platform = {
         submission: (status, code)
@@ -233,12 +235,12 @@ def submissions_of(study: Study) -> Submissions:
         )
     }
     # Of those without a task: they agreed, or answered what is asked before, and that was all.
-    idle = Participant.objects.filter(study=study, is_synthetic=False, tasks=None)
+    idle = everybody.filter(tasks=None)
     submissions = {person.pk: person.submission for person in idle.select_related("platform_ids", "study")}
     broken = _broken(study)
     found, unclear = [], []
     for (person, submission), row in rows.items():
-        platform, external_id, place, began, ended, told, is_unclear = row
+        platform, external_id, place, began, ended, told, is_synthetic, is_unclear = row
         key = SubmissionKey(person, submission or submissions.get(person, ""))
         status, entered_code = at_platform.get(key.submission, ("", ""))
         reference = broken.get(key, "") if broken else ""
@@ -271,6 +273,7 @@ def submissions_of(study: Study) -> Submissions:
             told if outcome in _ENDS else None,
             next((one for one in standing if one.action != _BONUS), None),
             [one for one in standing if one.action == _BONUS],
+            is_synthetic,
         )
         found.append(visit)
         if is_unclear:
@@ -280,26 +283,28 @@ def submissions_of(study: Study) -> Submissions:
     return Submissions(study, found)
 
 
-def _rows(study: Study, since: datetime) -> dict[tuple[UUID, str | None], list[Any]]:
-    """Return for each visit: platform, id there, place, begin, end, code told, and whether several were told.
+def _participants(study: Study, *, include_synthetic: bool) -> QuerySet[Participant]:
+    """Return the participants who came by a link."""
+    found = Participant.objects.filter(study=study).exclude(platform="import")
+    return found if include_synthetic else found.filter(is_synthetic=False)
+
+
+def _rows(everybody: QuerySet[Participant], since: datetime) -> dict[tuple[UUID, str | None], list[Any]]:
+    """Return for each visit: platform, id, place, begin, end, code told, whether scripted, whether several were told.
 
     Tasks are put together here: grouped by the database, which sorts them first, they take twice as long.
     """
     began = Cast(Coalesce("tasks__created_at", "created_at"), CharField())
-    rows = (
-        Participant.objects.filter(study=study, is_synthetic=False)
-        .exclude(platform="import")  # raters of imported data came by no link
-        .order_by()
-        .values_list(
-            "pk",
-            "tasks__submission",
-            "platform",
-            "platform_ids__external_id",
-            _place(since),
-            began,
-            Cast("tasks__ended_at", CharField()),
-            _TOLD,
-        )
+    rows = everybody.order_by().values_list(
+        "pk",
+        "tasks__submission",
+        "platform",
+        "platform_ids__external_id",
+        _place(since),
+        began,
+        Cast("tasks__ended_at", CharField()),
+        _TOLD,
+        "is_synthetic",
     )
     found: dict[tuple[UUID, str | None], list[Any]] = {}
     for person, submission, *of_task in rows.iterator(chunk_size=2000):
@@ -307,10 +312,10 @@ def _rows(study: Study, since: datetime) -> dict[tuple[UUID, str | None], list[A
         if one is of_task:
             one.append(False)
             continue
-        _platform, _id, place, began_here, ended, told = of_task
+        _platform, _id, place, began_here, ended, told, _is_synthetic = of_task
         one[2], one[3] = min(one[2], place), min(one[3], began_here)
         one[4] = max(filter(None, (one[4], ended)), default=None)
-        one[6] = one[6] or (told is not None and one[5] is not None and told != one[5])
+        one[7] = one[7] or (told is not None and one[5] is not None and told != one[5])
         one[5] = told if one[5] is None else one[5]
     return found
 
@@ -393,12 +398,14 @@ def submissions_searched(
     *,
     among: Sequence[Submission] | None = None,
     by_id: bool = True,
+    by_code: bool = True,
 ) -> list[Submission]:
     """Return the visits whose ids or codes contain these words, in upper or lower case.
 
     Args:
         among: which of them are looked through; None: all.
         by_id: whether the platform's ids are searched, too.
+        by_code: whether codes are.
     """
     some = visits.all if among is None else list(among)
     sought = words.strip().lower()
@@ -407,12 +414,8 @@ def submissions_searched(
     recruitment = visits.study.values.recruitment
     outcomes = {one.value for one in Outcome if sought in recruitment.code(one).lower()}
     had = Q(completion_code__icontains=sought) | Q(told__code__icontains=sought)
-    by_own_code = {
-        SubmissionKey(participant, submission)
-        for participant, submission in Task.objects.filter(had, participant__study=visits.study).values_list(
-            "participant", "submission"
-        )
-    }
+    tasks = Task.objects.filter(had, participant__study=visits.study).values_list("participant", "submission")
+    by_own_code = {SubmissionKey(*key) for key in tasks} if by_code else set()
     own = sought.replace("-", "")
     return [
         visit
@@ -420,6 +423,6 @@ def submissions_searched(
         if (by_id and sought in f"{visit.external_id} {visit.key.submission}".lower())
         or visit.key.participant.hex.startswith(own)
         # A code that was added or corrected since was not shown to participants who ended before.
-        or (visit.told is None and visit.outcome in outcomes)
+        or (by_code and visit.told is None and visit.outcome in outcomes)
         or visit.key in by_own_code
     ]

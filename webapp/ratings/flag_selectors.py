@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -66,20 +66,6 @@ def flags_of_visits(study: Study, state: FlagState | None) -> dict[tuple[UUID, s
         flag = told.flag(name, figures)
         if flag is not None:
             found.setdefault((person, visit), []).append(flag)
-    return found
-
-
-def flags_of_people(study: Study, state: FlagState | None, people: Iterable[UUID]) -> dict[UUID, list[Flag]]:
-    """Return the flags of these participants, over all their tasks, explained; in one query."""
-    found: dict[UUID, list[Flag]] = {}
-    if state is None:
-        return found
-    rows = TaskFlag.objects.filter(participant__in=list(people), participant__study=study)
-    told = _Told(state)
-    for row in rows.order_by("task_id", "name"):
-        flag = told.flag(row.name, row.figures)
-        if flag is not None:
-            found.setdefault(row.participant_id, []).append(flag)
     return found
 
 

@@ -10,7 +10,7 @@ from tests.builders import make_conversation, make_rating, make_study
 from tests.webapp.api.programs import Program
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.rights import Right
-from webapp.dashboard.data_quality import quality_page
+from webapp.dashboard.data_quality import flags_counted
 from webapp.ratings.selectors import study_conversations
 from webapp.results.refresh import refresh_flags
 from webapp.search.index_statistics import votes_of_bots
@@ -155,7 +155,7 @@ def test_flags_are_counted_as_on_the_page_and_name_nobody(study: Study) -> None:
     found = program.get("studies/shop/flags").json()
     state = refresh_flags(study).state
     assert state is not None
-    page = quality_page(study, state)
+    page = flags_counted(study, state)
     assert (found["n_people"], found["n_tasks"], found["is_current"]) == (5, 5, True)
     assert found["n_flagged"] == page.n_flagged == 1
     kinds = {one["name"]: one for one in found["kinds"]}

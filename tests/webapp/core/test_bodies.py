@@ -125,7 +125,7 @@ async def test_staff_who_may_import_are_read_up_to_the_upload_limit() -> None:
         assert sender.n_taken >= 5
     limit = django_settings.CONFAB_UPLOAD_LIMIT_MB
     assert await Sender(limit + 2).post(UPLOADS, length((limit + 2) * MB), importer) == 413
-    results = "/dashboard/studies/s/collect/pay/mturk.csv"
+    results = "/dashboard/studies/s/people/mturk.csv"
     assert await Sender(5).post(results, length(5 * MB), importer) == 413, "who imports, pays not"
     payer = await cookie_of(Right.READ, Right.PAY, Right.PRIVATE, username="payer")
     assert await Sender(5).post(results, length(5 * MB), payer) == 403

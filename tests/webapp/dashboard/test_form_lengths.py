@@ -21,7 +21,7 @@ LONGER_THAN_KEYS = "x" * 201
 """Some texts may be so long that only a shorter one gets as far as the columns of names."""
 PAGES = (
     ("study_new",),
-    ("study_links", "paid"),
+    ("study_people", "paid"),
     ("study_report", "paid"),
     ("study_datasheet", "paid"),
     ("study_conversations", "paid"),

@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import Resolver404, resolve
 
+from tests.builders import make_conversation
 from webapp.dashboard.old_routes import OLD_ROUTES, OldRoute
 from webapp.jobs.models import SelfPlayRun
 from webapp.studies.models import Study
@@ -45,7 +46,8 @@ def test_an_address_of_0_9_is_known(route: str) -> None:
 @pytest.mark.parametrize("old", OLD_ROUTES, ids=lambda old: old.route)
 def test_an_old_address_leads_to_its_page_with_its_query(old: OldRoute, staff: Client, rated: Study) -> None:
     SelfPlayRun.objects.create(pk=1, plan={"bots": ["eliza"]})
-    response = staff.get(address(old.route), {"synthetic": "1"})
+    person = make_conversation(rated).participant_id
+    response = staff.get(address(old.route.replace("<uuid:participant_id>", str(person))), {"synthetic": "1"})
     assert response.status_code == 301
     target, _, fragment = response["Location"].partition("#")
     assert target.endswith("?" + "&".join(filter(None, ["synthetic=1", old.query])))

@@ -31,8 +31,7 @@ STUDY_PAGES = [
     "study_why",
     "study_prediction",
     "study_conversations",
-    "study_places",
-    "study_pay",
+    "study_people",
     "study_report",
 ]
 PAGES = ["home", "studies", "bots", "runs", "imports", "metrics"]

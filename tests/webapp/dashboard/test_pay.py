@@ -1,4 +1,4 @@
-"""The pay screen: who may see what, what it lists, and that a decision needs a name and can be taken back."""
+"""Pay among a study's people: what is listed, that a decision needs a name and can be taken back, and files."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from bs4 import BeautifulSoup
 from django.core.cache import cache
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
@@ -22,10 +23,11 @@ from django.utils import timezone
 
 from tests.builders import signed_in
 from tests.fake_prolific import TOKEN, fake_prolific
+from tests.markup import flat
 from tests.webapp.conftest import PROLIFIC_STUDY
 from tests.webapp.pay.test_services import REASON
 from webapp.core.rights import Right
-from webapp.dashboard import pay_list
+from webapp.dashboard import people_list
 from webapp.dashboard.action_items import pay_waits
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job
@@ -50,9 +52,9 @@ def payer(db: None) -> Client:
 
 
 def listed(client: Client, study: Study, **query: str) -> str:
-    answer = client.get(reverse("dashboard:study_pay", args=[study.key]), query)
+    answer = client.get(reverse("dashboard:study_people", args=[study.key]), query)
     assert answer.status_code == 200
-    return answer.content.decode()
+    return flat(answer.content.decode())
 
 
 def decide(client: Client, study: Study, **fields: object):  # type: ignore[no-untyped-def]
@@ -60,7 +62,7 @@ def decide(client: Client, study: Study, **fields: object):  # type: ignore[no-u
 
 
 def names(html: str) -> list[str]:
-    return re.findall(r'class="pay-id"[^>]*aria-label="([^"]+)"', html)
+    return re.findall(r'class="person-id"[^>]*aria-label="([^"]+)"', html)
 
 
 def test_everybody_who_began_is_listed_and_filtered(
@@ -81,7 +83,7 @@ def test_everybody_who_began_is_listed_and_filtered(
     assert names(listed(payer, paid, show="ours")) == ["pid-bot_failed"]
     assert names(listed(payer, paid, words="ses-with")) == ["pid-withdrawn"]
     assert names(listed(payer, paid, words="CFAIL")) == ["pid-bot_failed"]
-    assert "No visits here" in listed(payer, paid, words="nothing-like-it")
+    assert "No participants here" in listed(payer, paid, words="nothing-like-it")
     assert names(listed(payer, paid, show="nonsense", page="-3")) == names(html)
 
 
@@ -90,7 +92,7 @@ def test_what_waits_for_a_decision_is_told_and_leads_here(payer: Client, paid: S
     assert pay_waits() == []
     Task.objects.filter(participant=old.participant).update(ended_at=timezone.now() - timedelta(days=4))
     (need,) = pay_waits()
-    assert (need.lead, need.href[0]) == ("1 person", "dashboard:study_pay")
+    assert (need.lead, need.href[0]) == ("1 person", "dashboard:study_people")
     assert "more than 3 days ago" in payer.get("/dashboard/").content.decode()
     visits_approve(study=paid, keys=[old, new])
     assert pay_waits() == []
@@ -110,7 +112,7 @@ def test_the_steps_of_the_webhook_stand_here(payer: Client, paid: Study, visit: 
 def test_ids_are_private(paid: Study, visit: Make) -> None:
     key = visit("rated", "secret")
     client = signed_in(Right.READ, Right.PAY, username="no-ids")
-    person = reverse("dashboard:study_pay_person", args=[paid.key, key.participant])
+    person = reverse("dashboard:study_person", args=[paid.key, key.participant])
     pages = [
         listed(client, paid),
         client.get(person, {"visit": key.digest}).content.decode(),
@@ -118,9 +120,7 @@ def test_ids_are_private(paid: Study, visit: Make) -> None:
     for html in pages:
         assert "pid-secret" not in html
         assert key.participant.hex in html
-    assert "No visits here" in listed(client, paid, words="pid-secret")
-    # Approve is sent by the same form, and needs no reason.
-    assert not re.search(r"<textarea[^>]*required", pages[1])
+    assert "No participants here" in listed(client, paid, words="pid-secret")
     assert "ses-secret" not in pages[0] + pages[1]
 
 
@@ -162,18 +162,47 @@ def test_a_rejection_is_confirmed_by_name(
 ) -> None:
     key = visit("rated", "0123456789")
     fields = {"action": "reject", "visit": str(key), "person": str(key), "category": "LOW_EFFORT"}
-    short = decide(payer, paid, **fields, reason="Too fast.")
-    assert short.status_code == 400
-    assert "The reason has 9 characters; Prolific takes no fewer than 100." in short.content.decode()
-    assert "Too fast." in short.content.decode()
-    asked = decide(payer, paid, **fields, reason=f"{REASON} {HOSTILE}").content.decode()
+    asked = flat(decide(payer, paid, **fields).content.decode())
     assert "Reject pid-…6789?" in asked
-    assert REASON in asked
-    assert HOSTILE not in asked
+    assert 'minlength="100"' in asked
+    short = decide(payer, paid, **fields, reason=f"Too fast. {HOSTILE}", sure="1")
+    assert short.status_code == 400
+    said = short.content.decode()
+    assert f"The reason has {10 + len(HOSTILE)} characters; Prolific takes no fewer than 100." in said
+    assert "Too fast." in said
+    assert HOSTILE not in said
     assert not Decision.objects.exists()
     decide(payer, paid, **fields, reason=REASON, sure="1")
     decision = Decision.objects.get()
     assert (decision.action, decision.category, decision.reason) == ("reject", "LOW_EFFORT", REASON)
+
+
+def test_several_are_rejected_by_name_all_or_none(payer: Client, paid: Study, visit: Make) -> None:
+    keys = [visit("rated", name) for name in "abc"]
+    assert "Tick whom to reject first." in decide(payer, paid, action="reject").content.decode()
+    fields = {"action": "reject", "visit": [str(key) for key in keys], "reason": REASON}
+    asked = flat(decide(payer, paid, **fields).content.decode())
+    assert "Reject 3 visits?" in asked
+    assert all(f"pid-{name}" in asked for name in "abc")
+    visits_approve(study=paid, keys=[keys[2]])
+    assert "already approved or rejected" in decide(payer, paid, **fields, sure="1").content.decode()
+    assert Decision.objects.count() == 1, "one was decided meanwhile, so none is rejected"
+    fields["visit"] = fields["visit"][:2]
+    assert "2 visits are rejected." in decide(payer, paid, **fields, sure="1").content.decode()
+    assert sorted(names(listed(payer, paid, show="rejected"))) == []
+    assert sorted(names(listed(payer, paid, show="send"))) == ["pid-a", "pid-b", "pid-c"]
+
+
+def test_rows_may_be_selected_together(payer: Client, paid: Study, visit: Make) -> None:
+    for end in ("rated", "left", "inside"):
+        visit(end, end)
+    html = listed(payer, paid)
+    boxes = BeautifulSoup(html, "html.parser").select(".people-table input[name=visit]")
+    assert [(box["aria-label"], box.has_attr("data-flagged")) for box in boxes] == [
+        ("Select pid-rated", True),
+        ("Select pid-left", False),
+    ], "whoever is at it cannot be decided about"
+    assert "Select all without flags" in html
 
 
 def test_a_bonus_is_confirmed_by_name_and_given_once(
@@ -186,7 +215,7 @@ def test_a_bonus_is_confirmed_by_name_and_given_once(
     refused = decide(payer, paid, **fields, amount="1,5")
     assert refused.status_code == 400
     assert "“1,5” cannot be paid: an amount is from 0.01 to 1000, as 1.50." in refused.content.decode()
-    assert "Pay pid-a a bonus of £0.60?" in decide(payer, paid, **fields, amount="0.60").content.decode()
+    assert "Pay pid-a a bonus of £0.60?" in flat(decide(payer, paid, **fields, amount="0.60").content.decode())
     for _again in range(2):
         decide(payer, paid, **fields, amount="0.60", sure="1")
     assert Decision.objects.get().amount is not None
@@ -207,7 +236,7 @@ def test_damaged_forms_change_nothing(payer: Client, paid: Study, visit: Make) -
         {"action": "reject", "visit": "~", "reason": REASON},
     ):
         assert decide(payer, paid, **fields).status_code == 404
-    unknown = reverse("dashboard:study_pay_person", args=[paid.key, key.participant])
+    unknown = reverse("dashboard:study_person", args=[paid.key, key.participant])
     assert payer.get(unknown, {"visit": "no-such"}).status_code == 404
     assert not Decision.objects.exists()
 
@@ -215,7 +244,7 @@ def test_damaged_forms_change_nothing(payer: Client, paid: Study, visit: Make) -
 def test_what_people_send_stays_text(payer: Client, paid: Study, visit: Make) -> None:
     key = visit("rated", HOSTILE)
     PlatformIds.objects.filter(participant=key.participant).update(external_id=HOSTILE)
-    person = reverse("dashboard:study_pay_person", args=[paid.key, key.participant])
+    person = reverse("dashboard:study_person", args=[paid.key, key.participant])
     for html in (
         listed(payer, paid),
         listed(payer, paid, words=HOSTILE),
@@ -230,7 +259,7 @@ def test_pages_of_the_list(
     visit: Make,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pay_list, "PAGE", 2)
+    monkeypatch.setattr(people_list, "PAGE", 2)
 
     def count() -> int:
         cache.clear()
@@ -317,7 +346,7 @@ def test_without_a_token_nothing_is_sent_and_the_page_says_what_to_set(
     assert 'value="send"' not in html
     assert 'value="compare"' not in html
     assert "has no token" in decide(payer, paid, action="send").content.decode()
-    assert not Job.objects.exists()
+    assert not Job.objects.exclude(kind="order").exists()
 
 
 def test_sending_comparing_and_trying_again(payer: Client, paid: Study, visit: Make, settings: Any) -> None:
@@ -328,7 +357,7 @@ def test_sending_comparing_and_trying_again(payer: Client, paid: Study, visit: M
         decide(payer, paid, action="approve", visit=str(key))
         assert "Send 1 to Prolific" in listed(payer, paid)
         assert "Sending decisions about pay" in decide(payer, paid, action="send").content.decode()
-        run_job(Job.objects.get())
+        run_job(Job.objects.exclude(kind="order").get())
         html = listed(payer, paid, show="failed")
         assert "Could not be sent" in html
         assert "cannot be changed" in html
@@ -336,22 +365,22 @@ def test_sending_comparing_and_trying_again(payer: Client, paid: Study, visit: M
         assert "Pay them on the platform" not in html
         decide(payer, paid, action="retry_all")
         assert Decision.objects.get().error == ""
-        run_job(Job.objects.first())
+        run_job(Job.objects.exclude(kind="order").latest("pk"))
         assert "Could not be sent" in listed(payer, paid, show="failed")
-        person = reverse("dashboard:study_pay_person", args=[paid.key, key.participant])
+        person = reverse("dashboard:study_person", args=[paid.key, key.participant])
         html = payer.get(person, {"visit": key.digest}).content.decode()
         assert 'value="retry"' in html
         platform.add("ses-a")
         decide(payer, paid, action="retry", decision=Decision.objects.get().pk, person=str(key))
-        run_job(Job.objects.first())
+        run_job(Job.objects.exclude(kind="order").latest("pk"))
         assert names(listed(payer, paid, show="paid")) == ["pid-a"]
         platform.add("ses-zz")
         decide(payer, paid, action="compare")
-        run_job(Job.objects.first())
+        run_job(Job.objects.exclude(kind="order").latest("pk"))
         html = listed(payer, paid)
         assert "1 person took a place there and never came here." in html
         html = payer.get(person, {"visit": key.digest}).content.decode()
-        assert "<dd>approved</dd>" in html
+        assert "<dd>approved</dd>" in flat(html)
 
 
 def test_mechanical_turk_gets_a_file(payer: Client, paid: Study, visit: Make) -> None:

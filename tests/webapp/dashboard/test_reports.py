@@ -1,4 +1,4 @@
-"""What staff see of reported and marked replies: the page, the reader, the needs, the bots."""
+"""Reported and marked replies: among people, in the reader, among the needs, and of bots."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from webapp.conversations.services import reply_report
 from webapp.dashboard.action_items import action_items
 from webapp.dashboard.data_quality import marks_of_bots
 from webapp.studies.models import Item, Study
+from webapp.studies.services import task_open
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
 
 pytestmark = pytest.mark.django_db
@@ -50,13 +51,18 @@ def test_a_report_is_seen_on_the_page_in_the_reader_and_among_the_needs(staff: C
     study = make_study("s")
     chat = reported(study)
     marked(chat, withheld=[1])
-    address = f"/dashboard/studies/{study.key}/collect/reports/"
-    page = staff.get(address).content.decode()
+    address = f"/dashboard/studies/{study.key}/people/reports/"
+    people = f"/dashboard/studies/{study.key}/people/"
+    make_conversation(study)
+    listed = flat(staff.get(people, {"show": "reported"}).content.decode())
+    assert "1 report by people is not seen yet." in listed
+    assert "1 of 1" in listed, "replies that a filter found"
+    assert listed.count("/people/" + str(chat.participant_id)) == listed.count('class="person-id"') == 1
+    page = staff.get(f"{people}{chat.participant_id}/").content.decode()
     assert "Something else" in page
     assert "&lt;i&gt;odd&lt;/i&gt;" in page
     assert "I am GPT-4." in page  # staff read what was withheld
     assert f"/dashboard/conversations/{chat.pk}/?turn=1" in page
-    assert "1 of 1" in page
     assert any("reported by people" in one.rest for one in action_items())
     reader = staff.get(f"/dashboard/conversations/{chat.pk}/").content.decode()
     assert "Reported: Something else. “&lt;i&gt;odd&lt;/i&gt;”" in reader
@@ -65,18 +71,20 @@ def test_a_report_is_seen_on_the_page_in_the_reader_and_among_the_needs(staff: C
     [report] = ReplyReport.objects.all()
     assert staff.post(address, {"seen": "nonsense"}).status_code == 302
     assert not ReplyReport.objects.exclude(seen_at=None).exists()
-    staff.post(address, {"seen": str(report.pk)})
+    back = staff.post(address, {"seen": str(report.pk), "person": chat.participant_id.hex})
+    assert back["Location"] == f"{people}{chat.participant_id}/"
     report.refresh_from_db()
     assert report.seen_by
     assert not any("reported by people" in one.rest for one in action_items())
-    assert "Mark all as seen" not in staff.get(address).content.decode()
+    assert "Mark all as seen" not in staff.get(people).content.decode()
 
 
 def test_reports_of_items_name_the_item_and_its_model(staff: Client) -> None:
     study = make_annotated("a")
     item = Item.objects.filter(study=study).first()
-    reply_report(participant=make_participant(study), item=item, response=0, reason="sexual", words="")
-    page = staff.get(f"/dashboard/studies/{study.key}/collect/reports/").content.decode()
+    person = task_open(participant=make_participant(study)).participant
+    reply_report(participant=person, item=item, response=0, reason="sexual", words="")
+    page = staff.get(f"/dashboard/studies/{study.key}/people/{person.pk}/").content.decode()
     assert f"Item {item.key}" in page
     [row] = exporter_get("reports").rows(study, ExportOptions())
     assert row[3:9] == ["", None, item.key, 0, item.responses[0]["model"], "sexual"]
@@ -85,14 +93,14 @@ def test_reports_of_items_name_the_item_and_its_model(staff: Client) -> None:
 def test_the_pages_ask_no_more_with_more_reports(staff: Client) -> None:
     study = make_study("s")
     counts = []
-    for _time in range(2):
+    for _time in range(3):
         marked(reported(study, n=3))
         with CaptureQueriesContext(
             connection,
         ) as queries:
-            staff.get(f"/dashboard/studies/{study.key}/collect/reports/")
+            staff.get(f"/dashboard/studies/{study.key}/people/?show=reported")
         counts.append(len(queries))
-    assert counts[0] == counts[1]
+    assert counts[1] == counts[2]
 
 
 def test_bots_show_how_often_they_name_their_model(staff: Client) -> None:

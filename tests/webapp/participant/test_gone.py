@@ -24,6 +24,7 @@ from webapp.ratings.models import Rating
 from webapp.ratings.rating_tasks import requested_ratings
 from webapp.studies.models import Breakage, Participant, Study, Task
 from webapp.studies.privacy import participants_erase
+from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
 
@@ -154,8 +155,9 @@ def test_a_server_error_says_what_is_saved_and_pay_knows_whose_fault_it_was(
     [visit] = submissions_of(Study.objects.get(key="a")).all
     assert (visit.outcome, visit.fault, visit.is_ours) == ("left", "server", True)
     staff = signed_in(Right.READ, Right.PAY)
-    listed = shown(staff.get("/dashboard/studies/a/collect/pay/"))
-    assert f"Our server failed ({reference})" in listed
+    assert f"Our server failed ({reference})" in shown(staff.get("/dashboard/studies/a/people/"))
+    study_edit(study=Study.objects.get(key="a"), pay_each=1.0)
+    listed = shown(staff.get("/dashboard/studies/a/people/"))
     assert "Our server failed them; the log has each code." in listed
     # Somebody else's browser gets the plain page, which says nothing of the task.
     stranger = Client(raise_request_exception=False)

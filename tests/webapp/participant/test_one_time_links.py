@@ -133,20 +133,21 @@ def test_the_page_makes_lists_and_gives_them_as_csv(study: Study, browser: Clien
     finish(browser, study)
     staff = Client()
     staff.force_login(make_staff(Right.READ, Right.ADMINISTER))
-    where = "/dashboard/studies/s/collect/links/"
+    where = "/dashboard/studies/s/people/links/"
     assert staff.post(where, {"n": "2", "label": "=1+1", "days": "7"}).status_code == 302
-    html = staff.get(where).content.decode()
+    html = staff.get("/dashboard/studies/s/people/").content.decode()
     assert "class 7" in html
     assert "=1+1" in html
-    assert staff.post(where, {"n": "0"}).context["form"].errors.keys() == {"n"}
-    file = staff.get("/dashboard/studies/s/collect/links.csv?list=2")
+    refused = staff.post(where, {"n": "0"})
+    assert (refused.status_code, refused.context["links_form"].errors.keys()) == (400, {"n"})
+    file = staff.get("/dashboard/studies/s/people/links.csv?list=2")
     assert file["Content-Disposition"] == 'attachment; filename="s.links-2.csv"'
     two = rows_of(b"".join(file.streaming_content).decode())
     assert [(row["number"], row["label"], row["state"]) for row in two] == [
         ("4", "'=1+1", "unused"),
         ("5", "'=1+1", "unused"),
     ]
-    every = rows_of(b"".join(staff.get("/dashboard/studies/s/collect/links.csv").streaming_content).decode())
+    every = rows_of(b"".join(staff.get("/dashboard/studies/s/people/links.csv").streaming_content).decode())
     assert [row["state"] for row in every] == ["rated", *["unused"] * 4]
     parts = urlsplit(every[1]["link"])
     assert (parts.netloc, parts.path) == ("testserver", "/s/s/")

@@ -233,10 +233,10 @@ def test_items_come_again_apart_from_their_first_time_and_count_once(
     assert sorted(row["second"] for row in told) == [3, 5, 5, 5]
     assert all(row["item"].startswith("i") for row in told)
     client = signed_in(Right.READ)
-    page = client.get(f"/dashboard/studies/{study.key}/collect/quality/").content.decode()
+    page = client.get(f"/dashboard/studies/{study.key}/people/").content.decode()
     assert "4 people judged an item a second time." in page
-    with django_assert_max_num_queries(16) as shown:  # what checks came to is stored with the flags
-        client.get(f"/dashboard/studies/{study.key}/collect/quality/")
+    with django_assert_max_num_queries(40) as shown:  # what checks came to is stored with the flags
+        client.get(f"/dashboard/studies/{study.key}/people/")
     assert not any('"ratings_rating"."answers"' in one["sql"] for one in shown.captured_queries)
     assert "4 of 5" in page
     copy = study_copy(study=study)

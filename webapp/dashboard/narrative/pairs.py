@@ -46,7 +46,7 @@ def pairs_section(found: PairResults, titles: Titles, bots: Bots) -> Section:
     )
     alpha = share(1 - found.level)
     section.how.append(
-        "While the study collects, who is preferred is what the live room says: an always-valid test, corrected by "
+        "While the study collects, who is preferred is what the page People says: an always-valid test, corrected by "
         f"Holm, p < {alpha}, and intervals that allow for looking at any time."
         if found.test == "always"
         else "The study is closed or has its planned size, so a fixed-sample test decides who is preferred, corrected "

@@ -182,7 +182,7 @@ def bot_back(request: HttpRequest, bot_id: str) -> HttpResponse:
         messages.info(request, f"{bot_name(bot_id)} is no longer set aside.")
     key = request.POST.get("study", "")
     if study_found(key) is not None:
-        return redirect("dashboard:study_live", key)
+        return redirect("dashboard:study_people", key)
     return redirect("dashboard:bot", bot_id)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from chatbots.registry import C, Registry
 from webapp.pay.submissions import SubmissionKey, Submissions
 from webapp.ratings.flag_selectors import Flag, flags_of_visits
+from webapp.ratings.flag_store.models import FlagState
 from webapp.results.refresh import refresh_flags
 
 
@@ -48,11 +49,21 @@ def flags_of(visits: Submissions, *, exact: bool = False) -> dict[SubmissionKey,
     Args:
         exact: look at all work now, however much there is, for somebody decides by it.
     """
-    state = refresh_flags(visits.study, exact=exact).state
+    return flags_by_state(visits, refresh_flags(visits.study, exact=exact).state)
+
+
+def flags_by_state(
+    visits: Submissions, state: FlagState | None, *, of_pay: bool = True
+) -> dict[SubmissionKey, list[Flag]]:
+    """Return the flags of every visit that has any, as last computed.
+
+    Args:
+        of_pay: whether to include the flags about pay itself, whose words may quote codes.
+    """
     found: dict[SubmissionKey, list[Flag]] = {}
     for visit, flags in flags_of_visits(visits.study, state).items():
         found[SubmissionKey(*visit)] = flags
-    for kind in flag_kinds:
+    for kind in flag_kinds if of_pay else ():
         for key, words in kind.find(visits).items():
             found.setdefault(key, []).append(Flag(kind.name, kind.title, words))
     return found

@@ -19,5 +19,6 @@ focusStart();
 
 // The open tab and the open page under it are in view on phones.
 for (const open of document.querySelectorAll(".tabs [aria-current], .subnav [aria-current]")) {
-  open.scrollIntoView({ block: "nearest", inline: "center" });
+  const nav = open.closest("nav");
+  nav.scrollLeft = open.offsetLeft - (nav.clientWidth - open.offsetWidth) / 2;
 }

@@ -1,4 +1,4 @@
-"""Shapes of what is decided on the pay screen."""
+"""Forms of a study's people: decisions about pay, Mechanical Turk's file, and one-time links."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 
 from webapp.pay.services import MOST_BONUS, REASON_MOST_CHARS, REJECTION_CATEGORIES
+from webapp.studies.recruitment.links import MOST_LINK_DAYS, MOST_LINKS_AT_ONCE
 
 _CATEGORY_TITLES = {
     "TOO_QUICKLY": "Done too quickly",
@@ -26,24 +27,24 @@ _CATEGORY_TITLES = {
 }
 
 
-class RejectForm(forms.Form):
+class PeopleForm(forms.Form):
+    """Form whose controls look as those of the dashboard."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.label_suffix = ""
+        for field in self.fields.values():
+            field.widget.attrs["class"] = "input"
+
+
+class RejectForm(PeopleForm):
     """Form of a rejection: reason for the participant, and Prolific's category."""
 
-    use_required_attribute = False
-    """Approve stands in the same form: a browser would not send it without a reason."""
-
     reason = forms.CharField(
-        label="Reason, if you reject",
+        label="Reason, sent to the person",
         max_length=REASON_MOST_CHARS,
-        widget=forms.Textarea(
-            attrs={
-                "class": "input",
-                "rows": 3,
-                "id": "c-reason",
-                "placeholder": "Say what was wrong in one kind sentence.",
-                "aria-describedby": "c-reason-hint",
-            }
-        ),
+        help_text="Say what was wrong in one kind sentence.",
+        widget=forms.Textarea(attrs={"rows": 3}),
         error_messages={"required": "Write what was wrong; the person reads it."},
     )
     category = forms.ChoiceField(
@@ -51,7 +52,6 @@ class RejectForm(forms.Form):
         choices=[(name, _CATEGORY_TITLES[name]) for name in REJECTION_CATEGORIES],
         initial="OTHER",
         required=False,
-        widget=forms.Select(attrs={"class": "input", "id": "c-category"}),
     )
 
     def clean_category(self) -> str:
@@ -78,30 +78,17 @@ class AmountField(forms.DecimalField):
             ) from None
 
 
-class BonusForm(forms.Form):
+class BonusForm(PeopleForm):
     """Form of a bonus for a visit."""
 
     amount = AmountField(
-        label="Amount",
         min_value=Decimal("0.01"),
         max_value=MOST_BONUS,
         max_digits=8,
         decimal_places=2,
-        widget=forms.TextInput(
-            attrs={
-                "class": "input",
-                "inputmode": "decimal",
-                "id": "c-amount",
-                "autocomplete": "off",
-            }
-        ),
+        widget=forms.TextInput(attrs={"inputmode": "decimal", "autocomplete": "off"}),
     )
-    note = forms.CharField(
-        label="What it is for",
-        required=False,
-        max_length=REASON_MOST_CHARS,
-        widget=forms.TextInput(attrs={"class": "input", "id": "c-note"}),
-    )
+    note = forms.CharField(label="What it is for", required=False, max_length=REASON_MOST_CHARS)
     asked = forms.UUIDField(widget=forms.HiddenInput)
 
 
@@ -113,4 +100,23 @@ class ResultsFileForm(forms.Form):
             "required": "Choose the results file of Mechanical Turk first.",
             "empty": "The file is empty.",
         }
+    )
+
+
+class LinksForm(PeopleForm):
+    """Form for one-time links: number, purpose, and days of validity."""
+
+    n = forms.IntegerField(label="How many", min_value=1, max_value=MOST_LINKS_AT_ONCE)
+    label = forms.CharField(
+        label="What for",
+        required=False,
+        max_length=100,
+        help_text="For you: the class or mailing that they go to.",
+    )
+    days = forms.IntegerField(
+        label="Days they may be used",
+        required=False,
+        min_value=1,
+        max_value=MOST_LINK_DAYS,
+        help_text="Empty: for ever.",
     )

@@ -1,0 +1,393 @@
+"""List of a study's participants: filters, rows with what is decided about pay, and one person in full.
+
+A row is a visit: a platform may send a person several times, and each visit is paid on its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.db.models import Sum
+from django.http import QueryDict
+
+from webapp.conversations.models import Conversation
+from webapp.dashboard.data_quality import reports_of_person
+from webapp.pay.models import Decision
+from webapp.pay.submissions import (
+    APPROVED,
+    GONE,
+    INSIDE,
+    LEFT,
+    SETTLED,
+    Submission,
+    SubmissionKey,
+    Submissions,
+    codes_shown,
+    submissions_searched,
+)
+from webapp.pay.submissions import REJECTED as REJECTED_THERE
+from webapp.ratings.flag_selectors import Flag
+from webapp.ratings.models import Rating
+from webapp.ratings.selectors import BotInfo
+from webapp.studies.models import Outcome, Study, Task
+from webapp.studies.protocols.base import protocols
+
+PAGE = 50
+EVERYBODY, DONE, FLAGGED, REPORTED = "", "done", "flagged", "reported"
+APPROVE, LOOK, OURS = "approve", "look", "ours"
+SEND, FAILED, PAID, REJECTED, NOTHING = "send", "failed", "paid", "rejected", "nothing"
+_OF_ALL = {
+    EVERYBODY: "Everybody",
+    INSIDE: "Not finished",
+    DONE: "Done",
+    LEFT: "Left",
+    FLAGGED: "Flagged",
+    REPORTED: "Reported",
+}
+_OF_PAY = {
+    APPROVE: "To approve",
+    LOOK: "To look at",
+    OURS: "Our fault",
+    SEND: "To send",
+    FAILED: "Not sent",
+    PAID: "Paid",
+    REJECTED: "Rejected",
+}
+_ALWAYS = (EVERYBODY, INSIDE, DONE, FLAGGED, APPROVE)
+_OUTCOMES: dict[str, tuple[str, str]] = {
+    Outcome.RATED: ("Done", "good"),
+    Outcome.BOT_FAILED: ("Bot failed", "warn"),
+    Outcome.FAILED_CHECK: ("Failed the check", "warn"),
+    Outcome.SCREENED_OUT: ("Screened out", ""),
+    Outcome.WITHDRAWN: ("Withdrew", "info"),
+    Outcome.NO_CONSENT: ("Did not agree", ""),
+    LEFT: ("Left", ""),
+    INSIDE: ("Not finished", "info"),
+}
+_NEXT = {
+    APPROVE: "Approve",
+    OURS: "Approve",
+    LOOK: "Look",
+    SEND: "To send",
+    FAILED: "Could not be sent",
+    PAID: "Paid",
+    REJECTED: "Rejected",
+}
+_APPROVED = Decision.Action.APPROVE.value
+_FAILED_CHECK = Outcome.FAILED_CHECK.value
+_NOT_SENT = frozenset((Decision.State.FAILED.value, Decision.State.UNSURE.value))
+_TO_SEND = frozenset((Decision.State.DECIDED.value, Decision.State.SENDING.value))
+_SYMBOLS = {"GBP": "£", "USD": "$", "EUR": "€"}
+NO_FLAGS: list[Flag] = []
+
+Flags = Mapping[SubmissionKey, list[Flag]]
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleFilters:
+    """Filters of the list: group, kind of flag, search words, page, and whether scripted participants are listed."""
+
+    show: str = EVERYBODY
+    flag: str = ""
+    words: str = ""
+    page: int = 1
+    synthetic: bool = False
+
+    @classmethod
+    def of(cls, query: QueryDict, *, pays: bool) -> PeopleFilters:
+        """Read from an address; what is not understood is left out.
+
+        Args:
+            pays: whether the reader may filter by what is decided about pay.
+        """
+        show, page = query.get("show", ""), query.get("page", "")
+        return cls(
+            show=show if show in (_OF_ALL | _OF_PAY if pays else _OF_ALL) else EVERYBODY,
+            flag=query.get("flag", "")[:50],
+            words=" ".join(query.get("words", "").replace("\x00", "").split())[:200],
+            page=max(1, int(page)) if page.isascii() and page.isdigit() and len(page) < 7 else 1,
+            synthetic=query.get("synthetic") == "1",
+        )
+
+    def query(self, **changed: Any) -> str:
+        """Return the address part that keeps these filters, but for what is changed."""
+        found = {"show": self.show, "flag": self.flag, "words": self.words, "page": self.page}
+        found |= {"synthetic": "1" if self.synthetic else "", **changed}
+        if found["page"] == 1:
+            found["page"] = ""
+        return urlencode({name: value for name, value in found.items() if value})
+
+
+def state_of(visit: Submission, flags: Sequence[Flag]) -> str:
+    """Return the state of a visit's pay: the action that it needs."""
+    if visit.is_synthetic:
+        return NOTHING
+    if visit.verdict is not None or visit.bonuses:
+        states = {one.state for one in visit.decisions}
+        if states & _NOT_SENT:
+            return FAILED
+        # A bonus that waits to be sent hides nobody whose work is still to be approved.
+        is_approved_first = visit.verdict is None and visit.earns and visit.can_be_approved
+        if states & _TO_SEND and not is_approved_first:
+            return SEND
+        if visit.verdict is not None:
+            return PAID if visit.verdict.action == _APPROVED else REJECTED
+    if visit.status in SETTLED:  # decided on the platform itself
+        return {APPROVED: PAID, REJECTED_THERE: REJECTED}.get(visit.status, NOTHING)
+    if visit.fault:
+        return OURS
+    if visit.outcome == _FAILED_CHECK or (flags and visit.earns):
+        return LOOK
+    return APPROVE if visit.earns else NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class PersonRow:
+    """One visit of the list, in words.
+
+    Attributes:
+        name: the platform's id, shortened, or where it may not be seen our own; `id` is the whole of it.
+        step: step that they were at last; empty once they have ended.
+        bots: that they were given.
+        reports: numbers of replies that they reported, and of those that nobody has seen.
+        state, next: state of the pay, and the action that it needs.
+        error: why a decision could not be sent.
+    """
+
+    visit: Submission
+    name: str
+    id: str
+    outcome: str
+    pill: str
+    step: str
+    bots: list[BotInfo]
+    code: str
+    flags: list[Flag]
+    reports: tuple[int, int]
+    state: str
+    next: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleList:
+    """Page of the list, and the numbers beside it.
+
+    Attributes:
+        groups: groups to choose from: name, title, number of visits.
+        first, last, total: which rows of how many these are, from 1.
+        n_open: how many visits wait for an approval or for being sent, by state.
+        n_by_api, n_by_file: decided and not sent visits of Prolific and of Mechanical Turk.
+        n_bot_failed, n_server_failed: those that are our fault, by what failed.
+        newest: the number of the newest decision that stands; 0 where none does.
+        to_pay: amount still to be paid, in words; empty where none is known.
+    """
+
+    rows: list[PersonRow]
+    groups: list[tuple[str, str, int]]
+    first: int
+    last: int
+    total: int
+    n_open: dict[str, int]
+    n_by_api: int
+    n_by_file: int
+    n_bot_failed: int
+    n_server_failed: int
+    newest: int
+    to_pay: str
+
+
+@dataclass(frozen=True)
+class PeopleReader:
+    """Reader of visits as rows: the rights of the user, and the data that all rows share.
+
+    Attributes:
+        pays: whether the study pays, and the user may decide about it and see codes.
+        with_ids: whether the user may see and search the platform's ids.
+        reports: numbers of reported and of unseen replies, by participant.
+    """
+
+    visits: Submissions
+    flags: Flags
+    reports: Mapping[UUID, tuple[int, int]]
+    bots: Mapping[str, BotInfo]
+    pays: bool
+    with_ids: bool
+
+    @property
+    def study(self) -> Study:
+        """Study of the visits."""
+        return self.visits.study
+
+    def page(self, filters: PeopleFilters) -> PeopleList:
+        """Return the page of the list that the filters ask for."""
+        states = {visit.key: state_of(visit, self.flags.get(visit.key, NO_FLAGS)) for visit in self.visits.all}
+        groups = [(visit, set(self._groups(visit, states[visit.key]))) for visit in self.visits.all]
+        counts = Counter(name for _visit, names in groups for name in names)
+        open_counts = Counter(states.values()) if self.pays else Counter[str]()
+        found = [visit for visit, names in groups if filters.show in names]
+        if filters.flag:
+            found = [v for v in found if any(one.name == filters.flag for one in self.flags.get(v.key, NO_FLAGS))]
+        found = submissions_searched(self.visits, filters.words, among=found, by_id=self.with_ids, by_code=self.pays)
+        page = min(filters.page, max(1, -(-len(found) // PAGE)))
+        some = found[(page - 1) * PAGE : page * PAGE]
+        ours = [visit for visit in self.visits.all if states[visit.key] == OURS]
+        to_send = [visit for visit, names in groups if SEND in names]
+        return PeopleList(
+            rows=self.rows(some),
+            groups=[
+                (name, title, counts[name])
+                for name, title in (_OF_ALL | _OF_PAY if self.pays else _OF_ALL).items()
+                if name in _ALWAYS or counts[name] or name == filters.show
+            ],
+            first=(page - 1) * PAGE + 1 if some else 0,
+            last=(page - 1) * PAGE + len(some),
+            total=len(found),
+            n_open={name: open_counts[name] for name in (APPROVE, OURS, LOOK, FAILED)} | {SEND: counts[SEND]},
+            n_by_api=sum(visit.platform == "prolific" for visit in to_send),
+            n_by_file=sum(v.platform == "mturk" for v, names in groups if names & {SEND, FAILED}),
+            n_bot_failed=sum(visit.outcome == Outcome.BOT_FAILED for visit in ours),
+            n_server_failed=sum(visit.fault == "server" for visit in ours),
+            newest=max((one.pk for visit in self.visits.all for one in visit.decisions), default=0),
+            to_pay=to_pay_said(self.visits) if self.pays else "",
+        )
+
+    def _groups(self, visit: Submission, state: str) -> Iterator[str]:
+        yield EVERYBODY
+        yield DONE if visit.outcome == Outcome.RATED else visit.outcome
+        if self.flags.get(visit.key):
+            yield FLAGGED
+        if visit.key.participant in self.reports:
+            yield REPORTED
+        if self.pays:
+            yield state
+            if visit.fault and not visit.is_synthetic:
+                yield OURS
+            if state != FAILED and any(one.state in _TO_SEND for one in visit.decisions):
+                yield SEND
+
+    def rows(self, visits: Sequence[Submission]) -> list[PersonRow]:
+        """Return these visits in words, in a constant number of queries."""
+        codes = codes_shown(visits) if self.pays else {}
+        steps = {step.name: step.heading for step in protocols.get(self.study.protocol).steps}
+        step_of: dict[tuple[UUID, str], str] = {}
+        bots_of: dict[tuple[UUID, str], dict[str, None]] = {}
+        tasks = Task.objects.filter(participant__in={visit.key.participant for visit in visits})
+        columns = ("participant", "submission", "whereabouts__step", "slots__bot_id")
+        for person, submission, step, bot_id in tasks.order_by("pk", "slots__order").values_list(*columns):
+            step_of[person, submission] = str(steps.get(step, ""))
+            if bot_id:
+                bots_of.setdefault((person, submission), {})[bot_id] = None
+        return [
+            self._row(
+                visit,
+                codes.get(visit.key, ""),
+                step_of.get(visit.key, "") if visit.outcome in (INSIDE, LEFT) else "",
+                [self.bots.get(one) or BotInfo(one, one, 0, False) for one in bots_of.get(visit.key, ())],
+            )
+            for visit in visits
+        ]
+
+    def _row(self, visit: Submission, code: str, step: str, bots: list[BotInfo]) -> PersonRow:
+        flags = self.flags.get(visit.key, NO_FLAGS)
+        name = visit.external_id if self.with_ids and visit.external_id else visit.key.participant.hex
+        outcome, pill = _OUTCOMES[visit.outcome]
+        if visit.fault == "server":
+            outcome = f"Our server failed ({visit.reference})"
+        elif visit.fault and visit.outcome == LEFT:
+            outcome = "Lost a chat"
+        state = state_of(visit, flags)
+        return PersonRow(
+            visit=visit,
+            name=name if len(name) <= 10 else f"{name[:4]}…{name[-4:]}",
+            id=name,
+            outcome=outcome,
+            pill="warn" if visit.is_ours else pill,
+            step=step,
+            bots=bots,
+            code=code,
+            flags=flags,
+            reports=self.reports.get(visit.key.participant, (0, 0)),
+            state=state,
+            next=self._next(visit, state),
+            error=" ".join(one.error for one in visit.decisions if one.error),
+        )
+
+    def _next(self, visit: Submission, state: str) -> str:
+        settings = self.study.values.recruitment
+        if state != NOTHING:
+            return _NEXT[state]
+        if visit.is_synthetic:
+            return "–"
+        if visit.outcome == Outcome.SCREENED_OUT and settings.pay_screened_out is not None:
+            return money(settings.pay_screened_out, settings.currency)
+        if visit.status in GONE:
+            return "Returned" if visit.status == GONE[0] else "Timed out"
+        return "–" if visit.outcome == INSIDE else "No pay"
+
+    def details(self, visit: Submission) -> PersonDetails:
+        """Read what the page of one visit shows."""
+        own = {"participant": visit.key.participant, "submission": visit.key.submission}
+        chats = Conversation.objects.filter(**{f"slot__task__{name}": value for name, value in own.items()})
+        decisions = Decision.objects.filter(**own).select_related("decided_by", "closed_by").order_by("pk")
+        currency = self.study.values.recruitment.currency
+        [row] = self.rows([visit])
+        return PersonDetails(
+            row=row,
+            submission=visit.key.submission if self.with_ids else "",
+            n_messages=chats.aggregate(n=Sum("n_exchanges"))["n"],
+            n_ratings=Rating.objects.filter(**{f"task__{name}": value for name, value in own.items()}).count(),
+            chats=list(chats.order_by("created_at", "pk")),
+            history=[(one, money(one.amount, currency) if one.amount is not None else "") for one in decisions]
+            if self.pays
+            else [],
+            reports=reports_of_person(visit.key.participant),
+            others=[one for one in self.visits.of(visit.key.participant) if one.key != visit.key],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PersonDetails:
+    """One visit in full.
+
+    Attributes:
+        n_messages: that they wrote; None where they chatted with nobody.
+        n_ratings: that they gave.
+        chats: the visit's conversations, oldest first.
+        history: all that was ever decided, oldest first, with its amounts.
+        reports: replies that the person reported: report, text, and its bot or model.
+        others: other visits of the person.
+    """
+
+    row: PersonRow
+    submission: str
+    n_messages: int | None
+    n_ratings: int
+    chats: list[Conversation]
+    history: list[tuple[Decision, str]]
+    reports: list[tuple[Any, str, str]]
+    others: list[Submission]
+
+
+def to_pay_said(visits: Submissions) -> str:
+    """Return in words what is still to be paid for all visits, without bonuses and with them."""
+    currency = visits.study.values.recruitment.currency
+    found = visits.to_pay
+    bonuses = money(found.bonuses, currency)
+    if found.work is None or found.with_bonuses is None:
+        return f"{bonuses} of bonuses to pay" if found.bonuses else ""
+    work = money(found.work, currency)
+    if not found.bonuses:
+        return f"{work} to pay, no bonuses"
+    return f"{work} to pay, {money(found.with_bonuses, currency)} with bonuses"
+
+
+def money(amount: Any, currency: str) -> str:
+    """Write an amount with its currency's sign, or its letters where we know none."""
+    sign = _SYMBOLS.get(currency)
+    return f"{sign}{amount:,.2f}" if sign else f"{currency} {amount:,.2f}"

@@ -1,0 +1,51 @@
+"""Filters of the page People: seconds, waits, shares, rough times."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django import template
+from django.utils import timezone
+
+from webapp.core.language import plural
+
+register = template.Library()
+
+
+@register.filter
+def seconds(value: float | None) -> str:
+    """Write a latency, as `0.9 s`."""
+    if value is None:
+        return "–"
+    return f"{value:.1f} s" if value < 10 else f"{round(value)} s"
+
+
+@register.filter
+def since(start: datetime, now: datetime) -> str:
+    """Write how long somebody waits, as `34 s` or `2 min`."""
+    gone = max(0, round((now - start).total_seconds()))
+    return f"{gone} s" if gone < 90 else f"{round(gone / 60)} min"
+
+
+@register.filter
+def per_cent(value: float | None) -> str:
+    """Write a share from 0 to 1 in per cent, without decimals."""
+    return "–" if value is None else str(round(value * 100))
+
+
+@register.filter
+def clock(time: datetime) -> str:
+    """Write a time that is near: `21:40` of today, else `29 Nov, 21:40`."""
+    local = timezone.localtime(time)
+    return f"{local:%H:%M}" if local.date() == timezone.localdate() else f"{local.day} {local:%b, %H:%M}"
+
+
+@register.filter
+def hours(value: float) -> str:
+    """Write a rough time, as `3 h` or `20 min`."""
+    if value < 1:
+        return f"{max(5, 5 * round(value * 12))} min"
+    if value < 48:
+        return f"{round(value)} h"
+    n = round(value / 24)
+    return plural(n, "%(n)d day", "%(n)d days") % {"n": n}

@@ -1,0 +1,355 @@
+"""Views of a study's people: live part, list, one person, one-time links, reports.
+
+The page requests its live part every three seconds. Decisions about pay are in `webapp.dashboard.views.pay`.
+"""
+
+from __future__ import annotations
+
+import csv
+import uuid
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.cache import get_conditional_response, patch_cache_control
+from django.views.decorators.http import require_POST, require_safe
+
+from webapp.conversations.selectors import synthetic_count
+from webapp.conversations.services import reports_see
+from webapp.core.language import plural
+from webapp.core.rights import Right, may
+from webapp.dashboard.action_items import PAYING
+from webapp.dashboard.charts.distributions import durations_figure
+from webapp.dashboard.data_quality import (
+    NAMES_MODEL,
+    checks_shown,
+    flags_counted,
+    marks_of_study,
+    reports_by_person,
+    reports_unseen,
+)
+from webapp.dashboard.live_page import LiveRoom, live_room
+from webapp.dashboard.live_progress import OPENED, now_rounded
+from webapp.dashboard.navigation import requires, staff_only
+from webapp.dashboard.people_forms import BonusForm, LinksForm
+from webapp.dashboard.people_list import PeopleFilters, PeopleReader
+from webapp.dashboard.recruitment import link_to_send, participant_link, webhook_link
+from webapp.dashboard.views.builder.lifecycle import ALLOWED, state_change
+from webapp.dashboard.views.jobs import job_context
+from webapp.dashboard.views.studies import study_of, study_page, synthetic_asked
+from webapp.jobs.services.jobs import jobs_settle
+from webapp.pay import sending
+from webapp.pay.flags.base import flags_by_state
+from webapp.pay.platform_status import comparison_newest, hook_newest, platform_job
+from webapp.pay.submissions import Submission, Submissions, submissions_of
+from webapp.ratings.flag_store.models import FlagState
+from webapp.ratings.flags.base import flag_kinds
+from webapp.ratings.selectors import BotInfo, study_bots
+from webapp.results.refresh import has_order, refresh_flags
+from webapp.studies.assignment.capacity import is_collecting
+from webapp.studies.models import Outcome, Study
+from webapp.studies.recruitment.completion import is_paid, money_text
+from webapp.studies.recruitment.links import link_table, links_make, links_of
+
+_TURNED_AWAY = {
+    "paused": "the study is paused",
+    "ended": "the study is closed",
+    "full": "all people are there",
+    "limit": "took part as often as they may",
+    "not_again": "was screened out or missed a check before",
+    "all_rated": "has met all there is",
+    "bots_full": "only bots that have enough were left",
+    "spent": "the cap on cost is reached",
+    "no_bot": "no bot could answer",
+    "no_ids": "the participant ID was missing from the link",
+}
+"""Reasons for rejection at entry, for researchers; used or invalid one-time links have separate codes."""
+_STATE_BUTTONS = (("collecting", "play", "Resume"), ("paused", "pause", "Pause"), ("ended", "", "Close study"))
+
+
+@require_safe
+@staff_only
+def people(request: HttpRequest, key: str) -> HttpResponse:
+    """Show who is where in a study, and everybody who began; the overview of an imported study."""
+    study = study_of(key)
+    if study.is_imported:  # nobody comes there
+        return redirect("dashboard:study", key)
+    return _people_page(request, study)
+
+
+def _people_page(request: HttpRequest, study: Study, *, links: LinksForm | None = None) -> HttpResponse:
+    live = _live_context(request, study)
+    flags = refresh_flags(study)
+    visits = submissions_of(study, include_synthetic=synthetic_asked(request))
+    bots = {bot.info.bot_id: bot.info for bot in live["room"].bots}
+    reader = people_reader(request, visits, flags.state, bots)
+    filters = PeopleFilters.of(request.GET, pays=reader.pays)
+    found = reader.page(filters)
+    return study_page(
+        request,
+        "participants.html",
+        study,
+        "people",
+        status=400 if links is not None else 200,
+        **live,
+        n_synthetic=synthetic_count(study),
+        shows_scripts=synthetic_asked(request),
+        buttons=[
+            button
+            for button in _STATE_BUTTONS
+            if study.state in ALLOWED[Study.State(button[0])] and (button[0], study.state) != ("collecting", "draft")
+        ],
+        found=found,
+        filters=filters,
+        query=filters.query(),
+        groups=[(name, title, n, filters.query(show=name, flag="", page=1)) for name, title, n in found.groups],
+        flag_title=flag_kinds.get(filters.flag).title if filters.flag in flag_kinds else filters.flag,
+        unflagged=filters.query(flag="", page=1),
+        earlier=filters.query(page=filters.page - 1) if found.first > 1 else "",
+        later=filters.query(page=filters.page + 1) if found.last < found.total else "",
+        pays=reader.pays,
+        with_ids=reader.with_ids,
+        platform=study.values.recruitment.platform,
+        **(_pay_context(request, study) if reader.pays else {}),
+        **_quality_context(study, flags.state),
+        flags_running=job_context(flags.job, flags.job.kind) if flags.job is not None else None,
+        flags_current=flags.is_current,
+        n_unseen=reports_unseen([study]).get(study.pk, 0),
+        marks=marks_of_study(study),
+        **_links_context(request, study, links),
+    )
+
+
+def people_reader(
+    request: HttpRequest, visits: Submissions, state: FlagState | None, bots: Mapping[str, BotInfo] | None = None
+) -> PeopleReader:
+    """Return the reader of these visits for the user who asks: pay only where the study pays and they may decide.
+
+    Args:
+        state: of the study's flags.
+        bots: of the study, where they are known.
+    """
+    study = visits.study
+    has_pay = is_paid(study.values) or study.values.recruitment.platform in PAYING
+    has_pay = has_pay or any(one.platform in PAYING or one.decisions for one in visits.all if not one.is_synthetic)
+    pays = has_pay and may(request.user, Right.PAY)
+    return PeopleReader(
+        visits,
+        flags_by_state(visits, state, of_pay=pays),
+        reports_by_person(study, include_synthetic=True),
+        study_bots(study) if bots is None else bots,
+        pays,
+        may(request.user, Right.PRIVATE),
+    )
+
+
+def _pay_context(request: HttpRequest, study: Study) -> dict[str, Any]:
+    """Return the state of what is sent to the platform, and the setup of Prolific's webhook."""
+    jobs_settle()
+    job = platform_job(study)
+    hook = study.values.recruitment.platform == "prolific"
+    return {
+        "can_send": sending.can_send(),
+        "compared": comparison_newest(study),
+        "running": job_context(job, job.kind) if job is not None else None,
+        "hook": webhook_link(study, participant_link(request, study)) if hook else None,
+        "has_hook_secret": bool(settings.CONFAB_PROLIFIC_HOOK_SECRET),
+        "hook_told": hook_newest(study) if hook else None,
+    }
+
+
+def _quality_context(study: Study, state: FlagState | None) -> dict[str, Any]:
+    """Return the kinds of flags with their rules, attention checks, and durations."""
+    return {
+        "flag_state": state,
+        "counted": flags_counted(study, state) if state is not None else None,
+        "checks": checks_shown(study, state),
+        "figure": durations_figure(state.found.get("durations", {})) if state is not None else None,
+    }
+
+
+def _links_context(request: HttpRequest, study: Study, form: LinksForm | None) -> dict[str, Any]:
+    if not may(request.user, Right.ADMINISTER):
+        return {}
+    return {"links_form": form or LinksForm(), "has_links_error": form is not None, "lists": links_of(study)}
+
+
+@require_safe
+@staff_only
+def people_now(request: HttpRequest, key: str) -> HttpResponse:
+    """Return the live part of the page; 304 where nothing of it has changed since the browser's copy."""
+    study = study_of(key)
+    if study.is_imported:
+        raise Http404(f"{key} is imported")
+    context = _live_context(request, study)
+    response = render(request, "dashboard/_people_live.html", {"study": study, **context})
+    response["ETag"] = f'"{context["room"].digest}"'
+    patch_cache_control(response, private=True, no_cache=True)
+    found = get_conditional_response(request, etag=response["ETag"], response=response)
+    return found or response
+
+
+@require_POST
+@requires(to_post=[Right.ADMINISTER])
+def people_state(request: HttpRequest, key: str) -> HttpResponse:
+    """Pause, resume or close the study, and lead back."""
+    state_change(request, study_of(key), request.POST.get("_state", ""))
+    return redirect("dashboard:study_people", key)
+
+
+def _live_context(request: HttpRequest, study: Study) -> dict[str, Any]:
+    now = now_rounded()
+    room = live_room(
+        study,
+        include_synthetic=synthetic_asked(request),
+        now=now,
+        may_pay=may(request.user, Right.PAY),
+    )
+    money, hours_left = room.money, room.pace.hours_left
+    endings = sorted(room.people.totals.outcomes.items())
+    return {
+        "room": room,
+        "now": now,
+        "synthetic": synthetic_asked(request),
+        "participant_link": link_to_send(request, study),
+        "most": max((stage.n for stage in room.people.stages), default=0),
+        "most_an_hour": max(hour.n for hour in room.pace.hours),
+        "full_at": now + timedelta(hours=hours_left) if hours_left is not None else None,
+        "has_order": has_order(study) and len(room.bots) != 1,
+        "is_collecting": is_collecting(study),
+        "endings": [(Outcome(outcome).label, n) for outcome, n in endings if outcome != Outcome.RATED],
+        "turned_away": [(_TURNED_AWAY.get(code, code), n) for code, n in sorted(room.people.totals.refused.items())],
+        "cost": money_text(money.people, money.planned.currency) if money.people is not None else "",
+        "cost_planned": money_text(money.planned.in_all, money.planned.currency) if money.planned.in_all else "",
+        "paced": study.values.pacing.paces_alike,
+        "naming": NAMES_MODEL in study.values.filtering.reply_filters,
+        "confirm": _confirm(room.people.n_inside),
+        "say": f"{room.people.n_inside} inside, {room.n_waiting} wait for a reply, {room.people.n_done} done.",
+        "alarm": _alarm(room),
+        "in_a_row": settings.CONFAB_ASIDE_IN_A_ROW,
+        "aside_failed": settings.CONFAB_ASIDE_FAILED,
+        "aside_of": settings.CONFAB_ASIDE_OF,
+        "opened_name": OPENED,
+    }
+
+
+def _confirm(n_inside: int) -> str:
+    """Return the text of the dialog before the study is paused or closed."""
+    if not n_inside:
+        return "No participant is inside, and no new ones can start."
+    return plural(
+        n_inside,
+        "%(n)d participant inside may finish. No new ones can start.",
+        "%(n)d participants inside may finish. No new ones can start.",
+    ) % {"n": n_inside}
+
+
+def _alarm(room: LiveRoom) -> str:
+    """Return the text that screen readers announce at once: disabled and failing bots."""
+    troubled = [bot for bot in room.bots if bot.aside is not None or (bot.reason and bot.tone == "warn")]
+    return " ".join(
+        f"{bot.info.title} is set aside." if bot.aside is not None else f"{bot.info.title}: {bot.words}."
+        for bot in sorted(troubled, key=lambda bot: bot.aside is None)
+    )
+
+
+@require_safe
+@staff_only
+def person(request: HttpRequest, key: str, participant_id: UUID) -> HttpResponse:
+    """Show one person: their visit, its flags and chats, their reports, and what is decided about pay."""
+    study = study_of(key)
+    visits = submissions_of(study, include_synthetic=True)
+    own = visits.of(participant_id)
+    wanted = request.GET.get("visit")
+    visit = next((one for one in own if wanted is None or one.key.digest == wanted), None)
+    if visit is None:
+        raise Http404("no such visit")
+    return person_page(request, visits, visit, PeopleFilters.of(request.GET, pays=True))
+
+
+def person_page(
+    request: HttpRequest,
+    visits: Submissions,
+    visit: Submission,
+    filters: PeopleFilters,
+    *,
+    bonus: BonusForm | None = None,
+) -> HttpResponse:
+    """Show one visit of a person; with the form of a bonus that was not taken, why."""
+    study = visits.study
+    reader = people_reader(request, visits, refresh_flags(study).state)
+    return study_page(
+        request,
+        "person.html",
+        study,
+        "people",
+        status=200 if bonus is None else 400,
+        person=reader.details(visit),
+        bonus=bonus or BonusForm(initial={"asked": uuid.uuid4()}),
+        pays=reader.pays,
+        query=filters.query(),
+        address=reverse("dashboard:study_person", args=[study.key, visit.key.participant]),
+    )
+
+
+@require_POST
+@requires(Right.ADMINISTER)
+def links(request: HttpRequest, key: str) -> HttpResponse:
+    """Make a list of one-time links."""
+    study = study_of(key)
+    form = LinksForm(request.POST)
+    if not form.is_valid():
+        return _people_page(request, study, links=form)
+    links_make(study=study, **form.cleaned_data)
+    return redirect(reverse("dashboard:study_people", args=[key]) + "#links")
+
+
+@require_safe
+@requires(Right.ADMINISTER)
+def links_csv(request: HttpRequest, key: str) -> StreamingHttpResponse:
+    """Give the links of one list, or of all, as CSV."""
+    study = study_of(key)
+    asked = request.GET.get("list", "")
+    batch = int(asked) if asked.isdecimal() else None
+    rows = link_table(study, participant_link(request, study), batch)
+    response = StreamingHttpResponse(_written(rows), content_type="text/csv; charset=utf-8")
+    name = f"{study.key}.links{'' if batch is None else f'-{batch}'}.csv"
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    return response
+
+
+class _Line:
+    """A file whose last line is asked for as soon as it is written."""
+
+    def write(self, text: str) -> str:
+        return text
+
+
+def _written(rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
+    writer = csv.writer(_Line())
+    for row in rows:
+        yield writer.writerow(row)
+
+
+@require_POST
+@staff_only
+def reports(request: HttpRequest, key: str) -> HttpResponse:
+    """Note that reports were seen: one (`seen`), or all; then lead back."""
+    study = study_of(key)
+    which = request.POST.get("seen", "")
+    wanted = [int(which)] if which.isdecimal() and len(which) < 19 else None
+    if wanted is not None or which == "all":
+        n = reports_see(study=study, reports=wanted, by=request.user.get_username())
+        said = plural(n, "%(n)d report was marked as seen.", "%(n)d reports were marked as seen.")
+        messages.success(request, said % {"n": n})
+    try:
+        where = reverse("dashboard:study_person", args=[key, UUID(hex=request.POST.get("person", ""))])
+    except ValueError:
+        where = reverse("dashboard:study_people", args=[key])
+    return redirect(where)
