@@ -56,7 +56,7 @@ class Newcomer:
 
 
 def sign_in(page: Page, server: ConfabServer, name: str = "new") -> None:
-    page.goto(f"{server.url}/dashboard/")
+    page.goto(f"{server.url}/dashboard/studies/")
     page.get_by_label("Name").fill(name)
     page.get_by_label("Password").fill("a-long-password")
     page.get_by_role("button", name="Sign in").click()
@@ -272,7 +272,7 @@ def test_a_newcomer_builds_and_opens_every_protocol(
 ) -> None:
     """With what Confab ships; the survey is gone through by a rehearsal, the others by keys at phone width."""
     page = new_page(storage_state=signed_in)
-    page.goto(f"{lab.url}/dashboard/")
+    page.goto(f"{lab.url}/dashboard/studies/")
     person = Newcomer(page)
     person.click("link", "New study")
     page.get_by_label("Name").fill(f"All of {protocol} {uuid4().hex[:6]}")
