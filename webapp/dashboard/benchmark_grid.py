@@ -22,7 +22,7 @@ from evaluation.published.correlations import (
     published_sets,
 )
 from evaluation.stats.correlation import Method
-from webapp.dashboard.charts.figure import Cell, Header, PageTable
+from webapp.dashboard.charts.figure import Cell, PageTable, headers_of
 from webapp.dashboard.narrative.phrases import reason_text
 from webapp.jobs.models import Job, State
 from webapp.results.benchmark import BASELINE
@@ -218,17 +218,11 @@ class Grid:
 
     def table(self) -> PageTable:
         """Return the same as a plain table, for files: each data set whole, then by dialogue model."""
-        headers = [Header("Metric"), Header("Data"), Header("Dialogue model")]
-        headers += [Header("Dimension"), Header("r", numeric=True), Header("95 %", numeric=True)]
-        headers += [Header("p", numeric=True), Header("n", numeric=True)]
-        headers += [
-            Header("Contexts", numeric=True),
-            Header("Different replies", numeric=True),
-        ]
-        headers += [Header("Ceiling", numeric=True), Header("Ceiling, 95 %", numeric=True)]
-        headers += [Header("Version"), Header("Published r", numeric=True)]
-        headers += [Header("Published metric"), Header("Published by"), Header("Mind")]
-        headers += [Header("Language"), Header("Mean rank", numeric=True)]
+        headers = headers_of(
+            *("Metric", "Data", "Dialogue model", "Dimension", "r#", "95 %#", "p#", "n#", "Contexts#"),
+            *("Different replies#", "Ceiling#", "Ceiling, 95 %#", "Version", "Published r#", "Published metric"),
+            *("Published by", "Mind", "Language", "Mean rank#"),
+        )
         rows = [
             [
                 Cell(row.title), Cell(one.title), Cell(model), Cell(one.target),

@@ -16,9 +16,9 @@ from evaluation.published.correlations import (
 )
 from evaluation.stats.correlation import Method
 from webapp.dashboard.benchmark_grid import METHODS, Grid, GridRow
-from webapp.dashboard.charts.figure import Cell, Header, PageTable
+from webapp.dashboard.charts.figure import Cell, PageTable, headers_of
 from webapp.dashboard.narrative import phrases
-from webapp.dashboard.narrative.phrases import reason_text
+from webapp.dashboard.narrative.phrases import count_cell, reason_text, share_cell, span_cell
 from webapp.jobs.models import Job, State
 from webapp.results.benchmark import BASELINE
 
@@ -120,13 +120,10 @@ def _agreed(chooser: Mapping[str, Any], question: str) -> float:
 
 
 def _table(choosers: Sequence[tuple[str, Mapping[str, Any]]], question: str) -> PageTable:
-    headers = [Header("Who chooses")]
-    for text in (
-        "Same reply as people", "95 %", "Two people", "95 %", "Cohen’s κ", "95 %",
-        "Answers", "Pairs", "Raters", "Only people said “the same”", "Only it said “the same”",
-        "Both said “the same”",
-    ):  # fmt: skip
-        headers.append(Header(text, numeric=True))
+    headers = headers_of(
+        *("Who chooses", "Same reply as people#", "95 %#", "Two people#", "95 %#", "Cohen’s κ#", "95 %#", "Answers#"),
+        *("Pairs#", "Raters#", "Only people said “the same”#", "Only it said “the same”#", "Both said “the same”#"),
+    )
     rows = []
     for title, chooser in choosers:
         one = chooser["choices"][question]
@@ -141,29 +138,16 @@ def _table(choosers: Sequence[tuple[str, Mapping[str, Any]]], question: str) -> 
                 *_estimate(one["agreed"]),
                 *_estimate(one["people"]),
                 *_estimate(one["kappa"]),
-                *(
-                    Cell(f"{n:,}", raw=(n,))
-                    for n in (
-                        one["n"],
-                        one["n_pairs"],
-                        one["n_raters"],
-                        ties["people_tied"],
-                        ties["chooser_tied"],
-                        ties["both_tied"],
-                    )
-                ),
+                *map(count_cell, (one["n"], one["n_pairs"], one["n_raters"])),
+                *(count_cell(ties[name]) for name in ("people_tied", "chooser_tied", "both_tied")),
             ]
         )
     return PageTable(headers, rows)
 
 
 def _estimate(found: Mapping[str, Any]) -> list[Cell]:
-    value, (low, high) = found["value"], found["ci95"] or (None, None)
-    why = reason_text(found["reason"])
-    return [
-        Cell(share(value), why=why if value is None else "", raw=(value,)),
-        Cell(span(low, high, shares=True), why=why if low is None else "", raw=(low, high)),
-    ]
+    (low, high), why = found["ci95"] or (None, None), reason_text(found["reason"])
+    return [share_cell(found["value"], why=why), span_cell(low, high, shares=True, why=why)]
 
 
 def _left_out(choosers: Sequence[tuple[str, Mapping[str, Any]]], question: str) -> list[str]:
@@ -219,11 +203,14 @@ def published_table(rows: Sequence[Published]) -> PageTable:
     has_dimensions = len({row.dimension for row in rows}) > 1
     methods = [method for method in METHODS if any(row.values.get(method) is not None for row in rows)]
     has_notes = any(row.note for row in rows)
-    headers = [Header("Metric"), Header("Dialogue model")]
-    headers += [Header("Dimension")] * has_dimensions
-    headers += [Header(METHODS[method], numeric=True) for method in methods]
-    headers += [Header("n", numeric=True), Header("Published by")]
-    headers += [Header("Mind")] * has_notes
+    headers = headers_of(
+        "Metric",
+        "Dialogue model",
+        *["Dimension"] * has_dimensions,
+        *(f"{METHODS[method]}#" for method in methods),
+        *("n#", "Published by"),
+        *["Mind"] * has_notes,
+    )
     return PageTable(
         headers,
         [
@@ -279,10 +266,9 @@ def beside_ours(grid: Grid, method: Method) -> BesideOurs | None:
     found = list(_pairs(grid, method))
     if not found:
         return None
-    headers = [Header("Data"), Header("Published metric"), Header("r", numeric=True)]
-    headers += [Header("95 %", numeric=True), Header("n", numeric=True), Header("Published by")]
-    headers += [Header("Here"), Header("r", numeric=True), Header("95 %", numeric=True)]
-    headers += [Header("n", numeric=True), Header("Same formula")]
+    headers = headers_of(
+        *("Data", "Published metric", "r#", "95 %#", "n#", "Published by", "Here", "r#", "95 %#", "n#", "Same formula")
+    )
     rows = []
     for title, row, ours, k in found:
         cell = ours.cells[k]

@@ -44,6 +44,11 @@ class Header:
     numeric: bool = False
 
 
+def headers_of(*titles: str) -> list[Header]:
+    """Return columns by their titles; those of numbers end in `#`."""
+    return [Header(title.removesuffix("#"), title.endswith("#")) for title in titles]
+
+
 @dataclass(frozen=True, slots=True)
 class PageTable:
     """The figure's numbers, for reading, copying and screen readers."""

@@ -12,7 +12,7 @@ from evaluation.hybrid.calibration import CONFLICT
 from evaluation.hybrid.summary import ranks_only
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.number_format import figure, percent, share, span
-from webapp.dashboard.charts.figure import Cell, Header, PageTable
+from webapp.dashboard.charts.figure import Cell, PageTable, headers_of
 from webapp.dashboard.charts.scatter import Ends, beyond_words
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.hybrid_verdict import INTERCEPTS
@@ -58,8 +58,7 @@ def named_table(
     Args:
         columns: titles; those of columns of numbers end in `#`.
     """
-    headers = [Header(one.removesuffix("#"), one.endswith("#")) for one in columns]
-    return NamedTable(id, title, PageTable(headers, rows), method, note)
+    return NamedTable(id, title, PageTable(headers_of(*columns), rows), method, note)
 
 
 def bot_cell(bot: str, bots: Bots) -> Cell:

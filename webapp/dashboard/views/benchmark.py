@@ -26,9 +26,10 @@ from webapp.dashboard.benchmark_tables import (
     published_table,
     sets_published,
 )
-from webapp.dashboard.charts.figure import Cell, Header, PageTable
+from webapp.dashboard.charts.figure import Cell, PageTable, headers_of
 from webapp.dashboard.charts.scatter import items_figure
 from webapp.dashboard.forms import UPLOAD_LIMIT_MB, BenchmarkForm
+from webapp.dashboard.narrative.phrases import share_cell, span_cell
 from webapp.dashboard.navigation import page, requires, staff_only
 from webapp.dashboard.render import table_csv
 from webapp.dashboard.views.jobs import job_context
@@ -201,24 +202,22 @@ def benchmark_cell(request: HttpRequest, pk: int, metric: str) -> HttpResponse:
 
 
 def _coefficients(part: Any) -> PageTable:
-    headers = [Header("Coefficient"), Header("r", numeric=True), Header("95 %", numeric=True)]
-    rows = []
-    for name, title in METHODS.items():
-        low, high = part[name]["ci95"] or (None, None)
-        rows.append([
-            Cell(title), Cell(share(part[name]["r"], 3), raw=(part[name]["r"],)),
-            Cell(span(low, high, shares=True), raw=(low, high)),
-        ])  # fmt: skip
-    return PageTable(headers, rows)
+    rows = [
+        [
+            Cell(title),
+            share_cell(part[name]["r"], 3),
+            span_cell(*(part[name]["ci95"] or (None, None)), shares=True),
+        ]
+        for name, title in METHODS.items()
+    ]
+    return PageTable(headers_of("Coefficient", "r#", "95 %#"), rows)
 
 
 def _models(part: Any) -> PageTable | None:
     found = part.get("models") or {}
     if not found:
         return None
-    headers = [Header("Dialogue model"), Header("n", numeric=True)]
-    headers += [Header(title, numeric=True) for title in METHODS.values()]
-    headers.append(Header("p (Spearman)", numeric=True))
+    headers = headers_of("Dialogue model", "n#", *(f"{title}#" for title in METHODS.values()), "p (Spearman)#")
     rows = [
         [
             Cell(model),
