@@ -224,7 +224,7 @@ def _next(found: PipelineData) -> Next:
     study, key = found.study, [found.study.key]
     if (job := found.running) is not None:
         words = "What comes after it starts by itself." if getattr(job, "then", None) else ""
-        return Next("At work", words, job=job)
+        return Next("Running", words, job=job)
     if (job := found.failed) is not None:
         return Next(
             "It did not go through",

@@ -69,7 +69,7 @@ def test_pages_tell_what_was_spent_and_which_cap_is_reached(staff: Client, paid:
 
 def test_without_paid_bots_nobody_reads_of_cost(staff: Client) -> None:
     make_study("free")
-    assertNotContains(staff.get(reverse("dashboard:study", args=["free"])), "<dt>Cost</dt>")
+    assertNotContains(staff.get(reverse("dashboard:study", args=["free"])), "<h2>Cost</h2>")
     assertNotContains(staff.get(reverse("dashboard:bots")), ">Cost</th>")
 
 

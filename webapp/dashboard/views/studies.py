@@ -26,7 +26,6 @@ from webapp.core.rights import Right, may
 from webapp.dashboard import selectors
 from webapp.dashboard.action_items import action_items
 from webapp.dashboard.bots import study_spent
-from webapp.dashboard.builder.forms import title_of_value
 from webapp.dashboard.filters import apply_flag_filter, exclusion_notice, requested_flags
 from webapp.dashboard.navigation import Link, page, page_title, requires, staff_only, tab_links
 from webapp.dashboard.overview import headline_findings, selfplay_bots, study_action_items
@@ -40,11 +39,9 @@ from webapp.jobs.services.jobs import jobs_settle
 from webapp.ratings.paired_comparisons import answers_counted, compares_pairs, rates_conversations
 from webapp.results.cache import AnalysisKey, CurrentResult, get_result
 from webapp.results.study_data import StudyFrame, study_frame
-from webapp.studies.assignment.rules.base import rules
 from webapp.studies.models import Study
 from webapp.studies.privacy.retention import clock_of
 from webapp.studies.protocols.base import protocols
-from webapp.studies.recruitment.completion import pay_text
 from webapp.studies.selectors import judges_items, study_by_key, talks_to_bots
 
 
@@ -307,34 +304,10 @@ def theme(request: HttpRequest) -> HttpResponse:
     return response
 
 
-_AMOUNTS = {
-    "judging": "n_items",
-    "choosing": "n_choose",
-    "marking": "n_conversations",
-    "dialogues": "n_dialogues",
-    "arena": "n_comparisons",
-}
-"""Of the sections that say how much each person does, the value that says it."""
-
-
-def amounts_of(study: Study) -> list[tuple[str, str]]:
-    """Return the amount of work per participant in the study: titles with values."""
-    used = protocols.get(study.protocol).settings if study.protocol in protocols else ("chat",)
-    found = []
-    if "chat" in used:
-        chat = study.values.chat
-        words = {"low": chat.min_exchanges, "high": chat.max_exchanges}
-        found.append(("Exchanges", "{low} to {high}".format(**words)))
-    for section in used:
-        if name := _AMOUNTS.get(section):
-            found.append((title_of_value(name), str(getattr(getattr(study.values, section), name))))
-    return found
-
-
 @require_safe
 @staff_only
 def overview(request: HttpRequest, key: str) -> HttpResponse:
-    """Show how far the study is, bot by bot, and its settings in words."""
+    """Show the next step, findings and needs of a study, and its progress bot by bot."""
     study = study_of(key)
     synthetic = synthetic_asked(request)
     progress = selectors.bot_progress(study, include_synthetic=synthetic)
@@ -371,14 +344,10 @@ def overview(request: HttpRequest, key: str) -> HttpResponse:
         spent=study_spent(study),
         clock=clock_of(study),
         most=max((bot.n_completed for bot in progress), default=0),
-        protocol=title_of(protocols, study.protocol),
-        amounts=amounts_of(study),
-        pay_said=pay_text(study.values),
-        rule=title_of(rules, study.rule),
+        protocol="Imported ratings" if study.is_imported else title_of(protocols, study.protocol),
         n_synthetic=n_synthetic,
         needs=things if things or not study.is_imported else None,
         may_rehearse=not (study.is_imported or n_synthetic) and may(request.user, Right.RUN),
-        dimensions=list(study.rubric.dimensions.all()),
         links=recruiting_links(study, participant_link(request, study)),
     )
 
