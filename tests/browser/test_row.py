@@ -92,7 +92,7 @@ def ended(page: Page, code: str, heading: str) -> None:
 
 
 def pay_says(server: ConfabServer, key: str, page: Page) -> list[list[str]]:
-    """Open the study's Pay as a researcher; return each visit's outcome, code and next step from the table."""
+    """Open the study's people as a researcher; return each visit's outcome, code and next step from the table."""
     server.shell(
         "from django.contrib.auth import get_user_model;U = get_user_model().objects;"
         "U.filter(username='res').exists() or U.create_superuser('res', password='a-long-password')"
@@ -105,7 +105,7 @@ def pay_says(server: ConfabServer, key: str, page: Page) -> list[list[str]]:
     expect(rows.first).to_be_visible()
     no_sideways_scroll(page)
     assert rows.locator("th").all_inner_texts() == ["anna"]
-    return [[row.locator("td").nth(n).inner_text() for n in (1, 2, 5)] for row in rows.all()]
+    return [[row.locator("td").nth(n).inner_text() for n in (1, 6, 7)] for row in rows.all()]
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)

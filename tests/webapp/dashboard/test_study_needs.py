@@ -73,7 +73,7 @@ def test_bots_reports_and_what_is_still_to_come_of_this_study_alone(payer: Clien
     make_study("other", bots=["eliza"], n_conversations_wanted=20)
     assert told(payer, study) == [
         "shaky is not offered to participants: no bot of this name is here. They get the others meanwhile. See the bot",
-        "20 chats are still to come. Live room",
+        "20 chats are still to come. See people",
     ]
     for _ in range(6):
         chat = make_conversation(study, n_exchanges=3)
@@ -88,7 +88,7 @@ def test_bots_reports_and_what_is_still_to_come_of_this_study_alone(payer: Clien
     assert first == "1 reply reported by people, and not looked at yet. See reports"
     assert second.startswith("ELIZA")
     assert "no GPU" in second
-    assert re.fullmatch(r"\d+ chats are still to come. \S+ is \d behind. Live room", last)
+    assert re.fullmatch(r"\d+ chats are still to come. \S+ is \d behind. See people", last)
 
 
 def test_a_rehearsal_is_one_button_until_there_was_one(client: Client) -> None:
