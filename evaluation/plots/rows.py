@@ -227,7 +227,7 @@ class Column:
         texts = [text_width(self.title, 12, bold=True)]
         for one in self.cells:
             if isinstance(one, RowName):
-                most = min(NAME_PX, width * (0.45 if width > 400 else 0.33))
+                most = min(NAME_PX, width * (0.33 if one.slot and width <= 400 else 0.5))
                 texts.append(min(text_width(one.title), most) + (24 if one.slot else 0))
             else:
                 texts.append(text_width(one, bold=bool(self.bold)))
@@ -306,7 +306,7 @@ def rows_drawing(
         name: what it shows, for who cannot see it.
         heads: whether titles of columns are written.
         css: class of the drawing.
-        title, told: title and description of a picture that stands alone, on white paper.
+        title, told: title and description of a picture that stands alone.
     """
     unit = min((_unit(block, width) for block in blocks), default=width)
     parts: list[object] = []
@@ -317,8 +317,7 @@ def rows_drawing(
         top = bottom + 8
     height = max(top - 8, 1.0)
     if title:
-        paper = rect(0, 0, width, height, class_="paper", fill="#fff")
-        parts = [el("title", title), el("desc", " ".join(told.split())), paper, *parts]
+        parts = [el("title", title), el("desc", " ".join(told.split())), *parts]
     return drawing(width, height, *parts, name=name, interactive=not title, class_=css or None)
 
 

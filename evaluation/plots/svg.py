@@ -214,7 +214,8 @@ class Plot:
     def of(cls, drawing: str) -> Plot:
         """Return the drawing with the style its classes need inside."""
         opening, end, rest = str(drawing).partition(">")
-        return cls(f"{opening}{end}<style>{_STYLE}</style>{rest}")
+        paper = '<rect width="100%" height="100%" fill="#fff" class="paper"/>'  # a PNG file would be transparent
+        return cls(f"{opening}{end}<style>{_STYLE}</style>{paper}{rest}")
 
     def to(self, kind: str) -> bytes:
         """Return it as a file of one of `FORMATS`.
