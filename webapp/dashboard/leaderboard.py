@@ -207,6 +207,11 @@ class Board:
         """True if the bots have ranks."""
         return any(row.ranks for row in self.rows)
 
+    @property
+    def can_select(self) -> bool:
+        """True if two of its bots can be compared on all questions."""
+        return sum(row.place is not None for row in self.rows) > 1
+
     def picture(self, study: str) -> Plot:
         """Return the board as an SVG document.
 

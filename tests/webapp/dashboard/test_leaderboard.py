@@ -107,6 +107,14 @@ def test_the_leaderboard_says_what_the_tests_leave_open(staff: Client, compared:
         assert f"{found.low:.2f}" in row.ends
 
 
+def test_bots_can_be_selected_where_every_pair_differs(staff: Client, tmp_path: Path, db: None) -> None:
+    study = study_of(tmp_path, {"good": 6.4, "bad": 1.6}, key="clear")
+    page = staff.get(address(study))
+    assertContains(page, "1 of 1 pair of bots differ significantly in quality.")
+    assertContains(page, 'name="against"', count=2)
+    assertContains(page, "Compare selected")
+
+
 def test_the_overview_says_what_the_leaderboard_says(staff: Client, compared: Study) -> None:
     overview = reverse("dashboard:study", args=[compared.key])
     page = text_of(staff.get(overview).content.decode())
