@@ -199,7 +199,7 @@ def test_flags_are_explained_in_a_constant_number_of_queries(rated: Study, clien
     assert shown()[1] == n
     make_study("empty")
     html = client.get(reverse("dashboard:study_people", args=["empty"])).content.decode()
-    assert "No participant has finished a task yet" in html
+    assert "No flags yet." in html
 
 
 def test_alike_means_as_given_by_side_and_without_checks(rated: Study) -> None:
