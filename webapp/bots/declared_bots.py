@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from chatbots.bots.base import Bot, BotError
@@ -185,6 +186,16 @@ broken: dict[str, tuple[str, str, str]] = {}
 def is_declared(bot_id: str) -> bool:
     """Return True if this process knows the bot from a row."""
     return bot_id in _registered
+
+
+def declared_bot_of(bot_id: str) -> DeclaredBot | None:
+    """Return the row of a bot that was added here, also of one in the archive; None if there is none."""
+    return DeclaredBot.objects.filter(bot_id=bot_id).first()
+
+
+def declared_bots_archived() -> QuerySet[DeclaredBot]:
+    """Return the bots in the archive."""
+    return DeclaredBot.objects.exclude(archived_at=None)
 
 
 def declared_discover() -> None:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from chatbots.bots.base import BotError
@@ -137,6 +137,11 @@ def _seal(name: str, address: str, value: str) -> str:
     if not can_store_secrets():
         raise Refused("bad_secret", "No secret can be stored here: CONFAB_SECRETS_KEY is not set on this server.")
     return _fernet().encrypt(json.dumps({"name": name, "address": address, "value": value}).encode()).decode()
+
+
+def secrets_with_bots() -> QuerySet[Secret]:
+    """Return the secrets by name, each with the bots that use it."""
+    return Secret.objects.prefetch_related("bots")
 
 
 def _fernet() -> MultiFernet:

@@ -63,7 +63,7 @@ class BotEntry:
     @property
     def short_params(self) -> str:
         """The settings that tell bots apart at a glance, without digests; empty where there are none."""
-        found = []
+        found: list[str] = []
         for name in _TELLING:
             value = self.params.get(name)
             if isinstance(value, str | int | float) and value != "" and len(found) < 3:

@@ -25,6 +25,14 @@ def accounts() -> QuerySet[User]:
     return User.objects.filter(is_staff=True).prefetch_related("groups").order_by("-is_active", "username")
 
 
+def account_groups(numbers: Collection[str] | None = None) -> QuerySet[Group]:
+    """Return the groups with their rights; those with these numbers, as a form sends them, or all."""
+    groups = Group.objects.order_by("name").prefetch_related("permissions")
+    if numbers is None:
+        return groups
+    return groups.filter(pk__in=[int(one[:9]) for one in numbers if one.isascii() and one.isdigit()])
+
+
 def account_add(*, by: User, username: str, email: str, groups: Collection[Group]) -> User:
     """Make an account without a password.
 

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from chatbots import Conversation
 from chatbots.bots.base import Bot, BotError, StreamBot, set_deadline
 from chatbots.text import error_text
-from webapp.bots.declared_bots import declared_bot_archive
+from webapp.bots.declared_bots import declared_bot_archive, declared_bot_of
 from webapp.bots.models import DeclaredBot
 from webapp.bots.selectors import bots_discover
 from webapp.bots.services import bot_answered
@@ -122,7 +122,7 @@ async def bot_new_try(request: HttpRequest) -> JsonResponse:
 
 
 def _bot_of_form(request: HttpRequest) -> tuple[StreamBot | None, str]:
-    row = DeclaredBot.objects.filter(bot_id=request.POST.get("row", "")).first()
+    row = declared_bot_of(request.POST.get("row", ""))
     form = BotForm(request.POST, kind="endpoint", row=row)
     form.is_valid()
     told = [f"{form.fields[name].label}: {' '.join(map(str, errors))}" for name, errors in form.errors.items()]

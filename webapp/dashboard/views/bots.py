@@ -19,8 +19,7 @@ from chatbots.registry import UnknownName
 from chatbots.remote_models import remote_get, remote_list
 from chatbots.text import is_blank
 from chatbots.validation import ValuesError
-from webapp.bots.declared_bots import declared_bot_save
-from webapp.bots.models import DeclaredBot
+from webapp.bots.declared_bots import declared_bot_of, declared_bot_save, declared_bots_archived
 from webapp.bots.selectors import BotEntry, bot_entry_list, bot_name, bot_tries_itself, bots_aside
 from webapp.bots.services import SET_ASIDE_CHATS, bot_put_back
 from webapp.conversations import events
@@ -65,7 +64,7 @@ def bots(request: HttpRequest) -> HttpResponse:
         words=words,
         has_spent=bool(spent),
         remote=[(model, model.id in there) for model in remote_list()],
-        archived=DeclaredBot.objects.exclude(archived_at=None),
+        archived=declared_bots_archived(),
     )
 
 
@@ -99,7 +98,7 @@ def bot(request: HttpRequest, bot_id: str) -> HttpResponse:
         named=marks_of_bots([bot_id]).get(bot_id),
         bot_id=bot_id,
         roles=roles_of_bot(bot_id),
-        is_declared=DeclaredBot.objects.filter(bot_id=bot_id).exists(),
+        is_declared=declared_bot_of(bot_id) is not None,
         can_copy=bot_entry_of(bot_id) is not None,
     )
 

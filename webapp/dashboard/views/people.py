@@ -6,7 +6,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.cache import never_cache
@@ -21,11 +21,13 @@ from webapp.bots.secret_store import (
     secret_replace,
     secret_store,
     secrets_renew,
+    secrets_with_bots,
 )
 from webapp.core.accounts import (
     account_activate,
     account_add,
     account_delete,
+    account_groups,
     account_groups_set,
     accounts,
     password_path,
@@ -40,7 +42,7 @@ class AccountForm(forms.ModelForm):
     """A new account of staff."""
 
     groups = forms.ModelMultipleChoiceField(
-        Group.objects.order_by("name"), label="Groups", required=False, widget=forms.CheckboxSelectMultiple
+        account_groups(), label="Groups", required=False, widget=forms.CheckboxSelectMultiple
     )
 
     class Meta:
@@ -48,7 +50,7 @@ class AccountForm(forms.ModelForm):
         fields = ("username", "email")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
         for name in ("username", "email"):
             self.fields[name].widget.attrs.update({"class": "input", "autocomplete": "off"})
         self.fields["username"].help_text = "The person signs in by it."
@@ -84,7 +86,7 @@ def _people(request: HttpRequest, form: AccountForm, added: User | None = None) 
         status=400 if form.errors else 200,
         form=form,
         people=accounts(),
-        groups=Group.objects.order_by("name").prefetch_related("permissions"),
+        groups=account_groups(),
         link=link,
         added=added,
     )
@@ -100,8 +102,7 @@ def person_change(request: HttpRequest, pk: int) -> HttpResponse:
     name, action = user.get_username(), request.POST.get("action", "")
     try:
         if action == "groups":
-            numbers = [one for one in request.POST.getlist("groups") if one.isascii() and one.isdigit()]
-            account_groups_set(by=by, user=user, groups=Group.objects.filter(pk__in=[int(one[:9]) for one in numbers]))
+            account_groups_set(by=by, user=user, groups=account_groups(request.POST.getlist("groups")))
             messages.success(request, f"The groups of {name} are stored.")
         elif action == "link":
             return _people(request, AccountForm(), added=user)
@@ -133,7 +134,7 @@ class SecretForm(forms.Form):
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
         for field in self.fields.values():
             field.widget.attrs["class"] = "input"
 
@@ -159,7 +160,7 @@ def secrets(request: HttpRequest) -> HttpResponse:
         "secrets",
         status=400 if form.errors else 200,
         form=form,
-        secrets=Secret.objects.prefetch_related("bots"),
+        secrets=secrets_with_bots(),
         can_store=can_store_secrets(),
     )
 
