@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -79,6 +80,7 @@ _NEXT = {
     REJECTED: "Rejected",
 }
 _APPROVED = Decision.Action.APPROVE.value
+_RATED = Outcome.RATED.value
 _FAILED_CHECK = Outcome.FAILED_CHECK.value
 _NOT_SENT = frozenset((Decision.State.FAILED.value, Decision.State.UNSURE.value))
 _TO_SEND = frozenset((Decision.State.DECIDED.value, Decision.State.SENDING.value))
@@ -226,17 +228,22 @@ class PeopleReader:
 
     def page(self, filters: PeopleFilters) -> PeopleList:
         """Return the page of the list that the filters ask for."""
-        states = {visit.key: state_of(visit, self.flags.get(visit.key, NO_FLAGS)) for visit in self.visits.all}
-        groups = [(visit, set(self._groups(visit, states[visit.key]))) for visit in self.visits.all]
-        counts = Counter(name for _visit, names in groups for name in names)
-        open_counts = Counter(states.values()) if self.pays else Counter[str]()
+        # Each flag is looked up once: the hash of a key is made in Python, which counts for 10,000 visits.
+        flagged = [(visit, self.flags.get(visit.key, NO_FLAGS)) for visit in self.visits.all]
+        states = [state_of(visit, flags) for visit, flags in flagged]
+        groups = [
+            (visit, tuple(self._groups(visit, flags, state)))
+            for (visit, flags), state in zip(flagged, states, strict=True)
+        ]
+        counts = Counter(chain.from_iterable(names for _visit, names in groups))
+        open_counts = Counter(states) if self.pays else Counter[str]()
         found = [visit for visit, names in groups if filters.show in names]
         if filters.flag:
             found = [v for v in found if any(one.name == filters.flag for one in self.flags.get(v.key, NO_FLAGS))]
         found = submissions_searched(self.visits, filters.words, among=found, by_id=self.with_ids, by_code=self.pays)
         page = min(filters.page, max(1, -(-len(found) // PAGE)))
         some = found[(page - 1) * PAGE : page * PAGE]
-        ours = [visit for visit in self.visits.all if states[visit.key] == OURS]
+        ours = [visit for visit, state in zip(self.visits.all, states, strict=True) if state == OURS]
         to_send = [visit for visit, names in groups if SEND in names]
         return PeopleList(
             rows=self.rows(some),
@@ -250,22 +257,24 @@ class PeopleReader:
             total=len(found),
             n_open={name: open_counts[name] for name in (APPROVE, OURS, LOOK, FAILED)} | {SEND: counts[SEND]},
             n_by_api=sum(visit.platform == "prolific" for visit in to_send),
-            n_by_file=sum(v.platform == "mturk" for v, names in groups if names & {SEND, FAILED}),
+            n_by_file=sum(v.platform == "mturk" for v, names in groups if SEND in names or FAILED in names),
             n_bot_failed=sum(visit.outcome == Outcome.BOT_FAILED for visit in ours),
             n_server_failed=sum(visit.fault == "server" for visit in ours),
             newest=max((one.pk for visit in self.visits.all for one in visit.decisions), default=0),
             to_pay=to_pay_said(self.visits) if self.pays else "",
         )
 
-    def _groups(self, visit: Submission, state: str) -> Iterator[str]:
+    def _groups(self, visit: Submission, flags: list[Flag], state: str) -> Iterator[str]:
+        """Yield the groups of a visit, each once."""
         yield EVERYBODY
-        yield DONE if visit.outcome == Outcome.RATED else visit.outcome
-        if self.flags.get(visit.key):
+        yield DONE if visit.outcome == _RATED else visit.outcome
+        if flags:
             yield FLAGGED
-        if visit.key.participant in self.reports:
+        if self.reports and visit.key.participant in self.reports:
             yield REPORTED
         if self.pays:
-            yield state
+            if state not in (OURS, SEND):
+                yield state
             if visit.fault and not visit.is_synthetic:
                 yield OURS
             if state != FAILED and any(one.state in _TO_SEND for one in visit.decisions):
