@@ -57,7 +57,7 @@ from webapp.results.fingerprint import Reads
 from webapp.results.item_results import StudyItems, study_items
 from webapp.results.study_data import StudyData
 from webapp.studies.models import Study
-from webapp.studies.selectors import judges_items
+from webapp.studies.selectors import judges_items, marks_turns
 
 TRAITS = ("EI", "persona")
 """Factors whose levels are compared turn by turn, the first that the bots carry."""
@@ -106,8 +106,8 @@ def study_trajectories(data: StudyData) -> StudyTrajectories:
 
 def _trajectories(data: StudyData, kind: Kind) -> TrajectoryResult:
     grouping = _grouping(data, kind)
-    # Items that were judged have no course.
-    if len(grouping.groups) < 2 or judges_items(data.study):
+    # Items and single replies have no course.
+    if len(grouping.groups) < 2 or judges_items(data.study) or marks_turns(data.study):
         return TrajectoryResult(grouping, ())
     values = turn_values(data.conversations, grouping.conversations, MEASURES[kind])
     people = participants_of(data.conversations, grouping.conversations)

@@ -36,7 +36,7 @@ def fail(n: int, bot_id: str = "shaky") -> None:
 
 
 def text(client: Client, address: str) -> str:
-    answer = client.get(address)
+    answer = client.get(address, follow=True)
     assert answer.status_code == 200
     html = flat(answer.content.decode())
     assert "<b>no GPU" not in html

@@ -671,19 +671,6 @@ def test_every_step_of_every_new_study_can_be_saved_as_it_is(staff: Client) -> N
     assert "must be a name" in str(told["errors"]["asked_only_of"])
 
 
-def test_the_overview_says_how_much_each_person_does(staff: Client) -> None:
-    for name, words in (
-        ("choose", "<dt>Choose exactly</dt><dd>4</dd>"),
-        ("dialogues", "<dt>Pairs each</dt><dd>4</dd>"),
-        ("marked_chat", "<dt>Exchanges</dt><dd>5 to 20</dd>"),
-    ):
-        staff.post(reverse("dashboard:study_new"), {"protocol": name, "name": name})
-        page = staff.get(reverse("dashboard:study", args=[name])).content.decode()
-        assert words in page
-        assert "Items a task" not in page
-        assert "/admin/" not in page.split("<main", 1)[1]
-
-
 def test_the_checklist_names_bots_that_are_slower_than_the_pace() -> None:
     pace = {"paces_alike": True, "first_words_s": 2, "words_per_s": 6}
     study = make_study("p", bots=["eliza", "parrot"], max_exchanges=9, **pace)

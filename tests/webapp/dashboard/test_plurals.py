@@ -65,6 +65,6 @@ def statistics_pages(study: Study) -> list[str]:
 
 
 def read(client: Client, address: str) -> str:
-    answer = client.get(address)
+    answer = client.get(address, follow=True)
     assert answer.status_code == 200, address
     return answer.content.decode()

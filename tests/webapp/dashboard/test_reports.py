@@ -64,7 +64,7 @@ def test_a_report_is_seen_on_the_page_in_the_reader_and_among_the_needs(staff: C
     assert "I am GPT-4." in page  # staff read what was withheld
     assert f"/dashboard/conversations/{chat.pk}/?turn=1" in page
     assert any("reported by people" in one.rest for one in action_items())
-    reader = staff.get(f"/dashboard/conversations/{chat.pk}/").content.decode()
+    reader = staff.get(f"/dashboard/conversations/{chat.pk}/", follow=True).content.decode()
     assert "Reported: Something else. “&lt;i&gt;odd&lt;/i&gt;”" in reader
     assert "Names its model: It says so. “GPT-4”" in reader
     assert "Withheld; the bot said" in reader

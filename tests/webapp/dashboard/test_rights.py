@@ -83,6 +83,7 @@ TO_POST = {
     "benchmark_renew": {Right.RUN},
     "benchmark_remove": {Right.RUN},
     "job_stop": {Right.RUN},
+    "job_move": {Right.RUN},
     "job_go_on": {Right.RUN},
     "bot_reply": {Right.RUN},
     "bot_try": {Right.RUN},

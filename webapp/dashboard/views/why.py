@@ -40,7 +40,7 @@ from webapp.results.cache import AnalysisKey, result_at_hand
 from webapp.results.study_data import StudyFrame, study_frame
 from webapp.studies.bot_columns import BotColumns, bot_columns_read
 from webapp.studies.models import Study
-from webapp.studies.selectors import judges_items
+from webapp.studies.selectors import judges_items, marks_turns
 from webapp.studies.services import bot_columns_store
 
 _TITLES = {
@@ -86,9 +86,12 @@ class WhySection:
 def why_parts(study: Study) -> list[str]:
     """Return the ids of the sections that the study has.
 
-    Studies of chats have no items; studies of items have no trajectories and no metrics.
+    Studies of chats have no items; studies of items have no trajectories and no metrics; studies of single replies
+    have no trajectories.
     """
     others = ("trajectories", "powered") if judges_items(study) else ("items",)
+    if marks_turns(study):
+        others += ("trajectories",)
     return [name for name in _TITLES if name not in others]
 
 
