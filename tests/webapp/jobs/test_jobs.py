@@ -177,6 +177,8 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
 def test_a_worker_that_starts_is_woken_for_what_is_unfinished(
     run: SelfPlayRun, sent: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # `run` is a command's own.
+    run_create(bots=["eliza"], n_conversations=2, n_turns=2, enqueue=True)
     done = run_create(bots=["generic"], enqueue=False)
     job_cancel(job=done)
     monkeypatch.setattr(tasks.connections, "close_all", lambda: None)

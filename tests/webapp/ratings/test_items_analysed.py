@@ -86,14 +86,7 @@ def test_models_without_a_name_are_one_bot(study: Study) -> None:
     assert [bot.bot.bot_id for bot in bot_summary(study).bots] == ["(no model named)"]
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        *("", "bots/", "agreement/", "statistics/", "conversations/", "hybrid/", "export/"),
-        *(f"statistics/{part}/" for part in ("comparisons", "raters", "models")),
-        *("report/", "metrics/", "selfplay/"),
-    ],
-)
+@pytest.mark.parametrize("page", ["", "results/", "results/why/", "results/prediction/", "conversations/", "report/"])
 def test_pages_show_it(study: Study, page: str) -> None:
     client = signed_in(*Right)
     shown = client.get(f"/dashboard/studies/{study.key}/{page}")
