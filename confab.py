@@ -39,15 +39,7 @@ from evaluation.llm_judge import judge_pairs
 from evaluation.loading import read
 from evaluation.metric_agreement import judge
 from evaluation.remote import connect
-from evaluation.study import (
-    Study,
-    agreement,
-    compare,
-    models,
-    raters,
-    selfplay,
-    vectors_kept_in,
-)
+from evaluation.study import Study, agreement, compare, models, raters, selfplay, vectors_kept_in
 
 __all__ = [
     "Study",

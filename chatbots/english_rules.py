@@ -92,24 +92,10 @@ _REFLECTED = {
 _BE_AFTER = {("i", "am"): "are", ("i", "was"): "were", ("you", "are"): "am", ("you", "were"): "was"}
 _SUBJECT_BEFORE = {
     *("that", "if", "when", "because", "and", "what", "how", "why", "where", "think", "know"),
-    *(
-        "than",
-        "until",
-        "while",
-        "as",
-        "do",
-        "did",
-        "are",
-        "can",
-        "hope",
-        "wish",
-        "thought",
-        "whether",
-    ),
+    *("than", "until", "while", "as", "do", "did", "are", "can", "hope", "wish", "thought", "whether"),
 }
 _TRAILING = re.compile(
-    r"(?: (?:and|or|so|too|though|lol|please|haha|then|today|now|right|also|as well|you know))+$",
-    re.I,
+    r"(?: (?:and|or|so|too|though|lol|please|haha|then|today|now|right|also|as well|you know))+$", re.I
 )
 _SHORTENED = (
     (r"\b(you|we|they) are (?=\w)", r"\1're "),

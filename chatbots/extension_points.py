@@ -32,11 +32,5 @@ class ExtensionPoint:
 
 EXTENSION_POINTS: tuple[ExtensionPoint, ...] = (
     ExtensionPoint("a bot", "chatbots/bots", register_bot, Bot, bots),
-    ExtensionPoint(
-        "a kind of bot for `bots.yaml`",
-        "chatbots/bots",
-        register_bot_kind,
-        ConfiguredBot,
-        bot_kinds,
-    ),
+    ExtensionPoint("a kind of bot for `bots.yaml`", "chatbots/bots", register_bot_kind, ConfiguredBot, bot_kinds),
 )

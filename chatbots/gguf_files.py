@@ -211,11 +211,7 @@ CONVERTIBLE_ARCHITECTURE = "llama"
 PRE_TOKENIZERS = ("smollm", "gpt-2", "default")
 _CONTROL = 3
 
-_OUTSIDE = {
-    "token_embd": "model.embed_tokens",
-    "output_norm": "model.norm",
-    "output": "lm_head",
-}
+_OUTSIDE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 _IN_BLOCK = {
     "attn_norm": "input_layernorm",
     "attn_q": "self_attn.q_proj",
@@ -337,10 +333,7 @@ def _weights(file: Path, values: dict[str, Any]) -> dict[str, Any]:
     from gguf import GGUFReader, dequantize
 
     heads = values[f"{CONVERTIBLE_ARCHITECTURE}.attention.head_count"]
-    rotated = {
-        "attn_q": heads,
-        "attn_k": values.get(f"{CONVERTIBLE_ARCHITECTURE}.attention.head_count_kv", heads),
-    }
+    rotated = {"attn_q": heads, "attn_k": values.get(f"{CONVERTIBLE_ARCHITECTURE}.attention.head_count_kv", heads)}
     found = {}
     for tensor in GGUFReader(str(file)).tensors:
         stem, _, kind = tensor.name.rpartition(".")

@@ -66,13 +66,7 @@ def quiet_loading(*loggers: str) -> Iterator[None]:
 
 
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
-_TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "vocab.json",
-    "vocab.txt",
-    "spiece.model",
-)
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt", "spiece.model")
 _CONFIG_FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
 _DOWNLOADED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja")
 SAFE_LOADING: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}

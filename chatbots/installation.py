@@ -34,16 +34,7 @@ def commit_of_checkout(folder: Path) -> str | None:
         return None
     try:
         done = subprocess.run(
-            [
-                "git",
-                "-C",
-                str(folder),
-                "describe",
-                "--always",
-                "--dirty",
-                "--abbrev=12",
-                "--exclude=*",
-            ],
+            ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
             capture_output=True,
             text=True,
             timeout=10,

@@ -112,11 +112,7 @@ class YamlRegistry(Generic[T]):
         self._registered: set[str] = set()
 
     def read(
-        self,
-        path: Path | str,
-        *,
-        taken: Collection[str] = (),
-        usual: Mapping[str, Any] | None = None,
+        self, path: Path | str, *, taken: Collection[str] = (), usual: Mapping[str, Any] | None = None
     ) -> Entries[T]:
         """Make what a file's entries say, nothing loaded. A file that is not there has none.
 
@@ -237,11 +233,7 @@ class YamlRegistry(Generic[T]):
         )
 
 
-Title = Annotated[
-    str,
-    StringConstraints(strip_whitespace=True, min_length=1),
-    TypeDescription("a text for people"),
-]
+Title = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1), TypeDescription("a text for people")]
 """A name for people."""
 
 

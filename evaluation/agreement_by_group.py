@@ -52,12 +52,7 @@ class ReliabilityCeiling:
     def to_json(self) -> dict[str, Any]:
         """Return `{"r", "ci95", "n_items", "n_ratings"}`, and the reason where `r` is null."""
         ends = None if self.low is None or self.high is None else [self.low, self.high]
-        found: dict[str, Any] = {
-            "r": self.r,
-            "ci95": ends,
-            "n_items": self.n_items,
-            "n_ratings": self.n_ratings,
-        }
+        found: dict[str, Any] = {"r": self.r, "ci95": ends, "n_items": self.n_items, "n_ratings": self.n_ratings}
         return {**found, "reason": self.reason} if self.reason else found
 
 
@@ -179,8 +174,7 @@ class HumanScores:
             target=target,
             skipped=skipped,
             means=np.array(
-                [np.mean([value for _, value in kept]) if kept else np.nan for kept, _ in given],
-                dtype=float,
+                [np.mean([value for _, value in kept]) if kept else np.nan for kept, _ in given], dtype=float
             ),
             beyond=np.array([not kept and left > 0 for kept, left in given], dtype=bool),
             contexts=_texts("\n".join((item.source, *item.context)) for item in items),
@@ -316,10 +310,7 @@ def max_over_raters(values: np.ndarray, given: Sequence[Sequence[tuple[str, floa
 
 
 def max_over_raters_everywhere(
-    values: np.ndarray,
-    given: Sequence[Sequence[tuple[str, float]]],
-    sources: np.ndarray,
-    models: np.ndarray,
+    values: np.ndarray, given: Sequence[Sequence[tuple[str, float]]], sources: np.ndarray, models: np.ndarray
 ) -> dict[str, Any]:
     """Return `max_over_raters` of all replies, with `models` and `sources` where there are several, as of other
     agreements.

@@ -48,14 +48,7 @@ def agreements_printed(result: Mapping[str, Mapping[str, Any]]) -> str:
     rows = [_HEADINGS, *(row for name, found in result.items() for row in _rows(name, found))]
     if not any(row[-1] for row in rows[1:]):
         rows = [row[:-1] for row in rows]
-    return "\n".join(
-        [
-            *columns_printed(rows, 3),
-            *gains_printed(result),
-            *best_raters_printed(result),
-            *_notes(result),
-        ]
-    )
+    return "\n".join([*columns_printed(rows, 3), *gains_printed(result), *best_raters_printed(result), *_notes(result)])
 
 
 def _rows(name: str, found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:

@@ -322,27 +322,18 @@ def _agreement(x: np.ndarray, y: np.ndarray, method: str) -> float | None:
 
 
 def _best(
-    metrics: Sequence[str],
-    single: Sequence[Mapping[str, Mapping[str, float | None]]],
-    left: int,
-    others: Sequence[int],
+    metrics: Sequence[str], single: Sequence[Mapping[str, Mapping[str, float | None]]], left: int, others: Sequence[int]
 ) -> str:
     """Return the metric that agrees best with people on the other data sets, of those defined on the one left out.
 
     Where a metric is undefined on a whole data set, it counts as agreeing with nobody there.
     """
     here = [name for name in metrics if single[left]["pearson"][name] is not None]
-    return max(
-        here or metrics,
-        key=lambda name: float(np.mean([single[k]["pearson"][name] or 0.0 for k in others])),
-    )
+    return max(here or metrics, key=lambda name: float(np.mean([single[k]["pearson"][name] or 0.0 for k in others])))
 
 
 def _gain(
-    sets: Sequence[ScoredSet],
-    found: Sequence[SetCombined],
-    predicted: Sequence[np.ndarray],
-    method: str,
+    sets: Sequence[ScoredSet], found: Sequence[SetCombined], predicted: Sequence[np.ndarray], method: str
 ) -> Gain:
     """Return the mean gain over data sets with its interval; ranks are those among all replies of a data set."""
     from scipy.special import stdtrit

@@ -17,16 +17,7 @@ Key = tuple[str, str, str]
 """Of a conversation: its source, its id there and its bot (`Record.key`)."""
 MESSAGE_COLUMNS = ("conversation", "bot", "turn", "speaker", "text")
 NO_DIMENSIONS = {
-    *(
-        "rating",
-        "conversation",
-        "bot",
-        "bot_version",
-        "rater",
-        "n_exchanges",
-        "study",
-        "is_synthetic",
-    ),
+    *("rating", "conversation", "bot", "bot_version", "rater", "n_exchanges", "study", "is_synthetic"),
     *("comment", "submitted_at", "platform", "external_id", "completion_code"),
     *("target", "turn", "item", "first", "second", "first_bot", "second_bot", "task", "version"),
     *("direction", "reference_score", "kept_both"),

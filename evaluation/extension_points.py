@@ -15,18 +15,10 @@ from evaluation.training.contract import LearnedMetric
 EXTENSION_POINTS: tuple[ExtensionPoint, ...] = (
     ExtensionPoint("a metric", "evaluation/metrics", register_metric, Metric, metrics),
     ExtensionPoint(
-        "a kind of metric for `metrics.yaml`",
-        "evaluation/metrics",
-        register_metric,
-        ConfiguredMetric,
-        metric_kinds,
+        "a kind of metric for `metrics.yaml`", "evaluation/metrics", register_metric, ConfiguredMetric, metric_kinds
     ),
     ExtensionPoint(
-        "a metric that is trained",
-        "evaluation/training/metrics",
-        register_learned,
-        LearnedMetric,
-        learned_metrics,
+        "a metric that is trained", "evaluation/training/metrics", register_learned, LearnedMetric, learned_metrics
     ),
     ExtensionPoint("an imported file format", "evaluation/formats", register_format, FileFormat, formats),
 )

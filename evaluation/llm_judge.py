@@ -151,10 +151,7 @@ class JudgedPairs:
                 "value": position.mean,
                 "ci95": None if position.low is None else [position.low, position.high],
             },
-            "changed": {
-                "value": changed.mean,
-                "ci95": None if changed.low is None else [changed.low, changed.high],
-            },
+            "changed": {"value": changed.mean, "ci95": None if changed.low is None else [changed.low, changed.high]},
             "length_bias": self.length_bias.to_json(),
         }
 

@@ -29,12 +29,7 @@ from evaluation.exported_tables import (
     study_of_items,
     study_of_tables,
 )
-from evaluation.formats.base import (
-    Record,
-    Skipped,
-    skip_mixed_control,
-    without_clashes,
-)
+from evaluation.formats.base import Record, Skipped, skip_mixed_control, without_clashes
 from evaluation.formats.scales import FileScales, Scale
 from evaluation.formats.tables import TABLE_ENDINGS, FileTable, header_of, table_read
 from evaluation.formats.text_files import format_for, text_lines
@@ -255,12 +250,7 @@ def _of_records(read: Iterable[Record | Skipped], name: str) -> Study:
             skipped.append(skip_mixed_control(records.pop(key)))
     dialogues = [
         StudyDialogue(
-            Conversation(name_of, record.turns),
-            record.bot,
-            record.source,
-            record.ratings,
-            record.flags,
-            record.line,
+            Conversation(name_of, record.turns), record.bot, record.source, record.ratings, record.flags, record.line
         )
         for name_of, record in zip(names_of(tuple(records)), records.values(), strict=True)
     ]

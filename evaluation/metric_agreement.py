@@ -18,29 +18,12 @@ import numpy as np
 from chatbots import Conversation
 from chatbots.text import quote
 from chatbots.validation import values_read
-from evaluation.agreement_by_group import (
-    AgreementCells,
-    HumanScores,
-    length_bias,
-    max_over_raters_everywhere,
-)
+from evaluation.agreement_by_group import AgreementCells, HumanScores, length_bias, max_over_raters_everywhere
 from evaluation.formats.base import Skipped
-from evaluation.items import (
-    VOTE,
-    VOTE_SCALE,
-    JudgedItem,
-    JudgedLine,
-    detokenise_reply,
-    judged_lines,
-)
+from evaluation.items import VOTE, VOTE_SCALE, JudgedItem, JudgedLine, detokenise_reply, judged_lines
 from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import metric_and_columns
-from evaluation.metrics.replies import (
-    Progress,
-    ReplyMetric,
-    item_scores,
-    lacking_in,
-)
+from evaluation.metrics.replies import Progress, ReplyMetric, item_scores, lacking_in
 from evaluation.metrics.text_cache import TextCache
 from evaluation.paired_comparison import PairedComparison
 from evaluation.paired_comparison import compare_paired as against_column
@@ -200,12 +183,7 @@ class MetricAgreement:
         """Return the agreement of the main column, and of all if there are several; next to published figures."""
         if self.unavailable:
             nothing = {"r": None, "p": None}
-            return {
-                **dict.fromkeys(METHODS, nothing),
-                "n": 0,
-                "target": self.target,
-                "unavailable": self.unavailable,
-            }
+            return {**dict.fromkeys(METHODS, nothing), "n": 0, "target": self.target, "unavailable": self.unavailable}
         main, *more = self.columns
         found = {"column": main, "target": self.target, **self.columns[main].to_json()}
         found |= {"remarks": self.remarks} if self.remarks else {}
@@ -304,12 +282,7 @@ def _compared(
         else replace(
             one,
             against=against_column(
-                next(iter(one.scores.values())),
-                theirs,
-                humans.means,
-                humans.contexts,
-                cells,
-                next(iter(other.scores)),
+                next(iter(one.scores.values())), theirs, humans.means, humans.contexts, cells, next(iter(other.scores))
             ),
         )
         for name, one in found.items()

@@ -206,10 +206,7 @@ class Package:
         there = set(self.paths) - {SUMS}
         changed = [path for path in sorted(there & known.keys()) if self._digest(path) != known[path]]
         return PackageIntegrity(
-            len(known),
-            tuple(changed),
-            tuple(sorted(known.keys() - there)),
-            tuple(sorted(there - known.keys())),
+            len(known), tuple(changed), tuple(sorted(known.keys() - there)), tuple(sorted(there - known.keys()))
         )
 
     def _sums(self) -> dict[str, str]:

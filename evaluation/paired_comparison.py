@@ -164,8 +164,7 @@ def _differences(
             for method in methods:
                 mine, its = (
                     np.mean(
-                        [weighted_correlations(one[at], human[at], weights[:, place], method) for one in side],
-                        axis=0,
+                        [weighted_correlations(one[at], human[at], weights[:, place], method) for one in side], axis=0
                     )
                     for side in (ours, theirs)
                 )

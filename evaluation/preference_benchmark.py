@@ -146,11 +146,7 @@ def judge_everywhere(
 
 
 def _chosen(
-    metric: Metric,
-    wanted: Sequence[str],
-    pairs: Sequence[ReplyItem],
-    shared: TextCache,
-    progress: Progress | None,
+    metric: Metric, wanted: Sequence[str], pairs: Sequence[ReplyItem], shared: TextCache, progress: Progress | None
 ) -> tuple[str, dict[str, PairChoice]]:
     replies = [reply for item in pairs for reply in _both(item)]
     if not getattr(metric, "reads_tokens", False):
@@ -175,11 +171,7 @@ def _chosen(
 
 
 def _chosen_chats(
-    metric: Metric,
-    wanted: Sequence[str],
-    pairs: Sequence[ChatPair],
-    shared: TextCache,
-    progress: Progress | None,
+    metric: Metric, wanted: Sequence[str], pairs: Sequence[ChatPair], shared: TextCache, progress: Progress | None
 ) -> tuple[str, dict[str, PairChoice]]:
     names = [column.name for column in metric.columns if column.level == "conversation"]
     talks = {(chat.id, pair.self_play): chat for pair in pairs for chat in (pair.first, pair.second)}

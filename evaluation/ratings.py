@@ -274,10 +274,7 @@ class Ratings:
         if key is None or key == MEAN_KEY:
             key = self.headline
         asked = [self.dimension(one) for one in ((key,) if isinstance(key, str) else key)]
-        return (
-            float(np.mean([one.low for one in asked])),
-            float(np.mean([one.high for one in asked])),
-        )
+        return (float(np.mean([one.low for one in asked])), float(np.mean([one.high for one in asked])))
 
     def bounds(self, key: str | Sequence[str] | None = None) -> tuple[float, float] | None:
         """Return the ends that intervals of `values` of the same key may not pass; None where one is inferred."""

@@ -21,13 +21,7 @@ from chatbots.text import quote
 from evaluation.formats.base import RecordRating, Skipped
 from evaluation.formats.scales import FileScales, Scale
 from evaluation.formats.tables import is_missing
-from evaluation.metric_agreement import (
-    JUDGED_TABLE,
-    JudgedReplies,
-    items_from_votes,
-    judged_rows,
-    judgements_of,
-)
+from evaluation.metric_agreement import JUDGED_TABLE, JudgedReplies, items_from_votes, judged_rows, judgements_of
 from evaluation.metrics.registry import metric_defaults, metric_get
 from evaluation.metrics.text_cache import TextCache
 from evaluation.number_format import counted, figure
@@ -183,11 +177,7 @@ class Study:
         """One row per rating: `conversation`, `bot`, `rater` (None where raters are unnamed), a column per question."""
         table = _frame(
             [
-                {
-                    **rating.answers,
-                    **_ids(dialogue),
-                    "rater": None if is_missing(rating.rater) else rating.rater,
-                }
+                {**rating.answers, **_ids(dialogue), "rater": None if is_missing(rating.rater) else rating.rater}
                 for dialogue in self.dialogues
                 for rating in dialogue.ratings
             ],
@@ -200,11 +190,7 @@ class Study:
     def answers(self) -> Ratings:
         """The ratings as every analysis reads them: one rule for who is a rater, higher for better."""
         return Ratings.from_frame(
-            self.ratings,
-            self.dimensions,
-            scale=self.scale,
-            reversed=self.reversed,
-            controls=self.controls,
+            self.ratings, self.dimensions, scale=self.scale, reversed=self.reversed, controls=self.controls
         )
 
     @cached_property
@@ -254,10 +240,7 @@ class Study:
         return replace(self, dialogues=tuple(dialogues), skipped=tuple(skipped))
 
     def metrics(
-        self,
-        names: Sequence[str] | None = None,
-        *,
-        level: Literal["conversation", "turn"] = "conversation",
+        self, names: Sequence[str] | None = None, *, level: Literal["conversation", "turn"] = "conversation"
     ) -> pd.DataFrame:
         """Compute metrics; earlier values are not computed again.
 
@@ -325,10 +308,7 @@ class Study:
         means = self.ratings.groupby("bot")[list(self.dimensions)].mean()
         width = max(map(len, (*self.bots, "bot")))
         heads = [f"{name:>6}" for name in self.dimensions]
-        lines = [
-            repr(self),
-            f"{'bot':<{width}} {'chats':>7} {'ratings':>8} {' '.join(heads)}".rstrip(),
-        ]
+        lines = [repr(self), f"{'bot':<{width}} {'chats':>7} {'ratings':>8} {' '.join(heads)}".rstrip()]
         for bot in self.bots:
             cells = [
                 f"{figure(means[name].get(bot)):>{len(head)}}"

@@ -46,11 +46,7 @@ def rights_to_upload(path: str) -> tuple[Right, ...]:
 
 
 django_application = PagesInOneThread()
-crewed = ThreadPooledApp(
-    django_application,
-    n_threads=settings.CONFAB_WEB_THREADS,
-    wait_s=settings.CONFAB_WEB_WAIT_S,
-)
+crewed = ThreadPooledApp(django_application, n_threads=settings.CONFAB_WEB_THREADS, wait_s=settings.CONFAB_WEB_WAIT_S)
 signs.stands_s[THREADS] = crewed.stands_s
 pages = BodyLimits(
     crewed,

@@ -20,34 +20,14 @@ from webapp.transfer.exporters.base import Exporter, exporters, register_exporte
 
 EXTENSION_POINTS: tuple[ExtensionPoint, ...] = (
     ExtensionPoint("a study protocol", "webapp/studies/protocols", register_protocol, StudyProtocol, protocols),
-    ExtensionPoint(
-        "an assignment rule",
-        "webapp/studies/assignment/rules",
-        register_rule,
-        AssignmentRule,
-        rules,
-    ),
-    ExtensionPoint(
-        "a filter of replies",
-        "webapp/studies/reply_filters",
-        register_filter,
-        ReplyFilter,
-        reply_filters,
-    ),
+    ExtensionPoint("an assignment rule", "webapp/studies/assignment/rules", register_rule, AssignmentRule, rules),
+    ExtensionPoint("a filter of replies", "webapp/studies/reply_filters", register_filter, ReplyFilter, reply_filters),
     ExtensionPoint("a step of participants", "webapp/participant/steps", register_step, ParticipantStep, steps),
     ExtensionPoint(
-        "a form of questions for the step `judge`",
-        "webapp/participant/question_forms",
-        register_sheet,
-        Sheet,
-        sheets,
+        "a form of questions for the step `judge`", "webapp/participant/question_forms", register_sheet, Sheet, sheets
     ),
     ExtensionPoint(
-        "a flag of a participant's work",
-        "webapp/ratings/flags",
-        flags.register_flag,
-        flags.FlagKind,
-        flags.flag_kinds,
+        "a flag of a participant's work", "webapp/ratings/flags", flags.register_flag, flags.FlagKind, flags.flag_kinds
     ),
     ExtensionPoint(
         "a flag that matters for pay alone",

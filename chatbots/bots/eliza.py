@@ -35,21 +35,7 @@ _MAX_GROUP = 9
 
 _SLOT = re.compile(r"\{(\d)\}")
 _GOVERNS_NOUN = re.compile(r"\b(?:about|of|for|with|by|being|As for|favourite|on|your|up)[ ,]*$")
-_UNQUOTABLE = {
-    "that",
-    "this",
-    "it",
-    "so",
-    "to",
-    "you",
-    "your",
-    "i",
-    "not",
-    "me",
-    "there",
-    "one",
-    "some",
-}
+_UNQUOTABLE = {"that", "this", "it", "so", "to", "you", "your", "i", "not", "me", "there", "one", "some"}
 
 
 @dataclass(frozen=True)

@@ -215,12 +215,7 @@ class EndpointBot(ConfiguredBot):
         raise BotError("; ".join(problems)) from None
 
     async def _ask(
-        self,
-        route: _Route,
-        context: Conversation,
-        spent: list[ReplyCost],
-        *,
-        is_last: bool,
+        self, route: _Route, context: Conversation, spent: list[ReplyCost], *, is_last: bool
     ) -> AsyncGenerator[str, None]:
         """Yield the reply of one route, which is tried again as often as its options allow."""
         url = route.address.url

@@ -27,15 +27,7 @@ from chatbots.generation.llama_server import PROMPT_CACHE_MB, LlamaServer, Promp
 from chatbots.generation.options import ReasoningOptions, SystemPrompt, Temperature, TopK, TopP
 from chatbots.generation.prompts import chat_messages, marks_pattern, turns_joined
 from chatbots.generation.streamed_text import GrowingText
-from chatbots.gguf_files import (
-    SMOLLM2,
-    SMOLLM2_SHA256,
-    GgufError,
-    GgufHeader,
-    gguf_header,
-    gguf_locate,
-    gguf_sha256,
-)
+from chatbots.gguf_files import SMOLLM2, SMOLLM2_SHA256, GgufError, GgufHeader, gguf_header, gguf_locate, gguf_sha256
 from chatbots.identity import derive_seed
 from chatbots.registry import register_bot
 from chatbots.serving.workers import in_daemon_thread
@@ -215,10 +207,7 @@ class GgufBot(ConfiguredBot):
             BotError: if the bot is not loaded or gives no reply.
         """
         turns = turns_joined(
-            context,
-            window=self.options.window,
-            marks=self._marks,
-            thought_marks=self.options.thought_marks,
+            context, window=self.options.window, marks=self._marks, thought_marks=self.options.thought_marks
         )
         attempt = 0
         while attempt < _TRIES:

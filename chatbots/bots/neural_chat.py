@@ -38,12 +38,10 @@ class NeuralChatOptions(InputModel):
     window: int = Field(5, ge=1, description="how many of the latest messages it is given; the 2019 server gave 5.")
     arguments: dict[str, Any] = Field(default_factory=dict, description="keyword arguments for the class.")
     opener: Annotated[str, StringConstraints(pattern=r"\S"), TypeDescription("a text that is not blank")] = Field(
-        "Hello!",
-        description="said where the bot has to open the conversation; the 2019 server knew no such case.",
+        "Hello!", description="said where the bot has to open the conversation; the 2019 server knew no such case."
     )
     code_version: str = Field(
-        "",
-        description="raise it when the class changes, so that results before and after it are distinguished.",
+        "", description="raise it when the class changes, so that results before and after it are distinguished."
     )
 
 

@@ -72,12 +72,7 @@ HEARD = {
         "That one is too hard for me.",
     ),
     "short": ("All right.", "Fair enough.", "Okay then.", "Right."),
-    "neutral": (
-        "I hadn't thought of that.",
-        "That's new to me.",
-        "Is that so?",
-        "I see what you mean.",
-    ),
+    "neutral": ("I hadn't thought of that.", "That's new to me.", "Is that so?", "I see what you mean."),
 }
 """What the bot says about an utterance that nothing in the corpus fits."""
 ASK_ON = (
@@ -86,12 +81,7 @@ ASK_ON = (
     "Is there somebody you can talk to about it?",
     "How long has that been going on?",
 )
-LINKS = (
-    "Let me ask you something else:",
-    "On another note:",
-    "I've been meaning to ask:",
-    "So tell me:",
-)
+LINKS = ("Let me ask you something else:", "On another note:", "I've been meaning to ask:", "So tell me:")
 
 
 class _EncoderSpace:
@@ -100,11 +90,7 @@ class _EncoderSpace:
     def __init__(self, encoder: LocalSentenceEncoder, corpus: Corpus, texts: list[str]) -> None:
         self._encoder = encoder
         encoder.load()
-        cache = Identity(
-            "retrieval_corpus",
-            "1",
-            {"encoder": encoder.identity.as_dict(), "corpus": corpus.digest},
-        )
+        cache = Identity("retrieval_corpus", "1", {"encoder": encoder.identity.as_dict(), "corpus": corpus.digest})
         self._corpus = arrays_cached(cache, lambda: {"vectors": encoder.encode(texts)})["vectors"]
 
     def similarity(self, texts: Sequence[str]) -> np.ndarray:

@@ -211,12 +211,7 @@ class Split:
 
 
 def dialogues_split(
-    dialogues: Sequence[Dialogue],
-    *,
-    validation: float = 0.1,
-    test: float = 0.1,
-    seed: int = 0,
-    published: bool = False,
+    dialogues: Sequence[Dialogue], *, validation: float = 0.1, test: float = 0.1, seed: int = 0, published: bool = False
 ) -> Split:
     """Divide dialogues into training, validation and test dialogues.
 

@@ -148,12 +148,7 @@ _WORD = regex.compile(
     | [{_UNSPACED}]\p{{M}}*
     | """
     # The joiners are those of Persian and Indic scripts.
-    + _word_pattern(
-        r"\p{L}",
-        r"\p{N}",
-        rf"{_LETTER}(?:{_LETTER}|[\p{{M}}\u200c\u200d])*",
-        r"[,.!?;:%&؟،؛。、।\p{Sc}]",
-    ),
+    + _word_pattern(r"\p{L}", r"\p{N}", rf"{_LETTER}(?:{_LETTER}|[\p{{M}}\u200c\u200d])*", r"[,.!?;:%&؟،؛。、।\p{Sc}]"),
     regex.VERBOSE,
 )
 _IS_UNSPACED = regex.compile(rf"[{_UNSPACED}。、]")
@@ -215,10 +210,7 @@ def _shown(tokens: Sequence[str]) -> Iterable[str]:
 RECOMMENDED = "words-1"
 TOKENISERS: dict[str, Tokeniser] = {
     t.name: t
-    for t in (
-        Tokeniser(RECOMMENDED, tokenise, detokenise),
-        Tokeniser("paper-2019", _paper_tokenise, _paper_detokenise),
-    )
+    for t in (Tokeniser(RECOMMENDED, tokenise, detokenise), Tokeniser("paper-2019", _paper_tokenise, _paper_detokenise))
 }
 
 
@@ -258,10 +250,7 @@ class Vocabulary:
 
     @classmethod
     def build(
-        cls,
-        token_lists: Iterable[Sequence[str]],
-        max_size: int = MAX_SIZE,
-        min_count: int = MIN_COUNT,
+        cls, token_lists: Iterable[Sequence[str]], max_size: int = MAX_SIZE, min_count: int = MIN_COUNT
     ) -> Vocabulary:
         """Make a vocabulary of the most frequent words: most frequent first, equally frequent ones by the alphabet.
 

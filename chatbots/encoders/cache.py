@@ -278,8 +278,7 @@ def _read_rows(database: sqlite3.Connection, encoder: str, digests: list[bytes])
     if stale:
         with database:
             database.executemany(
-                "UPDATE rows SET day = ? WHERE encoder = ? AND text = ?",
-                [(today, encoder, digest) for digest in stale],
+                "UPDATE rows SET day = ? WHERE encoder = ? AND text = ?", [(today, encoder, digest) for digest in stale]
             )
     return found
 

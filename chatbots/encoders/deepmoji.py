@@ -45,15 +45,7 @@ MASK, UNKNOWN, MENTION, URL, NUMBER, BREAK = (
     "CUSTOM_NUMBER",
     "CUSTOM_BREAK",
 )
-DEEPMOJI_SPECIAL_TOKENS = (
-    MASK,
-    UNKNOWN,
-    MENTION,
-    URL,
-    NUMBER,
-    BREAK,
-    *(f"CUSTOM_BLANK_{i}" for i in range(6, 10)),
-)
+DEEPMOJI_SPECIAL_TOKENS = (MASK, UNKNOWN, MENTION, URL, NUMBER, BREAK, *(f"CUSTOM_BLANK_{i}" for i in range(6, 10)))
 """The first ten words of every vocabulary, in order."""
 MAX_WORDS = 30
 

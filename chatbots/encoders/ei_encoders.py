@@ -133,12 +133,7 @@ def _infersent(files: InferSentFiles, device: str) -> InferSentEncoder:
     from chatbots.encoders.infersent import InferSentEncoder
 
     return InferSentEncoder(
-        files.weights,
-        files.vectors,
-        files.version,
-        normalise=False,
-        compat=files.compat_padding,
-        device=device,
+        files.weights, files.vectors, files.version, normalise=False, compat=files.compat_padding, device=device
     )
 
 
@@ -231,7 +226,4 @@ class EIInputs:
             self._known.move_to_end(text)
         while len(self._known) > N_CACHED_UTTERANCES:
             self._known.popitem(last=False)
-        return (
-            np.stack([found[text][0] for text in texts]),
-            np.stack([found[text][1] for text in texts]),
-        )
+        return (np.stack([found[text][0] for text in texts]), np.stack([found[text][1] for text in texts]))

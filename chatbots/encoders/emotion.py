@@ -319,11 +319,7 @@ def _analyser() -> Any:
 
 def vader_identity() -> Identity:
     """Return the identity of what makes the scores: the package's version and how apostrophes are treated."""
-    return Identity(
-        "vader",
-        "1",
-        {"vaderSentiment": package_version("vaderSentiment"), "apostrophes": "straight"},
-    )
+    return Identity("vader", "1", {"vaderSentiment": package_version("vaderSentiment"), "apostrophes": "straight"})
 
 
 def vader_scores(texts: Sequence[str]) -> np.ndarray:

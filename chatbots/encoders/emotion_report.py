@@ -100,10 +100,7 @@ def polarity_figures(scores: Mapping[str, np.ndarray], positive: np.ndarray) -> 
     found: dict[str, Any] = {"n": len(positive)}
     for name, values in scores.items():
         recalls = ((values[positive] > 0).mean(), (values[~positive] < 0).mean())
-        found[name] = {
-            "balanced_accuracy": _round(np.mean(recalls)),
-            "auc": _round(roc_auc_score(positive, values)),
-        }
+        found[name] = {"balanced_accuracy": _round(np.mean(recalls)), "auc": _round(roc_auc_score(positive, values))}
     return found
 
 

@@ -34,12 +34,7 @@ from chatbots.encoders.emotion import (
     vader_scores,
     valence_weights,
 )
-from chatbots.encoders.emotion_report import (
-    emotion_model_card,
-    polarity_figures,
-    test_figures,
-    thresholds_choose,
-)
+from chatbots.encoders.emotion_report import emotion_model_card, polarity_figures, test_figures, thresholds_choose
 from chatbots.encoders.sentence import SentenceEncoder, sentence_encoder
 from chatbots.identity import Identity
 from chatbots.text import quote
@@ -227,10 +222,7 @@ def _fit(
     x, y = (torch.from_numpy(a) for a in (vectors["train"], parts["train"].shares))
     x_valid, y_valid = (torch.from_numpy(a) for a in (vectors["valid"], parts["valid"].shares))
     net = nn.ModuleDict(
-        {
-            "hidden": nn.Linear(x.shape[1], config.hidden),
-            "output": nn.Linear(config.hidden, len(LABELS)),
-        }
+        {"hidden": nn.Linear(x.shape[1], config.hidden), "output": nn.Linear(config.hidden, len(LABELS))}
     )
 
     def scores(inputs: torch.Tensor, training: bool) -> torch.Tensor:

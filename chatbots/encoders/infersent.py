@@ -16,13 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from chatbots.devices import rows_that_fit
-from chatbots.encoders.published_files import (
-    FileVectors,
-    VectorFormat,
-    VectorTable,
-    file_sha256,
-    weights_read,
-)
+from chatbots.encoders.published_files import FileVectors, VectorFormat, VectorTable, file_sha256, weights_read
 from chatbots.encoders.sentence import EncoderError, Provenance
 from chatbots.identity import Identity
 from chatbots.installation import package_version

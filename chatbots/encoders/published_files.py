@@ -322,10 +322,7 @@ def _binary_rows(path: Path, choice: _Choice) -> Iterator[tuple[bytes, np.ndarra
                 # Some writers end each word's numbers with a line break.
                 word, at = data[at:blank].lstrip(b"\n"), end
                 if row < choice.first or word in choice.words:
-                    yield (
-                        word,
-                        _finite(np.frombuffer(data[numbers:end], dtype="<f4"), f"{path}, word {row + 1}"),
-                    )
+                    yield (word, _finite(np.frombuffer(data[numbers:end], dtype="<f4"), f"{path}, word {row + 1}"))
 
 
 def _text_rows(path: Path, choice: _Choice, format: VectorFormat, dimension: int) -> Iterator[tuple[bytes, np.ndarray]]:

@@ -29,13 +29,7 @@ import numpy as np
 
 from chatbots.corpora.dialogues import EVERYDAY, CorpusError, corpus_read
 from chatbots.encoders.cache import arrays_cached
-from chatbots.encoders.sentence import (
-    MINILM,
-    LocalSentenceEncoder,
-    Provenance,
-    encoder_folder,
-    encoder_get,
-)
+from chatbots.encoders.sentence import MINILM, LocalSentenceEncoder, Provenance, encoder_folder, encoder_get
 from chatbots.huggingface import import_lock, quiet_loading, transformers_module
 from chatbots.identity import Identity
 from chatbots.installation import package_version
@@ -288,9 +282,7 @@ SIMILARITY_KINDS = ("average", "extrema", "greedy", "greedy_ref")
 
 
 def pair_similarities(
-    pairs: Sequence[tuple[str, str]],
-    vectors: StaticWordVectors,
-    tokenise: Callable[[str], Sequence[str]],
+    pairs: Sequence[tuple[str, str]], vectors: StaticWordVectors, tokenise: Callable[[str], Sequence[str]]
 ) -> np.ndarray:
     """Compute the four measures of each pair of texts: (K, 4), in the order of `KINDS`, NaN where undefined."""
     texts = dict.fromkeys(text for pair in pairs for text in pair)

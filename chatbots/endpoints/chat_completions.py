@@ -24,15 +24,9 @@ if TYPE_CHECKING:
 
 _AGAIN = {408, 409, 425, 429}
 """Statuses besides 5xx that pass by themselves."""
-_SAID = {
-    401: "the key was refused",
-    403: "the key may not use this model",
-    404: "not found",
-    429: "too many requests",
-}
+_SAID = {401: "the key was refused", 403: "the key may not use this model", 404: "not found", 429: "too many requests"}
 _TOO_LONG = re.compile(
-    r"context[ _](?:length|size|window)|context_length_exceeded|must be <= \d+\. Given",
-    re.IGNORECASE,
+    r"context[ _](?:length|size|window)|context_length_exceeded|must be <= \d+\. Given", re.IGNORECASE
 )
 """How OpenAI's, vLLM's, llama.cpp's and TGI's servers say that a conversation is longer than their context."""
 _SHORTER = " A lower `window` in bots.yaml sends fewer turns; or let the server have more context."
@@ -131,10 +125,7 @@ async def call(
             "POST",
             f"{base_url.rstrip('/')}/chat/completions",
             json={**body, "stream": True},
-            headers={
-                "Accept": "text/event-stream",
-                **({"Authorization": f"Bearer {key}"} if key else {}),
-            },
+            headers={"Accept": "text/event-stream", **({"Authorization": f"Bearer {key}"} if key else {})},
             timeout=httpx2.Timeout(read_timeout_s, connect=connect_timeout_s),
         ) as response:
             if not response.is_success:

@@ -84,8 +84,7 @@ class EndpointOptions(ReasoningOptions):
 
     model: str = Field(min_length=1, description="the endpoint's name of the model.")
     base_url: Annotated[str, StringConstraints(pattern=f"^{_ADDRESS}$"), _ADDRESS_WANTED] = Field(
-        "https://api.openai.com/v1",
-        description="where the API is, up to and with `/v1`. Redirects are refused.",
+        "https://api.openai.com/v1", description="where the API is, up to and with `/v1`. Redirects are refused."
     )
     # A key that a researcher put here by mistake is shown nowhere.
     api_key_env: _Variable = Field(
@@ -109,32 +108,24 @@ class EndpointOptions(ReasoningOptions):
         default_factory=list, description="texts before which a reply ends."
     )
     extra_body: dict[str, Any] = Field(
-        default_factory=dict,
-        description="further fields of every request, as the endpoint names them (`top_k: 20`).",
+        default_factory=dict, description="further fields of every request, as the endpoint names them (`top_k: 20`)."
     )
     window: int = Field(0, ge=0, description="how many of the latest turns the model sees; 0 for all.")
     max_new_tokens: int = Field(200, ge=1, description="the longest reply, in tokens.")
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = Field(
-        "max_tokens",
-        description="`max_tokens`, or `max_completion_tokens` where the endpoint wants that.",
+        "max_tokens", description="`max_tokens`, or `max_completion_tokens` where the endpoint wants that."
     )
-    send_seed: bool = Field(
-        True,
-        description="pass the reply's seed (31 bits of it); some endpoints refuse the field.",
-    )
+    send_seed: bool = Field(True, description="pass the reply's seed (31 bits of it); some endpoints refuse the field.")
     price_in: _Price | None = Field(None, description="price of a million prompt tokens; None if unknown.")
     price_out: _Price | None = Field(None, description="price of a million reply tokens; None if unknown.")
     max_cost: _Price | None = Field(
-        None,
-        description="the most all its replies together may cost, in the currency of the prices; None: no cap.",
+        None, description="the most all its replies together may cost, in the currency of the prices; None: no cap."
     )
     connect_timeout_s: NumberAsWritten = Field(10.0, description="longest wait for a connection.")
     read_timeout_s: NumberAsWritten = Field(60.0, description="longest wait for the next piece.")
     retries: int = Field(2, ge=0, description="how often a request is repeated that failed before its first piece.")
     concurrency: int = Field(
-        32,
-        ge=1,
-        description="the most requests under way at once, of all bots of a process at this address together.",
+        32, ge=1, description="the most requests under way at once, of all bots of a process at this address together."
     )
     fallback_url: Annotated[str, StringConstraints(pattern=f"^(?:{_ADDRESS})?$"), _ADDRESS_WANTED] = Field(
         "",
@@ -142,9 +133,7 @@ class EndpointOptions(ReasoningOptions):
         "no reply; empty: none.",
     )
     fallback_api_key_env: _Variable = Field(
-        "",
-        repr=False,
-        description="name of the variable that holds the key there; empty for servers without keys.",
+        "", repr=False, description="name of the variable that holds the key there; empty for servers without keys."
     )
     fallback_model: str = Field("", description="the model's name there; empty: the same.")
     fallback_bot: str = Field(

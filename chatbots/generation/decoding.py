@@ -44,12 +44,7 @@ def uniform_numbers(seed: int, n: int) -> list[float]:
 
 
 def choose(
-    logits: Tensor,
-    uniforms: Sequence[float],
-    *,
-    temperature: float = 1.0,
-    top_k: int = 0,
-    top_p: float = 1.0,
+    logits: Tensor, uniforms: Sequence[float], *, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0
 ) -> Tensor:
     """Choose one token per row.
 
@@ -210,11 +205,7 @@ def sample(
         logits, state = model.step(torch.tensor(tokens, device=model.device), state)
         forbid(logits, forbidden, ((ban.forbidden() if (ban := bans[r]) else ()) for r in alive))
         chosen = choose(
-            logits,
-            [uniforms[r][i] for r in alive],
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
+            logits, [uniforms[r][i] for r in alive], temperature=temperature, top_k=top_k, top_p=top_p
         ).tolist()
         kept = [row for row, token in enumerate(chosen) if token != end]
         if not kept:

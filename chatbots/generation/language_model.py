@@ -118,14 +118,7 @@ class LanguageModel:
             more may run on past it, and are given the last one.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        *,
-        pad_token: int,
-        start_token: int = 0,
-        n_positions: int | None = None,
-    ) -> None:
+    def __init__(self, model: Any, *, pad_token: int, start_token: int = 0, n_positions: int | None = None) -> None:
         self.model = model
         self.pad_token = pad_token
         self.start_token = start_token
@@ -203,10 +196,7 @@ class LanguageModel:
         return None if reading.n_left else logits
 
     def prefill_batches(
-        self,
-        prompts: Sequence[Sequence[int]],
-        known: Sequence[CachedPrefix | None],
-        most_tokens: int = PREFILL_TOKENS,
+        self, prompts: Sequence[Sequence[int]], known: Sequence[CachedPrefix | None], most_tokens: int = PREFILL_TOKENS
     ) -> list[list[int]]:
         """Group the prompts, by index, that are read together: with as much to read, and not too many at once.
 
@@ -338,8 +328,7 @@ class LanguageModel:
             lengths=[0] * len(prompts),
             mask=torch.zeros((len(prompts), 0), dtype=torch.long, device=self.device),
             cache=EncoderDecoderCache(
-                Cache(layer_class_to_replicate=GrowingLayer),
-                Cache(layer_class_to_replicate=GrowingLayer),
+                Cache(layer_class_to_replicate=GrowingLayer), Cache(layer_class_to_replicate=GrowingLayer)
             ),
             encoded=encoded,
             encoded_mask=mask,

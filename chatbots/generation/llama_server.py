@@ -93,12 +93,7 @@ class LlamaServer:
         # A server that is given up before its loop has begun would never end; once it has answered, it has begun.
         self.chat(opening, {"max_tokens": 1}, lambda piece: False)
 
-    def chat(
-        self,
-        messages: list[dict[str, str]],
-        settings: Mapping[str, Any],
-        on_piece: Callable[[str], bool],
-    ) -> str:
+    def chat(self, messages: list[dict[str, str]], settings: Mapping[str, Any], on_piece: Callable[[str], bool]) -> str:
         """Generate one reply in the calling thread; several threads may call at once.
 
         Args:
@@ -114,8 +109,7 @@ class LlamaServer:
         """
         reply = _Reply(self._max_prompt, on_piece)
         self._server.handle_chat_completions(
-            {"messages": messages, "stream": True, "timings_per_token": True, **settings},
-            reply.take,
+            {"messages": messages, "stream": True, "timings_per_token": True, **settings}, reply.take
         )
         if reply.failure is not None:
             raise reply.failure

@@ -12,17 +12,12 @@ from chatbots.validation import InputModel, Many, NumberAsWritten
 
 SystemPrompt = Annotated[str, Field(description="what the model is told first.")]
 Temperature = Annotated[
-    NumberAsWritten,
-    Field(ge=0, le=10, description="0: always the likeliest token. Below 1 safer, above 1 wilder."),
+    NumberAsWritten, Field(ge=0, le=10, description="0: always the likeliest token. Below 1 safer, above 1 wilder.")
 ]
 TopK = Annotated[int, Field(ge=0, description="only the k likeliest tokens; 0: all.")]
 TopP = Annotated[
     NumberAsWritten,
-    Field(
-        gt=0,
-        le=1,
-        description="only the fewest tokens holding this share of the probability; 1: all.",
-    ),
+    Field(gt=0, le=1, description="only the fewest tokens holding this share of the probability; 1: all."),
 ]
 
 _Mark = Annotated[str, Field(min_length=1)]
@@ -62,18 +57,13 @@ class TransformersOptions(ReasoningOptions):
     window: int = Field(10, ge=0, description="most turns of the conversation given to the model; 0: all.")
     max_new_tokens: int = Field(60, ge=1, description="a reply's longest.")
     min_new_tokens: int = Field(
-        1,
-        ge=0,
-        description="the end token is forbidden before; 1 keeps replies from being empty.",
+        1, ge=0, description="the end token is forbidden before; 1 keeps replies from being empty."
     )
     max_context_tokens: int | None = Field(
-        None,
-        ge=1,
-        description="most tokens given to the model; None: what it can hold, at most 1,024.",
+        None, ge=1, description="most tokens given to the model; None: what it can hold, at most 1,024."
     )
     separator: str | None = Field(
-        None,
-        description="between turns where there is no chat template; None: the end token.",
+        None, description="between turns where there is no chat template; None: the end token."
     )
     stop: Many[str] = Field((), description="texts before which a reply ends.")
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = Field(
@@ -99,12 +89,10 @@ class CheckpointOptions(InputModel):
     """Options of a checkpoint bot in `bots.yaml`."""
 
     folder: str = Field(
-        min_length=1,
-        description="of the checkpoint: manifest.json, vocabulary.txt, model.safetensors.",
+        min_length=1, description="of the checkpoint: manifest.json, vocabulary.txt, model.safetensors."
     )
     decoding: Literal["beam", "sample", "greedy"] = Field(
-        "beam",
-        description='"beam", "sample" or "greedy"; a beam\'s reply comes in one piece, the others word by word.',
+        "beam", description='"beam", "sample" or "greedy"; a beam\'s reply comes in one piece, the others word by word.'
     )
     beam: int = Field(5, ge=1, description="hypotheses that beam search keeps.")
     reply_choice: Literal["best", "priority", "length"] = Field(
@@ -113,17 +101,12 @@ class CheckpointOptions(InputModel):
         '("length").',
     )
     length_penalty: NumberAsWritten = Field(
-        0.0,
-        ge=0,
-        description="of beam search; 0: none, larger favours longer replies (Wu et al. 2016).",
+        0.0, ge=0, description="of beam search; 0: none, larger favours longer replies (Wu et al. 2016)."
     )
     temperature: NumberAsWritten = Field(1.0, gt=0, le=10, description="of sampling; below 1 safer, above 1 wilder.")
     top_k: int = Field(0, ge=0, description="of sampling: only the k likeliest words; 0: all.")
     top_p: NumberAsWritten = Field(
-        1.0,
-        gt=0,
-        le=1,
-        description="of sampling: only the fewest words holding this share of the probability; 1: all.",
+        1.0, gt=0, le=1, description="of sampling: only the fewest words holding this share of the probability; 1: all."
     )
     no_repeat_ngram_size: int = Field(0, ge=0, description="no sequence of so many words twice in a reply; 0: off.")
     forbid_unknown: bool = Field(True, description="never say the unknown word.")
@@ -150,8 +133,7 @@ class CheckpointOptions(InputModel):
         False, description="as there, a full stop is put after utterances without an end sign."
     )
     compat_empty_first: bool = Field(
-        False,
-        description="as in its self-play, an empty utterance stands before the conversation.",
+        False, description="as in its self-play, an empty utterance stands before the conversation."
     )
     encoder_files: EncoderFiles | None = Field(
         None,

@@ -62,11 +62,7 @@ def turns_joined(
 
 
 def chat_messages(
-    turns: Sequence[tuple[str, str]],
-    *,
-    system_prompt: str,
-    system_in_user: bool = False,
-    opening: str = OPENING,
+    turns: Sequence[tuple[str, str]], *, system_prompt: str, system_in_user: bool = False, opening: str = OPENING
 ) -> list[dict[str, str]]:
     """Return the messages for a chat template: at least one, and a user's message before any of the assistant.
 
@@ -147,11 +143,7 @@ class Prompts:
     def _apply(self, messages: list[dict[str, str]]) -> list[int]:
         # Models that can think aloud first are told not to; other templates ignore the option.
         encoded = self._tokenizer.apply_chat_template(
-            messages,
-            add_generation_prompt=True,
-            tokenize=True,
-            return_dict=True,
-            enable_thinking=False,
+            messages, add_generation_prompt=True, tokenize=True, return_dict=True, enable_thinking=False
         )
         return list(encoded["input_ids"])
 

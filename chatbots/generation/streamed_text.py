@@ -12,13 +12,7 @@ if TYPE_CHECKING:
 _BROKEN = "\ufffd"
 """What tokenizers decode an incomplete UTF-8 sequence to."""
 
-_UNSPACED = (
-    (0x2E80, 0x9FFF),
-    (0xAC00, 0xD7A3),
-    (0xF900, 0xFAFF),
-    (0xFF01, 0xFFEF),
-    (0x20000, 0x3FFFF),
-)
+_UNSPACED = ((0x2E80, 0x9FFF), (0xAC00, 0xD7A3), (0xF900, 0xFAFF), (0xFF01, 0xFFEF), (0x20000, 0x3FFFF))
 """Chinese, Japanese and Korean blocks: every character may end a piece."""
 
 
@@ -89,12 +83,7 @@ class GrowingText:
         make_filter: makes the filter of what a participant may see; None: all of it.
     """
 
-    def __init__(
-        self,
-        stops: Sequence[str] = (),
-        *,
-        make_filter: Callable[[], OutputFilter] | None = None,
-    ) -> None:
+    def __init__(self, stops: Sequence[str] = (), *, make_filter: Callable[[], OutputFilter] | None = None) -> None:
         self._make_filter = make_filter
         self._stops = tuple(stop for stop in stops if stop)
         self._shown = ""

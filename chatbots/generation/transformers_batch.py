@@ -269,11 +269,7 @@ class SlotGeneration:
         logits = self._filtered(batch, logits)
         uniforms = [0.0 if slot.gone else slot.uniform for slot in slots]
         chosen = choose(
-            logits,
-            uniforms,
-            temperature=bot.options.temperature,
-            top_k=bot.options.top_k,
-            top_p=bot.options.top_p,
+            logits, uniforms, temperature=bot.options.temperature, top_k=bot.options.top_k, top_p=bot.options.top_p
         )
         # One copy to the host per step; a row of NaN is told by −1.
         tokens = torch.where(finite, chosen, -1).tolist()

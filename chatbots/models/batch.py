@@ -346,10 +346,7 @@ class ReplySeeds:
     @classmethod
     def of(cls, conversation: Conversation) -> ReplySeeds:
         """Return the seeds of the next reply."""
-        return cls(
-            derive_seed(conversation.seed, "conversation"),
-            derive_seed(conversation.reply_seed, "latent"),
-        )
+        return cls(derive_seed(conversation.seed, "conversation"), derive_seed(conversation.reply_seed, "latent"))
 
 
 def standard_normal(seeds: Sequence[int], n: int, device: torch.device) -> Tensor:

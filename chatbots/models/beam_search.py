@@ -154,8 +154,7 @@ class BeamSearch:
         # One extension more than hypotheses: one of them may be the end.
         values, tokens = log_p_next.topk(min(beam + 1, logits.shape[-1]), dim=-1)  # (R, K)
         so_far = torch.tensor(
-            [log_p for slot in self._slots for log_p in self._log_probabilities(slot)],
-            dtype=torch.float64,
+            [log_p for slot in self._slots for log_p in self._log_probabilities(slot)], dtype=torch.float64
         ).to(logits.device)[:, None]  # (R, 1)
         total = (so_far + values.double()).view(len(self._slots), -1)  # (slots, beam·K)
         best, places = total.topk(min(2 * beam, total.shape[-1]), dim=-1)

@@ -114,10 +114,7 @@ class DialogueModel(nn.Module, ABC):
 
     @torch.no_grad()
     def importance_samples(
-        self,
-        batch: DialogueBatch,
-        n_samples: int,
-        generator: torch.Generator | None = None,
+        self, batch: DialogueBatch, n_samples: int, generator: torch.Generator | None = None
     ) -> Tensor:
         """Draw importance samples of log p(conversation) from the posterior: (n_samples, B), nats.
 

@@ -119,12 +119,7 @@ class EIHeads(nn.Module):
         self.sentence: FeedForward | None = None
         if config.emotion:
             self.emotion = FeedForward(
-                C,
-                config.K,
-                n_layers=2,
-                hidden=config.e,
-                activation=nn.ReLU,
-                last=config.compat_relu_emotion,
+                C, config.K, n_layers=2, hidden=config.e, activation=nn.ReLU, last=config.compat_relu_emotion
             )
         if config.sentence:
             self.sentence = FeedForward(C, config.D, n_layers=2, hidden=config.s, activation=nn.ReLU, last=False)

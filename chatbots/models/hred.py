@@ -19,22 +19,10 @@ import torch
 from torch import nn
 
 from chatbots.corpora.vocabulary import PAD, VocabularySize
-from chatbots.models.batch import (
-    DialogueBatch,
-    HiddenState,
-    LatentNoise,
-    ObjectiveTerms,
-    ReplySeeds,
-)
+from chatbots.models.batch import DialogueBatch, HiddenState, LatentNoise, ObjectiveTerms, ReplySeeds
 from chatbots.models.dialogue_model import HierarchicalModel
 from chatbots.models.ei import EIConfig, EIHeads, ei_losses, input_width
-from chatbots.models.layers import (
-    ContextRNN,
-    ReplyDecoder,
-    UtteranceEncoder,
-    WordDrop,
-    initialise,
-)
+from chatbots.models.layers import ContextRNN, ReplyDecoder, UtteranceEncoder, WordDrop, initialise
 from chatbots.validation import InputModel, Share, Size
 
 

@@ -183,10 +183,7 @@ class WordDrop:
 
 
 def coins(
-    rate: float,
-    shape: tuple[int, ...] | torch.Size,
-    generator: torch.Generator | None,
-    device: torch.device,
+    rate: float, shape: tuple[int, ...] | torch.Size, generator: torch.Generator | None, device: torch.device
 ) -> Tensor:
     """Draw booleans that are true with probability `rate`, on the device of the generator."""
     if generator is None:

@@ -23,13 +23,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from chatbots.corpora.vocabulary import PAD, VocabularySize
-from chatbots.models.batch import (
-    DecoderState,
-    DialogueBatch,
-    LatentNoise,
-    ObjectiveTerms,
-    ReplySeeds,
-)
+from chatbots.models.batch import DecoderState, DialogueBatch, LatentNoise, ObjectiveTerms, ReplySeeds
 from chatbots.models.dialogue_model import DialogueModel
 from chatbots.models.layers import FeedForward, WordDrop, initialise, one_step, shifted, tokens_nll
 from chatbots.validation import InputModel, Share, Size

@@ -21,13 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from chatbots.corpora.vocabulary import PAD, VocabularySize
-from chatbots.models.batch import (
-    DecoderState,
-    DialogueBatch,
-    LatentNoise,
-    ObjectiveTerms,
-    ReplySeeds,
-)
+from chatbots.models.batch import DecoderState, DialogueBatch, LatentNoise, ObjectiveTerms, ReplySeeds
 from chatbots.models.dialogue_model import DialogueModel
 from chatbots.models.layers import WordDrop, shifted, tokens_nll
 from chatbots.validation import InputModel, Share, Size

@@ -26,14 +26,7 @@ from torch import Tensor, nn
 
 from chatbots.corpora.vocabulary import PAD
 from chatbots.identity import derive_seed
-from chatbots.models.batch import (
-    DialogueBatch,
-    HiddenState,
-    LatentNoise,
-    ObjectiveTerms,
-    ReplySeeds,
-    standard_normal,
-)
+from chatbots.models.batch import DialogueBatch, HiddenState, LatentNoise, ObjectiveTerms, ReplySeeds, standard_normal
 from chatbots.models.dialogue_model import HierarchicalModel
 from chatbots.models.ei import EIHeads, ei_losses
 from chatbots.models.hred import HREDConfig

@@ -112,10 +112,7 @@ class MemoryBudget:
     """
 
     def __init__(
-        self,
-        limit_bytes: int | None,
-        lanes: Callable[[], Iterable[HostedBot]],
-        shut: Callable[[HostedBot], None],
+        self, limit_bytes: int | None, lanes: Callable[[], Iterable[HostedBot]], shut: Callable[[HostedBot], None]
     ) -> None:
         self.limit_bytes = limit_bytes
         self._lanes = lanes

@@ -21,16 +21,7 @@ class ReplyRequest:
     storable here, before anybody has seen it, so that all see the same.
     """
 
-    __slots__ = (
-        "_storable",
-        "_text",
-        "closed",
-        "context",
-        "deadline",
-        "queued_at",
-        "sent",
-        "tries",
-    )
+    __slots__ = ("_storable", "_text", "closed", "context", "deadline", "queued_at", "sent", "tries")
 
     def __init__(self, context: Conversation, deadline: float | None = None) -> None:
         self.context = context

@@ -33,17 +33,7 @@ from chatbots.identity import canonical_json
 from chatbots.models.catalogue import MODELS, config_read
 from chatbots.training.ei import EITraining
 from chatbots.type_descriptions import TypeDescription
-from chatbots.validation import (
-    InputModel,
-    Many,
-    Mistake,
-    Number,
-    Share,
-    Size,
-    ValuesError,
-    values_read,
-    yaml_read,
-)
+from chatbots.validation import InputModel, Many, Mistake, Number, Share, Size, ValuesError, values_read, yaml_read
 
 CONFIGS_FOLDER = Path(__file__).parent / "configs"
 """Where a base without a folder in its name is looked for, beside the config's own folder."""
@@ -98,9 +88,7 @@ WITH_EI = ("hred", "vhred", "vhcr")
 WITH_LATENTS = ("vhred", "vhcr")
 
 _FolderName = Annotated[
-    str,
-    StringConstraints(pattern=r"^[^./\\\x00][^/\\\x00]*$"),
-    TypeDescription("the plain name of a folder"),
+    str, StringConstraints(pattern=r"^[^./\\\x00][^/\\\x00]*$"), TypeDescription("the plain name of a folder")
 ]
 _Limit = Annotated[int, Field(ge=0)]
 _HeldOut = Annotated[Number, Field(gt=0, lt=0.5)]

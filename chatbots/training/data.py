@@ -98,12 +98,7 @@ class Windows:
         return -(-len(self) // batch_size)
 
     def batches(
-        self,
-        batch_size: int,
-        seed: int,
-        epoch: int,
-        start: int = 0,
-        targets: TargetRows | None = None,
+        self, batch_size: int, seed: int, epoch: int, start: int = 0, targets: TargetRows | None = None
     ) -> Iterator[DialogueBatch]:
         """Yield the batches of an epoch. Equal arguments give equal batches, whatever was asked before.
 
@@ -134,9 +129,7 @@ class Windows:
                     gathered = np.asarray(values[rows[numbers]], np.float32)  # (B, N, K or D)
                     extras[name] = torch.from_numpy(gathered * there[..., None])
             yield DialogueBatch(
-                torch.from_numpy(ids.astype(np.int64)),
-                torch.from_numpy(lengths.astype(np.int64)),
-                **extras,
+                torch.from_numpy(ids.astype(np.int64)), torch.from_numpy(lengths.astype(np.int64)), **extras
             )
 
     def order(self, batch_size: int, seed: int, epoch: int) -> list[np.ndarray]:
@@ -305,11 +298,7 @@ def data_prepare(config: TrainingConfig, device: str = "cpu") -> TrainingData:
         others = [*windows["validation"].texts, *windows["test"].texts]
         emotion, sentence = config.ei.encoders(config.folder, device)
         targets = targets_make(
-            windows["train"].texts,
-            others,
-            emotion=emotion,
-            sentence=sentence,
-            variance=config.ei.variance,
+            windows["train"].texts, others, emotion=emotion, sentence=sentence, variance=config.ei.variance
         )
     return TrainingData(
         config=data,
@@ -333,19 +322,10 @@ def _read(config: TrainingConfig, corpus: CorpusConfig) -> Corpus:
 
 
 def _windows(
-    dialogues: Sequence[Dialogue],
-    split: str,
-    vocabulary: Vocabulary,
-    tokeniser: Tokeniser,
-    data: DataConfig,
+    dialogues: Sequence[Dialogue], split: str, vocabulary: Vocabulary, tokeniser: Tokeniser, data: DataConfig
 ) -> Windows:
     windows = windows_make(
-        dialogues,
-        vocabulary,
-        tokeniser,
-        n_utterances=data.n_utterances,
-        mode=data.windows,
-        max_tokens=data.max_tokens,
+        dialogues, vocabulary, tokeniser, n_utterances=data.n_utterances, mode=data.windows, max_tokens=data.max_tokens
     )
     if not windows.n_targets:
         raise CorpusError(

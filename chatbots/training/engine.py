@@ -364,11 +364,7 @@ class TrainingLoop(ABC, Generic[B, L]):
         metrics.write(progress.step, "validation", found)
         log.info("%s, batch %d: validation %s", self.name, progress.step, found)
         if found["loss"] < progress.best_loss:
-            progress.best_loss, progress.best_step, progress.worse = (
-                found["loss"],
-                progress.step,
-                0,
-            )
+            progress.best_loss, progress.best_step, progress.worse = (found["loss"], progress.step, 0)
             self.keep_best()
         else:
             progress.worse += 1

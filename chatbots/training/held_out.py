@@ -146,10 +146,7 @@ def first_replies(
             )
         else:
             settings = BeamSettings(
-                beam=config.held_out.beam,
-                max_tokens=config.data.max_tokens,
-                end=EOS,
-                forbidden=(PAD, SOS, UNK),
+                beam=config.held_out.beam, max_tokens=config.data.max_tokens, end=EOS, forbidden=(PAD, SOS, UNK)
             )
             ids = [list(h[0].tokens) for h in beam_search(model, state, settings, start=SOS)]
         replies += [data.vocabulary.tokens(reply) for reply in ids]
@@ -181,15 +178,7 @@ def _cells(model: str, version: str, figures: Mapping[str, float]) -> tuple[str,
 
     has_latents = model.lower() in WITH_LATENTS
     kl = shown("kl") if has_latents else "–"
-    return (
-        model,
-        version,
-        shown("perplexity"),
-        kl,
-        shown("average"),
-        shown("extrema"),
-        shown("greedy_ref"),
-    )
+    return (model, version, shown("perplexity"), kl, shown("average"), shown("extrema"), shown("greedy_ref"))
 
 
 def version_name(config: TrainingConfig) -> str:

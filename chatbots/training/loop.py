@@ -45,15 +45,7 @@ from chatbots.training.held_out import held_out_measure, validation_loss
 from chatbots.training.initialisation import initialise_model
 from chatbots.training.run_folder import LossWindow, TrainingProgress
 
-__all__ = [
-    "BEST_FOLDER",
-    "STATE",
-    "TrainingError",
-    "TrainingResult",
-    "finished",
-    "train",
-    "training_forget",
-]
+__all__ = ["BEST_FOLDER", "STATE", "TrainingError", "TrainingResult", "finished", "train", "training_forget"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,11 +189,7 @@ class _DialogueTraining(TrainingLoop[DialogueBatch, LossParts]):
 
     def keep_best(self) -> None:
         checkpoint_write(
-            self.output / BEST_FOLDER,
-            self.model,
-            self.data.vocabulary,
-            self._manifest({}),
-            ei_pca=self.ei_pca,
+            self.output / BEST_FOLDER, self.model, self.data.vocabulary, self._manifest({}), ei_pca=self.ei_pca
         )
 
     def more_logged(self) -> dict[str, float]:

@@ -93,11 +93,7 @@ def state_write(
         tensors[f"model.{name}"] = parameter.detach().cpu().contiguous()
         for key, value in optimiser.state.get(parameter, {}).items():
             tensors[f"adam.{key}.{name}"] = value.detach().cpu().contiguous()
-    about = {
-        "format": STATE_FORMAT,
-        "fingerprint": fingerprint,
-        "progress": json.dumps(asdict(progress)),
-    }
+    about = {"format": STATE_FORMAT, "fingerprint": fingerprint, "progress": json.dumps(asdict(progress))}
     beside = folder / f"{STATE_FILE}.part"
     save_file(tensors, beside, metadata=about)
     with beside.open("rb") as file:
@@ -206,10 +202,7 @@ class MetricsLog:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
 
@@ -273,6 +266,5 @@ def log_read(folder: Path) -> list[dict[str, Any]]:
 
 def _json(line: Mapping[str, Any]) -> str:
     return json.dumps(
-        {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in line.items()},
-        allow_nan=False,
+        {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in line.items()}, allow_nan=False
     )

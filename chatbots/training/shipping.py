@@ -7,13 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from chatbots.checkpoints import (
-    CheckpointError,
-    Manifest,
-    checkpoint_load,
-    checkpoint_manifest,
-    checkpoint_write,
-)
+from chatbots.checkpoints import CheckpointError, Manifest, checkpoint_load, checkpoint_manifest, checkpoint_write
 from chatbots.encoders.ei_encoders import GOEMOTIONS, reads_encoders
 from chatbots.encoders.sentence import PCA
 from chatbots.training.config import EVERYDAY, WITH_LATENTS, CorpusConfig, TrainingConfig
@@ -69,11 +63,7 @@ def ship(training: Path, folder: Path, config: TrainingConfig, command: str) -> 
 
 
 def dialogue_model_card(
-    config: TrainingConfig,
-    manifest: Manifest,
-    n_parameters: int,
-    command: str,
-    begun: Manifest | None = None,
+    config: TrainingConfig, manifest: Manifest, n_parameters: int, command: str, begun: Manifest | None = None
 ) -> str:
     """Write the model card: what it is, what it was trained on and how, its figures and its limits.
 
@@ -200,10 +190,7 @@ def _amount(training: Mapping[str, Any]) -> str:
 def _latents(config: TrainingConfig, metrics: Mapping[str, float]) -> Sequence[str]:
     if config.model not in WITH_LATENTS or metrics["kl"] >= IGNORED_KL:
         return ()
-    return (
-        "",
-        "Its latent variables have come to tell next to nothing (KL above): replies hardly vary with them.",
-    )
+    return ("", "Its latent variables have come to tell next to nothing (KL above): replies hardly vary with them.")
 
 
 def _perplexity(config: TrainingConfig) -> str:

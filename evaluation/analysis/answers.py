@@ -250,12 +250,7 @@ def softmax_weights(shares: Mapping[str, float]) -> dict[str, float]:
     return dict(zip(shares, (float(one) for one in raw), strict=True))
 
 
-def approval(
-    chosen: np.ndarray,
-    options: Sequence[str],
-    *,
-    level: float = LEVEL,
-) -> Approval:
+def approval(chosen: np.ndarray, options: Sequence[str], *, level: float = LEVEL) -> Approval:
     """Return the share of people who chose each option.
 
     Args:

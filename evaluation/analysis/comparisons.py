@@ -29,14 +29,7 @@ from evaluation.stats.comparisons import ORDER_ALPHA, Comparison, pairwise, rank
 from evaluation.stats.gls import fit_gls, label_codes
 from evaluation.stats.means import Interval, mean_interval
 from evaluation.stats.power import PairPlan, plan_from_ratings
-from evaluation.stats.sequential import (
-    RATERS,
-    SequentialMeans,
-    Unit,
-    means_of,
-    more_raters,
-    pairwise_always,
-)
+from evaluation.stats.sequential import RATERS, SequentialMeans, Unit, means_of, more_raters, pairwise_always
 from evaluation.stats.zscores import rater_codes
 from evaluation.tables import number_or_reason, text_table
 
@@ -426,11 +419,7 @@ def means_compared(ratings: Ratings) -> dict[str, float]:
     known = ratings.where(np.isfinite(values))
     if not len(known):
         return {}
-    fit = fit_gls(
-        known.values(),
-        label_codes(known.bot.astype(str)),
-        label_codes(rater_codes(known.unit.tolist())),
-    )
+    fit = fit_gls(known.values(), label_codes(known.bot.astype(str)), label_codes(rater_codes(known.unit.tolist())))
     return dict(zip(np.unique(known.bot.astype(str)).tolist(), fit.means.tolist(), strict=True))
 
 

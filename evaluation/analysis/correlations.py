@@ -161,10 +161,7 @@ def dimension_matrix(ratings: Ratings) -> CorrelationMatrix:
 
 
 def metric_matrix(
-    ratings: pd.DataFrame,
-    metrics: pd.DataFrame,
-    dimensions: Sequence[str],
-    hybrid: HybridCorrelations | None = None,
+    ratings: pd.DataFrame, metrics: pd.DataFrame, dimensions: Sequence[str], hybrid: HybridCorrelations | None = None
 ) -> CorrelationMatrix:
     """Correlate metrics with ratings over conversations, and within bots.
 
@@ -227,13 +224,7 @@ def bot_matrix(
             tested[len(rows), j] = correlate(x, y, "pearson", interval="fisher")
         rows.append(row)
     return CorrelationMatrix(
-        "bots",
-        "pearson",
-        tuple(rows),
-        tuple(means),
-        {**cells, **tested},
-        len(bots),
-        survives=survivors(tested),
+        "bots", "pearson", tuple(rows), tuple(means), {**cells, **tested}, len(bots), survives=survivors(tested)
     )
 
 
@@ -361,12 +352,7 @@ def correlation_read(found: Mapping[str, Any] | None, n: int = 0) -> Correlation
         return Correlation(None, None, None, None, n, reason=NOT_TOLD)
     low, high = found.get("ci95") or (None, None)
     return Correlation(
-        found.get("r"),
-        found.get("p"),
-        low,
-        high,
-        found.get("n", n),
-        reason=reason_read(found.get("reason")),
+        found.get("r"), found.get("p"), low, high, found.get("n", n), reason=reason_read(found.get("reason"))
     )
 
 

@@ -108,13 +108,7 @@ class ItemMeans:
     def summary(self) -> str:
         """Return a table for a terminal: the items on the first question."""
         first = self.dimensions[0]
-        rows = [
-            [
-                *(one.item, one.bot, figure(one.mean)),
-                *(span(one.low, one.high), str(one.n)),
-            ]
-            for one in first.items
-        ]
+        rows = [[*(one.item, one.bot, figure(one.mean)), *(span(one.low, one.high), str(one.n))] for one in first.items]
         bound = first.bound
         foot = (
             str(bound.reason)
@@ -172,11 +166,7 @@ def _dimension_items(ratings: Ratings, key: str) -> DimensionItems:
 
 
 def _ends(
-    mean: float,
-    n: int,
-    squares: float,
-    scale: tuple[float, float],
-    bounds: tuple[float, float] | None,
+    mean: float, n: int, squares: float, scale: tuple[float, float], bounds: tuple[float, float] | None
 ) -> tuple[float, float] | tuple[None, None]:
     """Return the ends of the interval of an item's mean: that of every mean on a scale, of n raters with one rating
     each.
@@ -192,12 +182,7 @@ def _ends(
 
 
 def human_bound(
-    ratings: Ratings,
-    key: str | None = None,
-    *,
-    least: int = LEAST_SHARED,
-    most_pairs: int = MOST_PAIRS,
-    seed: int = 0,
+    ratings: Ratings, key: str | None = None, *, least: int = LEAST_SHARED, most_pairs: int = MOST_PAIRS, seed: int = 0
 ) -> HumanBound:
     """Return the mean and the highest correlation between the answers of two raters.
 
@@ -380,14 +365,7 @@ def _graded(item: str, bot: str, counts: np.ndarray, low: float) -> GradedItem:
     grade = low + place
     mean = low + float(counts @ np.arange(len(counts)) / counts.sum())
     return GradedItem(
-        item,
-        bot,
-        tuple(int(n) for n in counts),
-        grade,
-        is_tie,
-        mean,
-        label_of(grade, low),
-        label_of(mean, low),
+        item, bot, tuple(int(n) for n in counts), grade, is_tie, mean, label_of(grade, low), label_of(mean, low)
     )
 
 

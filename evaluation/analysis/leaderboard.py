@@ -219,10 +219,7 @@ def ranking_progress(ratings: Ratings, *, alpha: float = ORDER_ALPHA) -> Ranking
     leading = ratings.leading
     others = [one.key for one in ratings.dimensions if leading is None or one.key != leading.key]
     found = _settled(ratings, alpha)
-    return replace(
-        found,
-        others={key: _settled(replace(ratings, headline=(key,)), alpha) for key in others},
-    )
+    return replace(found, others={key: _settled(replace(ratings, headline=(key,)), alpha) for key in others})
 
 
 def _settled(ratings: Ratings, alpha: float) -> RankingProgress:
@@ -245,9 +242,7 @@ def _settled(ratings: Ratings, alpha: float) -> RankingProgress:
 
 
 def _needs(
-    bots: Sequence[str],
-    pairs: Sequence[Comparison],
-    more: Mapping[tuple[str, str], int | None],
+    bots: Sequence[str], pairs: Sequence[Comparison], more: Mapping[tuple[str, str], int | None]
 ) -> dict[str, int]:
     needs = dict.fromkeys(bots, 0)
     for pair in pairs:

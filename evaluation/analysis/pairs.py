@@ -268,13 +268,7 @@ def _shares_always(kinds: np.ndarray, raters: np.ndarray, items: np.ndarray, lev
 
 
 def _kappa(
-    key: str,
-    values: np.ndarray,
-    items: np.ndarray,
-    raters: np.ndarray,
-    shared: int,
-    level: float,
-    seed: int,
+    key: str, values: np.ndarray, items: np.ndarray, raters: np.ndarray, shared: int, level: float, seed: int
 ) -> Kappa:
     given = np.isfinite(values)
     return kappa_of(key, values[given], items[given], raters[given], shared, level, seed)

@@ -221,12 +221,7 @@ class Ranking:
     def to_json(self) -> dict[str, Any]:
         """Return plain values; without a fit there is a reason."""
         ranks = {bot: list(ends) for bot, ends in self.fit.rank_ranges().items()}
-        return {
-            "order": list(self.order),
-            "level": self.level,
-            "ranks": ranks,
-            **to_plain(self.fit),
-        }
+        return {"order": list(self.order), "level": self.level, "ranks": ranks, **to_plain(self.fit)}
 
     def summary(self) -> str:
         """Return a table for a terminal."""
@@ -289,11 +284,7 @@ def _rank(best: int, worst: int) -> str:
 
 
 def rank(
-    judgements: pd.DataFrame | str | Path,
-    *,
-    place: bool = False,
-    controls: Sequence[str] = (),
-    level: float = LEVEL,
+    judgements: pd.DataFrame | str | Path, *, place: bool = False, controls: Sequence[str] = (), level: float = LEVEL
 ) -> Ranking:
     """Rank bots by which of two was preferred.
 

@@ -189,11 +189,7 @@ def _shown(least: RaterNeed | None, most: RaterNeed | None, worth: PredictionWor
 
 
 def plan_raters(
-    ratings: Ratings,
-    differences: Sequence[float] = (),
-    *,
-    power: float = POWER,
-    fit: Mapping[str, Any] | None = None,
+    ratings: Ratings, differences: Sequence[float] = (), *, power: float = POWER, fit: Mapping[str, Any] | None = None
 ) -> RaterPlan:
     """Plan for what bots are ranked by.
 
@@ -279,11 +275,7 @@ def _planned(plan: RaterPlan, differences: Sequence[float]) -> RaterPlan:
     detectable = None
     if most is not None and plan.n_fewest > 1:
         detectable = detectable_difference(
-            plan.n_fewest,
-            most.sd,
-            power=plan.power,
-            alpha=plan.alpha,
-            n_comparisons=plan.n_comparisons,
+            plan.n_fewest, most.sd, power=plan.power, alpha=plan.alpha, n_comparisons=plan.n_comparisons
         )
     wanted = differences or [share * plan.reach for share in SHARES]
     return replace(

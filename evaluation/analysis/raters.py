@@ -136,11 +136,7 @@ class RaterAnalysis:
         screening["n_flagged"] = len(self.screening.flagged)
         if not names:
             del screening["flagged"]
-        return {
-            "agreement": self.agreement.to_json(),
-            "own_scales": to_plain(self.own_scales),
-            "screening": screening,
-        }
+        return {"agreement": self.agreement.to_json(), "own_scales": to_plain(self.own_scales), "screening": screening}
 
     def summary(self) -> str:
         """Return tables for a terminal."""
@@ -152,10 +148,7 @@ class RaterAnalysis:
 
 
 def analyse_raters(
-    ratings: Ratings,
-    *,
-    seconds: Mapping[str, float] | None = None,
-    turned: Collection[str] = (),
+    ratings: Ratings, *, seconds: Mapping[str, float] | None = None, turned: Collection[str] = ()
 ) -> RaterAnalysis:
     """Return the raters' agreement, the bots on each rater's own scale, and the screening by rater filters.
 
@@ -266,13 +259,7 @@ def _screened(ratings: Ratings, bot: str, mean: float, flagged: Collection[str])
     mine = (ratings.bot == bot) & np.isfinite(values)
     bad = mine & np.array([rater in flagged for rater in ratings.rater], dtype=bool)
     good = mine & ~bad
-    kept = mean_interval(
-        values[good],
-        ratings.unit[good],
-        LEVEL,
-        scale=ratings.bounds(),
-        things=_things(ratings, good),
-    )
+    kept = mean_interval(values[good], ratings.unit[good], LEVEL, scale=ratings.bounds(), things=_things(ratings, good))
     by_flagged = float(values[bad].mean()) if bad.any() else None
     return ScreenedBot(bot, mean, int(mine.sum()), kept, by_flagged, int(bad.sum()))
 
@@ -302,10 +289,7 @@ def _own_summary(found: OwnScales) -> str:
     if found.reason is not None:
         return f"On each rater's own scale: {found.reason}"
     rows = [
-        [
-            *(bot.bot, figure(bot.mean), figure(bot.own.mean)),
-            *(span(bot.own.low, bot.own.high), str(bot.own.n)),
-        ]
+        [*(bot.bot, figure(bot.mean), figure(bot.own.mean)), *(span(bot.own.low, bot.own.high), str(bot.own.n))]
         for bot in found.bots
     ]
     rho = share(found.order.r) if found.order is not None else "–"
@@ -318,10 +302,7 @@ def _screening_summary(found: Screening) -> str:
     if found.reason is not None:
         return f"Rater filters: {found.reason}"
     rows = [
-        [
-            *(rule.rule, f"{rule.threshold:.2g}", str(rule.n_flagged)),
-            *(str(rule.n_passed), str(rule.n_undecided)),
-        ]
+        [*(rule.rule, f"{rule.threshold:.2g}", str(rule.n_flagged)), *(str(rule.n_passed), str(rule.n_undecided))]
         for rule in found.rules
     ]
     title = f"Rater filters would flag {len(found.flagged):,} of {found.n_raters:,} raters"

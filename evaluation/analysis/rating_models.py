@@ -128,10 +128,7 @@ class RatingModels:
 
 
 def rating_models(
-    ratings: Ratings,
-    factors: Mapping[str, Mapping[str, str]] | None = None,
-    *,
-    level: float = LEVEL,
+    ratings: Ratings, factors: Mapping[str, Mapping[str, str]] | None = None, *, level: float = LEVEL
 ) -> RatingModels:
     """Model what bots are ranked by, and the sum of the ratings.
 
@@ -244,10 +241,7 @@ def _mixed_summary(model: MixedModel, key: str, level: float) -> str:
     if model.reason is not None:
         return f"Mixed model of {key}: {model.reason}"
     rows = [
-        [
-            *(bot.bot, figure(bot.mean), span(bot.low, bot.high), figure(bot.raw_mean)),
-            *(str(bot.n), str(bot.n_raters)),
-        ]
+        [*(bot.bot, figure(bot.mean), span(bot.low, bot.high), figure(bot.raw_mean)), *(str(bot.n), str(bot.n_raters))]
         for bot in sorted(model.bots, key=lambda bot: -bot.mean)
     ]
     title = (

@@ -110,15 +110,7 @@ class ProtocolComparison:
             ]
             for row in self.rows
         ]
-        headers = [
-            "question",
-            "a",
-            "b",
-            "one turn",
-            f"{self.level:.0%}",
-            "interactive",
-            f"{self.level:.0%}",
-        ]
+        headers = ["question", "a", "b", "one turn", f"{self.level:.0%}", "interactive", f"{self.level:.0%}"]
         return text_table("One-turn and interactive evaluation: a less b", headers, rows)
 
 

@@ -21,15 +21,7 @@ from evaluation.number_format import figure, probability, span
 from evaluation.stats.comparisons import holm
 from evaluation.stats.correlation import is_constant
 from evaluation.stats.gls import label_codes
-from evaluation.stats.trajectories import (
-    LEVEL,
-    N_EXTREME,
-    Course,
-    Difference,
-    course,
-    difference_of_means,
-    extremes,
-)
+from evaluation.stats.trajectories import LEVEL, N_EXTREME, Course, Difference, course, difference_of_means, extremes
 from evaluation.stats.zscores import rater_codes
 
 if TYPE_CHECKING:
@@ -229,9 +221,7 @@ def best_and_worst(per_conversation: pd.DataFrame, headline: str, controls: Sequ
 
 
 def by_trait(
-    per_conversation: pd.DataFrame,
-    factors: Mapping[str, Mapping[str, str]],
-    traits: Sequence[str],
+    per_conversation: pd.DataFrame, factors: Mapping[str, Mapping[str, str]], traits: Sequence[str]
 ) -> Grouping:
     """Group rated conversations by what their bots are made of; `plain` stands first.
 
@@ -291,11 +281,7 @@ def trajectories(
 
 
 def _measure(
-    name: str,
-    grouping: Grouping,
-    rows: Rows,
-    people: Mapping[str, str | None],
-    scale: tuple[float, float] | None,
+    name: str, grouping: Grouping, rows: Rows, people: Mapping[str, str | None], scale: tuple[float, float] | None
 ) -> TrajectoryMeasure:
     known = [value for row in rows.values() for value in row if value is not None]
     if not known:
@@ -337,9 +323,7 @@ def _measure(
 
 
 def _tested(
-    means: Sequence[Mapping[str, float]],
-    people: Mapping[str, str | None],
-    scale: tuple[float, float] | None,
+    means: Sequence[Mapping[str, float]], people: Mapping[str, str | None], scale: tuple[float, float] | None
 ) -> Difference | None:
     """Return the difference of two groups' means, or None where there cannot be a test.
 

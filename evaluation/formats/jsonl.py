@@ -107,11 +107,7 @@ def record_of(data: Any, *, line: int) -> Record:
     return record
 
 
-_FOREIGN = {
-    "dialog": "ParlAI",
-    "conversations": "ShareGPT",
-    "messages": "OpenAI's chats",
-}
+_FOREIGN = {"dialog": "ParlAI", "conversations": "ShareGPT", "messages": "OpenAI's chats"}
 """Formats that others write, by the key of their utterances."""
 
 
@@ -233,13 +229,9 @@ def _check_text(text: str, where: str) -> None:
 
 
 def _kind(value: Any) -> str:
-    return {
-        dict: "an object",
-        list: "a list",
-        str: "a text",
-        bool: "true or false",
-        type(None): "null",
-    }.get(type(value), "a number")
+    return {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}.get(
+        type(value), "a number"
+    )
 
 
 def _short(value: Any) -> str:

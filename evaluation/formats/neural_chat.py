@@ -260,20 +260,12 @@ def _record(chat: str, exchanges: list[tuple[int, dict[str, Any]]]) -> Record | 
     rated = [exchange for _, exchange in exchanges if exchange["answers"]]
     ratings = [
         RecordRating(
-            row["answers"],
-            rater=row["session"],
-            comment=row["comment"],
-            submitted_at=datetime.fromisoformat(row["at"]),
+            row["answers"], rater=row["session"], comment=row["comment"], submitted_at=datetime.fromisoformat(row["at"])
         )
         for row in rated[-1:]  # the same on every row of the chat
     ]
     return Record(
-        line=line,
-        dialogue_id=chat,
-        bot=bots[0],
-        turns=tuple(turns),
-        times=tuple(times),
-        ratings=tuple(ratings),
+        line=line, dialogue_id=chat, bot=bots[0], turns=tuple(turns), times=tuple(times), ratings=tuple(ratings)
     )
 
 

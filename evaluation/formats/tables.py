@@ -25,13 +25,7 @@ import numpy as np
 from chatbots.compressed_files import DAMAGE_ERRORS
 from chatbots.text import error_text, quote
 from evaluation.formats.base import Skipped
-from evaluation.formats.text_files import (
-    MAX_LINE_BYTES,
-    delimiter_of,
-    head_of,
-    open_bytes,
-    text_lines,
-)
+from evaluation.formats.text_files import MAX_LINE_BYTES, delimiter_of, head_of, open_bytes, text_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -226,8 +220,7 @@ def _of_csv(path: Path) -> FileTable:
     rows: list[dict[str, Any]] = []
     with open_bytes(path) as file:
         reader = csv.reader(
-            io.TextIOWrapper(file, encoding="utf-8-sig", newline=""),
-            delimiter=delimiter_of(head_of(path)),
+            io.TextIOWrapper(file, encoding="utf-8-sig", newline=""), delimiter=delimiter_of(head_of(path))
         )
         try:
             for cells in reader:

@@ -101,10 +101,7 @@ def _utf_16_of(head: bytes) -> str | None:
         return "utf-16"
     pairs = head[: len(head) // 2 * 2]
     if len(pairs) >= 8:
-        for encoding, zeros, others in (
-            ("utf-16-le", pairs[1::2], pairs[::2]),
-            ("utf-16-be", pairs[::2], pairs[1::2]),
-        ):
+        for encoding, zeros, others in (("utf-16-le", pairs[1::2], pairs[::2]), ("utf-16-be", pairs[::2], pairs[1::2])):
             if zeros.count(0) > 0.5 * len(zeros) and not others.count(0):
                 return encoding
     return None
@@ -163,8 +160,7 @@ def text_lines(path: Path) -> Iterator[tuple[int, str] | Skipped]:
         except UnicodeDecodeError as error:
             found = error.object[error.start]
             yield Skipped(
-                number,
-                f"byte {error.start + 1} is 0x{found:02x}, which is not UTF-8; save the file as UTF-8",
+                number, f"byte {error.start + 1} is 0x{found:02x}, which is not UTF-8; save the file as UTF-8"
             )
             continue
         if text.strip():

@@ -61,13 +61,7 @@ from evaluation.hybrid.levels import (
 )
 from evaluation.hybrid.results import BotResult, Fold, HybridResult, KeptFit, SelfPlayPrediction
 from evaluation.hybrid.verdict import Evidence, verdict_of
-from evaluation.stats.correlation import (
-    METHODS,
-    Correlation,
-    Method,
-    correlate_all,
-    within_groups,
-)
+from evaluation.stats.correlation import METHODS, Correlation, Method, correlate_all, within_groups
 
 Baselines = Mapping[str, dict[str, BotLevel]]
 """By name and method."""
@@ -126,23 +120,14 @@ def assess(
     }
 
     def level(
-        found: Mapping[str, float],
-        of: Design | None,
-        common: bool,
-        methods: Sequence[Method] = METHODS,
+        found: Mapping[str, float], of: Design | None, common: bool, methods: Sequence[Method] = METHODS
     ) -> dict[str, BotLevel]:
         both = [bot for bot in found if bot in human]
         refit = None
         if null is not None and of is not None:
             at = {bot: mean for bot, mean in features_by_bot(of).items() if bot in both}
             refit = partial(null, at, common=common)
-        return bot_levels(
-            [found[b] for b in both],
-            [human[b] for b in both],
-            seed=seed,
-            null=refit,
-            methods=methods,
-        )
+        return bot_levels([found[b] for b in both], [human[b] for b in both], seed=seed, null=refit, methods=methods)
 
     def influence(found: Mapping[str, float]) -> dict[str, float | None]:
         both = [bot for bot in found if bot in human]
@@ -189,15 +174,7 @@ def assess(
             else _values_selfplay(replace(fit, intercept="fold"), played, human, bots, null),
             added=None if from_played is None else from_played.added,
         )
-    values = _values(
-        replace(fit, intercept="fold"),
-        design,
-        target,
-        {} if elsewhere else human,
-        bots,
-        null,
-        given,
-    )
+    values = _values(replace(fit, intercept="fold"), design, target, {} if elsewhere else human, bots, null, given)
     return HybridResult(
         fit=fit,
         n_conversations=0 if rated is None else len(rated.y),
@@ -214,9 +191,7 @@ def assess(
         ),
         baselines=dict(baselines or {}),
         dimensions=dimensions_of(
-            design,
-            scores,
-            {name: human if fit.targets == (name,) else None for name in dimensions},
+            design, scores, {name: human if fit.targets == (name,) else None for name in dimensions}
         ),
         dimensions_conversation_level=dimensions_of_conversations(rated, predictions, dimensions),
         n_dropped=0 if design is None else design.n_dropped,
@@ -244,11 +219,7 @@ def assess(
             selfplay=None
             if selfplay is None
             else Evidence(
-                selfplay.bot_level["pearson"],
-                selfplay.pairs,
-                selfplay.baselines,
-                selfplay.influence,
-                selfplay.values,
+                selfplay.bot_level["pearson"], selfplay.pairs, selfplay.baselines, selfplay.influence, selfplay.values
             ),
             n_selfplay=0 if selfplay is None else selfplay.n_bots,
         ),
@@ -300,11 +271,7 @@ def _values(
 
 
 def _values_selfplay(
-    fit: KeptFit,
-    played: Design,
-    human: Mapping[str, float],
-    bots: Mapping[str, BotResult],
-    null: NullOf | None,
+    fit: KeptFit, played: Design, human: Mapping[str, float], bots: Mapping[str, BotResult], null: NullOf | None
 ) -> PredictionAccuracy:
     """Compare the values that self-play predicts of rated bots, each by the fold without it."""
     permuted = None
@@ -407,10 +374,7 @@ def _expected(fit: KeptFit, design: Design | None, bot: str, human: BotFeatureMe
     expected = fit.means.expected(bot, design.x[mine])
     n_new, noise = human.new_ratings(bot)
     return Interval95(
-        float(values.mean()),
-        expected.first_interval(0.95),
-        expected.widened(noise).first_interval(0.95),
-        n_new,
+        float(values.mean()), expected.first_interval(0.95), expected.widened(noise).first_interval(0.95), n_new
     )
 
 

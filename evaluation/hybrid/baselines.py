@@ -42,11 +42,7 @@ def with_indicators(human: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 
 
 def baselines_of(
-    rated: Design,
-    groups: Sequence[str],
-    intercept: Intercept,
-    seed: int,
-    at: Design | None = None,
+    rated: Design, groups: Sequence[str], intercept: Intercept, seed: int, at: Design | None = None
 ) -> dict[str, dict[str, BotLevel]]:
     """Predict each bot from the others by one trivial column at a time, on the same conversations.
 
@@ -70,11 +66,7 @@ def _with_logs(design: Design) -> Design:
 
 
 def _baseline(
-    rated: Design,
-    columns: Sequence[str],
-    intercept: Intercept,
-    seed: int,
-    at: Design | None,
+    rated: Design, columns: Sequence[str], intercept: Intercept, seed: int, at: Design | None
 ) -> dict[str, BotLevel]:
     x = np.stack([rated.extra[name] for name in columns], axis=1) if columns else None
     if x is None:

@@ -30,10 +30,7 @@ With each fold's own, as the paper has it, a prediction starts from the mean of 
 exactly when the left-out bot is good: features that say nothing correlate at nearly −1. With one for all folds
 they correlate at about 0.
 """
-INTERCEPT_NAMES: dict[str, str] = {
-    "common": "one intercept for all folds",
-    "fold": "an intercept for each fold",
-}
+INTERCEPT_NAMES: dict[str, str] = {"common": "one intercept for all folds", "fold": "an intercept for each fold"}
 
 
 Permuted = tuple[np.ndarray, np.ndarray] | None
@@ -254,8 +251,5 @@ def within_groups_of(
     if len({groups[bot] for bot in bots}) < 2:
         return None
     return within_groups(
-        [predicted[b] for b in bots],
-        [human[b] for b in bots],
-        [groups[b] for b in bots],
-        interval="fisher",
+        [predicted[b] for b in bots], [human[b] for b in bots], [groups[b] for b in bots], interval="fisher"
     )

@@ -130,12 +130,7 @@ class BotSums:
     """
 
     def __init__(
-        self,
-        x: np.ndarray,
-        y: np.ndarray,
-        codes: np.ndarray,
-        names: Sequence[str],
-        ratings: RatingNoise,
+        self, x: np.ndarray, y: np.ndarray, codes: np.ndarray, names: Sequence[str], ratings: RatingNoise
     ) -> None:
         self.bots = tuple(names)
         n_bots = len(names)

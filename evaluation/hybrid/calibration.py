@@ -87,9 +87,7 @@ def effective_ratings(
         return single / error if error > 0 else None
 
     return EffectiveRatings(
-        float(np.median([stated[bot] for bot in bots])),
-        ratings(beyond),
-        (ratings(float(high)), ratings(float(low))),
+        float(np.median([stated[bot] for bot in bots])), ratings(beyond), (ratings(float(high)), ratings(float(low)))
     )
 
 
@@ -175,8 +173,7 @@ class PredictionAccuracy:
             "mae": self.mae,
             "mae_of_mean": self.mae_of_mean,
             "slope": with_reason(
-                {"value": self.slope, "ci95": None if ends is None else list(ends)},
-                self.slope_reason,
+                {"value": self.slope, "ci95": None if ends is None else list(ends)}, self.slope_reason
             ),
             "coverage95": None if self.of is None else {"inside": self.inside, "of": self.of},
             "interval_score95": self.interval_score,
@@ -336,10 +333,7 @@ def _partial(
 CONFLICT = 2.5
 """From so many standard errors between prediction and ratings on they contradict each other."""
 
-NOT_ADJUSTED = Reason(
-    "not_adjusted",
-    "no mean less the habits of raters: no bot has two of these ratings that differ",
-)
+NOT_ADJUSTED = Reason("not_adjusted", "no mean less the habits of raters: no bot has two of these ratings that differ")
 NOT_COMBINED = Reason(
     "not_combined",
     "not combined with the prediction: these are not known to be the ratings of the fit, and so neither is how far "

@@ -129,11 +129,7 @@ def ranked(bots: Mapping[str, BotResult]) -> dict[str, BotResult]:
     ]
     return {
         bot: replace(
-            one,
-            predicted=None,
-            predicted_selfplay=None,
-            rank=ranks[0].get(bot),
-            rank_selfplay=ranks[1].get(bot),
+            one, predicted=None, predicted_selfplay=None, rank=ranks[0].get(bot), rank_selfplay=ranks[1].get(bot)
         )
         for bot, one in bots.items()
     }

@@ -349,11 +349,7 @@ PRESETS: dict[str, Preset] = {
         "Gaussian process of the bots' mean ratings on their means of the paper's metrics, the participant's emotions "
         "and reactions, with known noise; hyperparameters averaged, rater effects removed",
         (*PAPER_FEATURES, *EMOTION_FEATURES, *REACTION_FEATURES),
-        parts=(
-            ("paper", PAPER_FEATURES),
-            ("emotions", EMOTION_FEATURES),
-            ("reactions", REACTION_FEATURES),
-        ),
+        parts=(("paper", PAPER_FEATURES), ("emotions", EMOTION_FEATURES), ("reactions", REACTION_FEATURES)),
     ),
     "strong@2": Preset(
         "strong@2",

@@ -36,12 +36,7 @@ from evaluation.hybrid.features import (
     preset_get,
     shown_names,
 )
-from evaluation.hybrid.gaussian_process import (
-    BLOCK_VARIANCE_GRID,
-    PRIOR_MEDIAN,
-    PRIOR_SIGMA,
-    RESIDUAL_VARIANCE_GRID,
-)
+from evaluation.hybrid.gaussian_process import BLOCK_VARIANCE_GRID, PRIOR_MEDIAN, PRIOR_SIGMA, RESIDUAL_VARIANCE_GRID
 from evaluation.hybrid.gaussian_process_folds import ProcessFolds
 from evaluation.hybrid.least_squares import Factors, Influence, fitted_whole
 from evaluation.hybrid.levels import (
@@ -81,11 +76,7 @@ def blocks_in(preset: Preset, table: pd.DataFrame) -> list[str]:
 
 
 def _identity(
-    rated: Design,
-    preset: Preset,
-    targets: tuple[str, ...],
-    intercept: Intercept,
-    metrics: Mapping[str, Any] | None,
+    rated: Design, preset: Preset, targets: tuple[str, ...], intercept: Intercept, metrics: Mapping[str, Any] | None
 ) -> Identity:
     params: dict[str, Any] = {
         "features": shown_names(rated.features),

@@ -300,12 +300,7 @@ class BotGaussianProcess:
         return turned, ones, variance - np.einsum("ai,ahi->ah", turned**2, self._inverse)
 
     def mu_with(
-        self,
-        posterior: Posterior,
-        x: np.ndarray,
-        rating: np.ndarray,
-        noise: float,
-        shared: np.ndarray,
+        self, posterior: Posterior, x: np.ndarray, rating: np.ndarray, noise: float, shared: np.ndarray
     ) -> np.ndarray:
         """Return mu estimated on one more bot too, (A, P, H), its weights on the grid unchanged.
 

@@ -31,13 +31,7 @@ from evaluation.hybrid.bot_level import Permuted
 from evaluation.hybrid.bot_means import BotFeatureMeans, BotSums
 from evaluation.hybrid.calibration import Interval95
 from evaluation.hybrid.features import Design
-from evaluation.hybrid.gaussian_process import (
-    BotGaussianProcess,
-    Mixture,
-    Noise,
-    Posterior,
-    ProcessPredictions,
-)
+from evaluation.hybrid.gaussian_process import BotGaussianProcess, Mixture, Noise, Posterior, ProcessPredictions
 from evaluation.hybrid.least_squares import LinearPredictor
 from evaluation.hybrid.rating_noise import RatingNoise
 from evaluation.stats.correlation import permutations
@@ -293,10 +287,7 @@ class FromSelfPlay:
             return None
         n_new, noise = human.new_ratings(bot)
         return Interval95(
-            float(found.mean[0]),
-            found.first_interval(0.95),
-            found.widened(noise).first_interval(0.95),
-            n_new,
+            float(found.mean[0]), found.first_interval(0.95), found.widened(noise).first_interval(0.95), n_new
         )
 
 

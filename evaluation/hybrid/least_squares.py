@@ -289,11 +289,7 @@ class Influence:
             "coefficients": self.coefficients,
             "condition": self.condition,
             "bots": {
-                bot: {
-                    "n": one.n,
-                    "leverage": one.leverage,
-                    "cooks_distance": one.cooks_distance,
-                }
+                bot: {"n": one.n, "leverage": one.leverage, "cooks_distance": one.cooks_distance}
                 for bot, one in self.bots.items()
             },
             "conversations": [
@@ -309,11 +305,7 @@ class Influence:
 
 
 def fitted_whole(
-    rated: Design,
-    line: LinearPredictor,
-    folds: Mapping[str, LinearPredictor],
-    centre: np.ndarray,
-    scale: np.ndarray,
+    rated: Design, line: LinearPredictor, folds: Mapping[str, LinearPredictor], centre: np.ndarray, scale: np.ndarray
 ) -> tuple[LinearPredictor, Influence]:
     """Fit all rated conversations by statsmodels, and return the influence diagnostics.
 

@@ -102,9 +102,7 @@ def dimensions_of(
 
 
 def dimensions_of_conversations(
-    rated: Design | None,
-    predictions: Mapping[str, np.ndarray],
-    names: Sequence[str],
+    rated: Design | None, predictions: Mapping[str, np.ndarray], names: Sequence[str]
 ) -> dict[str, dict[str, Correlation]]:
     """Correlate predictions of single conversations with each rating dimension, over all bots and within bots."""
     if rated is None or not predictions:
@@ -187,11 +185,7 @@ def permuted_ridge(engine: RidgeFolds, means: Mapping[str, np.ndarray], *, commo
     return predicted, shuffled[:, list(points)]
 
 
-def pairs_of(
-    predicted: Mapping[str, float],
-    human: Mapping[str, float],
-    told_apart: SignificantPairs,
-) -> OrderedPairs:
+def pairs_of(predicted: Mapping[str, float], human: Mapping[str, float], told_apart: SignificantPairs) -> OrderedPairs:
     """Count the pairs of bots, and those in the right order.
 
     Args:

@@ -120,10 +120,7 @@ def _table(study: Study, metrics: Sequence[Metric], blocks: Sequence[str]) -> pd
 
 
 def powered(
-    study: Study,
-    metric: str | HybridResult,
-    column: str | None = None,
-    target: str | Sequence[str] | None = None,
+    study: Study, metric: str | HybridResult, column: str | None = None, target: str | Sequence[str] | None = None
 ) -> PoweredMeans:
     """Estimate the bots' means from their ratings and a metric of conversations without ratings (PPI++).
 

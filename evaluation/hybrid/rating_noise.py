@@ -61,12 +61,7 @@ class RatingNoise:
 
     @classmethod
     def of(
-        cls,
-        ratings: Ratings | None,
-        targets: Sequence[str],
-        ids: np.ndarray,
-        bots: np.ndarray,
-        y: np.ndarray,
+        cls, ratings: Ratings | None, targets: Sequence[str], ids: np.ndarray, bots: np.ndarray, y: np.ndarray
     ) -> RatingNoise:
         """Match the ratings with the rows, bots and raters of a design.
 
@@ -106,10 +101,7 @@ class RatingNoise:
         number = np.bincount(row, minlength=self.n_rows).astype(float)
         there = number > 0
         mean = np.divide(
-            np.bincount(row, weights=value, minlength=self.n_rows),
-            number,
-            out=np.zeros(self.n_rows),
-            where=there,
+            np.bincount(row, weights=value, minlength=self.n_rows), number, out=np.zeros(self.n_rows), where=there
         )
         n_free = len(value) - there.sum()
         if n_free < 1:
@@ -148,11 +140,7 @@ class RatingNoise:
         if not keep.any():
             return np.zeros(len(self.value))
         effects = _random_effects(
-            self.value[keep],
-            self.bot[keep],
-            self.rater[keep],
-            self.n_bots,
-            int(self.rater.max()) + 1,
+            self.value[keep], self.bot[keep], self.rater[keep], self.n_bots, int(self.rater.max()) + 1
         )
         return np.where(self.rater >= 0, effects[self.rater], 0.0)
 
@@ -282,11 +270,7 @@ def _raters(value: np.ndarray, bot: np.ndarray, rater: np.ndarray, n_bots: int, 
     np.add.at(table, (bot, rater), 1.0)
     there, place = np.unique(bot, return_inverse=True)
     nothing = _Raters(
-        table,
-        np.zeros(n_raters),
-        np.zeros((n_bots, n_bots)),
-        np.zeros(n_raters),
-        *(0.0, 0.0, (np.inf, np.inf)),
+        table, np.zeros(n_raters), np.zeros((n_bots, n_bots)), np.zeros(n_raters), *(0.0, 0.0, (np.inf, np.inf))
     )
     if not len(there) < len(value) or not 1 < n_raters < len(value):
         return nothing  # one rating each: a rater's habit and chance cannot be told apart
@@ -336,12 +320,7 @@ def _pooled(value: np.ndarray, bot: np.ndarray, n_bots: int) -> tuple[float, flo
 
 
 def _parts(
-    raters: _Raters,
-    row: np.ndarray,
-    bot: np.ndarray,
-    known: np.ndarray,
-    rater: np.ndarray,
-    n_rows: np.ndarray,
+    raters: _Raters, row: np.ndarray, bot: np.ndarray, known: np.ndarray, rater: np.ndarray, n_rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return A Z Zᵀ Aᵀ, A Z_c Z_cᵀ Aᵀ and A Aᵀ, (K, K) each.
 

@@ -297,11 +297,7 @@ class KeptFit:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise HybridError(f"the kept hybrid fit is damaged: {quote(error)}") from error
-        sizes = {
-            len(fit.centre),
-            len(fit.whole.slopes),
-            *(len(f.slopes) for f in fit.folds.values()),
-        }
+        sizes = {len(fit.centre), len(fit.whole.slopes), *(len(f.slopes) for f in fit.folds.values())}
         if sizes != {len(features)} or fit.intercept not in INTERCEPTS:
             raise HybridError("the kept hybrid fit is damaged: its parts do not fit together")
         return fit

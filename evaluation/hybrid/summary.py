@@ -226,11 +226,7 @@ def summary_of(result: Mapping[str, Any]) -> str:
     if result["cautions"]:
         lines += ["", "Cautions", *_indented(findings_printed(result["cautions"]))]
     verdict = result["verdict"]
-    lines += [
-        "",
-        "Findings, from conversations with people",
-        *_indented(findings_printed(verdict["findings"])),
-    ]
+    lines += ["", "Findings, from conversations with people", *_indented(findings_printed(verdict["findings"]))]
     if verdict["findings_selfplay"]:
         lines += ["Findings, from self-play"]
         lines += _indented(findings_printed(verdict["findings_selfplay"]))
@@ -268,11 +264,7 @@ def _values(result: Mapping[str, Any]) -> list[str]:
     q2, slope = result["q2"], result["slope"]
     lines = [
         ("Q² over bots", share(q2["value"]), f"chance {share(q2['null95'])}"),
-        (
-            "mean absolute error",
-            figure(result["mae"]),
-            f"of the mean of the others {figure(result['mae_of_mean'])}",
-        ),
+        ("mean absolute error", figure(result["mae"]), f"of the mean of the others {figure(result['mae_of_mean'])}"),
         ("slope, human on predicted", share(slope["value"]), _ends(slope["ci95"])),
     ]
     inside = result["coverage95"]

@@ -7,13 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from evaluation.findings import Finding, finding
-from evaluation.hybrid.bot_level import (
-    BotLevel,
-    BotLevelDiagnostics,
-    Intercept,
-    OrderedPairs,
-    most_influential,
-)
+from evaluation.hybrid.bot_level import BotLevel, BotLevelDiagnostics, Intercept, OrderedPairs, most_influential
 from evaluation.hybrid.calibration import PredictionAccuracy
 from evaluation.stats.comparisons import ORDER_ALPHA
 

@@ -64,11 +64,7 @@ class Metric(Protocol):
         ...
 
     def compute(
-        self,
-        conversations: Sequence[Conversation],
-        *,
-        self_play: bool = False,
-        shared: TextCache | None = None,
+        self, conversations: Sequence[Conversation], *, self_play: bool = False, shared: TextCache | None = None
     ) -> MetricTable:
         """Compute all columns for all conversations, batched. Never raises for odd text.
 
@@ -144,11 +140,7 @@ class MetricDefaults:
         raise NotImplementedError
 
     def compute(
-        self,
-        conversations: Sequence[Conversation],
-        *,
-        self_play: bool = False,
-        shared: TextCache | None = None,
+        self, conversations: Sequence[Conversation], *, self_play: bool = False, shared: TextCache | None = None
     ) -> MetricTable:
         layout = Layout.of(conversations, self_play=self_play)
         return table_of(self.columns, layout, self.measure(layout, shared or TextCache()))

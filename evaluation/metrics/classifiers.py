@@ -31,8 +31,7 @@ class ClassifierOptions(InputModel):
     """Options of an entry of `metrics.yaml` for such a metric."""
 
     model: str = Field(
-        min_length=1,
-        description="a folder with a transformers classifier, or a hub id downloaded before",
+        min_length=1, description="a folder with a transformers classifier, or a hub id downloaded before"
     )
     label: str = Field("", description="which of its labels is looked for; the usual one of the kind if empty")
     device: str = Field("cpu", description="where it computes")
@@ -53,12 +52,7 @@ class ClassifierMetric(ConfiguredMetric):
     reads: ClassVar[str] = "text pairs"
 
     def __init__(
-        self,
-        name: str = "",
-        title: str = "",
-        *,
-        classifier: TextClassifier | None = None,
-        **options: Any,
+        self, name: str = "", title: str = "", *, classifier: TextClassifier | None = None, **options: Any
     ) -> None:
         super().__init__(name, title, **options)
         self.needs = (f"a classifier of {self.reads}",)

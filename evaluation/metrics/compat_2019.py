@@ -26,16 +26,8 @@ _WORDS_MATCHED = {"average": "Average", "extrema": "Extrema", "greedy": "One-way
 
 # Name without `compat_`: unit and range, title, what the 2019 code does.
 _ROWS: dict[str, tuple[tuple[str, tuple[float | None, float | None]], str, str]] = {
-    "sentiment_user": (
-        _SCORE,
-        "Sentiment, participant",
-        "Sentiment of the next message, 0 in the last row",
-    ),
-    "sentiment_bot": (
-        _SCORE,
-        "Sentiment, bot",
-        "Sentiment of the response, an empty one read as '_'",
-    ),
+    "sentiment_user": (_SCORE, "Sentiment, participant", "Sentiment of the next message, 0 in the last row"),
+    "sentiment_bot": (_SCORE, "Sentiment, bot", "Sentiment of the response, an empty one read as '_'"),
     "sentiment_unk_bot": (
         _SCORE,
         "Sentiment, bot, unknown words",
@@ -86,32 +78,20 @@ _ROWS: dict[str, tuple[tuple[str, tuple[float | None, float | None]], str, str]]
             ("greedy", "; in one direction, from the first text to the second"),
         )
     },
-    "question_bot": (
-        _SHARE,
-        "Question score, bot",
-        "Question score of the response, 0 for an empty one",
-    ),
+    "question_bot": (_SHARE, "Question score, bot", "Question score of the response, 0 for an empty one"),
     "question_substring_bot": (
         _SHARE,
         "Question score, bot, later variant",
         "1 if the response has a question mark and the letters of a question word",
     ),
-    "words_user": (
-        _WORDS,
-        "Words, participant",
-        "Words of the next message split at single blanks, 0 in the last row",
-    ),
+    "words_user": (_WORDS, "Words, participant", "Words of the next message split at single blanks, 0 in the last row"),
     "words_clipped_user": (
         ("words", (0, 30)),
         "Words, participant, at most 30",
         "Words of the next message split at single blanks, at most 30, 0 in the last row",
     ),
     "words_bot": (_WORDS, "Words, bot", "Words of the response split at single blanks"),
-    "characters_user": (
-        ("characters", (0, None)),
-        "Characters, participant",
-        "Characters of the next message",
-    ),
+    "characters_user": (("characters", (0, None)), "Characters, participant", "Characters of the next message"),
     "length_reward": (
         ("rows", (0, None)),
         "Length as a reward",
@@ -120,11 +100,7 @@ _ROWS: dict[str, tuple[tuple[str, tuple[float | None, float | None]], str, str]]
     "vote_bot": (_SCORE, "Vote", "Vote on the response, 0 in self-play"),
     "debugging_bot": (_SHARE, "Has the letters 'you'", "1 if the response has the letters 'you'"),
     **{
-        f"{kind}_bot": (
-            _SHARE,
-            title,
-            f"1 if the lower-cased response has the letters of a {what} phrase",
-        )
+        f"{kind}_bot": (_SHARE, title, f"1 if the lower-cased response has the letters of a {what} phrase")
         for kind, title, what in (
             ("compliment", "Compliment, bot", "complimenting"),
             ("politeness", "Politeness, bot", "polite"),
@@ -137,11 +113,7 @@ _ROWS: dict[str, tuple[tuple[str, tuple[float | None, float | None]], str, str]]
         "Conversation repetition, bot",
         "Minus the different content words of the response that earlier responses have",
     ),
-    "utterance_repetition_bot": (
-        _MINUS,
-        "Utterance repetition, bot",
-        "Distinct words minus words of the response",
-    ),
+    "utterance_repetition_bot": (_MINUS, "Utterance repetition, bot", "Distinct words minus words of the response"),
     "response_length_bot": (_WORDS, "Response length", "Words of the response without punctuation"),
     "word_similarity_bot_user": (
         _SHARE,
@@ -156,16 +128,8 @@ _WHOLE: dict[str, tuple[tuple[str, tuple[float | None, float | None]], str, str]
         "Slope from lowest to highest sentiment of the next message; the last row takes part with 0, and an "
         "undefined slope is 0",
     ),
-    "sentiment_variance_user": (
-        _SHARE,
-        "Sentiment variance",
-        "Variance of the sentiment, last row's 0 included",
-    ),
-    "sentiment_auc_user": (
-        _ONE,
-        "Sentiment gained",
-        "Sum of the sentiment transitions, last row included",
-    ),
+    "sentiment_variance_user": (_SHARE, "Sentiment variance", "Variance of the sentiment, last row's 0 included"),
+    "sentiment_auc_user": (_ONE, "Sentiment gained", "Sum of the sentiment transitions, last row included"),
     "n_rows": (("rows", (0, None)), "Rows", "Rows of the table"),
 }
 

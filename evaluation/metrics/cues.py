@@ -235,10 +235,7 @@ def straightened(text: str) -> str:
     return text.lower().translate(_CURLY)
 
 
-_FOUND = {
-    **{name: phrase_pattern(phrases) for name, phrases in PHRASES.items()},
-    "you": phrase_pattern(["you"]),
-}
+_FOUND = {**{name: phrase_pattern(phrases) for name, phrases in PHRASES.items()}, "you": phrase_pattern(["you"])}
 
 
 def has_phrase(kind: str, text: str) -> bool:

@@ -22,13 +22,7 @@ from pydantic import Field
 from chatbots.encoders.emotion import LABELS
 from chatbots.identity import Identity
 from chatbots.validation import InputModel
-from evaluation.metrics.base import (
-    CHOSEN_LICENCE,
-    ConfiguredMetric,
-    Measured,
-    MetricDefaults,
-    missing,
-)
+from evaluation.metrics.base import CHOSEN_LICENCE, ConfiguredMetric, Measured, MetricDefaults, missing
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.text_cache import BLANK, TextCache, blank
@@ -362,10 +356,7 @@ class DeepMojiSentiment(SentimentFamily, ConfiguredMetric):
         super().__init__(name, title, **options)
         self.prefix = self.name
         self.columns = sentiment_columns(
-            self.name,
-            "Σ w_k p_k over DeepMoji's 64 emoji, with the paper's weights,",
-            self.title,
-            "DeepMoji's",
+            self.name, "Σ w_k p_k over DeepMoji's 64 emoji, with the paper's weights,", self.title, "DeepMoji's"
         )
         self.title = f"Sentiment by {self.title}"
         if chosen := self.options:
@@ -431,7 +422,5 @@ class Emotions(MetricDefaults):
             for k, column in enumerate(self.columns)
         }
         return Measured(
-            turns={},
-            conversations=means,
-            reasons={name: missing(values, BLANK) for name, values in means.items()},
+            turns={}, conversations=means, reasons={name: missing(values, BLANK) for name, values in means.items()}
         )

@@ -109,12 +109,7 @@ class Entailment(TrainedMetric):
 
     @property
     def params(self) -> dict[str, Any]:
-        return {
-            **super().params,
-            "utterance": self.utterance,
-            "window": self.window,
-            "value": self.value,
-        }
+        return {**super().params, "utterance": self.utterance, "window": self.window, "value": self.value}
 
     def lacking(self, reply: ReplyInContext, column: str = "") -> str | None:
         reason = super().lacking(reply, column)
@@ -126,9 +121,7 @@ class Entailment(TrainedMetric):
         from evaluation.training.inference_pairs import LABELS
 
         chances = self._probabilities(
-            [self._premise(reply) for reply in replies],
-            [reply.response for reply in replies],
-            shared,
+            [self._premise(reply) for reply in replies], [reply.response for reply in replies], shared
         )
         by_name = {name: chances[:, LABELS.index(name)] for name in CLASSES}
         value = by_name["entailment"]

@@ -155,10 +155,7 @@ class Grade(_Grade):
 
     def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
         logits, counts, unknown = self.logits(replies, shared)
-        return {
-            f"{self.name}_bot": 1 / (1 + np.exp(-logits)),
-            **self.keyword_values(counts, unknown),
-        }
+        return {f"{self.name}_bot": 1 / (1 + np.exp(-logits)), **self.keyword_values(counts, unknown)}
 
 
 @register_metric

@@ -64,8 +64,7 @@ class JudgeOptions(InputModel):
     """Options of an entry of `metrics.yaml`."""
 
     bot: str = Field(
-        "",
-        description="id of an endpoint bot of bots.yaml; it should have temperature 0 and short replies",
+        "", description="id of an endpoint bot of bots.yaml; it should have temperature 0 and short replies"
     )
     model: str = Field(
         "",
@@ -81,15 +80,10 @@ class JudgeOptions(InputModel):
     high: int = Field(5, ge=0, le=9, description="highest number")
     low_label: str = Field("very bad", description="what the lowest means")
     high_label: str = Field("very good", description="what the highest means")
-    prompt: str = Field(
-        PROMPT,
-        description="what it is asked, with {context}, {reply}, {question}, {low} and {high}",
-    )
+    prompt: str = Field(PROMPT, description="what it is asked, with {context}, {reply}, {question}, {low} and {high}")
     window: int = Field(5, ge=1, description="how many earlier turns it is shown")
     max_requests: int = Field(
-        1000,
-        ge=1,
-        description="the most requests that one run makes; replies after that have no score",
+        1000, ge=1, description="the most requests that one run makes; replies after that have no score"
     )
     device: str = Field("cpu", description="where a local model computes")
 

@@ -194,11 +194,7 @@ def _chat(tokenizer: Any, lines: Sequence[str]) -> list[int]:
     for k, messages in enumerate(tries):
         try:
             made = tokenizer.apply_chat_template(
-                messages,
-                add_generation_prompt=True,
-                tokenize=True,
-                return_dict=True,
-                enable_thinking=False,
+                messages, add_generation_prompt=True, tokenize=True, return_dict=True, enable_thinking=False
             )
             return list(made["input_ids"])
         except Exception:  # whatever a template's author raises
@@ -231,8 +227,7 @@ class PerplexityOptions(InputModel):
     """Options of an entry of `metrics.yaml`."""
 
     model: str = Field(
-        min_length=1,
-        description="a folder with a causal transformers model, or a hub id that was downloaded before",
+        min_length=1, description="a folder with a causal transformers model, or a hub id that was downloaded before"
     )
     window: int = Field(5, ge=0, description="how many earlier turns the model sees")
     device: str = Field("cpu", description="where it computes")
@@ -254,14 +249,7 @@ class Perplexity(ConfiguredMetric):
     options_type = PerplexityOptions
     options: PerplexityOptions | None
 
-    def __init__(
-        self,
-        name: str = "",
-        title: str = "",
-        *,
-        replies: ReplyModel | None = None,
-        **options: Any,
-    ) -> None:
+    def __init__(self, name: str = "", title: str = "", *, replies: ReplyModel | None = None, **options: Any) -> None:
         super().__init__(name, title, **options)
         self._replies = replies
         if chosen := self.options:
@@ -413,7 +401,4 @@ class ReplyPmi(ReplyMetric, ConfiguredMetric):
         found = np.array(shared.once(model.identity.key, asked, likelihoods), dtype=float)
         (given, tokens), (alone, _) = found[: len(replies)].T, found[len(replies) :].T
         tokens = np.where(tokens > 0, tokens, np.nan)
-        return {
-            f"{self.name}_bot": (given - alone) / tokens,
-            f"{self.name}_given_bot": given / tokens,
-        }
+        return {f"{self.name}_bot": (given - alone) / tokens, f"{self.name}_given_bot": given / tokens}

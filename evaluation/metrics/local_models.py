@@ -214,11 +214,7 @@ class LocalClassifier(LocalModel):
             for start in range(0, len(order), n_rows):
                 part = order[start : start + n_rows]
                 given = loaded.tokenizer(
-                    [distinct[i] for i in part],
-                    padding=True,
-                    truncation=True,
-                    max_length=longest,
-                    return_tensors="pt",
+                    [distinct[i] for i in part], padding=True, truncation=True, max_length=longest, return_tensors="pt"
                 ).to(self.device)
                 with torch.inference_mode():
                     logits = model(**given).logits.double()

@@ -120,10 +120,7 @@ REACTIONS: dict[str, tuple[str, ...]] = {
 _FOUND = {kind: phrase_pattern(phrases) for kind, phrases in REACTIONS.items()}
 _SHARES = {
     "question_mark": ("asks with a question mark", lambda text: "?" in text),
-    "short": (
-        f"has at most {SHORT} words, separated by white space",
-        lambda text: n_words(text) <= SHORT,
-    ),
+    "short": (f"has at most {SHORT} words, separated by white space", lambda text: n_words(text) <= SHORT),
     "exclamation": ("has an exclamation mark", lambda text: "!" in text),
     "appreciation": ("has a word or phrase of appreciation", None),
     "negation": ("has a word of negation", None),
@@ -332,8 +329,7 @@ class Votes(MetricDefaults):
     def measure(self, layout: Layout, shared: TextCache) -> Measured:
         if layout.self_play:
             return Measured(
-                {"vote_bot": layout.spread(layout.bot[:0], [])},
-                reasons={"vote_bot": ("self-play has no votes",)},
+                {"vote_bot": layout.spread(layout.bot[:0], [])}, reasons={"vote_bot": ("self-play has no votes",)}
             )
         votes = [turn.vote for talk in layout.conversations for turn in talk.turns]
         return Measured({"vote_bot": layout.spread(layout.bot, [votes[i] for i in layout.bot])})

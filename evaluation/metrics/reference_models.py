@@ -167,11 +167,7 @@ def _mean_log_likelihoods(loaded: Any, pairs: Sequence[tuple[str, str]]) -> list
     def tokens(texts: list[str], cut: str) -> Any:
         loaded.tokenizer.truncation_side = cut
         return loaded.tokenizer(
-            texts,
-            padding=True,
-            truncation=True,
-            max_length=most_tokens(loaded),
-            return_tensors="pt",
+            texts, padding=True, truncation=True, max_length=most_tokens(loaded), return_tensors="pt"
         ).to(loaded.device)
 
     # Of a context that is too long the oldest goes, of a text that is scored its end.

@@ -25,13 +25,7 @@ from pydantic import Field, model_validator
 
 from chatbots.encoders.published_files import FileVectors
 from chatbots.encoders.sentence import MINILM, encoder_folder, sentence_encoder
-from chatbots.encoders.word_vectors import (
-    SIMILARITY_KINDS,
-    TextWords,
-    pair_similarities,
-    word_similarity,
-    word_vectors,
-)
+from chatbots.encoders.word_vectors import SIMILARITY_KINDS, TextWords, pair_similarities, word_similarity, word_vectors
 from chatbots.huggingface import LoadedPretrained, load_pretrained
 from chatbots.validation import InputModel
 from evaluation.items import ReplyInContext
@@ -140,14 +134,9 @@ class BertScoreOptions(InputModel):
     """Options of an entry of `metrics.yaml`."""
 
     model: str = Field(
-        min_length=1,
-        description="an encoder: a transformers folder, or a hub id that was downloaded before",
+        min_length=1, description="an encoder: a transformers folder, or a hub id that was downloaded before"
     )
-    layer: int = Field(
-        0,
-        ge=0,
-        description="whose output is taken, from 1; 0: the last one's. 17 for roberta-large",
-    )
+    layer: int = Field(0, ge=0, description="whose output is taken, from 1; 0: the last one's. 17 for roberta-large")
     device: str = Field("cpu", description="where it computes")
 
 
@@ -179,14 +168,8 @@ class BertScore(ReplyMetric, ConfiguredMetric):
             column
             for kind, formula in (
                 ("f", "Harmonic mean of BERTScore's precision and recall"),
-                (
-                    "precision",
-                    "Mean over the reply's tokens of the best cosine with a token of the reference",
-                ),
-                (
-                    "recall",
-                    "Mean over the reference's tokens of the best cosine with a token of the reply",
-                ),
+                ("precision", "Mean over the reply's tokens of the best cosine with a token of the reference"),
+                ("recall", "Mean over the reference's tokens of the best cosine with a token of the reply"),
             )
             for column in per_turn(
                 f"{self.name}_{kind}",

@@ -16,14 +16,7 @@ import numpy as np
 from evaluation.metrics.base import Measured, MetricDefaults, missing
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
-from evaluation.metrics.text_cache import (
-    BLANK,
-    QUESTION_WORDS,
-    UNKNOWN,
-    TextCache,
-    blank,
-    content_words,
-)
+from evaluation.metrics.text_cache import BLANK, QUESTION_WORDS, UNKNOWN, TextCache, blank, content_words
 from evaluation.tables import per_turn
 
 _FIRST = "the bot has said nothing before"
@@ -133,12 +126,7 @@ class Repetition(MetricDefaults):
         described = np.isin(said, layout.bot)  # in self-play not the first utterance
         again, turns_of = again[described], said[described]
         similarity = [word_similarity(layout.texts[bot], layout.texts[user]) for bot, user in similar.tolist()]
-        names = (
-            "conversation_repetition_bot",
-            "utterance_repetition_bot",
-            "self_repetition_bot",
-            "repeated_turn_bot",
-        )
+        names = ("conversation_repetition_bot", "utterance_repetition_bot", "self_repetition_bot", "repeated_turn_bot")
         why_not: dict[str, Sequence[str]] = {
             "self_repetition_bot": (_FIRST, _NO_WORD),
             "repeated_turn_bot": (_FIRST, BLANK),
@@ -203,6 +191,5 @@ class SelfSimilarity(MetricDefaults):
                     values[own[k]] = min(1.0, float((x[:k] @ x[k]).max()))
         missed = np.isnan(values[layout.bot]).any()
         return Measured(
-            {"self_similarity_bot": values},
-            reasons={"self_similarity_bot": (_FIRST, BLANK) if missed else ()},
+            {"self_similarity_bot": values}, reasons={"self_similarity_bot": (_FIRST, BLANK) if missed else ()}
         )

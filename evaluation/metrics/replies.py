@@ -114,10 +114,7 @@ class ReplyMetric(MetricDefaults):
     def measure(self, layout: Layout, shared: TextCache) -> Measured:
         begins = np.arange(len(layout.texts)) - layout.turn_of
         replies = [
-            ReplyInContext(
-                tuple(text for text in layout.texts[begins[i] : i] if not blank(text)),
-                layout.texts[i],
-            )
+            ReplyInContext(tuple(text for text in layout.texts[begins[i] : i] if not blank(text)), layout.texts[i])
             for i in layout.bot.tolist()
         ]
         found = self.scored(replies, shared)

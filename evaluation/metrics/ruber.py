@@ -95,12 +95,7 @@ class _Ruber(PoneScores):
 
     @classmethod
     def is_of(cls, manifest: MetricManifest) -> bool:
-        options = {
-            "sentences": "frozen",
-            "negatives": "weighted",
-            "positives": "none",
-            **manifest.config["options"],
-        }
+        options = {"sentences": "frozen", "negatives": "weighted", "positives": "none", **manifest.config["options"]}
         return all(options[key] == value for key, value in cls.wanted.items())
 
     @property

@@ -19,13 +19,7 @@ from pydantic import Field
 
 from chatbots.encoders.word_vectors import SIMILARITY_KINDS, StaticWordVectors, pair_similarities
 from chatbots.validation import InputModel
-from evaluation.metrics.base import (
-    CHOSEN_LICENCE,
-    ConfiguredMetric,
-    Measured,
-    MetricDefaults,
-    missing,
-)
+from evaluation.metrics.base import CHOSEN_LICENCE, ConfiguredMetric, Measured, MetricDefaults, missing
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.text_cache import BLANK, TOKENIZER, TextCache, blank, tokens_of
@@ -146,12 +140,7 @@ class InferSentSimilarity(SimilarityFamily, ConfiguredMetric):
     options: InferSentOptions | None
 
     def __init__(
-        self,
-        name: str = "",
-        title: str = "",
-        *,
-        encoder: SentenceEncoder | None = None,
-        **options: Any,
+        self, name: str = "", title: str = "", *, encoder: SentenceEncoder | None = None, **options: Any
     ) -> None:
         super().__init__(name, title, **options)
         self.prefix = self.name
@@ -269,10 +258,7 @@ class WordCoherence(WordCoherenceFamily):
 class FileWordCoherenceOptions(InputModel):
     """Options of an entry of `metrics.yaml`."""
 
-    path: str = Field(
-        min_length=1,
-        description="a file of word2vec (.bin), GloVe (.txt) or fastText (.vec), unpacked",
-    )
+    path: str = Field(min_length=1, description="a file of word2vec (.bin), GloVe (.txt) or fastText (.vec), unpacked")
     rows: int = Field(ROWS, ge=1, description="how many of its most frequent words are used")
 
 
@@ -302,11 +288,7 @@ class FileWordCoherence(WordCoherenceFamily, ConfiguredMetric):
     @property
     def params(self) -> dict[str, Any]:
         here = self._file if self.unavailable_reason() is None else None
-        return {
-            "vectors": here.identity.as_dict() if here else None,
-            "rows": self.rows,
-            "tokenizer": TOKENIZER,
-        }
+        return {"vectors": here.identity.as_dict() if here else None, "rows": self.rows, "tokenizer": TOKENIZER}
 
     def unavailable_reason(self) -> str | None:
         if self._file is None:

@@ -27,13 +27,7 @@ from evaluation.items import ReplyInContext
 from evaluation.metrics.base import CHOSEN_LICENCE, ConfiguredMetric
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.replies import ReplyMetric
-from evaluation.metrics.text_cache import (
-    QUESTION_WORDS,
-    STOPWORDS,
-    TOKENIZER,
-    TextCache,
-    lower_tokens,
-)
+from evaluation.metrics.text_cache import QUESTION_WORDS, STOPWORDS, TOKENIZER, TextCache, lower_tokens
 from evaluation.tables import per_turn
 
 _SLOT = "*"
@@ -45,10 +39,7 @@ _COLUMNS = {
         "the last utterance but one",
         "the last utterance but one (H-2 of the figure); undefined after a single one",
     ),
-    "history": (
-        "what was said before",
-        "all that was said before, as far as the metric looks back",
-    ),
+    "history": ("what was said before", "all that was said before, as far as the metric looks back"),
 }
 
 
@@ -63,8 +54,7 @@ class SemanticDistanceOptions(InputModel):
     """Options of an entry of `metrics.yaml`."""
 
     dull_replies: Many[str] = Field(
-        (),
-        description="patterns of dull replies in place of our own: lower-case tokens, * for one or more of any",
+        (), description="patterns of dull replies in place of our own: lower-case tokens, * for one or more of any"
     )
     window: int = Field(5, ge=1, description="how many earlier utterances it looks back on")
     encoder: str = Field(

@@ -28,20 +28,10 @@ from chatbots import Conversation
 from chatbots.encoders.word_vectors import pair_similarities
 from chatbots.text import quote
 from evaluation.metrics.cues import PHRASES, QUESTION_WORDS, laughs_substring, question_score
-from evaluation.metrics.emotion import (
-    EmotionSource,
-    EncoderEmotionSource,
-    cosine,
-    default_emotions,
-    slope_min_max,
-)
+from evaluation.metrics.emotion import EmotionSource, EncoderEmotionSource, cosine, default_emotions, slope_min_max
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.lexical import n_words_spoken
-from evaluation.metrics.repetition import (
-    conversation_repetition,
-    utterance_repetition,
-    word_similarity,
-)
+from evaluation.metrics.repetition import conversation_repetition, utterance_repetition, word_similarity
 from evaluation.metrics.text_cache import TextCache, blank, content_words, lower_tokens, tokens_of
 
 if TYPE_CHECKING:

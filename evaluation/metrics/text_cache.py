@@ -55,12 +55,7 @@ class TextCache:
         self._lock = threading.RLock()
 
     def once(
-        self,
-        key: str,
-        texts: Sequence[T],
-        compute: Callable[[list[T]], Iterable[R]],
-        *,
-        keep: bool = False,
+        self, key: str, texts: Sequence[T], compute: Callable[[list[T]], Iterable[R]], *, keep: bool = False
     ) -> list[R]:
         """Return the result of each text, computing only those that are not known under this key.
 

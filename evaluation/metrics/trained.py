@@ -248,8 +248,7 @@ class PmiOptions(TrainedOptions):
         description="the language model: a transformers folder, a hub id, a GGUF file, or a bot's id",
     )
     pmi_level: Number = Field(
-        PMI_LEVEL,
-        description="mean of the mutual information over held-out true and random pairs, nats per token",
+        PMI_LEVEL, description="mean of the mutual information over held-out true and random pairs, nats per token"
     )
     pmi_spread: Number = Field(PMI_SPREAD, gt=0, description="its standard deviation there")
 

@@ -160,11 +160,7 @@ class StaticVectors(nn.Module):
     """
 
     def __init__(
-        self,
-        words: Callable[[str], Sequence[str]],
-        vector: Callable[[str], np.ndarray | None],
-        width: int,
-        most: int,
+        self, words: Callable[[str], Sequence[str]], vector: Callable[[str], np.ndarray | None], width: int, most: int
     ) -> None:
         super().__init__()
         self.words, self.vector, self.width, self.most = words, vector, width, most

@@ -81,10 +81,7 @@ class GraphAttention(nn.Module):
         """Return the nodes' next states, (B, n, d)."""
         b, n, d = h.shape
         wh = self.w(h).view(b, n, self.heads, d // self.heads)  # (B, n, M, d/M)
-        own, other = (
-            (wh * self.a[0]).sum(-1),
-            (wh * self.a[1]).sum(-1),
-        )  # (B, n, M): a·[Wh_i ‖ Wh_j]
+        own, other = ((wh * self.a[0]).sum(-1), (wh * self.a[1]).sum(-1))  # (B, n, M): a·[Wh_i ‖ Wh_j]
         e = F.leaky_relu(own[:, :, None] + other[:, None, :], SLOPE)  # (B, i, j, M)
         if self.by_hops:
             e = adjacency[..., None] * e  # Eq. 8

@@ -192,11 +192,7 @@ class Neighbours:
     """
 
     def __init__(
-        self,
-        graph: Graph,
-        vector: Callable[[str], np.ndarray | None],
-        counts: Sequence[int],
-        width: int,
+        self, graph: Graph, vector: Callable[[str], np.ndarray | None], counts: Sequence[int], width: int
     ) -> None:
         self.graph, self.counts, self.width = graph, tuple(counts), width
         self._vector = vector

@@ -106,11 +106,7 @@ def analyser_missing(name: str) -> str | None:
         return None if find_spec("textblob") else "the package textblob is not installed"
     from nltk.data import find
 
-    for resource in (
-        "tokenizers/punkt_tab",
-        "taggers/averaged_perceptron_tagger_eng",
-        "corpora/wordnet.zip",
-    ):
+    for resource in ("tokenizers/punkt_tab", "taggers/averaged_perceptron_tagger_eng", "corpora/wordnet.zip"):
         try:
             find(resource)
         except LookupError:

@@ -26,11 +26,7 @@ class Lexicon:
     """
 
     def __init__(
-        self,
-        graph: Graph,
-        vectors: Mapping[str, np.ndarray | None],
-        counts: Sequence[int],
-        width: int,
+        self, graph: Graph, vectors: Mapping[str, np.ndarray | None], counts: Sequence[int], width: int
     ) -> None:
         self.graph, self.width = graph, width
         self._vectors = vectors
@@ -151,11 +147,7 @@ class Reader:
             for k, word in enumerate(words):
                 near[k] = self.lexicon.near(word)
         return PairBatch(
-            text,
-            nodes[at],
-            near[at].transpose(0, 2, 1, 3),
-            self._hops(words, at, n_said),
-            at < len(words),
+            text, nodes[at], near[at].transpose(0, 2, 1, 3), self._hops(words, at, n_said), at < len(words)
         )
 
     def _hops(self, words: list[str], at: np.ndarray, n_said: np.ndarray) -> np.ndarray:

@@ -49,11 +49,7 @@ class PoneScorer(nn.Module):
     """
 
     def __init__(
-        self,
-        width: int,
-        hidden: Sequence[int] = HIDDEN,
-        dropout: float = 0.5,
-        init: Init = "identity",
+        self, width: int, hidden: Sequence[int] = HIDDEN, dropout: float = 0.5, init: Init = "identity"
     ) -> None:
         super().__init__()
         start = torch.empty(width, width)

@@ -64,11 +64,7 @@ def ranking_loss(scores: Tensor, response: Tensor, reference: Tensor, *, symmetr
 
 
 def rade_loss(
-    scores: Tensor,
-    response: Tensor,
-    reference: Tensor | None,
-    generation: Tensor | None,
-    weights: RadeWeights,
+    scores: Tensor, response: Tensor, reference: Tensor | None, generation: Tensor | None, weights: RadeWeights
 ) -> tuple[Tensor, dict[str, float]]:
     """Return the loss of a batch and its parts by name.
 
@@ -91,11 +87,7 @@ def rade_loss(
 
 
 def pair_tokens(
-    tokenizer: Any,
-    context: Sequence[str],
-    reference: str,
-    response: str,
-    most: int = MAX_TOKENS,
+    tokenizer: Any, context: Sequence[str], reference: str, response: str, most: int = MAX_TOKENS
 ) -> list[int]:
     """Return the posterior encoder's input: begin, c, separator, r_h, separator, r_a, end (2).
 
@@ -152,11 +144,7 @@ class ScoreHead(nn.Module):
     def __init__(self, width: int, dropout: float = 0.1) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Dropout(dropout),
-            nn.Linear(width, width),
-            nn.Tanh(),
-            nn.Dropout(dropout),
-            nn.Linear(width, 2),
+            nn.Dropout(dropout), nn.Linear(width, width), nn.Tanh(), nn.Dropout(dropout), nn.Linear(width, 2)
         )
 
     def forward(self, vector: Tensor) -> Tensor:

@@ -30,23 +30,7 @@ from evaluation.training.negatives import Bm25
 _WORD = re.compile(r"\w+(?:'\w+)?")
 _I = frozenset({"i", "i'm", "i've", "i'd", "i'll", "me", "my", "mine"})
 _YOU = frozenset({"you", "you're", "you've", "you'd", "you'll", "your", "yours"})
-_ASKING = frozenset(
-    {
-        "what",
-        "who",
-        "where",
-        "when",
-        "why",
-        "how",
-        "which",
-        "do",
-        "does",
-        "did",
-        "are",
-        "is",
-        "have",
-    }
-)
+_ASKING = frozenset({"what", "who", "where", "when", "why", "how", "which", "do", "does", "did", "are", "is", "have"})
 _OF_TEXT = (
     "words",
     "log_words",
@@ -107,11 +91,7 @@ def vectors_and_surface(replies: Sequence[ReplyInContext], shared: TextCache) ->
     surface = np.zeros((len(replies), len(NAMES)), dtype=np.float32)
     for k, one in enumerate(replies):
         context = [detokenise_text(text) for text in one.context]
-        response, reference, last = (
-            detokenise_text(one.response),
-            detokenise_text(one.reference or ""),
-            context[-1],
-        )
+        response, reference, last = (detokenise_text(one.response), detokenise_text(one.reference or ""), context[-1])
         a, h, q = place[response], place[reference], place[last]
         said = encoded[[place[text] for text in context]]
         whole = said.mean(axis=0)
@@ -221,10 +201,7 @@ class RetrievedReferences:
     """
 
     def __init__(
-        self,
-        dialogues: Sequence[Dialogue],
-        index: Literal["contexts", "responses"] = "contexts",
-        window: int = 3,
+        self, dialogues: Sequence[Dialogue], index: Literal["contexts", "responses"] = "contexts", window: int = 3
     ) -> None:
         pairs = [
             (" ".join(one.turns[max(0, k - window) : k]), one.turns[k])
@@ -261,12 +238,7 @@ class GeneratedReferences:
     def of(self, replies: Sequence[ReplyInContext]) -> list[str | None]:
         contexts = list(dict.fromkeys(one.context for one in replies))
         asked = [
-            Conversation.from_texts(
-                context,
-                id=str(k),
-                first="human" if len(context) % 2 else "bot",
-                seed=self._seed,
-            )
+            Conversation.from_texts(context, id=str(k), first="human" if len(context) % 2 else "bot", seed=self._seed)
             for k, context in enumerate(contexts)
         ]
         said = {

@@ -77,13 +77,7 @@ def scatter_drawing(
     middle = (top + height - bottom) / 2
     parts += [
         text((left + width - right) / 2, height - 8, x_title, class_="axis-title middle"),
-        text(
-            12,
-            middle,
-            y_title,
-            class_="axis-title middle",
-            transform=f"rotate(-90 12 {middle:.0f})",
-        ),
+        text(12, middle, y_title, class_="axis-title middle", transform=f"rotate(-90 12 {middle:.0f})"),
         line(x(low), y(low), x(high), y(high), class_="equal"),
     ]
     centres = [(x(p.human or 0), y(p.predicted or 0)) for p in points]
@@ -112,11 +106,7 @@ def scatter_drawing(
     labels = place_labels(titles, centres, obstacles, bounds, size)
     leaders = [
         line(
-            cx,
-            cy,
-            min(max(cx, label.box.x0), label.box.x1),
-            min(max(cy, label.box.y0), label.box.y1),
-            class_="leader",
+            cx, cy, min(max(cx, label.box.x0), label.box.x1), min(max(cy, label.box.y0), label.box.y1), class_="leader"
         )
         for label, (cx, cy) in zip(labels, centres, strict=True)
         if label.leader

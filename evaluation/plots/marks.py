@@ -109,11 +109,7 @@ def interval_mark(y: float, mean: float, low: float | None, high: float | None, 
 
 
 def cross_mark(
-    x: float,
-    y: float,
-    x_span: tuple[float, float] | None,
-    y_span: tuple[float, float] | None,
-    slot: int,
+    x: float, y: float, x_span: tuple[float, float] | None, y_span: tuple[float, float] | None, slot: int
 ) -> Markup:
     """Draw two interval lines that cross at a point; arguments in pixels."""
     classes = f"whisker {slot_class(slot)}"

@@ -94,11 +94,7 @@ class Label:
 
 
 def place_labels(
-    names: Sequence[str],
-    points: Sequence[tuple[float, float]],
-    obstacles: Sequence[Box],
-    bounds: Box,
-    size: float = 13,
+    names: Sequence[str], points: Sequence[tuple[float, float]], obstacles: Sequence[Box], bounds: Box, size: float = 13
 ) -> list[Label]:
     """Place one label for each point.
 

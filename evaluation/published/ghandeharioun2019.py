@@ -50,13 +50,8 @@ def published() -> Mapping[tuple[str, PaperBot, str], PublishedValue]:
     """Return every published number by table (`2`, `5` or `8`), bot and name."""
     with _FILE.open(encoding="utf-8", newline="") as file:
         return {
-            (
-                row["table"],
-                PaperBot(row["model"], row["corpus"], row["version"]),
-                row["name"],
-            ): PublishedValue(
-                float(row["value"]) if row["value"] else None,
-                float(row["half_width"]) if row["half_width"] else None,
+            (row["table"], PaperBot(row["model"], row["corpus"], row["version"]), row["name"]): PublishedValue(
+                float(row["value"]) if row["value"] else None, float(row["half_width"]) if row["half_width"] else None
             )
             for row in csv.DictReader(file)
         }

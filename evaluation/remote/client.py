@@ -142,10 +142,7 @@ class Calls:
     def _download(self, path: str, file: Path, asked: Mapping[str, Any]) -> Path:
         part = file.with_name(f".{file.name}.part")
         try:
-            with (
-                self._http.stream("GET", path, params=dict(asked)) as answer,
-                part.open("wb") as out,
-            ):
+            with self._http.stream("GET", path, params=dict(asked)) as answer, part.open("wb") as out:
                 if answer.is_error:
                     answer.read()
                     checked(answer)
@@ -280,13 +277,7 @@ class ConversationCalls(Calls):
         return list(self._get(f"{_searched(key, run, 'searches')}/searches"))
 
     def search_keep(
-        self,
-        key: str = "",
-        name: str = "",
-        q: str = "",
-        *,
-        run: int | None = None,
-        columns: Sequence[str] = (),
+        self, key: str = "", name: str = "", q: str = "", *, run: int | None = None, columns: Sequence[str] = ()
     ) -> list[dict[str, Any]]:
         """Keep a search line of a study or run by name, in the place of one of the same name; returns all that are
         kept.

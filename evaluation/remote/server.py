@@ -145,12 +145,7 @@ class Studies(Jobs):
         return dict(self._get(f"/studies/{key}/file"))
 
     def bring(
-        self,
-        key: str,
-        file: str | Path,
-        *,
-        scale: tuple[float, float] | None = None,
-        language: str = "",
+        self, key: str, file: str | Path, *, scale: tuple[float, float] | None = None, language: str = ""
     ) -> RemoteJob:
         """Import a file of conversations into a study, which is made if there is none; returns the job."""
         asked = {"language": language} | ({} if scale is None else {"low": str(scale[0]), "high": str(scale[1])})

@@ -274,12 +274,7 @@ def fleiss_kappa(table: np.ndarray, *, level: float = 0.95) -> AgreementEstimate
     return _over_items(kappa, len(counts), n_given, level, counts.size, centred=True)
 
 
-def krippendorff_alpha(
-    table: np.ndarray,
-    scale: Level = "interval",
-    *,
-    level: float = 0.95,
-) -> AgreementEstimate:
+def krippendorff_alpha(table: np.ndarray, scale: Level = "interval", *, level: float = 0.95) -> AgreementEstimate:
     """Compute 1 − observed disagreement / disagreement of all pairable values; any number of raters, gaps allowed.
 
     The ordinal distance of two values is the number of ratings between them, which is the difference

@@ -32,12 +32,7 @@ class _Squares:
     error: np.ndarray
 
 
-def icc(
-    table: np.ndarray,
-    form: IccForm = "icc2_k",
-    *,
-    level: float = 0.95,
-) -> AgreementEstimate:
+def icc(table: np.ndarray, form: IccForm = "icc2_k", *, level: float = 0.95) -> AgreementEstimate:
     """Compute an intraclass correlation.
 
     Args:
@@ -138,10 +133,7 @@ def _f_interval(
     if noise <= _TINY * b:
         return 1.0, 1.0
     ratio = b / noise
-    ends = (
-        ratio / float(stats.f.ppf(upper, n - 1, df)),
-        ratio * float(stats.f.ppf(upper, df, n - 1)),
-    )
+    ends = (ratio / float(stats.f.ppf(upper, n - 1, df)), ratio * float(stats.f.ppf(upper, df, n - 1)))
     if average:
         low, high = (1 - 1 / end for end in ends)
     else:

@@ -185,11 +185,7 @@ def few_bots(n_bots: int) -> Reason:
 
 
 def _bot_means(
-    labels: Sequence[str],
-    fit: RaterGls,
-    y: np.ndarray,
-    level: float,
-    scale: tuple[float, float] | None,
+    labels: Sequence[str], fit: RaterGls, y: np.ndarray, level: float, scale: tuple[float, float] | None
 ) -> tuple[ModelBotMean, ...]:
     """Return each bot's mean with its interval."""
     found = []
@@ -210,11 +206,7 @@ def _bot_means(
 
 
 def wald_comparisons(
-    labels: Sequence[str],
-    estimates: np.ndarray,
-    covariance: np.ndarray,
-    df: float | np.ndarray,
-    level: float,
+    labels: Sequence[str], estimates: np.ndarray, covariance: np.ndarray, df: float | np.ndarray, level: float
 ) -> tuple[Comparison, ...]:
     """Test all pairs of estimates by Wald's test, against Student's t with df (or the normal, inf), of each pair its
     own where many.
@@ -260,14 +252,8 @@ def _test(coefficients: np.ndarray, covariance: np.ndarray, df: int) -> tuple[fl
     return f, float(stats.f.sf(f, k, df))
 
 
-ONE_RATER = Reason(
-    "one_rater_of_some",
-    "one rater gave all ratings of a bot: how far its mean can be off is not known",
-)
-CONSTANT = Reason(
-    "constant_cells",
-    "the ratings do not vary within the cells: nothing to judge the effects by",
-)
+ONE_RATER = Reason("one_rater_of_some", "one rater gave all ratings of a bot: how far its mean can be off is not known")
+CONSTANT = Reason("constant_cells", "the ratings do not vary within the cells: nothing to judge the effects by")
 _SINGULAR = 1e-10
 """An eigenvalue of V below this share of the largest is none: a difference that nothing varies."""
 

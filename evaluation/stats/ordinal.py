@@ -52,11 +52,7 @@ class Clustered:
 
 
 def clustered_scores(
-    inverse: np.ndarray,
-    scores: np.ndarray,
-    counts: np.ndarray,
-    informations: np.ndarray,
-    contrasts: np.ndarray,
+    inverse: np.ndarray, scores: np.ndarray, counts: np.ndarray, informations: np.ndarray, contrasts: np.ndarray
 ) -> Clustered:
     """Return the errors of a fit.
 

@@ -125,12 +125,7 @@ def leave_one_out_values(statistic: Callable[[np.ndarray], np.ndarray], n_items:
 
 
 def jackknife_interval(
-    value: float,
-    without: np.ndarray,
-    n_each: float,
-    level: float,
-    *,
-    centred: bool = False,
+    value: float, without: np.ndarray, n_each: float, level: float, *, centred: bool = False
 ) -> tuple[float, float] | None:
     """Return the ends of the interval; None where its error is unknown.
 

@@ -282,19 +282,14 @@ def preferences_always(
             pairs.append(_undefined(a, b, float(kept[0]) if len(kept) else None, reason))
             continue
         variance, n = found.more_of(0, 0)
-        gap, half = (
-            float(found.means[0]),
-            float(np.sqrt(variance) * _times(np.array([n]), 1 - level)),
-        )
+        gap, half = (float(found.means[0]), float(np.sqrt(variance) * _times(np.array([n]), 1 - level)))
         p = _p_value(gap, variance, np.array([n]))
         pair = Comparison(a, b, gap, max(-1.0, gap - half), min(1.0, gap + half), p, None, ordered=False)
         pairs.append(pair)
     n_tested = sum(pair.p is not None for pair in pairs)
     return [
         Preference(
-            pair,
-            found.unit,
-            None if pair.p is None or pair.ordered else _more_of(found, (1 - level) / n_tested),
+            pair, found.unit, None if pair.p is None or pair.ordered else _more_of(found, (1 - level) / n_tested)
         )
         for pair, found in zip(corrected(pairs, level), means, strict=True)
     ]

@@ -250,10 +250,6 @@ def course(
     found = [mean_interval(turn, units, level, scale=scale) for turn in table.T]
     mean, low, high = (
         np.array([np.nan if end is None else end for end in ends], dtype=float)
-        for ends in (
-            [one.mean for one in found],
-            [one.low for one in found],
-            [one.high for one in found],
-        )
+        for ends in ([one.mean for one in found], [one.low for one in found], [one.high for one in found])
     )
     return Course(mean, low, high, np.array([one.n for one in found], dtype=int))

@@ -90,11 +90,7 @@ def rater_zscores(
         scores[rows] = found
         used.append(name)
     return RaterScores(
-        scores.reshape(array.shape),
-        int(given.sum()),
-        int(np.isfinite(scores).any(axis=1).sum()),
-        tuple(used),
-        left_out,
+        scores.reshape(array.shape), int(given.sum()), int(np.isfinite(scores).any(axis=1).sum()), tuple(used), left_out
     )
 
 

@@ -74,11 +74,7 @@ class Backbone(nn.Module):
             parts.append(self._encoded(some))
         back = order.argsort()
         tokens = [F.pad(one.tokens, (0, 0, 0, longest - one.tokens.shape[1])) for one in parts]
-        return States(
-            torch.cat([one.pooled for one in parts])[back],
-            torch.cat(tokens)[back],
-            read["attention_mask"],
-        )
+        return States(torch.cat([one.pooled for one in parts])[back], torch.cat(tokens)[back], read["attention_mask"])
 
     def _encoded(self, read: Mapping[str, Tensor]) -> States:
         frozen = self.config.learns == "frozen"
@@ -120,10 +116,7 @@ def backbone_load(config: BackboneConfig) -> Backbone:
         model = get_peft_model(
             model,
             LoraConfig(
-                r=config.rank,
-                lora_alpha=config.alpha,
-                lora_dropout=config.dropout,
-                target_modules="all-linear",
+                r=config.rank, lora_alpha=config.alpha, lora_dropout=config.dropout, target_modules="all-linear"
             ),
         )
     return Backbone(model, loaded.tokenizer, config, width)

@@ -115,11 +115,7 @@ class Checkpoint:
 
 
 def checkpoint_write(
-    folder: Path,
-    network: nn.Module,
-    manifest: MetricManifest,
-    files: Mapping[str, bytes],
-    dtype: str = "float32",
+    folder: Path, network: nn.Module, manifest: MetricManifest, files: Mapping[str, bytes], dtype: str = "float32"
 ) -> MetricManifest:
     """Write a checkpoint in place of one that is there: next to it first, then renamed, so never a half.
 

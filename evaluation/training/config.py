@@ -28,25 +28,9 @@ from chatbots.encoders.sentence import MINILM, encoder_get
 from chatbots.huggingface import missing_reason, model_known_by
 from chatbots.identity import canonical_json
 from chatbots.registry import Registry, UnknownName
-from chatbots.training.config import (
-    CorpusConfig,
-    KeepingConfig,
-    OptimiserConfig,
-    corpora_missing,
-    merge_values,
-)
+from chatbots.training.config import CorpusConfig, KeepingConfig, OptimiserConfig, corpora_missing, merge_values
 from chatbots.type_descriptions import TypeDescription
-from chatbots.validation import (
-    InputModel,
-    Many,
-    Mistake,
-    Number,
-    Share,
-    Size,
-    ValuesError,
-    values_read,
-    yaml_read,
-)
+from chatbots.validation import InputModel, Many, Mistake, Number, Share, Size, ValuesError, values_read, yaml_read
 
 
 class BackboneConfig(InputModel):
@@ -319,10 +303,7 @@ def config_check(values: Any, data: Path | str = ".") -> MetricTrainingConfig:
     missing = corpora_missing(config.data.corpora, config.folder)
     if reason := backbone_missing(config.backbone):
         missing.append(
-            Mistake(
-                "backbone.model",
-                f"backbone.model is {config.backbone.model!r}, which cannot be used: {reason}",
-            )
+            Mistake("backbone.model", f"backbone.model is {config.backbone.model!r}, which cannot be used: {reason}")
         )
     learned = learned_get(config.metric)
     missing += [

@@ -319,8 +319,5 @@ def _pair(row: Mapping[str, object], where: str) -> InferencePair | None:
         )
     genre = row.get("genre")
     return InferencePair(
-        str(row["sentence1"]).strip(),
-        str(row["sentence2"]).strip(),
-        label,
-        genre if isinstance(genre, str) else "",
+        str(row["sentence1"]).strip(), str(row["sentence2"]).strip(), label, genre if isinstance(genre, str) else ""
     )

@@ -26,13 +26,7 @@ from evaluation.training.checkpoint import (
     weights_take_over,
 )
 from evaluation.training.config import MetricTrainingConfig, backbone_identity, learned_get
-from evaluation.training.contract import (
-    ExampleLoss,
-    LearnedMetric,
-    Prepared,
-    Splits,
-    dialogues_read,
-)
+from evaluation.training.contract import ExampleLoss, LearnedMetric, Prepared, Splits, dialogues_read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,10 +113,7 @@ def adam_for(network: nn.Module, config: MetricTrainingConfig) -> torch.optim.Ad
         {"params": [p for p in learning if p.dim() <= 1], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(
-        [group for group in groups if group["params"]],
-        lr=optimiser.lr,
-        betas=(0.9, optimiser.beta2),
-        eps=optimiser.eps,
+        [group for group in groups if group["params"]], lr=optimiser.lr, betas=(0.9, optimiser.beta2), eps=optimiser.eps
     )
 
 

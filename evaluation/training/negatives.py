@@ -97,12 +97,7 @@ LEAST_HITS = 3
 
 
 def lexical_negatives(
-    replies: Sequence[str],
-    seed: int,
-    *,
-    middle_rule: MiddleRule = "half",
-    k1: float = 1.2,
-    b: float = 0.75,
+    replies: Sequence[str], seed: int, *, middle_rule: MiddleRule = "half", k1: float = 1.2, b: float = 0.75
 ) -> list[str]:
     """Return for each reply one from the middle of what BM25 finds for it among all.
 

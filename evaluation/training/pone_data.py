@@ -85,12 +85,7 @@ def delete_words(words: list[str], n: int, rng: np.random.Generator, synonyms: S
 
 
 def augmented(
-    text: str,
-    k: int,
-    rng: np.random.Generator,
-    *,
-    synonyms: Synonyms | None = None,
-    alpha: float = ALPHA,
+    text: str, k: int, rng: np.random.Generator, *, synonyms: Synonyms | None = None, alpha: float = ALPHA
 ) -> list[str]:
     """Return up to k changed copies of a text, all different from it and one another.
 
@@ -231,10 +226,7 @@ def labels_are_stable(now: Labels, before: Labels | None) -> bool:
 
 
 def inputs_of(
-    queries: Sequence[tuple[str, ...]],
-    said: Sequence[str],
-    config: MetricTrainingConfig,
-    device: str,
+    queries: Sequence[tuple[str, ...]], said: Sequence[str], config: MetricTrainingConfig, device: str
 ) -> tuple[np.ndarray | WordTexts, list[str], dict[tuple[str, ...], int]]:
     """Return the network's input for texts and queries, the texts in that order, and each query's position."""
     options = config.own
@@ -243,11 +235,7 @@ def inputs_of(
         joined = [" ".join(query) for query in distinct]
         texts = list(dict.fromkeys([*said, *joined]))
         place = {text: k for k, text in enumerate(texts)}
-        return (
-            WordTexts(texts),
-            texts,
-            {query: place[text] for query, text in zip(distinct, joined, strict=True)},
-        )
+        return (WordTexts(texts), texts, {query: place[text] for query, text in zip(distinct, joined, strict=True)})
     texts = list(dict.fromkeys([*said, *(text for query in distinct for text in query)]))
     place = {text: k for k, text in enumerate(texts)}
     vectors = _vectors(texts, config.backbone.model, device)

@@ -177,11 +177,7 @@ def _row(told: Any) -> RatedPair:
     row = values_read(_Row, told, what="the line")
     said = tuple(detokenise_text(text) for text in row.context)
     return RatedPair(
-        said,
-        detokenise_text(row.response),
-        detokenise_text(row.reference),
-        row.score,
-        row.reference_score,
+        said, detokenise_text(row.response), detokenise_text(row.reference), row.score, row.reference_score
     )
 
 

@@ -18,13 +18,7 @@ from evaluation.stats.correlation import METHODS, correlate
 from evaluation.training.checkpoint import checkpoint_read
 from evaluation.training.config import config_check
 from evaluation.training.loop import restored, train
-from evaluation.training.metrics.rade import (
-    RatedExamples,
-    lite_batch,
-    parted,
-    predicted,
-    texts_remembered,
-)
+from evaluation.training.metrics.rade import RatedExamples, lite_batch, parted, predicted, texts_remembered
 from evaluation.training.rade_data import context_key, rated_pairs_read
 
 SEEDS = (11, 12, 13)
@@ -89,10 +83,7 @@ def folds_measured(config: Mapping[str, Any], data: Path, seeds: Sequence[int] =
                 "options": {**config.get("options", {}), "fold": fold, "fold_seed": seed},
             }
             checked = config_check(values, data)
-            with (
-                tempfile.TemporaryDirectory(prefix="confab-fold-") as work,
-                texts_remembered(shared),
-            ):
+            with tempfile.TemporaryDirectory(prefix="confab-fold-") as work, texts_remembered(shared):
                 train(checked, work)
                 network = restored(checkpoint_read(work))
             rows = checked.own.split == "rows"

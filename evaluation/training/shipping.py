@@ -7,13 +7,7 @@ from typing import Any
 
 from chatbots.checkpoints import WEIGHTS_FILE, CheckpointError
 from evaluation.models.grade_graph import LICENCE_BESIDE, WORDNET_LICENCE, has_wordnet
-from evaluation.training.checkpoint import (
-    CONCEPTNET,
-    Checkpoint,
-    MetricManifest,
-    checkpoint_read,
-    checkpoint_write,
-)
+from evaluation.training.checkpoint import CONCEPTNET, Checkpoint, MetricManifest, checkpoint_read, checkpoint_write
 
 MAX_BYTES = 16_000_000
 """Weights and files together; a repository is no place for more."""

@@ -20,22 +20,13 @@ def left_out(name: str = "WITHOUT_DATABASE") -> list[Path]:
 
 SAME_VIEWS = {
     # Every step of every protocol in a preview: previews, and every protocol's real pages from the first to the last.
-    "contracts/test_previews.py": (
-        "webapp/participant/test_preview.py",
-        "journeys/test_research.py",
-    ),
+    "contracts/test_previews.py": ("webapp/participant/test_preview.py", "journeys/test_research.py"),
     # Which pages the phone offers, how a question's and a check's card looks and what it says.
     "webapp/dashboard/test_build_preview.py": ("webapp/participant/test_preview.py",),
     "webapp/dashboard/test_build_questions.py": ("webapp/dashboard/test_build.py",),
     # Words and navigation of pages that are opened there, of full studies and of studies with hardly anything in them.
-    "webapp/dashboard/test_plurals.py": (
-        "webapp/dashboard/test_pages.py",
-        "webapp/dashboard/test_thin_studies.py",
-    ),
-    "webapp/dashboard/test_tabs.py": (
-        "webapp/dashboard/test_pages.py",
-        "webapp/dashboard/test_thin_studies.py",
-    ),
+    "webapp/dashboard/test_plurals.py": ("webapp/dashboard/test_pages.py", "webapp/dashboard/test_thin_studies.py"),
+    "webapp/dashboard/test_tabs.py": ("webapp/dashboard/test_pages.py", "webapp/dashboard/test_thin_studies.py"),
     # Registries that plug-ins and files of a folder add to; their list is on a page that is opened there.
     "webapp/core/test_plugins.py": ("webapp/dashboard/test_pages.py",),
     # Whatever is sent to the API's routes gets an answer that its description allows.
@@ -67,10 +58,7 @@ ELSEWHERE = {
     # Programs that read a package's files; its bytes are asked of both.
     "webapp/transfer/test_package_loaders.py": ("webapp/transfer/test_package.py",),
     # Reading a package back asks no database, and writing one is asked of both.
-    "webapp/transfer/test_package_reading.py": (
-        "webapp/transfer/test_package.py",
-        "webapp/transfer/test_exporters.py",
-    ),
+    "webapp/transfer/test_package_reading.py": ("webapp/transfer/test_package.py", "webapp/transfer/test_exporters.py"),
     # What is reckoned of pairs and of an arena's choices, and their page, of dialogues judged as wholes.
     "webapp/dashboard/test_pair_pages.py": (
         "webapp/results/test_pairs_by_hand.py",

@@ -8,13 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.architecture.settings_reads import (
-    COMPUTED,
-    REQUIRED,
-    example_compose_only,
-    example_entries,
-    settings_reads,
-)
+from tests.architecture.settings_reads import COMPUTED, REQUIRED, example_compose_only, example_entries, settings_reads
 from tests.architecture.source import ROOT
 
 # What compose hands to programs that are not Confab's own.

@@ -63,12 +63,7 @@ def make(key: str, n_ratings: int, n_chats: int = N_CHATS, n_bots: int = N_BOTS)
     people = Participant.objects.bulk_create(Participant(study=study, platform="import") for _n in range(N_RATERS))
     chats = Conversation.objects.bulk_create(
         Conversation(
-            source="import",
-            state="completed",
-            bot=bots[n % n_bots],
-            study=study,
-            external_id=f"d{n}",
-            n_exchanges=5,
+            source="import", state="completed", bot=bots[n % n_bots], study=study, external_id=f"d{n}", n_exchanges=5
         )
         for n in range(n_chats)
     )
@@ -167,10 +162,7 @@ def main() -> int:
     parser.add_argument("--ratings", type=int, default=200_000)
     parser.add_argument("--limit", type=float, default=LIMIT_MS, metavar="MS")
     asked = parser.parse_args()
-    with (
-        tempfile.TemporaryDirectory(prefix="confab-bench-") as folder,
-        own_database(Path(folder)) as environment,
-    ):
+    with tempfile.TemporaryDirectory(prefix="confab-bench-") as folder, own_database(Path(folder)) as environment:
         os.environ.update(environment, DJANGO_SETTINGS_MODULE="webapp.settings.embedded")
         import django
 

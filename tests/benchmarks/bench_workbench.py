@@ -28,13 +28,7 @@ from statistics import median
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from tests.benchmarks.results_there import (
-    fit_make,
-    metrics_of_fit,
-    metrics_store,
-    results_copy,
-    results_make,
-)
+from tests.benchmarks.results_there import fit_make, metrics_of_fit, metrics_store, results_copy, results_make
 
 LIMIT_MS = 300
 PER_CONVERSATION = 10
@@ -324,11 +318,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--conversations", type=int, default=100_000)
     parser.add_argument("--only", default="", metavar="WORD", help="pages and lines with this word")
-    parser.add_argument(
-        "--queries",
-        metavar="PAGE",
-        help="print the slowest queries of this page, written as in PAGES",
-    )
+    parser.add_argument("--queries", metavar="PAGE", help="print the slowest queries of this page, written as in PAGES")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="confab-bench-") as folder:
         os.environ.update(DJANGO_SETTINGS_MODULE="webapp.settings.embedded")

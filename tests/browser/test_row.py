@@ -9,14 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.test_participant import (
-    SIZES,
-    choose,
-    no_sideways_scroll,
-    replies,
-    say,
-    study,
-)
+from tests.browser.test_participant import SIZES, choose, no_sideways_scroll, replies, say, study
 from tests.builders import BY_PROLIFIC
 from tests.conftest import ConfabServer
 

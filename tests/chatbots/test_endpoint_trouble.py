@@ -19,19 +19,7 @@ from chatbots.bots.endpoint import EndpointBot
 from chatbots.endpoints import addresses
 from chatbots.endpoints.chat_completions import retry_after_s
 from chatbots.endpoints.metering import MemoryMeter
-from tests.chatbots.endpoint_server import (
-    SSE,
-    Answer,
-    Send,
-    Server,
-    chunk,
-    counts,
-    fails,
-    hangs,
-    pieces,
-    says,
-    serving,
-)
+from tests.chatbots.endpoint_server import SSE, Answer, Send, Server, chunk, counts, fails, hangs, pieces, says, serving
 
 pytestmark = pytest.mark.usefixtures("meter")
 
@@ -199,9 +187,7 @@ async def test_all_bots_of_an_address_share_its_places() -> None:
     assert most == 3
 
 
-async def test_an_address_that_is_down_is_left_alone_and_tried_by_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_an_address_that_is_down_is_left_alone_and_tried_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(fails(500), fails(503), fails(500), fails(502), fails(500), says("up")) as server:
         bot, other = server.bot(retries=0), server.bot(name="other", retries=0)
         for _ in range(addresses.FAILURES_BEFORE_REST):
@@ -309,9 +295,7 @@ async def test_a_refused_field_is_told_with_the_option_that_changes_it(
     assert [one for one in (TOKENS, SEED) if one in str(caught.value)] == advice
 
 
-async def test_redirects_are_refused_and_the_key_goes_nowhere(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_redirects_are_refused_and_the_key_goes_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TEST_KEY", "sk-test-abcdefgh12345678")
     async with serving(says("from elsewhere")) as elsewhere:
         to = f"location: http://127.0.0.1:{elsewhere.port}/v1\r\n"
@@ -389,8 +373,7 @@ async def reply_to_hi(answer: Answer, **options: Any) -> str:
 
 @pytest.mark.parametrize("size", [0, 1])
 @pytest.mark.parametrize(
-    "name",
-    ["sse_bom", "sse_empty_data", "sse_message_not_delta", "sse_no_finish_done", "sse_parts"],
+    "name", ["sse_bom", "sse_empty_data", "sse_message_not_delta", "sse_no_finish_done", "sse_parts"]
 )
 async def test_other_dialects_of_the_stream_are_read(name: str, size: int) -> None:
     body = (CASES / f"{name}.txt").read_bytes()

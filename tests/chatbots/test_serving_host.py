@@ -149,10 +149,7 @@ async def test_an_asker_who_leaves_does_not_stop_the_load(host_of):
 
 @pytest.mark.parametrize(
     ("trouble", "reason"),
-    [
-        ({"unavailable": "weights are missing"}, "weights are missing"),
-        ({"load_error": "bad file"}, "bad file"),
-    ],
+    [({"unavailable": "weights are missing"}, "weights are missing"), ({"load_error": "bad file"}, "bad file")],
 )
 async def test_a_bot_that_cannot_load_says_why(host_of, trouble, reason):
     bot = FakeWholeBot(name="b", **trouble)
@@ -271,8 +268,7 @@ async def test_a_failing_admit_leaves_the_running_batch_alone(host_of):
 
 @pytest.mark.parametrize("make", KINDS)
 @pytest.mark.parametrize(
-    ("reply", "said"),
-    [("  \n", "gave an empty reply"), ("", "gave an empty reply"), (None, "must be text")],
+    ("reply", "said"), [("  \n", "gave an empty reply"), ("", "gave an empty reply"), (None, "must be text")]
 )
 async def test_a_blank_or_odd_reply_is_an_error(host_of, make, reply, said):
     host = host_of(make(name="b", reply=lambda _: reply))
@@ -300,8 +296,7 @@ async def test_a_failing_bot_touches_no_other(host_of, make):
     good = FakeStepBot(name="good", delay_s=0.002)
     host = host_of(bad, good)
     got = await asyncio.gather(
-        *(outcome(host, "bad", f"m{i}") for i in range(5)),
-        *(ask(host, "good", f"m{i}") for i in range(5)),
+        *(outcome(host, "bad", f"m{i}") for i in range(5)), *(ask(host, "good", f"m{i}") for i in range(5))
     )
     assert all("scripted failure" in text for text in got[:5])
     assert got[5:] == [f"echo: m{i}" for i in range(5)]
@@ -611,10 +606,7 @@ async def test_a_bot_that_hangs_leaves_time_for_its_stand_in(host_of) -> None:
 
 
 async def test_where_the_stand_in_fails_too_both_are_named(host_of) -> None:
-    bot, other = (
-        FakeStreamBot(name="a", fails=says("hi")),
-        FakeWholeBot(name="b", unavailable="gone"),
-    )
+    bot, other = (FakeStreamBot(name="a", fails=says("hi")), FakeWholeBot(name="b", unavailable="gone"))
     bot.fallback_bot = "b"
     said = await outcome(host_of(bot, other), "a", "hi")
     assert "a: failed: RuntimeError: scripted failure" in said

@@ -85,10 +85,7 @@ class InsideSocket:
         return self
 
     async def __aexit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _where: TracebackType | None,
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _where: TracebackType | None
     ) -> None:
         await self.inner.disconnect()
 

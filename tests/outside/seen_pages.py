@@ -98,7 +98,4 @@ def test_pages_of_a_study(studies: tuple[str, ...], staff: Client, key: str) -> 
 
 
 def test_pages_of_the_server(studies: tuple[str, ...], staff: Client) -> None:
-    compare(
-        "researchers/server.txt",
-        "\n\n".join(shown(staff, f"/dashboard/{path}") for path in OF_THE_SERVER),
-    )
+    compare("researchers/server.txt", "\n\n".join(shown(staff, f"/dashboard/{path}") for path in OF_THE_SERVER))

@@ -17,12 +17,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from django.core.exceptions import (
-    ObjectDoesNotExist,
-    RequestDataTooBig,
-    SuspiciousOperation,
-    ValidationError,
-)
+from django.core.exceptions import ObjectDoesNotExist, RequestDataTooBig, SuspiciousOperation, ValidationError
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.multipartparser import MultiPartParserError
@@ -123,11 +118,7 @@ def handlers_add(api: NinjaAPI) -> None:
     """Make every failure of this API's calls an answer in the one shape."""
 
     def answer(
-        request: HttpRequest,
-        status: int,
-        code: str,
-        message: str,
-        mistakes: list[dict[str, str]] | None = None,
+        request: HttpRequest, status: int, code: str, message: str, mistakes: list[dict[str, str]] | None = None
     ) -> HttpResponse:
         told = api_error_body(code, message, mistakes or [])
         response = api.create_response(request, told, status=status)

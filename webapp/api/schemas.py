@@ -283,12 +283,7 @@ def columns_read(names: str, numbers: Numbers) -> list[Number]:
         if number is None:
             near = did_you_mean(name, numbers.names())
             raise ValuesError(
-                [
-                    Mistake(
-                        "columns",
-                        f"columns names {quote(name)}, which is no number here. {near}".rstrip(),
-                    )
-                ]
+                [Mistake("columns", f"columns names {quote(name)}, which is no number here. {near}".rstrip())]
             )
         found.append(number)
     return list(dict.fromkeys(found))

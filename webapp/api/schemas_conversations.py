@@ -214,15 +214,11 @@ class ComparedRuns(Schema):
     """Runs, bots and columns of metrics to compare."""
 
     runs: str = Field(
-        "",
-        max_length=500,
-        description=f"Ids by commas, {MOST_RUNS} at most; none: the newest that have conversations.",
+        "", max_length=500, description=f"Ids by commas, {MOST_RUNS} at most; none: the newest that have conversations."
     )
     bots: str = Field("", max_length=5000, description="Ids by commas; none: all of these runs.")
     columns: str = Field(
-        "",
-        max_length=1000,
-        description=f"Columns of metrics by commas, {MOST_COLUMNS} at most; none: some usual ones.",
+        "", max_length=1000, description=f"Columns of metrics by commas, {MOST_COLUMNS} at most; none: some usual ones."
     )
 
 

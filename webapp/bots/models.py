@@ -76,8 +76,7 @@ class Spending(models.Model):
     of = models.CharField(max_length=10, choices=Of)
     key = models.CharField(max_length=100, help_text=_("The bot's id, or the study's number."))
     spent_nano = models.BigIntegerField(
-        default=0,
-        help_text=_("Billionths of the currency of the prices: whole, so that sums hold."),
+        default=0, help_text=_("Billionths of the currency of the prices: whole, so that sums hold.")
     )
     n_calls = models.PositiveBigIntegerField(default=0)
     n_unpriced = models.PositiveBigIntegerField(default=0, help_text=_("Calls whose price is unknown."))

@@ -28,17 +28,7 @@ class TurnInline(ReadOnlyAdminMixin, admin.TabularInline):
 
 @admin.register(Conversation)
 class ConversationAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
-    list_display = (
-        "id",
-        "study",
-        "bot",
-        "source",
-        "state",
-        "n_exchanges",
-        "is_synthetic",
-        "reader",
-        "created_at",
-    )
+    list_display = ("id", "study", "bot", "source", "state", "n_exchanges", "is_synthetic", "reader", "created_at")
     list_filter = ("study", "source", "state", "is_synthetic", "bot__bot_id")
     list_select_related = ("study", "bot")
     search_fields = ("id", "external_id")
@@ -53,11 +43,7 @@ class ConversationAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
     @admin.display(description=_("reader"))
     def reader(self, conversation: Conversation) -> str:
         """Link to the page that shows the conversation with its metrics."""
-        return format_html(
-            '<a href="{}">{}</a>',
-            reverse("dashboard:conversation", args=[conversation.pk]),
-            _("read"),
-        )
+        return format_html('<a href="{}">{}</a>', reverse("dashboard:conversation", args=[conversation.pk]), _("read"))
 
 
 @admin.register(BotHostHeartbeat)

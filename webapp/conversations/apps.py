@@ -16,14 +16,7 @@ class ConversationsConfig(AppConfig):
         from webapp.conversations.bot_host import bots_health
         from webapp.conversations.cost_meter import DatabaseMeter
         from webapp.conversations.erasure import turns_texts
-        from webapp.conversations.models import (
-            ChatCheckAnswer,
-            Conversation,
-            ReplyMark,
-            ReplyReport,
-            Turn,
-            Typing,
-        )
+        from webapp.conversations.models import ChatCheckAnswer, Conversation, ReplyMark, ReplyReport, Turn, Typing
         from webapp.core.health import health_check
         from webapp.studies.privacy import erasure_kind
         from webapp.studies.privacy.retention import texts_in, texts_kind
@@ -38,9 +31,7 @@ class ConversationsConfig(AppConfig):
             lock=True,
         )
         erasure_kind(
-            "turns",
-            _("messages and replies"),
-            lambda people: Turn.objects.filter(conversation__participant__in=people),
+            "turns", _("messages and replies"), lambda people: Turn.objects.filter(conversation__participant__in=people)
         )
         erasure_kind(
             "typing",
@@ -58,9 +49,7 @@ class ConversationsConfig(AppConfig):
             lambda people: Turn.objects.filter(conversation__participant__in=people).exclude(vote=0),
         )
         erasure_kind(
-            "reports",
-            _("reports of replies"),
-            lambda people: ReplyReport.objects.filter(participant__in=people),
+            "reports", _("reports of replies"), lambda people: ReplyReport.objects.filter(participant__in=people)
         )
         erasure_kind(
             "marks",
@@ -68,19 +57,14 @@ class ConversationsConfig(AppConfig):
             lambda people: ReplyMark.objects.filter(turn__conversation__participant__in=people),
         )
         texts_kind("turns", turns_texts())
+        texts_kind("reports", texts_in(lambda study: ReplyReport.objects.filter(participant__study=study), "words"))
         texts_kind(
-            "reports",
-            texts_in(lambda study: ReplyReport.objects.filter(participant__study=study), "words"),
-        )
-        texts_kind(
-            "marks",
-            texts_in(lambda study: ReplyMark.objects.filter(turn__conversation__study=study), "found", []),
+            "marks", texts_in(lambda study: ReplyMark.objects.filter(turn__conversation__study=study), "found", [])
         )
         texts_kind(
             "chat_check_answers",
             texts_in(lambda study: ChatCheckAnswer.objects.filter(conversation__study=study), "answer"),
         )
         texts_kind(
-            "rating_drafts",
-            texts_in(lambda study: Conversation.objects.filter(study=study), "rating_draft", {}),
+            "rating_drafts", texts_in(lambda study: Conversation.objects.filter(study=study), "rating_draft", {})
         )

@@ -97,11 +97,7 @@ class BotHostRuntime:
         worker = Worker(get_default_application(), channels=channels, channel_layer=get_channel_layer())
         signs.begin(BOT_HOST, pool=self.pool or "all")
         try:
-            await asyncio.gather(
-                *(self._listen(worker, channel) for channel in channels),
-                self._beat(),
-                signs.beat(),
-            )
+            await asyncio.gather(*(self._listen(worker, channel) for channel in channels), self._beat(), signs.beat())
         finally:
             await self.close()
             await in_database(signs.end)()
@@ -142,8 +138,7 @@ class BotHostRuntime:
         )
         if not claimed:
             await self._tell(
-                conversation_id,
-                await in_database(services.reply_give_up)(conversation_id=conversation_id),
+                conversation_id, await in_database(services.reply_give_up)(conversation_id=conversation_id)
             )
             return
         self._leases[conversation_id] = lease
@@ -238,9 +233,7 @@ class BotHostRuntime:
                         leases=list(self._leases.values()), lease_s=settings.CONFAB_REPLY_LEASE_S
                     )
                 await in_database(replies.heartbeat_store)(
-                    host_id=self.host_id,
-                    pool=self.pool or "default",
-                    bots=self.host.load_numbers(),
+                    host_id=self.host_id, pool=self.pool or "default", bots=self.host.load_numbers()
                 )
                 await self._load_bots()
                 await self._load_filters()
@@ -265,9 +258,7 @@ def bots_of_running_studies(pool: str | None) -> list[str]:
     """
     bot_ids = [bot_id for values in _values_of_running_studies() for bot_id in values.bots]
     begun = Conversation.objects.filter(
-        study__key=DEMO_PAPER_KEY,
-        state=Conversation.State.OPEN,
-        created_at__gte=timezone.now() - BEGUN_WITHIN,
+        study__key=DEMO_PAPER_KEY, state=Conversation.State.OPEN, created_at__gte=timezone.now() - BEGUN_WITHIN
     )
     bot_ids += begun.order_by().values_list("bot__bot_id", flat=True).distinct()
     return [bot_id for bot_id in dict.fromkeys(bot_ids) if _is_served(bot_id, pool)]
@@ -296,8 +287,7 @@ def _values_of_rehearsed_studies() -> list[StudyValues]:
     """Return the values of drafts and paused studies in which a rehearsal has begun a task lately."""
     begun = Task.objects.filter(participant__is_synthetic=True, created_at__gte=timezone.now() - BEGUN_WITHIN)
     studies = Study.objects.filter(
-        state__in=(Study.State.DRAFT, Study.State.PAUSED),
-        pk__in=begun.values("participant__study"),
+        state__in=(Study.State.DRAFT, Study.State.PAUSED), pk__in=begun.values("participant__study")
     ).exclude(key=DEMO_PAPER_KEY)
     return [study.values for study in studies]
 
@@ -353,10 +343,5 @@ def bots_health() -> Health:
     )
     load = runtime.host.totals()
     return Health(
-        ok,
-        {
-            **details,
-            "states": dict(Counter(states.values())),
-            "load": {**load, "busy": len(load["busy"])},
-        },
+        ok, {**details, "states": dict(Counter(states.values())), "load": {**load, "busy": len(load["busy"])}}
     )

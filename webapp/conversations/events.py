@@ -40,8 +40,7 @@ async def frame_publish(conversation_id: UUID | str, frame: dict[str, Any], *, s
     """Send a frame to every open page of the conversation but the sender's, whose channel is named."""
     await _try(
         get_channel_layer(FRAMES).group_send(
-            conversation_group(conversation_id),
-            {"type": "frame.publish", "frame": frame, "sender": sender},
+            conversation_group(conversation_id), {"type": "frame.publish", "frame": frame, "sender": sender}
         )
     )
 
@@ -57,8 +56,7 @@ async def reply_request(*, conversation_id: UUID | str, bot_id: str) -> None:
     """Ask a bot host for the reply that is due; one that does not hear of it sweeps the database."""
     await _try(
         get_channel_layer().send(
-            bot_host_channel(bot_pool(bot_id)),
-            {"type": "reply.request", "conversation_id": str(conversation_id)},
+            bot_host_channel(bot_pool(bot_id)), {"type": "reply.request", "conversation_id": str(conversation_id)}
         )
     )
 
@@ -96,13 +94,7 @@ async def tryout_reply(bot_id: str, turns: list[dict[str, str]], seed: int = 0, 
     answer_to = await layer.new_channel()
     await layer.send(
         bot_host_channel(bot_pool(bot_id)),
-        {
-            "type": "tryout.request",
-            "bot_id": bot_id,
-            "turns": turns,
-            "seed": seed,
-            "answer_to": answer_to,
-        },
+        {"type": "tryout.request", "bot_id": bot_id, "turns": turns, "seed": seed, "answer_to": answer_to},
     )
     try:
         answer = await asyncio.wait_for(layer.receive(answer_to), timeout_s)

@@ -102,13 +102,7 @@ def _bad(message: str, client_id: Any = None) -> Refused:
 
 def turn_frame(*, turn: int, text: str, client_id: UUID | str) -> dict[str, Any]:
     """Say that the message is stored."""
-    return {
-        "type": "turn",
-        "turn": turn,
-        "speaker": "human",
-        "text": text,
-        "client_id": str(client_id),
-    }
+    return {"type": "turn", "turn": turn, "speaker": "human", "text": text, "client_id": str(client_id)}
 
 
 def token_frame(*, turn: int, offset: int, text: str) -> dict[str, Any]:

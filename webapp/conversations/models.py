@@ -52,11 +52,7 @@ class ReplyReport(models.Model):
     participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="reply_reports")
     # By name: turns are declared in the module that imports this one.
     turn = models.ForeignKey(
-        "conversations.Turn",
-        null=True,
-        blank=True,
-        on_delete=models.CASCADE,
-        related_name="reports",
+        "conversations.Turn", null=True, blank=True, on_delete=models.CASCADE, related_name="reports"
     )
     item = models.ForeignKey(Item, null=True, blank=True, on_delete=models.CASCADE, related_name="reports")
     response = models.PositiveSmallIntegerField(
@@ -80,14 +76,10 @@ class ReplyReport(models.Model):
                 name="report_reason_known",
             ),
             models.UniqueConstraint(
-                fields=["participant", "turn"],
-                condition=Q(turn__isnull=False),
-                name="report_turn_once",
+                fields=["participant", "turn"], condition=Q(turn__isnull=False), name="report_turn_once"
             ),
             models.UniqueConstraint(
-                fields=["participant", "item", "response"],
-                condition=Q(item__isnull=False),
-                name="report_item_once",
+                fields=["participant", "item", "response"], condition=Q(item__isnull=False), name="report_item_once"
             ),
         ]
         indexes = [models.Index(fields=["participant"], condition=Q(seen_at=None), name="report_not_seen")]
@@ -183,9 +175,7 @@ class Conversation(TimeStamped):
     due_attempts = models.PositiveSmallIntegerField(default=0)
     due_retries = models.PositiveSmallIntegerField(default=0)
     due_ready_at = models.DateTimeField(
-        null=True,
-        blank=True,
-        help_text=_("Since when the due reply could be shown, where it waits for its pair's."),
+        null=True, blank=True, help_text=_("Since when the due reply could be shown, where it waits for its pair's.")
     )
 
     class Meta:
@@ -197,17 +187,11 @@ class Conversation(TimeStamped):
             models.Index(fields=["study"], condition=Q(is_synthetic=True), name="conversation_scripted"),
             models.Index(fields=["due_lease_until"], condition=Q(due_turn__isnull=False), name="reply_due"),
             # Who chats now: few, among all chats that were left open.
-            models.Index(
-                fields=["updated_at"],
-                condition=Q(state="open", source="chat"),
-                name="chat_open_touched",
-            ),
+            models.Index(fields=["updated_at"], condition=Q(state="open", source="chat"), name="chat_open_touched"),
         ]
         constraints = [
             models.UniqueConstraint(
-                fields=["study", "external_id", "bot"],
-                condition=Q(source="import"),
-                name="conversation_import_unique",
+                fields=["study", "external_id", "bot"], condition=Q(source="import"), name="conversation_import_unique"
             )
         ]
 
@@ -241,9 +225,7 @@ class Turn(models.Model):
     vote = models.SmallIntegerField(default=0)
     client_id = models.UUIDField(null=True, blank=True)
     latency_ms = models.PositiveIntegerField(
-        null=True,
-        blank=True,
-        help_text=_("From the message stored until the bot had given its whole reply."),
+        null=True, blank=True, help_text=_("From the message stored until the bot had given its whole reply.")
     )
     first_ms = models.PositiveIntegerField(
         null=True, blank=True, help_text=_("From the message stored to the bot's first words.")
@@ -264,8 +246,7 @@ class Turn(models.Model):
         help_text=_("By how much the last of it was shown later than the pace wanted, since the bot was too slow."),
     )
     withheld_text = models.TextField(
-        blank=True,
-        help_text=_("What the bot said, where a filter withheld it; the text is what people read."),
+        blank=True, help_text=_("What the bot said, where a filter withheld it; the text is what people read.")
     )
     tokens_in = models.PositiveIntegerField(
         null=True, blank=True, help_text=_("Of the prompt, for bots that cost money.")
@@ -273,9 +254,7 @@ class Turn(models.Model):
     tokens_out = models.PositiveIntegerField(null=True, blank=True)
     tokens_estimated = models.BooleanField(default=False, help_text=_("The endpoint did not count them."))
     cost = models.FloatField(
-        null=True,
-        blank=True,
-        help_text=_("In the currency of the bot's prices; null where one is unknown."),
+        null=True, blank=True, help_text=_("In the currency of the bot's prices; null where one is unknown.")
     )
     answered_by = models.CharField(
         max_length=200,
@@ -288,24 +267,14 @@ class Turn(models.Model):
         ordering = ["conversation", "index"]
         indexes = [
             # The latest replies to people, among all turns that ever were.
-            models.Index(
-                fields=["created_at"],
-                condition=Q(latency_ms__isnull=False),
-                name="turn_latest_replies",
-            ),
+            models.Index(fields=["created_at"], condition=Q(latency_ms__isnull=False), name="turn_latest_replies"),
             # Replies by another bot than the one that was asked: few, among all turns.
-            models.Index(
-                fields=["conversation"],
-                condition=~Q(answered_by=""),
-                name="turn_answered_by_other",
-            ),
+            models.Index(fields=["conversation"], condition=~Q(answered_by=""), name="turn_answered_by_other"),
         ]
         constraints = [
             models.UniqueConstraint(fields=["conversation", "index"], name="turn_index_unique"),
             models.UniqueConstraint(
-                fields=["conversation", "client_id"],
-                condition=Q(client_id__isnull=False),
-                name="turn_client_id_unique",
+                fields=["conversation", "client_id"], condition=Q(client_id__isnull=False), name="turn_client_id_unique"
             ),
             models.CheckConstraint(condition=Q(vote__in=[-1, 0, 1]), name="turn_vote_range"),
             models.CheckConstraint(condition=Q(vote=0) | Q(speaker="bot"), name="turn_vote_on_bot_only"),

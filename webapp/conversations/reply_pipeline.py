@@ -32,13 +32,7 @@ from webapp.bots.models import BotVersion
 from webapp.bots.selectors import bot_find
 from webapp.bots.services import bot_answered, bot_failed, bot_try_claim
 from webapp.conversations import events, frames, selectors, services
-from webapp.conversations.filtering import (
-    FilterLabel,
-    names_of,
-    reply_check,
-    withheld_notice,
-    withholds,
-)
+from webapp.conversations.filtering import FilterLabel, names_of, reply_check, withheld_notice, withholds
 from webapp.conversations.models import Conversation
 from webapp.conversations.pacing import FRAME_EVERY_S, PacedReply, ReplyTimes
 from webapp.core.database import DATABASE_AWAY, in_database
@@ -159,11 +153,7 @@ class _Replying:
             return
         longest_s = min(LONGEST_PACED_REPLY_S, settings.CONFAB_REPLY_TIMEOUT_S)
         showing = PacedReply(
-            self.due.pace,
-            tell=self._tell,
-            clock=self._clock,
-            sleep=asyncio.sleep,
-            longest_s=longest_s,
+            self.due.pace, tell=self._tell, clock=self._clock, sleep=asyncio.sleep, longest_s=longest_s
         )
         both_ready = self._both_ready if self.due.pair is not None else None
         shown = asyncio.get_running_loop().create_task(showing.run(both_ready))
@@ -177,12 +167,7 @@ class _Replying:
                 raise
         finally:
             shown.cancel()
-        times = replace(
-            made.times,
-            shown_first_s=showing.shown_first_s,
-            shown_s=showing.shown_s,
-            late_s=showing.late_s,
-        )
+        times = replace(made.times, shown_first_s=showing.shown_first_s, shown_s=showing.shown_s, late_s=showing.late_s)
         made = replace(made, times=times)
         await self._store(made)
         await self._finish(made)

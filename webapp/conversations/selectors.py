@@ -57,9 +57,7 @@ def conversation_for(participant_ids: Collection[UUID], conversation_id: UUID) -
     """Return the chat, if it was given to one of these participants."""
     found = (
         Conversation.objects.filter(
-            pk=conversation_id,
-            participant__in=list(participant_ids),
-            source=Conversation.Source.CHAT,
+            pk=conversation_id, participant__in=list(participant_ids), source=Conversation.Source.CHAT
         )
         .select_related("study", "participant", "slot__task__version__rubric")
         .first()

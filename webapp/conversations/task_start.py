@@ -61,11 +61,7 @@ def task_enter(
 
 
 def task_start(
-    *,
-    participant: Participant,
-    exclude: Collection[str] = (),
-    version: StudyVersion | None = None,
-    wanted: str = "",
+    *, participant: Participant, exclude: Collection[str] = (), version: StudyVersion | None = None, wanted: str = ""
 ) -> Task:
     """Open the participant's next task with the chats that are made in it; while one is open, that one comes back.
 
@@ -82,10 +78,7 @@ def task_start(
 
 
 def conversation_start(
-    *,
-    participant: Participant,
-    exclude: Collection[str] = (),
-    version: StudyVersion | None = None,
+    *, participant: Participant, exclude: Collection[str] = (), version: StudyVersion | None = None
 ) -> Conversation:
     """Open the participant's next task as `task_start` does, and return its first chat."""
     task = task_start(participant=participant, exclude=exclude, version=version)

@@ -73,8 +73,7 @@ def token_make(*, user: User, name: str, rights: Sequence[str], days: int | None
         )
     if days is not None and not 1 <= days <= LONGEST_TOKEN_DAYS:
         raise Refused(
-            "bad_token",
-            _("A token lasts 1 to {most} days, not {days}.").format(most=LONGEST_TOKEN_DAYS, days=days),
+            "bad_token", _("A token lasts 1 to {most} days, not {days}.").format(most=LONGEST_TOKEN_DAYS, days=days)
         )
     text = CREDENTIAL_PREFIX + secrets.token_urlsafe(32)
     row = ApiToken.objects.create(

@@ -312,10 +312,7 @@ def _database_replace(file: Path) -> None:
             for (function,) in cursor.fetchall():
                 cursor.execute(f"DROP FUNCTION {function} CASCADE")
         connection.close()
-        _program(
-            "pg_restore",
-            ["--exit-on-error", "--single-transaction", "--no-owner", str(file), "--dbname"],
-        )
+        _program("pg_restore", ["--exit-on-error", "--single-transaction", "--no-owner", str(file), "--dbname"])
 
 
 def _program(name: str, arguments: list[str]) -> None:

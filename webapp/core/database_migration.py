@@ -100,10 +100,7 @@ def database_copy(url: str, told: Callable[[str, int], None] | None = None) -> C
     """
     pending = migrations_pending()
     if pending:
-        raise Refused(
-            "old",
-            f"this database lacks {len(pending)} migrations, from {pending[0]}; run `upgrade` before",
-        )
+        raise Refused("old", f"this database lacks {len(pending)} migrations, from {pending[0]}; run `upgrade` before")
     with new_database_opened(url) as target:
         if database_has_rows():
             raise Refused("not_empty", f"the database {target} holds something already; name an empty one")
@@ -156,8 +153,7 @@ def _address(url: str) -> dict[str, Any]:
         raise Refused("url", f"{quote(url)} is no address of a database ({error})") from error
     if not config.get("ENGINE") or not config.get("NAME"):
         raise Refused(
-            "url",
-            f"{quote(url)} is no address of a database, such as postgres://user:password@host:5432/confab",
+            "url", f"{quote(url)} is no address of a database, such as postgres://user:password@host:5432/confab"
         )
     return config
 
@@ -182,10 +178,7 @@ def _copied(told: Callable[[str, int], None] | None) -> dict[str, int]:
             counts[table] = _table_copied(model)
             there = model._base_manager.count()
             if there != counts[table]:
-                raise Refused(
-                    "count",
-                    f"{table} has {counts[table]} rows, and {there} arrived; nothing was moved",
-                )
+                raise Refused("count", f"{table} has {counts[table]} rows, and {there} arrived; nothing was moved")
             if told is not None:
                 told(table, counts[table])
     connection.check_constraints()

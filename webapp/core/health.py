@@ -98,9 +98,7 @@ def is_redis_up() -> bool | None:
     from redis import Redis
 
     asked = Redis.from_url(
-        settings.REDIS_URL,
-        socket_connect_timeout=_ANSWERS_WITHIN_S,
-        socket_timeout=_ANSWERS_WITHIN_S,
+        settings.REDIS_URL, socket_connect_timeout=_ANSWERS_WITHIN_S, socket_timeout=_ANSWERS_WITHIN_S
     )
     try:
         return bool(asked.ping())

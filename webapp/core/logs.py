@@ -86,20 +86,8 @@ class LogLineFormatter(ProcessorFormatter):
         self.is_json = style == "json"
         render = JSONRenderer(serializer=_dumps) if self.is_json else _readable
         super().__init__(
-            foreign_pre_chain=[
-                add_log_level,
-                add_logger_name,
-                ExtraAdder(allow=LOG_FIELDS),
-                merge_contextvars,
-            ],
-            processors=[
-                _at,
-                _without_refusals,
-                format_exc_info,
-                _harmless,
-                self.remove_processors_meta,
-                render,
-            ],
+            foreign_pre_chain=[add_log_level, add_logger_name, ExtraAdder(allow=LOG_FIELDS), merge_contextvars],
+            processors=[_at, _without_refusals, format_exc_info, _harmless, self.remove_processors_meta, render],
         )
 
     def format(self, record: logging.LogRecord) -> str:

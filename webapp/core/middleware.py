@@ -32,13 +32,7 @@ from channels.security.websocket import WebsocketDenier
 from django.conf import settings
 from django.contrib.auth import get_user
 from django.core.exceptions import RequestDataTooBig
-from django.http import (
-    HttpRequest,
-    HttpResponse,
-    HttpResponseBadRequest,
-    JsonResponse,
-    UnreadablePostError,
-)
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, JsonResponse, UnreadablePostError
 from structlog.contextvars import bind_contextvars, clear_contextvars
 
 from chatbots.text import are_sanitised

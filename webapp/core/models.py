@@ -93,9 +93,7 @@ class Incident(models.Model):
         ordering = ["-began_at"]
         constraints = [
             models.UniqueConstraint(
-                fields=["kind", "subject"],
-                condition=models.Q(ended_at=None),
-                name="incident_once_at_a_time",
+                fields=["kind", "subject"], condition=models.Q(ended_at=None), name="incident_once_at_a_time"
             )
         ]
 

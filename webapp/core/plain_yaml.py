@@ -79,10 +79,7 @@ for _tag, _pattern, _first in (
     ),
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
 ):
-    for _side in (
-        _Loader,
-        _Dumper,
-    ):  # whatever the one would take for no text, the other puts in quotes
+    for _side in (_Loader, _Dumper):  # whatever the one would take for no text, the other puts in quotes
         _side.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), list(_first))
 
 

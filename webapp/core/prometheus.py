@@ -28,11 +28,7 @@ SENT_AWAY = Counter(
 )
 REPLIES = Counter("confab_replies", "Replies of bots to people that were stored.", ["bot"], registry=registry)
 REPLY_WHOLE = Histogram(
-    "confab_reply_duration_seconds",
-    "From a message to the whole reply.",
-    ["bot"],
-    buckets=_REPLY_S,
-    registry=registry,
+    "confab_reply_duration_seconds", "From a message to the whole reply.", ["bot"], buckets=_REPLY_S, registry=registry
 )
 REPLY_FIRST = Histogram(
     "confab_reply_first_token_seconds",

@@ -135,9 +135,7 @@ def pay_action_items(*, may_pay: bool, study: Study | None = None) -> list[Actio
         .exclude(tasks__state=Task.State.OPEN)
     )
     early = _undecided().filter(
-        outcome=Outcome.BOT_FAILED,
-        participant__platform__in=PAYING,
-        participant__is_synthetic=False,
+        outcome=Outcome.BOT_FAILED, participant__platform__in=PAYING, participant__is_synthetic=False
     )
     if study is not None:
         early = early.filter(participant__study=study)
@@ -213,10 +211,7 @@ def pay_waits(study: Study | None = None) -> list[ActionItem]:
 def tasks_waiting(among: Q) -> QuerySet[Task]:
     """Return finished tasks among these whose recruiting platform waits for the decision on pay."""
     return _undecided().filter(
-        among,
-        outcome=Outcome.RATED,
-        participant__platform__in=PAYING,
-        participant__is_synthetic=False,
+        among, outcome=Outcome.RATED, participant__platform__in=PAYING, participant__is_synthetic=False
     )
 
 

@@ -14,13 +14,7 @@ from django.utils.http import urlencode
 from evaluation.metrics.replies import NO_REFERENCE
 from evaluation.number_format import figure, share
 from evaluation.plots.charts import diverging_class
-from evaluation.published.correlations import (
-    Published,
-    caveats_of,
-    matching_row,
-    published_of,
-    published_sets,
-)
+from evaluation.published.correlations import Published, caveats_of, matching_row, published_of, published_sets
 from evaluation.stats.correlation import Method
 from webapp.dashboard.charts.figure import Cell, PageTable, headers_of
 from webapp.dashboard.narrative.phrases import reason_text

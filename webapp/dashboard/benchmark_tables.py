@@ -7,13 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluation.number_format import share, span
-from evaluation.published.correlations import (
-    Published,
-    PublishedSet,
-    caveats_of,
-    published_rows,
-    published_sets,
-)
+from evaluation.published.correlations import Published, PublishedSet, caveats_of, published_rows, published_sets
 from evaluation.stats.correlation import Method
 from webapp.dashboard.benchmark_grid import METHODS, Grid, GridRow
 from webapp.dashboard.charts.figure import Cell, PageTable, headers_of

@@ -29,11 +29,7 @@ FIELDS = {
     "gguf": ("model", *_SAMPLING, "top_k"),
 }
 """Options with a field of their own; all others stand under “Further parameters”."""
-KIND_TITLES = {
-    "endpoint": "An endpoint",
-    "transformers": "A Hugging Face or local model",
-    "gguf": "A GGUF file",
-}
+KIND_TITLES = {"endpoint": "An endpoint", "transformers": "A Hugging Face or local model", "gguf": "A GGUF file"}
 _TEXTS = {"base_url", "model", "system_prompt"}
 _LABELS = {"base_url": "Address", "max_new_tokens": "Longest reply, in tokens", "window": "Turns that it sees"}
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
@@ -89,12 +85,7 @@ class BotForm(forms.Form):
     )
 
     def __init__(
-        self,
-        data: Any = None,
-        *,
-        kind: str,
-        entry: Mapping[str, Any] | None = None,
-        row: DeclaredBot | None = None,
+        self, data: Any = None, *, kind: str, entry: Mapping[str, Any] | None = None, row: DeclaredBot | None = None
     ) -> None:
         super().__init__(data, label_suffix="", initial=_initial(kind, entry, row))
         self.kind, self.row = kind, row

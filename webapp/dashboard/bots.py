@@ -163,10 +163,7 @@ def study_spent(study: Study) -> Spent | None:
     spent = account.spent if account is not None else 0.0
     unknown = account is not None and account.n_calls == account.n_unpriced > 0
     return Spent(
-        None if unknown else spent,
-        study.values.quotas.max_cost,
-        bool(bots_beyond_cap(study)),
-        _about(account),
+        None if unknown else spent, study.values.quotas.max_cost, bool(bots_beyond_cap(study)), _about(account)
     )
 
 

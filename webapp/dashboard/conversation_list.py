@@ -192,10 +192,7 @@ def workbench_of(
         wrong=wrong,
         columns=_columns(chosen, numbers, leading, asked),
         chosen=chosen,
-        kept=(
-            *((("synthetic", "1"),) if synthetic else ()),
-            *((("without", ",".join(without)),) if without else ()),
-        ),
+        kept=(*((("synthetic", "1"),) if synthetic else ()), *((("without", ",".join(without)),) if without else ())),
         synthetic=synthetic,
         without=without,
         study=study,

@@ -190,9 +190,7 @@ def read_conversation(
     )
 
 
-def numbers_beside(
-    both: Sequence[ConversationReading],
-) -> list[tuple[TurnValue, list[TurnValue | None]]]:
+def numbers_beside(both: Sequence[ConversationReading]) -> list[tuple[TurnValue, list[TurnValue | None]]]:
     """Return the numbers of whole conversations that any of them has, each with its value in every one of them."""
     named = [{value.name: value for value in one.conversation_values} for one in both]
     every = {name: value for found in reversed(named) for name, value in found.items()}

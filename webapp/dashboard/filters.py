@@ -18,13 +18,7 @@ from django.http import Http404, HttpRequest, QueryDict
 
 from chatbots.registry import UnknownName
 from webapp.core.language import plural
-from webapp.ratings.flag_selectors import (
-    FlagExclusions,
-    flag_counts,
-    flags_state,
-    left_out_counts,
-    without_read,
-)
+from webapp.ratings.flag_selectors import FlagExclusions, flag_counts, flags_state, left_out_counts, without_read
 from webapp.ratings.flags.base import flag_kinds
 from webapp.results.refresh import refresh_flags
 from webapp.search.fields import Number, Numbers
@@ -96,11 +90,7 @@ class SearchForm:
 
 
 def search_form_of(
-    line: str,
-    numbers: Numbers,
-    options: Mapping[str, Iterable[tuple[str, Any]]],
-    *,
-    has_raters: bool = True,
+    line: str, numbers: Numbers, options: Mapping[str, Iterable[tuple[str, Any]]], *, has_raters: bool = True
 ) -> SearchForm:
     """Return the content of the search form for a query.
 
@@ -110,13 +100,7 @@ def search_form_of(
     """
     terms = _terms(line) or []
     said = _said(terms)
-    titles = {
-        "bot": "Bot",
-        "first": "Begins",
-        "state": "State",
-        "flag": "Flag of the participant",
-        "tag": "Tag",
-    }
+    titles = {"bot": "Bot", "first": "Begins", "state": "State", "flag": "Flag of the participant", "tag": "Tag"}
     selects = {
         name: Select(name, titles[name], found, said.get(name, ""), _otherwise(terms, name, said))
         for name, every in options.items()
@@ -336,9 +320,7 @@ def left_out_words(found: FlagExclusions) -> str:
     """Compose a sentence on the number of excluded participants, by flag."""
     flags = ", ".join(f"{title} ({n})" for title, n in found.by_flag)
     return plural(
-        found.n_people,
-        "{left} of {n} person is left out: {flags}.",
-        "{left} of {n} people are left out: {flags}.",
+        found.n_people, "{left} of {n} person is left out: {flags}.", "{left} of {n} people are left out: {flags}."
     ).format(left=found.n_left_out, n=found.n_people, flags=flags)
 
 

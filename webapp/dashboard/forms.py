@@ -47,12 +47,7 @@ class SelfPlayForm(forms.Form):
     name = forms.CharField(label="Name", required=False, max_length=200)
     bots = forms.MultipleChoiceField(label="Bots", widget=forms.CheckboxSelectMultiple)
     pairs = forms.ChoiceField(
-        label="Each bot talks with",
-        choices=[
-            ("self", "itself"),
-            ("all", "itself and others"),
-        ],
-        required=False,
+        label="Each bot talks with", choices=[("self", "itself"), ("all", "itself and others")], required=False
     )
     n_conversations = forms.IntegerField(label="Conversations each", min_value=1, max_value=100_000, initial=100)
     n_turns = forms.IntegerField(label="Turns each", min_value=1, max_value=1000, initial=10)
@@ -72,11 +67,7 @@ class SelfPlayForm(forms.Form):
     metrics = forms.BooleanField(label="Compute all metrics afterwards", required=False, initial=True)
 
     def __init__(
-        self,
-        *args: Any,
-        entries: Iterable[BotEntry],
-        studies: Iterable[tuple[str, str]],
-        **kwargs: Any,
+        self, *args: Any, entries: Iterable[BotEntry], studies: Iterable[tuple[str, str]], **kwargs: Any
     ) -> None:
         super().__init__(*args, **kwargs)
         self.fields["bots"].choices = [(e.id, e.name) for e in entries if e.available]  # type: ignore[attr-defined]
@@ -97,9 +88,7 @@ class FitForm(forms.Form):
     """Form with the params of a hybrid fit."""
 
     targets = forms.MultipleChoiceField(
-        label="Target",
-        widget=forms.CheckboxSelectMultiple,
-        help_text="Several are averaged.",
+        label="Target", widget=forms.CheckboxSelectMultiple, help_text="Several are averaged."
     )
     preset = forms.ChoiceField(label="Preset")
     intercept = forms.ChoiceField(
@@ -117,12 +106,7 @@ class FitForm(forms.Form):
     include_synthetic = forms.BooleanField(label="Count scripted participants (rehearsals only)", required=False)
 
     def __init__(
-        self,
-        *args: Any,
-        targets: Choices,
-        presets: Choices,
-        whole: Sequence[str] = (),
-        **kwargs: Any,
+        self, *args: Any, targets: Choices, presets: Choices, whole: Sequence[str] = (), **kwargs: Any
     ) -> None:
         """Make the form.
 
@@ -236,9 +220,7 @@ class BenchmarkForm(forms.Form):
         "--output” wrote of its pairs.",
     )
     metrics = forms.MultipleChoiceField(
-        label="Metrics",
-        widget=forms.CheckboxSelectMultiple,
-        error_messages={"required": "Choose a metric at least."},
+        label="Metrics", widget=forms.CheckboxSelectMultiple, error_messages={"required": "Choose a metric at least."}
     )
 
     def __init__(self, *args: Any, metrics: Sequence[BenchmarkMetric], **kwargs: Any) -> None:
@@ -275,8 +257,7 @@ class BenchmarkForm(forms.Form):
         cleaned = super().clean() or self.cleaned_data
         if cleaned.get("judged") is not None and not cleaned.get("study"):
             self.add_error(
-                "judged",
-                "A judge’s choices are compared with those of a study’s participants: choose the study.",
+                "judged", "A judge’s choices are compared with those of a study’s participants: choose the study."
             )
         if "file" in cleaned and bool(cleaned.get("study")) == (cleaned["file"] is not None):
             raise forms.ValidationError("Choose a study or a file, and not both.")
@@ -295,8 +276,7 @@ class ImportForm(forms.Form):
     """A file of conversations and the study they go into."""
 
     file = forms.FileField(
-        label="File",
-        widget=forms.FileInput(attrs={"accept": ".jsonl,.gz,.csv,.zip", "class": "input"}),
+        label="File", widget=forms.FileInput(attrs={"accept": ".jsonl,.gz,.csv,.zip", "class": "input"})
     )
     study = forms.CharField(
         label="Study key",
@@ -318,9 +298,7 @@ class ImportForm(forms.Form):
     )
     low = forms.FloatField(label="Scale from", required=False)
     high = forms.FloatField(
-        label="to",
-        required=False,
-        help_text="Left empty, it is read off the values, and then bounds no interval.",
+        label="to", required=False, help_text="Left empty, it is read off the values, and then bounds no interval."
     )
     scales = forms.CharField(
         label="Other scales",

@@ -117,8 +117,7 @@ def board_params(request: HttpRequest, frame: StudyFrame, *, more: Sequence[str]
     if len(chosen["against"]) > 2:
         wrong.append(
             "{n} bots are selected, and two can be compared: here are {names}.".format(
-                n=len(chosen["against"]),
-                names=listed([frame.title(bot) for bot in chosen["against"][:2]]),
+                n=len(chosen["against"]), names=listed([frame.title(bot) for bot in chosen["against"][:2]])
             )
         )
     seed = request.GET.get("seed", "1")
@@ -241,11 +240,7 @@ def _alone(columns: Sequence[Column], title: str, told: str) -> Plot:
 
 
 def board_of(
-    frame: StudyFrame,
-    means: BotMeans,
-    compared: Comparisons,
-    choice: BoardParams,
-    dimension: RatingDimension,
+    frame: StudyFrame, means: BotMeans, compared: Comparisons, choice: BoardParams, dimension: RatingDimension
 ) -> Board:
     """Return the leaderboard by the question that was compared.
 
@@ -286,12 +281,7 @@ def board_of(
 
 
 def _row(
-    frame: StudyFrame,
-    place: LeaderboardEntry,
-    window: ScaleWindow,
-    bars: Markup,
-    choice: BoardParams,
-    digits: int,
+    frame: StudyFrame, place: LeaderboardEntry, window: ScaleWindow, bars: Markup, choice: BoardParams, digits: int
 ) -> BoardRow:
     info, mean = frame.bots[place.bot], place.mean
     return BoardRow(
@@ -464,10 +454,7 @@ class HeadToHead:
 
 
 def head_to_head(
-    frame: StudyFrame,
-    headline: Comparisons,
-    compared: Mapping[str, Comparisons],
-    choice: BoardParams,
+    frame: StudyFrame, headline: Comparisons, compared: Mapping[str, Comparisons], choice: BoardParams
 ) -> HeadToHead | None:
     """Return the two selected bots on every question; None where not two of them are selected.
 

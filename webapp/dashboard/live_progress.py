@@ -101,8 +101,7 @@ def _of_people(tasks: Any, names: Sequence[str]) -> dict[str, Any]:
     """Return the counts of tasks: of each person the furthest step, then of all people together, in one query."""
     last = len(names) + 1
     step = Case(
-        *(When(whereabouts__furthest=name, then=Value(i)) for i, name in enumerate(names, start=1)),
-        default=Value(0),
+        *(When(whereabouts__furthest=name, then=Value(i)) for i, name in enumerate(names, start=1)), default=Value(0)
     )
     of_outcome = {f"n_{name}": Count("pk", filter=Q(outcome=name)) for name in Outcome.values}
     people = (
@@ -110,8 +109,7 @@ def _of_people(tasks: Any, names: Sequence[str]) -> dict[str, Any]:
         .values("participant")
         .annotate(
             at=Max(
-                Case(When(outcome=Outcome.RATED, then=Value(last)), default=step),
-                filter=~Q(outcome=Outcome.NO_CONSENT),
+                Case(When(outcome=Outcome.RATED, then=Value(last)), default=step), filter=~Q(outcome=Outcome.NO_CONSENT)
             ),
             out_at=Max(step, filter=Q(outcome__in=OUT)),
             visits=Count("submission", distinct=True, filter=Q(outcome__in=EARNED)),
@@ -141,11 +139,7 @@ QUIET = timedelta(minutes=15)
 OPENED, AGREED, DONE = "opened", "agreed", "done"
 _NOT_COUNTED = ("consent", "instructions", "done")
 """Steps that other stages stand for: the first page for opened and agreed."""
-_TITLES = {
-    "questions": "Questions",
-    "practice": "Practice",
-    "quiz": "Quiz",
-}
+_TITLES = {"questions": "Questions", "practice": "Practice", "quiz": "Quiz"}
 """Steps that share their heading with others."""
 
 
@@ -235,11 +229,7 @@ def _inside(study: Study, since: datetime, *, include_synthetic: bool) -> tuple[
     ways = (
         tasks.filter(updated_at__gte=since),
         tasks.filter(pk__in=looked.values("task")),
-        tasks.filter(
-            slots__chat__state="open",
-            slots__chat__source="chat",
-            slots__chat__updated_at__gte=since,
-        ),
+        tasks.filter(slots__chat__state="open", slots__chat__source="chat", slots__chat__updated_at__gte=since),
     )
     first, *others = (way.order_by().values_list(*columns) for way in ways)
     found = list(first.union(*others))
@@ -250,10 +240,7 @@ def _inside(study: Study, since: datetime, *, include_synthetic: bool) -> tuple[
 
 
 def _stages(
-    study: Study,
-    names: Sequence[str],
-    totals: StudyTotals,
-    inside: tuple[Mapping[str, int], Mapping[str, int]],
+    study: Study, names: Sequence[str], totals: StudyTotals, inside: tuple[Mapping[str, int], Mapping[str, int]]
 ) -> tuple[FunnelStage, ...]:
     headings = {step.name: step.heading for step in protocols.get(study.protocol).steps}
     titles: dict[str, Any] = {
@@ -283,10 +270,7 @@ def _by_stage(counted: Mapping[str, int], names: Sequence[str]) -> dict[str, int
 def _with_left(stage: FunnelStage, n_after: int) -> FunnelStage:
     """Return the stage with those who left there, and the interval of their share."""
     left = max(0, stage.n - n_after - stage.on_way - stage.ended)
-    low, high = share_interval(left, max(left, stage.n - stage.on_way - stage.ended)) or (
-        None,
-        None,
-    )
+    low, high = share_interval(left, max(left, stage.n - stage.on_way - stage.ended)) or (None, None)
     return replace(stage, left=left, low=low, high=high)
 
 

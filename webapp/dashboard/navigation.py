@@ -94,12 +94,7 @@ def navigation() -> list[NavItem]:
 def page(request: HttpRequest, template: str, section: str, status: int = 200, **context: Any) -> HttpResponse:
     """Render a dashboard page with its navigation."""
     theme = request.COOKIES.get("theme", "")
-    context = {
-        "section": section,
-        "navigation": navigation(),
-        "theme_next": _NEXT_THEME.get(theme, "light"),
-        **context,
-    }
+    context = {"section": section, "navigation": navigation(), "theme_next": _NEXT_THEME.get(theme, "light"), **context}
     if wanted := request.GET.get(FIGURE_PARAM):
         return _figure_file(context, *wanted.rpartition(".")[::2])
     return render(request, f"dashboard/{template}", context, status=status)
@@ -137,10 +132,7 @@ class Tab:
 TABS = (
     Tab("Overview", (StudyPage("overview", "Overview", "study"),)),
     Tab("People", (StudyPage("people", "People", "study_people"),)),
-    Tab(
-        "Conversations",
-        (StudyPage("conversations", "Conversations", "study_conversations"),),
-    ),
+    Tab("Conversations", (StudyPage("conversations", "Conversations", "study_conversations"),)),
     Tab(
         "Results",
         (
@@ -149,10 +141,7 @@ TABS = (
             StudyPage("prediction", "Prediction", "study_prediction"),
         ),
     ),
-    Tab(
-        "Report",
-        (StudyPage("report", "Report", "study_report"),),
-    ),
+    Tab("Report", (StudyPage("report", "Report", "study_report"),)),
 )
 PEOPLE, RESULTS = TABS[1], TABS[3]
 _OF_CHOICES = ("why",)

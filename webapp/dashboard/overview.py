@@ -20,13 +20,7 @@ from evaluation.number_format import digits_for, figure, span
 from webapp.bots.selectors import bot_available_ids, bot_find
 from webapp.conversations.models import Conversation
 from webapp.core.language import plural
-from webapp.dashboard.action_items import (
-    ActionItem,
-    bot_behind,
-    pay_action_items,
-    pay_waits,
-    tasks_waiting,
-)
+from webapp.dashboard.action_items import ActionItem, bot_behind, pay_action_items, pay_waits, tasks_waiting
 from webapp.dashboard.data_quality import reports_unseen
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import listed
@@ -262,9 +256,7 @@ def _leading(frame: StudyFrame, ranked: list[LeaderboardEntry], by: str) -> Head
         )
     names = listed([frame.title(bot) for bot in close]) if len(close) <= _NAMED else phrases.bots_text(len(close))
     return HeadlineFinding(
-        "info",
-        "No bot leads alone.",
-        f"By {by} {title} is rated best, mean {mean}; {names} may be as good.",
+        "info", "No bot leads alone.", f"By {by} {title} is rated best, mean {mean}; {names} may be as good."
     )
 
 

@@ -73,8 +73,7 @@ class AmountField(forms.DecimalField):
         except ValidationError:
             words = "“{value}” cannot be paid: an amount is from {least} to {most}, as 1.50."
             raise ValidationError(
-                words.format(value=str(value or "")[:40], least=self.min_value, most=self.max_value),
-                code="bad_amount",
+                words.format(value=str(value or "")[:40], least=self.min_value, most=self.max_value), code="bad_amount"
             ) from None
 
 
@@ -96,10 +95,7 @@ class ResultsFileForm(forms.Form):
     """Mechanical Turk's results file."""
 
     file = forms.FileField(
-        error_messages={
-            "required": "Choose the results file of Mechanical Turk first.",
-            "empty": "The file is empty.",
-        }
+        error_messages={"required": "Choose the results file of Mechanical Turk first.", "empty": "The file is empty."}
     )
 
 
@@ -108,10 +104,7 @@ class LinksForm(PeopleForm):
 
     n = forms.IntegerField(label="How many", min_value=1, max_value=MOST_LINKS_AT_ONCE)
     label = forms.CharField(
-        label="What for",
-        required=False,
-        max_length=100,
-        help_text="For you: the class or mailing that they go to.",
+        label="What for", required=False, max_length=100, help_text="For you: the class or mailing that they go to."
     )
     days = forms.IntegerField(
         label="Days they may be used",

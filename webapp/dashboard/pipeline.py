@@ -238,17 +238,13 @@ def _next(found: PipelineData) -> Next:
             return Next("Build the study and open it", "There are no conversations yet.", "Go on", href=href)
         href = reverse("dashboard:study_people", args=key)
         return Next(
-            "Let people in",
-            "Metrics and the fit begin with the first rated conversations.",
-            "See people",
-            href=href,
+            "Let people in", "Metrics and the fit begin with the first rated conversations.", "See people", href=href
         )
     can_fit = found.rated_bots >= MIN_BOTS
     if found.playable and found.played is None and can_fit:
         n_all = len(found.playable) * SELFPLAY_EACH
         words = "{n} short conversations{time}. Then metrics and fit run by themselves.".format(
-            n=f"{n_all:,}",
-            time=_taking(_played_s(n_all)),
+            n=f"{n_all:,}", time=_taking(_played_s(n_all))
         )
         return Next(
             "Let the bots talk to themselves",

@@ -34,12 +34,7 @@ from webapp.studies.models import Outcome, Participant, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import items_given, judges_items, talks_to_bots
 
-_PILLS = {
-    Study.State.DRAFT: "",
-    Study.State.COLLECTING: "good",
-    Study.State.PAUSED: "warn",
-    Study.State.ENDED: "info",
-}
+_PILLS = {Study.State.DRAFT: "", Study.State.COLLECTING: "good", Study.State.PAUSED: "warn", Study.State.ENDED: "info"}
 _REPLIES = ("responses__0__model", "responses__1__model")
 """Fields of the models that replied in an item: of the first reply, and of the second where two are compared."""
 _DURATIONS = 2000
@@ -216,11 +211,7 @@ def ago(when: datetime) -> str:
 
 
 def study_cards(
-    study: Study,
-    *,
-    include_synthetic: bool = False,
-    without: Sequence[str] = (),
-    n_raters: int | None = None,
+    study: Study, *, include_synthetic: bool = False, without: Sequence[str] = (), n_raters: int | None = None
 ) -> StudyCards:
     """Count a study's conversations and people, and measure the chats' length and time.
 

@@ -13,14 +13,7 @@ from webapp.core.language import plural
 from webapp.core.models import Process
 from webapp.core.processes import BOT_HOST, WORKER, hangs_since, is_silent, processes_known
 from webapp.operating.incidents import Problem, find_problems, role_words
-from webapp.operating.system_load import (
-    Queue,
-    database_bytes,
-    disk_usage,
-    folder_bytes,
-    job_queues,
-    replies_queue,
-)
+from webapp.operating.system_load import Queue, database_bytes, disk_usage, folder_bytes, job_queues, replies_queue
 
 _ALERTS = 10
 LONG_WAIT_S = 120
@@ -159,12 +152,7 @@ def _queue_title(name: str) -> str:
 
 def _room(*, is_low: bool) -> DiskUsage:
     found = disk_usage()
-    titles = {
-        "cache": "Cache of vectors",
-        "backups": "Backups",
-        "exports": "Exports",
-        "imports": "Imports",
-    }
+    titles = {"cache": "Cache of vectors", "backups": "Backups", "exports": "Exports", "imports": "Imports"}
     folders = [(titles.get(name, name), size) for name, size in folder_bytes().items()]
     used = round(100 * (1 - found.free / found.total)) if found.total else 0
     parts = [("Database", database_bytes()), *folders]

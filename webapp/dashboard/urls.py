@@ -71,11 +71,7 @@ urlpatterns = [
     path("studies/<slug:key>/results/prediction/", prediction.prediction, name="study_prediction"),
     path("studies/<slug:key>/hybrid/<int:fit_id>.json", prediction.fit_download, name="fit_download"),
     path("studies/<slug:key>/analyse/", studies.analyse, name="study_analyse"),
-    path(
-        "studies/<slug:key>/conversations/",
-        conversations.study_conversations,
-        name="study_conversations",
-    ),
+    path("studies/<slug:key>/conversations/", conversations.study_conversations, name="study_conversations"),
     path("studies/<slug:key>/conversations/spread/", conversations.study_spread, name="study_spread"),
     path("studies/<slug:key>/conversations/total/", conversations.study_total, name="study_total"),
     path("studies/<slug:key>/conversations/keep/", notes.study_keep, name="study_keep"),
@@ -85,15 +81,9 @@ urlpatterns = [
     path("studies/<slug:key>/export/<int:pk>/", export.made, name="study_export_file"),
     path("conversations/<uuid:conversation_id>/", conversations.conversation, name="conversation"),
     path(
-        "conversations/<uuid:conversation_id>/beside/<uuid:other_id>/",
-        conversations.side_by_side,
-        name="side_by_side",
+        "conversations/<uuid:conversation_id>/beside/<uuid:other_id>/", conversations.side_by_side, name="side_by_side"
     ),
-    path(
-        "conversations/<uuid:conversation_id>/note/",
-        notes.conversation_note,
-        name="conversation_note",
-    ),
+    path("conversations/<uuid:conversation_id>/note/", notes.conversation_note, name="conversation_note"),
     path("bots/", bots.bots, name="bots"),
     path("bot-control/", bots.bot_control, name="bot_control"),
     path("imported-bots/<path:bot_id>", bots.bot_imported, name="bot_imported"),
@@ -111,11 +101,7 @@ urlpatterns = [
     path("runs/<int:run_id>/", jobs.run, name="run"),
     path("runs/<int:run_id>/metrics/", jobs.run_measure, name="run_measure"),
     path("runs/<int:run_id>/export/", export.run_export, name="run_export"),
-    path(
-        "runs/<int:run_id>/conversations/",
-        conversations.run_conversations,
-        name="run_conversations",
-    ),
+    path("runs/<int:run_id>/conversations/", conversations.run_conversations, name="run_conversations"),
     path("runs/<int:run_id>/conversations/spread/", conversations.run_spread, name="run_spread"),
     path("runs/<int:run_id>/conversations/total/", conversations.run_total, name="run_total"),
     path("runs/<int:run_id>/conversations/keep/", notes.run_keep, name="run_keep"),

@@ -24,16 +24,7 @@ class JobAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
 
 @admin.register(SelfPlayRun)
 class SelfPlayRunAdmin(JobAdmin):
-    list_display = (
-        "id",
-        "name",
-        "state",
-        "n_done",
-        "n_total",
-        "created_by",
-        "created_at",
-        "ended_at",
-    )
+    list_display = ("id", "name", "state", "n_done", "n_total", "created_by", "created_at", "ended_at")
     list_filter = ("state",)
     list_select_related = ("created_by",)
     search_fields = ("name", "error")

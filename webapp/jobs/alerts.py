@@ -64,10 +64,7 @@ def alerts_tell(*, event: str, said: dict[str, Any], incident: Incident | None =
 
 def alert_channels() -> list[Alert.Channel]:
     """Return the ways of telling that are set up."""
-    ways = {
-        Alert.Channel.WEBHOOK: settings.CONFAB_ALERT_WEBHOOK,
-        Alert.Channel.EMAIL: settings.CONFAB_ALERT_EMAILS,
-    }
+    ways = {Alert.Channel.WEBHOOK: settings.CONFAB_ALERT_WEBHOOK, Alert.Channel.EMAIL: settings.CONFAB_ALERT_EMAILS}
     return [channel for channel, is_set_up in ways.items() if is_set_up]
 
 

@@ -23,21 +23,8 @@ from webapp.jobs import queue
 from webapp.jobs.kinds.base import JobKind, ShardWork, kind_of
 from webapp.jobs.models import JobBase, Shard
 from webapp.jobs.selectors.jobs import job_read, shard_counts, shard_results
-from webapp.jobs.services.jobs import (
-    job_beat,
-    job_claim,
-    job_done,
-    job_fail,
-    job_release,
-    job_stopped,
-)
-from webapp.jobs.services.shards import (
-    shard_beat,
-    shard_claim,
-    shard_end,
-    shard_release,
-    shards_plan,
-)
+from webapp.jobs.services.jobs import job_beat, job_claim, job_done, job_fail, job_release, job_stopped
+from webapp.jobs.services.shards import shard_beat, shard_claim, shard_end, shard_release, shards_plan
 
 log = logging.getLogger(__name__)
 
@@ -224,12 +211,7 @@ class _Beat:
         self._next = 0.0
 
     def __call__(
-        self,
-        n_done: int | None = None,
-        n_total: int | None = None,
-        *,
-        note: str | None = None,
-        now: bool = False,
+        self, n_done: int | None = None, n_total: int | None = None, *, note: str | None = None, now: bool = False
     ) -> None:
         """Report the work done, its total where it was not known before, and a note to show.
 

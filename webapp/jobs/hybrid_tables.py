@@ -135,12 +135,7 @@ class FitTables:
         if len(ratings):
             table = rated_frame(ratings, study=study, metrics=self.metrics, include_synthetic=synthetic)
         else:
-            table = metric_frame(
-                study=study,
-                metrics=self.metrics,
-                include_synthetic=synthetic,
-                without=self._without,
-            )
+            table = metric_frame(study=study, metrics=self.metrics, include_synthetic=synthetic, without=self._without)
             table = table[~table["bot"].isin(asked["exclude_bots"])]
         return self._embedded(table), ratings
 

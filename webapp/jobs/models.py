@@ -153,9 +153,7 @@ class SelfPlayRun(JobBase):
     plan = models.JSONField(help_text=_("bots, pairs, n_conversations, n_turns, seed, openers, metrics, identities."))
 
     then = models.JSONField(
-        default=dict,
-        blank=True,
-        help_text=_("What its chain does next, as `services/chain.py` has it."),
+        default=dict, blank=True, help_text=_("What its chain does next, as `services/chain.py` has it.")
     )
 
     kind = "selfplay"
@@ -189,8 +187,7 @@ class SelfPlayConversation(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["run", "bot_id", "partner_bot_id", "ordinal"],
-                name="selfplay_ordinal_unique",
+                fields=["run", "bot_id", "partner_bot_id", "ordinal"], name="selfplay_ordinal_unique"
             )
         ]
 
@@ -260,14 +257,11 @@ class MetricRun(JobBase):
     run = models.ForeignKey(SelfPlayRun, null=True, blank=True, on_delete=models.CASCADE)
     metrics = models.JSONField(default=list)
     languages = models.JSONField(
-        default=dict,
-        help_text=_("{language: how many of its conversations read as that}, of jobs that left none out"),
+        default=dict, help_text=_("{language: how many of its conversations read as that}, of jobs that left none out")
     )
 
     then = models.JSONField(
-        default=dict,
-        blank=True,
-        help_text=_("What its chain does next, as `services/chain.py` has it."),
+        default=dict, blank=True, help_text=_("What its chain does next, as `services/chain.py` has it.")
     )
 
     kind = "metrics"

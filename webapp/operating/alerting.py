@@ -101,10 +101,6 @@ def _end(incident: Incident) -> None:
         if not mine.update(ended_at=timezone.now()):
             return
         words = _("This is over: {title}.").format(title=incident.title)
-        said = {
-            **incident.details,
-            "title": _("Confab, over: {title}").format(title=incident.title),
-            "words": words,
-        }
+        said = {**incident.details, "title": _("Confab, over: {title}").format(title=incident.title), "words": words}
         alerts_tell(event=OVER[incident.kind], said=said, incident=incident)
     logger.warning("over: %s", incident.title)

@@ -17,13 +17,7 @@ from webapp.core.models import Process
 from webapp.core.processes import processes_living
 from webapp.jobs.models import State
 from webapp.jobs.selectors.jobs import jobs_unfinished
-from webapp.operating.system_load import (
-    database_bytes,
-    disk_usage,
-    job_counts,
-    job_queues,
-    replies_queue,
-)
+from webapp.operating.system_load import database_bytes, disk_usage, job_counts, job_queues, replies_queue
 
 
 def exposition(accept: str) -> tuple[bytes, str]:

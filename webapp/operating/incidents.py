@@ -31,13 +31,7 @@ logger = logging.getLogger(__name__)
 
 SILENT, DISK, STILL, FAILED = "process_silent", "disk_low", "queue_still", "job_failed"
 REDIS = "redis_away"
-OVER = {
-    SILENT: "process_back",
-    DISK: "disk_enough",
-    STILL: "queue_moves",
-    REDIS: "redis_back",
-    FAILED: "job_went_on",
-}
+OVER = {SILENT: "process_back", DISK: "disk_enough", STILL: "queue_moves", REDIS: "redis_back", FAILED: "job_went_on"}
 """Of each kind of trouble the event that tells that it is over."""
 CHECK = "check"
 """Subject of a trouble whose check itself fails."""

@@ -107,9 +107,7 @@ def database_bytes() -> int:
         return int(cursor.fetchone()[0])
 
 
-def folder_bytes(
-    names: tuple[str, ...] = ("cache", "backups", "exports", "imports"),
-) -> dict[str, int]:
+def folder_bytes(names: tuple[str, ...] = ("cache", "backups", "exports", "imports")) -> dict[str, int]:
     """Return the bytes of the data folder's folders that grow by themselves; missing folders: 0."""
     return {name: _size(Path(settings.DATA_DIR) / name) for name in names}
 

@@ -37,22 +37,10 @@ from webapp.conversations.selectors import conversation_for
 from webapp.core.language import activate_language, locale_for, locale_of
 from webapp.core.pages import not_found
 from webapp.participant.page_texts import study_texts
-from webapp.participant.recruitment_links import (
-    MTURK_FRAMES,
-    PLATFORM_NAMES,
-    recruitment_read,
-    recruitment_unsign,
-)
+from webapp.participant.recruitment_links import MTURK_FRAMES, PLATFORM_NAMES, recruitment_read, recruitment_unsign
 from webapp.studies.models import Participant, Study, StudyVersion, Task
 from webapp.studies.recruitment.settings import frame_origins
-from webapp.studies.selectors import (
-    known_as,
-    known_read,
-    participant_from_token,
-    study_by_key,
-    task_for,
-    token_read,
-)
+from webapp.studies.selectors import known_as, known_read, participant_from_token, study_by_key, task_for, token_read
 
 _SESSION_KEY = "participants"
 
@@ -62,10 +50,7 @@ Known = Mapping[UUID, int]
 
 def participant_remember(session: Any, participant: Participant) -> None:
     """Make the session this participant's, in this study."""
-    session[_SESSION_KEY] = {
-        **session.get(_SESSION_KEY, {}),
-        participant.study.key: known_as(participant),
-    }
+    session[_SESSION_KEY] = {**session.get(_SESSION_KEY, {}), participant.study.key: known_as(participant)}
 
 
 def known_in_study(session: Any, study_key: str) -> tuple[UUID, int] | None:

@@ -220,10 +220,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
 
     async def _message(self, frame: frames.MessageFrame) -> None:
         human = await in_database(self._in_place)(
-            services.turn_add_human,
-            client_id=frame.client_id,
-            text=frame.text,
-            typed=frame.typing,
+            services.turn_add_human, client_id=frame.client_id, text=frame.text, typed=frame.typing
         )
         turn = human.turn
         stored = frames.turn_frame(turn=turn.index, text=turn.text, client_id=frame.client_id)

@@ -18,13 +18,7 @@ from django.views.decorators.http import require_http_methods
 
 from webapp.core.errors import Refused
 from webapp.core.language import activate_language, locale_for
-from webapp.participant.access import (
-    ParticipantRequest,
-    checked,
-    has_cookies,
-    participant_remember,
-    task_page,
-)
+from webapp.participant.access import ParticipantRequest, checked, has_cookies, participant_remember, task_page
 from webapp.participant.page_texts import study_texts
 from webapp.participant.steps.base import standing_of, standing_open, to_next_step
 from webapp.studies.models import Participant, Task

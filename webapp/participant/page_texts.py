@@ -107,12 +107,10 @@ REFUSAL_TEXTS = {
         what_now=gettext_lazy("Ask the person who sent it for another one."),
     ),
     "link_used": RefusalText(
-        gettext_lazy("This link has been used"),
-        gettext_lazy("Each link is for one person, once. Nothing was stored."),
+        gettext_lazy("This link has been used"), gettext_lazy("Each link is for one person, once. Nothing was stored.")
     ),
     "not_again": RefusalText(
-        gettext_lazy("Your part in this study is over"),
-        gettext_lazy("One person can take part once."),
+        gettext_lazy("Your part in this study is over"), gettext_lazy("One person can take part once.")
     ),
     "withdrew": RefusalText(
         gettext_lazy("You withdrew from this study"),
@@ -282,18 +280,9 @@ def chat_notes(version: StudyVersion) -> dict[str, tuple[str, str]]:
         "check_due": (_("One question first."), _("Answer it, then continue.")),
         "not_failed": (_("This chat is still running."), _("Keep writing.")),
         "no_bot": (failed, _("No other chatbot is available now. Try again, or finish early.")),
-        "all_rated": (
-            failed,
-            _("You have chatted with all the others. Try again, or finish early."),
-        ),
-        "paused": (
-            failed,
-            _("The study is paused, so you cannot get another chatbot. Finish early."),
-        ),
-        "ended": (
-            failed,
-            _("The study has ended, so you cannot get another chatbot. Finish early."),
-        ),
+        "all_rated": (failed, _("You have chatted with all the others. Try again, or finish early.")),
+        "paused": (failed, _("The study is paused, so you cannot get another chatbot. Finish early.")),
+        "ended": (failed, _("The study has ended, so you cannot get another chatbot. Finish early.")),
         **dict.fromkeys(
             ("full", "limit", "bots_full", "spent"),
             (failed, _("There is no other chatbot for you. Try again, or finish early.")),
@@ -311,10 +300,7 @@ def arena_notes() -> dict[str, tuple[str, str]]:
         "check_due": (_("One question first."), _("Answer it, then continue.")),
         "not_failed": (_("Both chatbots are still running."), _("Keep writing.")),
         "no_bot": (failed, _("No other pair is available now. Try again, or finish early.")),
-        "all_rated": (
-            failed,
-            _("You have chatted with all other pairs. Try again, or finish early."),
-        ),
+        "all_rated": (failed, _("You have chatted with all other pairs. Try again, or finish early.")),
     }
 
 
@@ -378,8 +364,7 @@ def chat_words(version: StudyVersion) -> dict[str, Any]:
             "That is %(n)s characters too long. Your text is still in the box.",
         ),
         "too_fast": plural_forms(
-            "One moment. You can send again in %(n)s second.",
-            "One moment. You can send again in %(n)s seconds.",
+            "One moment. You can send again in %(n)s second.", "One moment. You can send again in %(n)s seconds."
         ),
         "waiting_for_reply": _("The chatbot is still answering. Your text stays in the box."),
         "bot_failed": " ".join(

@@ -21,15 +21,7 @@ from webapp.ratings.turn_annotation import marking_begin
 from webapp.studies.assignment.draw import StudyDraw
 from webapp.studies.attention_checks import quiz_digest, quiz_rows
 from webapp.studies.items import item_add
-from webapp.studies.models import (
-    Outcome,
-    Participant,
-    QuestionAnswers,
-    QuizAttempt,
-    Study,
-    Task,
-    TrainingAnswer,
-)
+from webapp.studies.models import Outcome, Participant, QuestionAnswers, QuizAttempt, Study, Task, TrainingAnswer
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import conversations_given, items_given, marks_own_chats
 from webapp.studies.services import participant_enter, slots_add
@@ -101,10 +93,7 @@ def _conversations_add(study: Study, n: int) -> None:
     bot = bot_sample()
     for _number in range(min(n, _MOST)):
         chat = Conversation.objects.create(
-            source=Conversation.Source.CHAT,
-            state=Conversation.State.COMPLETED,
-            study=study,
-            bot=bot,
+            source=Conversation.Source.CHAT, state=Conversation.State.COMPLETED, study=study, bot=bot
         )
         turns_add(chat, least=0)
 
@@ -175,20 +164,14 @@ def standing_staged(study: Study, step: str, outcome: Outcome, *, is_missed: boo
     """
     platform = study.values.recruitment.platform
     participant = participant_enter(
-        study=study,
-        platform=platform if platform in _BROUGHT else "",
-        recruitment=_BROUGHT.get(platform, {}),
+        study=study, platform=platform if platform in _BROUGHT else "", recruitment=_BROUGHT.get(platform, {})
     )
     participant.consented_at = timezone.now()
     participant.save(update_fields=["consented_at"])
     task = _task(study, participant)
     for slot in task.slots.exclude(bot_id=""):
         chat = Conversation.objects.create(
-            source=Conversation.Source.CHAT,
-            bot=bot_sample(),
-            study=study,
-            participant=participant,
-            slot=slot,
+            source=Conversation.Source.CHAT, bot=bot_sample(), study=study, participant=participant, slot=slot
         )
         turns_add(chat, least=study.values.chat.min_exchanges)
         if marks_own_chats(study) and step != "chat":

@@ -16,13 +16,7 @@ from django.utils.translation import gettext_lazy
 from webapp.conversations.attention_checks import chat_checks_left
 from webapp.conversations.models import Conversation
 from webapp.studies.models import Participant, StudyVersion
-from webapp.studies.questions import (
-    BETWEEN_CHOICES,
-    MOST_CHARS,
-    Question,
-    answers_read,
-    questions_ordered,
-)
+from webapp.studies.questions import BETWEEN_CHOICES, MOST_CHARS, Question, answers_read, questions_ordered
 from webapp.studies.rubrics import post_task_questions
 
 Given = str | list[str]
@@ -130,11 +124,7 @@ def right_of(participant: Participant, asked: Sequence[QuestionShown]) -> list[t
 def questions_shown(asked: Sequence[QuestionShown]) -> dict[str, Any]:
     """Return the context of `_likert.html`: the questions, and those with an error."""
     wrong = [one for one in asked if one.error]
-    return {
-        "questions": asked,
-        "wrong": wrong,
-        "some_refused": any(one.given for one in wrong),
-    }
+    return {"questions": asked, "wrong": wrong, "some_refused": any(one.given for one in wrong)}
 
 
 def read_answer(sent: Mapping[str, Any], question: Question, name: str) -> Given:

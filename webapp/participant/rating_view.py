@@ -203,10 +203,7 @@ def _replies(slot: Slot, item: Item) -> list[ShownText]:
 def _conversation(slot: Slot) -> ShownText:
     chat = slot.conversation or slot.chat
     bot = _("Chatbot %(side)s") % {"side": slot.side} if slot.side else _("Chatbot")
-    who = {
-        Turn.Speaker.HUMAN: _other_speaker(chat),
-        Turn.Speaker.BOT: bot,
-    }
+    who = {Turn.Speaker.HUMAN: _other_speaker(chat), Turn.Speaker.BOT: bot}
     title = _("Conversation %(side)s") % {"side": slot.side}
     return ShownText(
         side=slot.side,

@@ -162,10 +162,7 @@ def recruitment_unsign(study: Study, text: str) -> Recruitment | None:
     if value["study"] != study.key:
         return None
     sent = Recruitment(
-        value["fields"],
-        rehearsal=value["rehearsal"],
-        nonce=value.get("nonce", ""),
-        consent=value.get("consent", ""),
+        value["fields"], rehearsal=value["rehearsal"], nonce=value.get("nonce", ""), consent=value.get("consent", "")
     )
     return _named(study, sent)
 

@@ -172,10 +172,7 @@ def _report(
             raise Http404
         try:
             reply_report(
-                participant=participant,
-                reason=given.get("reason", ""),
-                words=given.get("words", ""),
-                **chosen.fields,
+                participant=participant, reason=given.get("reason", ""), words=given.get("words", ""), **chosen.fields
             )
             is_sent = True
         except Refused as refused:

@@ -12,12 +12,7 @@ from webapp.participant.access import known_in_study
 from webapp.participant.recruitment_links import Recruitment
 from webapp.studies.assignment.counterbalance import slots_grouped, slots_kept
 from webapp.studies.models import Outcome, Participant, Slot, Study, Task
-from webapp.studies.recruitment.completion import (
-    TaskEnding,
-    ending_of,
-    endings_of,
-    tasks_with_endings,
-)
+from webapp.studies.recruitment.completion import TaskEnding, ending_of, endings_of, tasks_with_endings
 from webapp.studies.selectors import rehearsal_token_valid, study_refusal
 
 
@@ -44,8 +39,7 @@ def participant_of_form(study: Study, recruitment: Recruitment) -> Participant |
     participants = Participant.objects.filter(study=study).select_related("platform_ids")
     if recruitment.external_id:
         return participants.filter(
-            platform_ids__platform=recruitment.platform,
-            platform_ids__external_id=recruitment.external_id,
+            platform_ids__platform=recruitment.platform, platform_ids__external_id=recruitment.external_id
         ).first()
     if recruitment.nonce:
         return participants.filter(entry_nonce=recruitment.nonce).first()
@@ -65,11 +59,7 @@ def start_refusal(study: Study, participant: Participant | None, *, rehearsal: s
 
 
 def speaks_for(
-    *,
-    session: Any,
-    participant: Participant,
-    recruitment: Recruitment,
-    token_of: Participant | None,
+    *, session: Any, participant: Participant, recruitment: Recruitment, token_of: Participant | None
 ) -> bool:
     """Return True if the session, token or form identifies the participant; a platform id in a link does not."""
     if token_of is not None and token_of.pk == participant.pk:

@@ -8,12 +8,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from webapp.conversations.services import task_end_with_chats
-from webapp.conversations.task_start import (
-    chat_elsewhere_close,
-    task_elsewhere_check,
-    task_enter,
-    task_start,
-)
+from webapp.conversations.task_start import chat_elsewhere_close, task_elsewhere_check, task_enter, task_start
 from webapp.core.errors import Refused
 from webapp.participant.recruitment_links import Recruitment
 from webapp.participant.selectors import participant_of_form, start_refusal, task_under_way
@@ -101,11 +96,7 @@ def _is_same_visit(participant: Participant, recruitment: Recruitment) -> bool:
 
 
 def consent_decline(
-    *,
-    study: Study,
-    recruitment: Recruitment,
-    participant: Participant | None,
-    is_theirs: bool,
+    *, study: Study, recruitment: Recruitment, participant: Participant | None, is_theirs: bool
 ) -> Task:
     """Store that a visitor does not agree. Returns the task for this, or the one they have in this visit.
 

@@ -31,14 +31,7 @@ from webapp.participant.access import (
 from webapp.participant.entry import EntryRequest
 from webapp.participant.recruitment_links import Recruitment, recruitment_read, recruitment_unsign
 from webapp.participant.selectors import has_left
-from webapp.participant.services import (
-    CHANGED,
-    NOT_AGREED,
-    NOT_NOTED,
-    PREVIEW,
-    consent_decline,
-    task_begin,
-)
+from webapp.participant.services import CHANGED, NOT_AGREED, NOT_NOTED, PREVIEW, consent_decline, task_begin
 from webapp.participant.steps.base import standing_of, to_next_step
 from webapp.participant.steps.before_task import entry_page
 from webapp.ratings.turn_annotation import chat_end_to_mark
@@ -95,10 +88,7 @@ def decline(request: HttpRequest, study: Study, visit: ParticipantRequest) -> Ht
         return page
     try:
         task = consent_decline(
-            study=study,
-            recruitment=arrival.recruitment,
-            participant=arrival.participant,
-            is_theirs=arrival.is_theirs,
+            study=study, recruitment=arrival.recruitment, participant=arrival.participant, is_theirs=arrival.is_theirs
         )
     except Refused as refused:
         return _not_begun(arrival, refused)
@@ -147,9 +137,7 @@ def answer(request: HttpRequest, conversation: Conversation, visit: ParticipantR
     """Take the answer to the researchers' question in the chat, and lead back to it."""
     try:
         chat_check_answer(
-            conversation=conversation,
-            check=request.POST.get("_check", ""),
-            answer=request.POST.get("answer", ""),
+            conversation=conversation, check=request.POST.get("_check", ""), answer=request.POST.get("answer", "")
         )
     except Refused as refused:
         if refused.code == "bad_answers":

@@ -28,10 +28,5 @@ class PayConfig(AppConfig):
             lambda people: Decision.objects.filter(participant__in=people),
             for_pay=True,
         )
-        erasure_kind(
-            "platform_visits",
-            _("visits as the platform told of them"),
-            platform_visits_of,
-            for_pay=True,
-        )
+        erasure_kind("platform_visits", _("visits as the platform told of them"), platform_visits_of, for_pay=True)
         erasure_kind("hook_events", _("what the platform's webhook told"), hook_events_of, for_pay=True)

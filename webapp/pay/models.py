@@ -132,8 +132,7 @@ class HookEvent(models.Model):
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="hook_events")
     event_id = models.CharField(max_length=100, help_text=_("Prolific's; the same when it is told again."))
     signature = models.CharField(
-        max_length=64,
-        help_text=_("A request that is sent again under another event's id is a replay."),
+        max_length=64, help_text=_("A request that is sent again under another event's id is a replay.")
     )
     submission = models.CharField(max_length=200)
     status = models.CharField(max_length=30)

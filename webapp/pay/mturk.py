@@ -88,8 +88,7 @@ def results_filled(study: Study, results: TextIO, out: TextIO) -> Filled:
         raise Refused("no_results_file", _("The file is no CSV file in UTF-8.")) from None
     except csv.Error as error:
         raise Refused(
-            "no_results_file",
-            _("Line {n} of the file cannot be read: {why}").format(n=rows.line_num + 1, why=error),
+            "no_results_file", _("Line {n} of the file cannot be read: {why}").format(n=rows.line_num + 1, why=error)
         ) from None
 
 

@@ -224,9 +224,7 @@ def event_take(*, study_key: str, event: WebhookEvent) -> str:
 
 def _visit_told(study: Study, event: WebhookEvent) -> None:
     visit, made = PlatformVisit.objects.select_for_update(of=("self",)).get_or_create(
-        study=study,
-        submission=event.submission,
-        defaults={"status": event.status, "told_at": event.sent_at},
+        study=study, submission=event.submission, defaults={"status": event.status, "told_at": event.sent_at}
     )
     rank = _RANKS[event.status]
     rank_before = _RANKS.get(visit.status, 0)

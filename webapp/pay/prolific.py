@@ -90,9 +90,7 @@ class Prolific:
         if not token:
             raise ProlificError(_("Confab has no token for Prolific. Set CONFAB_PROLIFIC_TOKEN and start it again."))
         self._http = httpx.Client(
-            base_url=settings.CONFAB_PROLIFIC_URL,
-            headers={"Authorization": f"Token {token}"},
-            timeout=_TIMEOUT_S,
+            base_url=settings.CONFAB_PROLIFIC_URL, headers={"Authorization": f"Token {token}"}, timeout=_TIMEOUT_S
         )
 
     def __enter__(self) -> Prolific:
@@ -115,9 +113,7 @@ class Prolific:
         page = 1
         while True:
             found = self._call(
-                "GET",
-                "/api/v1/submissions/",
-                params={"study": _id(study_id), "page": page, "page_size": _PAGE},
+                "GET", "/api/v1/submissions/", params={"study": _id(study_id), "page": page, "page_size": _PAGE}
             )
             rows = found.get("results") or []
             for row in rows:

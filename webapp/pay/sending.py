@@ -59,10 +59,7 @@ def comparing_start(*, study: Study, by: User | None = None) -> Job:
 
 def _job(study: Study, kind: str, by: User | None) -> Job:
     if not can_send():
-        raise Refused(
-            "no_token",
-            _("Confab has no token for Prolific. Set CONFAB_PROLIFIC_TOKEN and start it again."),
-        )
+        raise Refused("no_token", _("Confab has no token for Prolific. Set CONFAB_PROLIFIC_TOKEN and start it again."))
     with transaction.atomic():
         Study.objects.select_for_update(of=("self",), no_key=True).get(pk=study.pk)
         under_way = Job.objects.filter(kind=kind, study=study, state__in=UNFINISHED).first()
@@ -91,9 +88,7 @@ def to_send(study: Study) -> QuerySet[Decision]:
     """Return the decisions about Prolific's participants that are to be sent, those of killed processes too."""
     killed = Q(state=State.SENDING, tried_at__lt=timezone.now() - CLAIM_HELD_FOR)
     return Decision.objects.filter(
-        Q(state=State.DECIDED) | killed,
-        participant__study=study,
-        participant__platform="prolific",
+        Q(state=State.DECIDED) | killed, participant__study=study, participant__platform="prolific"
     ).order_by("pk")
 
 
@@ -146,8 +141,7 @@ def _bonus(decision: Decision, prolific: Prolific) -> None:
             return
         if decision.tried_at and decision.tried_at > timezone.now() - PAID_LATE_FOR:
             raise ProlificError(
-                _("Prolific may still be paying it. Try again in a quarter of an hour."),
-                is_unsure=True,
+                _("Prolific may still be paying it. Try again in a quarter of an hour."), is_unsure=True
             )
     study_id = decision.participant.recruitment.get("STUDY_ID", "")
     ref = prolific.bonus_set_up(study_id, decision.submission, decision.amount)

@@ -52,12 +52,7 @@ def visits_approve(*, study: Study, keys: Sequence[SubmissionKey], by: User | No
     """
     visits = submissions_of(study).by_key
     new = [
-        Decision(
-            participant_id=key.participant,
-            submission=key.submission,
-            action=Action.APPROVE,
-            decided_by=by,
-        )
+        Decision(participant_id=key.participant, submission=key.submission, action=Action.APPROVE, decided_by=by)
         for key in dict.fromkeys(keys)
         if key in visits and visits[key].can_be_approved
     ]
@@ -101,12 +96,7 @@ def rejection_check(*, study: Study, key: SubmissionKey, reason: str, category: 
 
 
 def visit_reject(
-    *,
-    study: Study,
-    key: SubmissionKey,
-    reason: str,
-    category: str = "OTHER",
-    by: User | None = None,
+    *, study: Study, key: SubmissionKey, reason: str, category: str = "OTHER", by: User | None = None
 ) -> Decision:
     """Reject a visit.
 

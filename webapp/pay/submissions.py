@@ -34,13 +34,7 @@ NO_CODES = ("", "NOCODE")
 SETTLED = (APPROVED, REJECTED, *GONE)
 """What a platform says of visits that it takes no verdict about any more."""
 # Of several tasks of a visit, the one that earns most says how it ended.
-_RANKS = (
-    Outcome.RATED,
-    Outcome.BOT_FAILED,
-    Outcome.FAILED_CHECK,
-    Outcome.SCREENED_OUT,
-    Outcome.WITHDRAWN,
-)
+_RANKS = (Outcome.RATED, Outcome.BOT_FAILED, Outcome.FAILED_CHECK, Outcome.SCREENED_OUT, Outcome.WITHDRAWN)
 _OUTCOMES = [outcome.value for outcome in _RANKS]
 # Then, of visits without an outcome: a place is held, was held, a bot failed and no other was given, nothing.
 # Last, not agreeing: people may read the consent again and agree after all, and then their task counts.

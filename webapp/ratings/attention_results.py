@@ -16,15 +16,7 @@ from django.db.models import Count, QuerySet
 
 from webapp.conversations.models import ChatCheckAnswer
 from webapp.ratings.models import Rating
-from webapp.studies.models import (
-    Item,
-    Outcome,
-    QuestionAnswers,
-    QuizAttempt,
-    Study,
-    StudyVersion,
-    Task,
-)
+from webapp.studies.models import Item, Outcome, QuestionAnswers, QuizAttempt, Study, StudyVersion, Task
 from webapp.studies.questions import Question
 
 CheckKind = Literal["quiz", "before", "item", "gold", "after", "chat"]

@@ -16,13 +16,7 @@ from webapp.ratings.models import Rating, RatingRevision
 from webapp.ratings.rating_tasks import requested_ratings
 from webapp.ratings.services import task_judged
 from webapp.studies.models import Slot, Study, Task
-from webapp.studies.privacy.retention import (
-    TextsKind,
-    answers_without,
-    having_keys,
-    texts_kind,
-    written_keys,
-)
+from webapp.studies.privacy.retention import TextsKind, answers_without, having_keys, texts_kind, written_keys
 from webapp.studies.services import task_close
 
 
@@ -39,10 +33,7 @@ def ratings_of(study: Study) -> QuerySet[Rating]:
 def connect_texts() -> None:
     """Add the places of this app where texts are kept."""
     texts_kind("ratings", _kind(ratings_of))
-    texts_kind(
-        "rating_revisions",
-        _kind(lambda study: RatingRevision.objects.filter(rating__in=ratings_of(study))),
-    )
+    texts_kind("rating_revisions", _kind(lambda study: RatingRevision.objects.filter(rating__in=ratings_of(study))))
 
 
 def _kind(of: Any) -> TextsKind:

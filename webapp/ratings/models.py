@@ -51,29 +51,19 @@ class Rating(TimeStamped):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["conversation", "participant"],
-                condition=Q(participant__isnull=False),
-                name="rating_once_each",
+                fields=["conversation", "participant"], condition=Q(participant__isnull=False), name="rating_once_each"
             ),
             models.UniqueConstraint(
-                fields=["task", "turn"],
-                condition=Q(turn__isnull=False),
-                name="rating_of_turn_once",
+                fields=["task", "turn"], condition=Q(turn__isnull=False), name="rating_of_turn_once"
             ),
             models.UniqueConstraint(
-                fields=["task", "item"],
-                condition=Q(item__isnull=False),
-                name="rating_of_item_once",
+                fields=["task", "item"], condition=Q(item__isnull=False), name="rating_of_item_once"
             ),
             models.UniqueConstraint(
-                fields=["task", "first", "second"],
-                condition=Q(first__isnull=False),
-                name="rating_of_pair_once",
+                fields=["task", "first", "second"], condition=Q(first__isnull=False), name="rating_of_pair_once"
             ),
             models.UniqueConstraint(
-                fields=["conversation", "external_id"],
-                condition=~Q(external_id=""),
-                name="rating_import_once",
+                fields=["conversation", "external_id"], condition=~Q(external_id=""), name="rating_import_once"
             ),
             models.CheckConstraint(
                 condition=_target_is("conversation")
@@ -83,8 +73,7 @@ class Rating(TimeStamped):
                 name="rating_one_target",
             ),
             models.CheckConstraint(
-                condition=Q(task=None) | Q(participant__isnull=False),
-                name="rating_in_task_has_person",
+                condition=Q(task=None) | Q(participant__isnull=False), name="rating_in_task_has_person"
             ),
         ]
         indexes = [

@@ -50,8 +50,7 @@ def pairs_counted(study: Study, *, include_synthetic: bool = False, without: Seq
     of_items = Q(item__study=study, item__purpose=Item.Purpose.JUDGED)
     of_items &= Q(item__responses__1__isnull=False, item__responses__2__isnull=True)
     found = Rating.objects.filter(
-        left_out(study, without),
-        of_items | Q(task__participant__study=study, first__isnull=False),
+        left_out(study, without), of_items | Q(task__participant__study=study, first__isnull=False)
     ).exclude(task__outcome__in=[Outcome.WITHDRAWN, Outcome.FAILED_CHECK])
     return found if include_synthetic else found.filter(participant__is_synthetic=False)
 
@@ -132,15 +131,7 @@ def study_judgements(
         .annotate(a=_bot("first"), b=_bot("second"), left=_talk("first"), right=_talk("second"))
         .order_by("pk")
         .values_list(
-            "item__key",
-            "left",
-            "right",
-            "item__responses__0",
-            "item__responses__1",
-            "a",
-            "b",
-            "person",
-            "answers",
+            "item__key", "left", "right", "item__responses__0", "item__responses__1", "a", "b", "person", "answers"
         )
     )
     replies = _replies_of({talk for row in rows for talk in row[1:3] if talk is not None})

@@ -32,11 +32,7 @@ _CHATS = 100
 
 
 def study_judged(
-    study: Study,
-    *,
-    include_synthetic: bool = False,
-    include_failed: bool = False,
-    without: Sequence[str] = (),
+    study: Study, *, include_synthetic: bool = False, include_failed: bool = False, without: Sequence[str] = ()
 ) -> Iterator[JudgedItem]:
     """Yield the single replies that participants of a study rated, in constant memory; raters have pseudonyms.
 
@@ -185,22 +181,13 @@ def _id(person: Any) -> str | None:
 
 
 def study_references(
-    study: Study,
-    *,
-    include_synthetic: bool = False,
-    include_failed: bool = False,
-    without: Sequence[str] = (),
+    study: Study, *, include_synthetic: bool = False, include_failed: bool = False, without: Sequence[str] = ()
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return direction, the reference's score as it was left, and as it was shown; in the order of `study_ratings`.
 
     Each is (k,), NaN where there is none.
     """
-    found = ratings_counted(
-        study,
-        include_synthetic=include_synthetic,
-        include_failed=include_failed,
-        without=without,
-    )
+    found = ratings_counted(study, include_synthetic=include_synthetic, include_failed=include_failed, without=without)
     rows: list[Any] = list(found.order_by("pk").values_list("answers", "item__reference_score"))
     nan = float("nan")
     known = [nan if score is None else score for _answers, score in rows]

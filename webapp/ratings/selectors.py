@@ -22,13 +22,7 @@ from webapp.studies.assignment.capacity import is_collecting
 from webapp.studies.bot_columns import BotColumns
 from webapp.studies.models import Dimension as Question
 from webapp.studies.models import Item, Outcome, Participant, PlatformIds, Rubric, Study
-from webapp.studies.selectors import (
-    conversations_given,
-    items_given,
-    judges_conversations,
-    judges_items,
-    marks_turns,
-)
+from webapp.studies.selectors import conversations_given, items_given, judges_conversations, judges_items, marks_turns
 
 MODEL_LOOKUP = "item__responses__0__model"
 """The way from a rating to the model whose reply an item holds."""
@@ -100,10 +94,7 @@ def with_person(ratings: QuerySet[Rating]) -> QuerySet[Rating]:
     If a participant rates an imported conversation twice, the second rating has the name alone.
     """
     by_name = PlatformIds.objects.filter(
-        ~Q(external_id=""),
-        platform="import",
-        study=OuterRef("conversation__study"),
-        external_id=OuterRef("rater"),
+        ~Q(external_id=""), platform="import", study=OuterRef("conversation__study"), external_id=OuterRef("rater")
     )
     named = Subquery(by_name.values("participant")[:1], output_field=UUIDField())
     return ratings.annotate(person=Coalesce("participant_id", named))
@@ -128,11 +119,7 @@ def raters_count(ratings: QuerySet[Rating]) -> int:
 
 
 def ratings_counted(
-    study: Study,
-    *,
-    include_synthetic: bool = False,
-    include_failed: bool = False,
-    without: Sequence[str] = (),
+    study: Study, *, include_synthetic: bool = False, include_failed: bool = False, without: Sequence[str] = ()
 ) -> QuerySet[Rating]:
     """Return the ratings that count for the study's numbers: of its conversations, or of its items.
 
@@ -148,18 +135,13 @@ def ratings_counted(
     if marks_turns(study):
         # Of a chat that goes on, or whose bot failed, nothing counts.
         found = Rating.objects.filter(
-            kept,
-            turn__conversation__state=Conversation.State.COMPLETED,
-            task__participant__study=study,
+            kept, turn__conversation__state=Conversation.State.COMPLETED, task__participant__study=study
         )
         found = found.exclude(task__outcome__in=set_apart)
         return found if include_synthetic else found.filter(participant__is_synthetic=False)
     if not judges_items(study):
         conversations = study_conversations(
-            study,
-            include_synthetic=include_synthetic,
-            include_failed=include_failed,
-            without=without,
+            study, include_synthetic=include_synthetic, include_failed=include_failed, without=without
         )
         return Rating.objects.filter(kept, conversation__in=conversations)
     found = Rating.objects.filter(kept, item__study=study, item__responses__1__isnull=True)
@@ -170,11 +152,7 @@ def ratings_counted(
 
 
 def conversations_counted(
-    study: Study,
-    *,
-    include_synthetic: bool = False,
-    include_failed: bool = False,
-    without: Sequence[str] = (),
+    study: Study, *, include_synthetic: bool = False, include_failed: bool = False, without: Sequence[str] = ()
 ) -> Q:
     """Return the condition on conversations that count for the study's numbers; see `study_conversations`."""
     states = [Conversation.State.COMPLETED]
@@ -186,11 +164,7 @@ def conversations_counted(
 
 
 def study_conversations(
-    study: Study,
-    *,
-    include_synthetic: bool = False,
-    include_failed: bool = False,
-    without: Sequence[str] = (),
+    study: Study, *, include_synthetic: bool = False, include_failed: bool = False, without: Sequence[str] = ()
 ) -> QuerySet[Conversation]:
     """Return the conversations that count for the study's numbers; none of people with one of the flags `without`.
 
@@ -199,10 +173,7 @@ def study_conversations(
     """
     return Conversation.objects.filter(
         conversations_counted(
-            study,
-            include_synthetic=include_synthetic,
-            include_failed=include_failed,
-            without=without,
+            study, include_synthetic=include_synthetic, include_failed=include_failed, without=without
         )
     )
 
@@ -290,10 +261,7 @@ def study_ratings(
     """
     if only is None:
         ratings = ratings_counted(
-            study,
-            include_synthetic=include_synthetic,
-            include_failed=include_failed,
-            without=without,
+            study, include_synthetic=include_synthetic, include_failed=include_failed, without=without
         )
     else:
         ratings = Rating.objects.filter(conversation__study=study, conversation_id__in=only)
@@ -366,11 +334,7 @@ def _widened(dimension: RatingDimension, given: np.ndarray) -> RatingDimension:
     known = given[np.isfinite(given)]
     if not len(known):
         return dimension
-    return replace(
-        dimension,
-        low=min(dimension.low, float(known.min())),
-        high=max(dimension.high, float(known.max())),
-    )
+    return replace(dimension, low=min(dimension.low, float(known.min())), high=max(dimension.high, float(known.max())))
 
 
 def _number(answer: Any) -> float:

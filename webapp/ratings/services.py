@@ -22,13 +22,7 @@ from webapp.conversations.task_start import task_goes_on
 from webapp.core.errors import Refused
 from webapp.ratings.attention_results import task_passes
 from webapp.ratings.models import Rating, RatingRevision
-from webapp.ratings.rating_tasks import (
-    Target,
-    checks_not_asked,
-    slots_rated,
-    target_fields,
-    task_progress,
-)
+from webapp.ratings.rating_tasks import Target, checks_not_asked, slots_rated, target_fields, task_progress
 from webapp.studies.models import Item, Outcome, Participant, Slot, StudyVersion, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.protocols.chat import BOTH_BAD
@@ -92,11 +86,7 @@ def _off_scale(value: float, low: float, high: float) -> str:
 
 
 def rating_submit(
-    *,
-    conversation: Conversation,
-    participant: Participant,
-    answers: Mapping[str, Any],
-    comment: str = "",
+    *, conversation: Conversation, participant: Participant, answers: Mapping[str, Any], comment: str = ""
 ) -> RatingOutcome:
     """Store the rating, close the conversation and give the completion code, in one transaction.
 
@@ -236,13 +226,7 @@ def _rating_revise(rating: Rating, answers: Answers, comment: str) -> None:
     rating.save(update_fields=["answers", "other_answers", "comment", "submitted_at", "updated_at"])
 
 
-def _rating_store(
-    task: Task,
-    participant: Participant,
-    answers: Answers,
-    comment: str,
-    target: Target,
-) -> Rating:
+def _rating_store(task: Task, participant: Participant, answers: Answers, comment: str, target: Target) -> Rating:
     rubric = protocols.get(participant.study.protocol).form(task.version)
     if not participant.is_synthetic:
         # A rehearsal is there to try a study out, so that it can still be changed.
@@ -279,21 +263,12 @@ def _kept(given: str | list[str]) -> str | list[str]:
     return [sanitise(one, _DRAFT_MAX_CHARS) for one in given[:_DRAFT_MOST_OPTIONS]]
 
 
-COMPARISON_CHOICES: dict[str, tuple[int, int]] = {
-    "a": (1, 0),
-    "equal": (0, 0),
-    "bad": (0, 1),
-    "b": (-1, 0),
-}
+COMPARISON_CHOICES: dict[str, tuple[int, int]] = {"a": (1, 0), "equal": (0, 0), "bad": (0, 1), "b": (-1, 0)}
 """What can be chosen, with what is stored: which is better (1 the first, -1 the second), and whether both are bad."""
 
 
 def comparison_submit(
-    *,
-    task: Task,
-    slots: tuple[Slot, Slot],
-    choice: str,
-    besides: Mapping[str, Any] = MappingProxyType({}),
+    *, task: Task, slots: tuple[Slot, Slot], choice: str, besides: Mapping[str, Any] = MappingProxyType({})
 ) -> RatingOutcome:
     """Store the choice, close both chats and open the next pair's, or complete the task, in one transaction.
 

@@ -70,11 +70,7 @@ def repeats_answered(study: Study, *, include_synthetic: bool = False, without: 
         found = found.filter(participant__is_synthetic=False)
     rows = found.annotate(first_answers=Subquery(before.values("answers")[:1])).order_by("pk")
     for row in rows.values_list(
-        "participant",
-        "participant__is_synthetic",
-        "item__original__key",
-        "first_answers",
-        "answers",
+        "participant", "participant__is_synthetic", "item__original__key", "first_answers", "answers"
     ).iterator(chunk_size=1000):
         person, is_synthetic, item, first, second = row
         if first is not None:
@@ -146,13 +142,7 @@ def attention_summary(study: Study) -> dict[str, Any]:
         "kinds": {kind: {"n": n, "n_passed": passed[kind]} for kind, n in met.items()},
         "own": {key: result_dump(found, OwnAgreement) for key, found in own_of_questions(study, again).items()},
         "people": [
-            {
-                "person": one.person.hex,
-                "n_same": one.n_same,
-                "n": one.n,
-                "low": one.low,
-                "high": one.high,
-            }
+            {"person": one.person.hex, "n_same": one.n_same, "n": one.n, "low": one.low, "high": one.high}
             for one in people[:MOST_PEOPLE_LISTED]
         ],
         "n_people": len(people),

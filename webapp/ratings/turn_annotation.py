@@ -148,10 +148,7 @@ def marking_begin(*, study: Study, task: Task, conversation: Conversation) -> No
     values = task.version.values
     replies = conversation.turns.filter(speaker=Turn.Speaker.BOT).order_by("index")
     chosen = values.own_marking.chosen(
-        list(replies.values_list("index", flat=True)),
-        values.chat.min_exchanges,
-        study.seed,
-        str(conversation.pk),
+        list(replies.values_list("index", flat=True)), values.chat.min_exchanges, study.seed, str(conversation.pk)
     )
     task.payload = {**task.payload, "turns": {str(conversation.pk): chosen}}
     task.save(update_fields=["payload", "updated_at"])

@@ -143,13 +143,7 @@ def benchmark_ask(
             "judged_title": judged_title,
             "metrics": list(metrics),
         },
-        state=_digest(
-            [
-                versions,
-                data_now(study) if study is not None else file,
-                *([judged] if judged else []),
-            ]
-        ),
+        state=_digest([versions, data_now(study) if study is not None else file, *([judged] if judged else [])]),
         study=study,
         created_by=created_by,
     )
@@ -235,10 +229,7 @@ def benchmark_again(*, job: Job, created_by: User | None = None) -> Job:
 
 def _files(payload: Mapping[str, Any]) -> dict[str, str]:
     """Return by name the uploaded files that a comparison is of, with what they were called."""
-    named = {
-        payload["file"]: payload["title"],
-        payload.get("judged", ""): payload.get("judged_title", ""),
-    }
+    named = {payload["file"]: payload["title"], payload.get("judged", ""): payload.get("judged_title", "")}
     return {name: title for name, title in named.items() if name}
 
 

@@ -23,12 +23,7 @@ from evaluation.items import ChatPair, ReplyItem, judged_read
 from evaluation.llm_judge import judged_file_read
 from webapp.bots.selectors import text_store
 from webapp.core.errors import Refused
-from webapp.ratings.paired_comparisons import (
-    compares_pairs,
-    study_judgements,
-    study_pair_chats,
-    study_pair_items,
-)
+from webapp.ratings.paired_comparisons import compares_pairs, study_judgements, study_pair_chats, study_pair_items
 from webapp.studies.models import Study
 
 _LINES_LOOKED_AT = 50
@@ -138,10 +133,7 @@ def pairs_judged(study: Study, judged: str = "") -> BenchmarkPairs:
     items = items or tuple(study_pair_chats(study))
     path = benchmark_folder() / judged if judged else None
     if path is not None and not path.is_file():
-        raise Refused(
-            "no_file",
-            str(_("The file of the judge’s choices is not here any more; upload it again.")),
-        )
+        raise Refused("no_file", str(_("The file of the judge’s choices is not here any more; upload it again.")))
     return BenchmarkPairs(people, items, path)
 
 

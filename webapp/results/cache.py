@@ -265,10 +265,7 @@ def compute_part(part: str, data: StudyData) -> ComputedResult:
 def made_dump(part: str, made: ComputedResult) -> dict[str, Any]:
     """Return a result as JSON values for `Job.result`."""
     kind: AnalysisPart = PARTS[part]
-    return {
-        "facts": result_dump(made.facts, Facts),
-        "result": result_dump(made.result, kind.type),
-    }
+    return {"facts": result_dump(made.facts, Facts), "result": result_dump(made.result, kind.type)}
 
 
 def made_load(part: str, document: Any) -> ComputedResult:

@@ -9,12 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluation.analysis.answers import (
-    AnswerDistributions,
-    DimensionAnswers,
-    answers,
-    dimension_answers,
-)
+from evaluation.analysis.answers import AnswerDistributions, DimensionAnswers, answers, dimension_answers
 from evaluation.analysis.comparisons import BotMeans, Comparisons, bot_means, compare
 from evaluation.analysis.correlations import (
     FEWEST,
@@ -41,13 +36,7 @@ from evaluation.analysis.trajectories import (
 )
 from webapp.conversations.selectors import chat_seconds
 from webapp.jobs.models import SelfPlayRun
-from webapp.jobs.selectors.analysis_tables import (
-    VOTES,
-    metric_frame,
-    participants_of,
-    scales_of,
-    turn_values,
-)
+from webapp.jobs.selectors.analysis_tables import VOTES, metric_frame, participants_of, scales_of, turn_values
 from webapp.jobs.selectors.fits import fit_leading, fits_newest
 from webapp.jobs.selectors.metrics import metric_titles
 from webapp.jobs.selectors.selfplay import run_with_metrics
@@ -63,12 +52,7 @@ TRAITS = ("EI", "persona")
 """Factors whose levels are compared turn by turn, the first that the bots carry."""
 MEASURES: dict[Kind, tuple[str, ...]] = {
     "best-worst": (VOTES, "words_user", "sentiment_user", "word_coherence_average_user_bot"),
-    "by-trait": (
-        "words_user",
-        "laughter_user",
-        "word_coherence_average_user_bot",
-        "sentiment_user",
-    ),
+    "by-trait": ("words_user", "laughter_user", "word_coherence_average_user_bot", "sentiment_user"),
 }
 
 
@@ -280,10 +264,7 @@ def study_dimensions_compared(data: StudyData) -> StudyDimensions:
     first = data.headline.key
     others = [d.key for d in data.all_dimensions if d.key != first]
     return StudyDimensions(
-        {
-            first: compare(data.ratings, plans=False),
-            **{key: compare(data.ratings, key, plans=False) for key in others},
-        }
+        {first: compare(data.ratings, plans=False), **{key: compare(data.ratings, key, plans=False) for key in others}}
     )
 
 

@@ -53,11 +53,7 @@ class DataState:
 
 
 def analysed_counts(
-    study: Study,
-    *,
-    include_synthetic: bool = False,
-    without: Sequence[str] = (),
-    n_ratings: int | None = None,
+    study: Study, *, include_synthetic: bool = False, without: Sequence[str] = (), n_ratings: int | None = None
 ) -> Analysed:
     """Return the amount of data to analyse.
 

@@ -64,11 +64,7 @@ def study_items(data: StudyData) -> StudyItems:
     weights = _weights(data) if "reference" in made else {}
     return StudyItems(
         means=item_means(data.ratings),
-        sets=item_sets(
-            data.ratings,
-            study_item_sets(data.study),
-            shared=data.study.values.judging.kappa_items,
-        )
+        sets=item_sets(data.ratings, study_item_sets(data.study), shared=data.study.values.judging.kappa_items)
         if "approval" not in made
         else None,
         grades=grades(data.ratings) if "grades" in made else None,
@@ -103,10 +99,7 @@ def _weights(data: StudyData) -> dict[str, float]:
 
 def _references(data: StudyData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return study_references(
-        data.study,
-        include_synthetic=data.include_synthetic,
-        include_failed=data.include_failed,
-        without=data.without,
+        data.study, include_synthetic=data.include_synthetic, include_failed=data.include_failed, without=data.without
     )
 
 
@@ -130,11 +123,7 @@ class PairPage:
 
 
 def study_pairs(
-    study: Study,
-    *,
-    beside: str = "",
-    include_synthetic: bool = False,
-    without: Sequence[str] = (),
+    study: Study, *, beside: str = "", include_synthetic: bool = False, without: Sequence[str] = ()
 ) -> PairPage:
     """Return the results of paired comparisons of the study's bots.
 

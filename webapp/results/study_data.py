@@ -21,19 +21,8 @@ from evaluation.analysis.comparisons import means_compared
 from evaluation.ratings import RatingDimension, Ratings
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
-from webapp.jobs.selectors.analysis_tables import (
-    bot_versions,
-    factors_of,
-    measured_of,
-    metric_frame,
-)
-from webapp.ratings.selectors import (
-    BotInfo,
-    dimensions_led,
-    study_bots,
-    study_conversations,
-    study_ratings,
-)
+from webapp.jobs.selectors.analysis_tables import bot_versions, factors_of, measured_of, metric_frame
+from webapp.ratings.selectors import BotInfo, dimensions_led, study_bots, study_conversations, study_ratings
 from webapp.results.fingerprint import data_state
 from webapp.studies.bot_columns import BotColumns
 from webapp.studies.models import Study
@@ -288,11 +277,7 @@ def read_once() -> Iterator[None]:
 
 
 def study_read(
-    study: Study,
-    *,
-    include_synthetic: bool = False,
-    include_failed: bool = False,
-    without: Sequence[str] = (),
+    study: Study, *, include_synthetic: bool = False, include_failed: bool = False, without: Sequence[str] = ()
 ) -> StudyData | None:
     """Return `study_data`; within `read_once` that which was read before, unless anything has changed since."""
     counted: dict[str, Any] = {

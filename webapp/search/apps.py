@@ -28,8 +28,5 @@ class ReadingConfig(AppConfig):
         )
         texts_kind(
             "reader_notes",
-            texts_in(
-                lambda study: Note.objects.filter(conversation__study=study, kind=Note.Kind.NOTE),
-                "text",
-            ),
+            texts_in(lambda study: Note.objects.filter(conversation__study=study, kind=Note.Kind.NOTE), "text"),
         )

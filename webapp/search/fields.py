@@ -10,26 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
-from django.db.models import (
-    Case,
-    CharField,
-    Count,
-    F,
-    FloatField,
-    Func,
-    OuterRef,
-    Q,
-    Subquery,
-    Value,
-    When,
-)
+from django.db.models import Case, CharField, Count, F, FloatField, Func, OuterRef, Q, Subquery, Value, When
 from django.db.models.functions import Cast, Coalesce, NullIf
-from django.db.models.lookups import (
-    GreaterThan,
-    GreaterThanOrEqual,
-    LessThan,
-    LessThanOrEqual,
-)
+from django.db.models.lookups import GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -106,9 +89,7 @@ class Computed:
 _NAMED = Rating.objects.exclude(rater="", participant=None)
 COMPUTED = {
     "raters": Computed(
-        gettext_lazy("Raters"),
-        _raters,
-        Q(pk__in=_NAMED.filter(conversation__isnull=False).values("conversation")),
+        gettext_lazy("Raters"), _raters, Q(pk__in=_NAMED.filter(conversation__isnull=False).values("conversation"))
     ),
     "flags": Computed(gettext_lazy("Flags"), _flags, Q(participant__isnull=False)),
     "duration": Computed(gettext_lazy("Minutes"), _duration, Q(ended_at__isnull=False)),
@@ -236,12 +217,7 @@ def _is_there(number: Number) -> bool:
 
 
 _LOOKUPS = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
-_COMPARES: dict[str, Any] = {
-    "gt": GreaterThan,
-    "gte": GreaterThanOrEqual,
-    "lt": LessThan,
-    "lte": LessThanOrEqual,
-}
+_COMPARES: dict[str, Any] = {"gt": GreaterThan, "gte": GreaterThanOrEqual, "lt": LessThan, "lte": LessThanOrEqual}
 
 
 def is_within(number: Computed, bounds: Mapping[str, Any]) -> Q:

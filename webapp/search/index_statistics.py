@@ -12,18 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from django.db.models import (
-    Count,
-    Exists,
-    F,
-    FilteredRelation,
-    Max,
-    Min,
-    OuterRef,
-    Q,
-    QuerySet,
-    Sum,
-)
+from django.db.models import Count, Exists, F, FilteredRelation, Max, Min, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce, Floor
 
 from evaluation.stats.means import SHARE, mean_interval
@@ -126,11 +115,7 @@ def conversations_by_bot(rows: QuerySet[Conversation]) -> dict[str, int]:
 
 
 def rated_totals(
-    study: Study,
-    *,
-    include_synthetic: bool = False,
-    include_failed: bool = False,
-    without: Sequence[str] = (),
+    study: Study, *, include_synthetic: bool = False, include_failed: bool = False, without: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Return the number of ratings that count (`ratings_counted`), and the times that change with them.
 
@@ -201,10 +186,7 @@ def votes_of_bots(study: Study, rows: QuerySet[Conversation]) -> dict[str, BotVo
         return {}
     # Conversations with as many votes of both kinds are one row: there are few such rows however many conversations.
     found = (
-        rows.annotate(
-            voted_up=_of(study, series["up"]),
-            voted_down=_of(study, series["down"]),
-        )
+        rows.annotate(voted_up=_of(study, series["up"]), voted_down=_of(study, series["down"]))
         .filter(Q(voted_up__value__gt=0) | Q(voted_down__value__gt=0))
         .order_by()
         .annotate(ups=Coalesce(F("voted_up__value"), 0.0), downs=Coalesce(F("voted_down__value"), 0.0))

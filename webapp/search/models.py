@@ -58,7 +58,7 @@ class Figure(models.Model):
         constraints = [models.UniqueConstraint(fields=["conversation", "series"], name="figure_once")]
         indexes = [
             # Ranges and orders within a study are read from the index alone.
-            models.Index(fields=["study", "series", "value", "conversation"], name="figure_sorted"),
+            models.Index(fields=["study", "series", "value", "conversation"], name="figure_sorted")
         ]
 
     def __str__(self) -> str:
@@ -103,18 +103,12 @@ class Note(models.Model):
         ordering = ["pk"]
         constraints = [
             models.UniqueConstraint(
-                fields=["conversation", "kind", "text"],
-                condition=~models.Q(kind="note"),
-                name="note_tag_once",
+                fields=["conversation", "kind", "text"], condition=~models.Q(kind="note"), name="note_tag_once"
             ),
             models.CheckConstraint(condition=~models.Q(kind="star") | models.Q(text=""), name="note_star_says_nothing"),
         ]
         indexes = [
-            models.Index(
-                fields=["kind", "text", "conversation"],
-                condition=~models.Q(kind="note"),
-                name="note_tags",
-            )
+            models.Index(fields=["kind", "text", "conversation"], condition=~models.Q(kind="note"), name="note_tags")
         ]
 
     def __str__(self) -> str:

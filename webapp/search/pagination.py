@@ -236,12 +236,7 @@ class Page:
 
 
 def page_of(
-    listing: Listing,
-    columns: Sequence[Number] = (),
-    *,
-    after: str = "",
-    total: int | None = None,
-    size: int = PAGE,
+    listing: Listing, columns: Sequence[Number] = (), *, after: str = "", total: int | None = None, size: int = PAGE
 ) -> Page:
     """Read the next `size` conversations after a key (empty: from the first one), in eight queries at most.
 
@@ -260,13 +255,7 @@ def page_of(
             ListedConversation(
                 row,
                 excerpts.get(row.pk, []),
-                [
-                    (
-                        one,
-                        getattr(row, one.column) if one.column else values.get((row.pk, one)),
-                    )
-                    for one in columns
-                ],
+                [(one, getattr(row, one.column) if one.column else values.get((row.pk, one))) for one in columns],
                 tuple(tags.get(row.pk, ())),
                 row.pk in starred,
             )
@@ -361,9 +350,7 @@ def position_of(listing: Listing, conversation: Conversation, page: Page | None 
         return None
     before, following = (listing.take(key, 1, backwards=way) for way in (True, False))
     return ListPosition(
-        listing.number_of(key),
-        before[0].pk if before else None,
-        following[0].pk if following else None,
+        listing.number_of(key), before[0].pk if before else None, following[0].pk if following else None
     )
 
 

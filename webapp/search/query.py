@@ -102,13 +102,7 @@ def _lot(seed: int) -> Any:
     return MD5(Concat(text, Value(f"/{seed}")))
 
 
-def parse_query(
-    line: str,
-    numbers: Numbers,
-    *,
-    bots: Collection[str] = (),
-    study: Study | None = None,
-) -> SearchQuery:
+def parse_query(line: str, numbers: Numbers, *, bots: Collection[str] = (), study: Study | None = None) -> SearchQuery:
     """Read a line.
 
     Args:
@@ -146,12 +140,7 @@ def example_of(numbers: Numbers) -> str:
 class _Reader:
     """Takes one term after the other."""
 
-    def __init__(
-        self,
-        numbers: Numbers,
-        bots: Collection[str],
-        study: Study | None,
-    ) -> None:
+    def __init__(self, numbers: Numbers, bots: Collection[str], study: Study | None) -> None:
         self.numbers = numbers
         self.bots = bots
         self.of_study = {"study": study} if study is not None else {}
@@ -301,9 +290,7 @@ class _Reader:
         if number is None or number.series is None:
             return _NEVER
         of = Figure.objects.filter(
-            **self.of_study,
-            series=number.series,
-            **{f"value__{sign}": value for sign, value in bounds.items()},
+            **self.of_study, series=number.series, **{f"value__{sign}": value for sign, value in bounds.items()}
         )
         return Q(pk__in=of.values("conversation"))
 
@@ -321,10 +308,7 @@ class _Reader:
 
     def _order(self, term: QueryTerm) -> None:
         if term.is_not or term.sign != ":":
-            raise Unreadable(
-                _("“{field}” needs a colon and a value.").format(field=term.field),
-                EXAMPLE,
-            )
+            raise Unreadable(_("“{field}” needs a colon and a value.").format(field=term.field), EXAMPLE)
         if term.field == "sort":
             name = term.value.removeprefix("-").lower()
             if name in ("newest", "oldest"):
@@ -339,10 +323,7 @@ class _Reader:
         if int(term.value) < lowest:
             raise Unreadable(_("“{term}” would show nothing.").format(term=term), f"{term.field}:20")
         if term.field != "seed" and int(term.value) > MOST:
-            raise Unreadable(
-                _("“{term}”: {most} is the most.").format(term=term, most=MOST),
-                f"{term.field}:{MOST}",
-            )
+            raise Unreadable(_("“{term}”: {most} is the most.").format(term=term, most=MOST), f"{term.field}:{MOST}")
         self.orders[term.field] = int(term.value)
 
 

@@ -216,10 +216,7 @@ def _bots(asked: Sequence[str], there: Sequence[str], wrong: list[Mistake]) -> l
 
 
 def _columns(
-    asked: Sequence[str],
-    known: Sequence[RunMeasure],
-    there: Sequence[RunMeasure],
-    wrong: list[Mistake],
+    asked: Sequence[str], known: Sequence[RunMeasure], there: Sequence[RunMeasure], wrong: list[Mistake]
 ) -> list[RunMeasure]:
     """Return the requested measures; without any the usual ones that were computed."""
     if not asked:

@@ -31,10 +31,7 @@ def tag_add(*, conversation: Conversation, text: str, author: Any) -> Note:
         Refused: for a tag that is empty, too long, or has a comma or a quotation mark, which the search could not name.
     """
     return Note.objects.get_or_create(
-        conversation=conversation,
-        kind=Note.Kind.TAG,
-        text=tag_checked(text),
-        defaults={"author": author},
+        conversation=conversation, kind=Note.Kind.TAG, text=tag_checked(text), defaults={"author": author}
     )[0]
 
 
@@ -89,8 +86,7 @@ def note_checked(text: str) -> str:
     words = text.replace("\x00", "").strip()
     if is_blank(words) or len(words) > Note.LONGEST:
         raise Refused(
-            "note",
-            _("A note has 1 to {most} characters; this one has {n}.").format(most=Note.LONGEST, n=len(words)),
+            "note", _("A note has 1 to {most} characters; this one has {n}.").format(most=Note.LONGEST, n=len(words))
         )
     return words
 
@@ -113,10 +109,7 @@ def search_save(*, source: Source, owner: Any, name: str, line: str, columns: st
     if is_blank(line) or len(line) > LONGEST:
         raise Refused("line", _("There is no search to save: ask for something first."))
     return SavedSearch.objects.update_or_create(
-        **kept_for(source),
-        owner=owner,
-        name=name,
-        defaults={"line": line, "columns": columns[:500]},
+        **kept_for(source), owner=owner, name=name, defaults={"line": line, "columns": columns[:500]}
     )[0]
 
 

@@ -35,13 +35,7 @@ def databases() -> dict[str, dict[str, Any]]:
     folder_made(DATA_DIR, "CONFAB_DATA_DIR")
     file = DATA_DIR / "confab.sqlite3"
     _private(file)
-    return {
-        "default": {
-            "ENGINE": "django.db.backends.sqlite3",
-            "NAME": file,
-            "OPTIONS": SQLITE_OPTIONS,
-        }
-    }
+    return {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": file, "OPTIONS": SQLITE_OPTIONS}}
 
 
 def _private(file: Path) -> None:
@@ -71,22 +65,14 @@ def channel_layers() -> dict[str, dict[str, Any]]:
         return {
             "default": {
                 "BACKEND": "channels_redis.core.RedisChannelLayer",
-                "CONFIG": {
-                    "hosts": hosts,
-                    "capacity": 5000,
-                    "expiry": 60,
-                    "prefix": CHANNEL_PREFIX,
-                },
+                "CONFIG": {"hosts": hosts, "capacity": 5000, "expiry": 60, "prefix": CHANNEL_PREFIX},
             },
             "frames": {
                 "BACKEND": "webapp.core.page_layer.PageLayer",
                 "CONFIG": {"hosts": hosts, "prefix": f"{CHANNEL_PREFIX}.frames."},
             },
         }
-    in_memory = {
-        "BACKEND": "channels.layers.InMemoryChannelLayer",
-        "CONFIG": {"capacity": 5000, "expiry": 60},
-    }
+    in_memory = {"BACKEND": "channels.layers.InMemoryChannelLayer", "CONFIG": {"capacity": 5000, "expiry": 60}}
     return {"default": in_memory, "frames": in_memory}
 
 
@@ -117,10 +103,7 @@ CELERY_TASK_DEFAULT_QUEUE = "default"
 
 if REDIS_URL:
     CELERY_BROKER_URL = REDIS_URL
-    CELERY_BROKER_TRANSPORT_OPTIONS = {
-        "visibility_timeout": 3600,
-        "global_keyprefix": f"{CHANNEL_PREFIX}-celery-",
-    }
+    CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 3600, "global_keyprefix": f"{CHANNEL_PREFIX}-celery-"}
 else:
     folder_made(DATA_DIR, "CONFAB_DATA_DIR")
     _folder = DATA_DIR / "broker"

@@ -8,14 +8,7 @@ from pathlib import Path
 from csp.constants import NONE, SELF
 from django.utils.translation import get_language_info, to_language
 
-from webapp.settings.env import (  # noqa: F401
-    BASE_DIR,
-    DATA_DIR,
-    IS_CHECKOUT,
-    env,
-    folder_made,
-    path_prefix,
-)
+from webapp.settings.env import BASE_DIR, DATA_DIR, IS_CHECKOUT, env, folder_made, path_prefix  # noqa: F401
 
 # What commands are called by here, for pages and messages that name one.
 CONFAB_PROGRAM = "manage.py" if IS_CHECKOUT else "confab"
@@ -91,10 +84,7 @@ TEMPLATES = [
     }
 ]
 
-AUTHENTICATION_BACKENDS = [
-    "axes.backends.AxesStandaloneBackend",
-    "django.contrib.auth.backends.ModelBackend",
-]
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},

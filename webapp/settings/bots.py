@@ -24,10 +24,7 @@ CONFAB_MODEL_FOLDERS = [
 CONFAB_PLUGINS = env.names("CONFAB_PLUGINS", default=[])
 # Where everything computes that uses torch (bots, encoders, metrics, training): cpu, cuda, cuda:1.
 CONFAB_DEVICE = env.match(
-    "CONFAB_DEVICE",
-    default="cpu",
-    pattern=r"cpu|cuda(:[0-9]+)?",
-    like="cpu, cuda or one of several as cuda:1",
+    "CONFAB_DEVICE", default="cpu", pattern=r"cpu|cuda(:[0-9]+)?", like="cpu, cuda or one of several as cuda:1"
 )
 # Megabytes that the loaded bots may take together; those used longest ago make room. 0: no limit.
 CONFAB_BOT_MEMORY_MB = env.whole("CONFAB_BOT_MEMORY_MB", default=0, least=0)

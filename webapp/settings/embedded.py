@@ -24,12 +24,7 @@ DATABASES = databases()
 CHANNEL_LAYERS = channel_layers()
 CACHES = shared_caches()
 WHITENOISE_USE_FINDERS = True
-ALLOWED_HOSTS = [
-    "localhost",
-    "127.0.0.1",
-    "[::1]",
-    *env.hosts("CONFAB_HOSTS", default=[]),
-]
+ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *env.hosts("CONFAB_HOSTS", default=[])]
 ALLOWED_HOSTS += ["*"] if HOST in ("0.0.0.0", "::") else [HOST]  # noqa: S104
 CONFAB_PROXY_COUNT = proxy_count(0)
 _THIS_MACHINE = ["127.0.0.0/8", "::1"]

@@ -28,16 +28,8 @@ LOGGING: dict[str, Any] = {
         "health": {"()": "webapp.core.health.HealthLogFilter"},
         "redis": {"()": "webapp.core.health.RedisOutageFilter"},
     },
-    "formatters": {
-        "line": {"()": "webapp.core.logs.LogLineFormatter", "style": LOG_FORMAT},
-    },
-    "handlers": {
-        "stderr": {
-            "class": "logging.StreamHandler",
-            "formatter": "line",
-            "filters": ["redact"],
-        }
-    },
+    "formatters": {"line": {"()": "webapp.core.logs.LogLineFormatter", "style": LOG_FORMAT}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["redact"]}},
     "root": {"handlers": ["stderr"], "level": "WARNING"},
     "loggers": {
         "webapp": {"level": LOG_LEVEL},

@@ -32,14 +32,7 @@ from webapp.studies.questions import Question
 from webapp.studies.recruitment.completion import pay_text
 from webapp.studies.rubrics import post_task_questions
 from webapp.studies.selectors import judges_items, marks_turns, questions_of_study
-from webapp.transfer.datasheet_questions import (
-    QUESTIONS,
-    SECTIONS,
-    VERSION,
-    DatasheetQuestion,
-    key_now,
-    key_of,
-)
+from webapp.transfer.datasheet_questions import QUESTIONS, SECTIONS, VERSION, DatasheetQuestion, key_now, key_of
 from webapp.transfer.exporters.base import ExportOptions
 from webapp.transfer.exporters.participants import participants_included
 

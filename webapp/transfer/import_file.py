@@ -12,34 +12,20 @@ from pathlib import Path
 
 from chatbots import Turn
 from chatbots.compressed_files import is_zip
-from evaluation.formats.base import (
-    Record,
-    Skipped,
-    skip_mixed_control,
-    without_clashes,
-)
+from evaluation.formats.base import Record, Skipped, skip_mixed_control, without_clashes
 from evaluation.formats.scales import FileScales, Scale
 from evaluation.formats.text_files import format_for
 from webapp.core.errors import Refused
 from webapp.studies.bot_columns import controls_mark
 from webapp.studies.models import Study
 from webapp.transfer.package.import_package import ImportReport, Progress, package_import
-from webapp.transfer.services import (
-    language_checked,
-    records_store,
-    scales_known,
-    study_for_import,
-)
+from webapp.transfer.services import language_checked, records_store, scales_known, study_for_import
 
 _BOTS = ("sample-curious", "sample-curt")
 _SAID: list[list[tuple[str, str, str]]] = [
     # what the person said, and what each of the two chatbots answered to it
     [
-        (
-            "I finally planted tomatoes on my balcony.",
-            "Lovely! How many plants did you put out?",
-            "Tomatoes are red.",
-        ),
+        ("I finally planted tomatoes on my balcony.", "Lovely! How many plants did you put out?", "Tomatoes are red."),
         (
             "Three. I worry about the wind, though.",
             "Tie them to a stick each, then a storm does them little harm. Is it windy where you live?",
@@ -52,11 +38,7 @@ _SAID: list[list[tuple[str, str, str]]] = [
         ),
     ],
     [
-        (
-            "I lost my keys again this morning.",
-            "Oh no, were you late because of that?",
-            "Keys open doors.",
-        ),
+        ("I lost my keys again this morning.", "Oh no, were you late because of that?", "Keys open doors."),
         (
             "Half an hour, and my boss was not amused.",
             "That is no good start to a day. Where did they turn up in the end?",
@@ -79,11 +61,7 @@ _SAID: list[list[tuple[str, str, str]]] = [
             "What a pity for both of you. Do they play anywhere near you again?",
             "What is a sister?",
         ),
-        (
-            "Next year perhaps.",
-            "Then I keep my fingers crossed for next year, and for the trains.",
-            "Perhaps.",
-        ),
+        ("Next year perhaps.", "Then I keep my fingers crossed for next year, and for the trains.", "Perhaps."),
     ],
 ]
 

@@ -27,12 +27,7 @@ from webapp.core.rights import Right
 from webapp.jobs.models import UNFINISHED, Job, State
 from webapp.jobs.services.jobs import job_cancel, job_create
 from webapp.studies.models import Study
-from webapp.transfer.exporters.base import (
-    ExportOptions,
-    exporter_counts,
-    exporter_get,
-    exporters,
-)
+from webapp.transfer.exporters.base import ExportOptions, exporter_counts, exporter_get, exporters
 from webapp.transfer.package.tables import package_rights
 
 if TYPE_CHECKING:

@@ -48,15 +48,9 @@ def share_make(
     """
     name = name.strip()
     if is_blank(name) or len(name) > LONGEST_NAME:
-        raise Refused(
-            "bad_share",
-            _("Say in 1 to {most} characters whom the link is for.").format(most=LONGEST_NAME),
-        )
+        raise Refused("bad_share", _("Say in 1 to {most} characters whom the link is for.").format(most=LONGEST_NAME))
     if days is not None and not 1 <= days <= LONGEST_DAYS:
-        raise Refused(
-            "bad_share",
-            _("A link lasts 1 to {most} days, not {days}.").format(most=LONGEST_DAYS, days=days),
-        )
+        raise Refused("bad_share", _("A link lasts 1 to {most} days, not {days}.").format(most=LONGEST_DAYS, days=days))
     token = secrets.token_urlsafe(32)
     row = SharedReport.objects.create(
         study=study,

@@ -68,8 +68,7 @@ def study_for_import(*, key: str, bots: Collection[str], seen: Mapping[str, Scal
         if study is None:
             if not re.fullmatch(r"[-a-zA-Z0-9_]{1,60}", key):
                 raise Refused(
-                    "bad_key",
-                    f"the study key is {quote(key)}; letters, digits, - and _ are possible, at most 60",
+                    "bad_key", f"the study key is {quote(key)}; letters, digits, - and _ are possible, at most 60"
                 )
             return study_create(
                 key=key,
@@ -117,8 +116,7 @@ def language_checked(language: str) -> str:
     code = language.strip().lower()
     if code and not (len(code) <= 20 and re.fullmatch(r"[a-z]{2,3}(-[a-z0-9]{2,8})*", code)):
         raise Refused(
-            "bad_language",
-            f"the language is {quote(language)}; a code of ISO 639 such as en, de or pt-br is needed",
+            "bad_language", f"the language is {quote(language)}; a code of ISO 639 such as en, de or pt-br is needed"
         )
     return code
 
@@ -300,9 +298,7 @@ def _participants(study: Study, records: Sequence[Record]) -> dict[str, uuid.UUI
 def _stored_ids(study: Study, records: Collection[Record]) -> dict[Key, uuid.UUID]:
     """Return the ids of stored conversations with the records' external ids, whatever their bots."""
     found = Conversation.objects.filter(
-        study=study,
-        source=Conversation.Source.IMPORT,
-        external_id__in={record.external_id for record in records},
+        study=study, source=Conversation.Source.IMPORT, external_id__in={record.external_id for record in records}
     )
     ids: dict[Key, uuid.UUID] = {}
     for pk, name, bot, params in found.values_list("pk", "external_id", "bot__bot_id", "bot__params"):

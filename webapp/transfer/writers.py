@@ -36,12 +36,7 @@ Row = Sequence[Any]
 
 
 def write_file(
-    path: Path,
-    file_format: Format,
-    columns: Sequence[ExportColumn],
-    rows: Iterable[Row],
-    *,
-    raw: bool = False,
+    path: Path, file_format: Format, columns: Sequence[ExportColumn], rows: Iterable[Row], *, raw: bool = False
 ) -> int:
     """Write a table to a file, replacing it, and return the number of rows.
 
@@ -87,11 +82,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def stream(
-    file_format: Format,
-    columns: Sequence[ExportColumn],
-    rows: Iterable[Row],
-    *,
-    raw: bool = False,
+    file_format: Format, columns: Sequence[ExportColumn], rows: Iterable[Row], *, raw: bool = False
 ) -> Iterator[bytes]:
     """Yield the table as pieces of bytes, for a streaming response. Parquet goes through a temporary file."""
     if file_format == "csv":
@@ -245,12 +236,7 @@ def pieces_of(file: BinaryIO) -> Iterator[bytes]:
 
 
 def sent(
-    pieces: Iterator[bytes],
-    key: str,
-    what: str,
-    file_format: Format | Literal["zip"],
-    *,
-    is_private: bool,
+    pieces: Iterator[bytes], key: str, what: str, file_format: Format | Literal["zip"], *, is_private: bool
 ) -> StreamingHttpResponse:
     """Send pieces of a file under the name of what is in it."""
     kind = "application/zip" if file_format == "zip" else CONTENT_TYPES[file_format]

@@ -24,24 +24,12 @@ from chatbots.validation import InputModel, Many, Number, Share, Size
 from evaluation.models.grade import GradeNetwork, Ranked
 from evaluation.models.grade_graph import RELATIONS, WORDNET, Graph, graph_read
 from evaluation.models.grade_keywords import Keywords, analyser_missing, analyser_usual
-from evaluation.models.grade_reader import (
-    UTTERANCES,
-    Lexicon,
-    Pair,
-    Reader,
-    VocabularyTable,
-    features,
-)
+from evaluation.models.grade_reader import UTTERANCES, Lexicon, Pair, Reader, VocabularyTable, features
 from evaluation.training.backbone import backbone_load
 from evaluation.training.checkpoint import Checkpoint
 from evaluation.training.config import MetricTrainingConfig, register_learned
 from evaluation.training.contract import Examples, LearnedMetric, Prepared, Splits
-from evaluation.training.negatives import (
-    MiddleRule,
-    embedding_negatives,
-    lexical_negatives,
-    random_negatives,
-)
+from evaluation.training.negatives import MiddleRule, embedding_negatives, lexical_negatives, random_negatives
 
 STATIC = "static"
 KEYWORDS, GRAPH, WORDS, NEAR = "keywords.json", "graph.tsv.gz", "words.txt", "near.npy"
@@ -112,11 +100,7 @@ class GradePairs(Examples):
     """
 
     def __init__(
-        self,
-        pairs: Sequence[Pair],
-        false: Sequence[str],
-        reader: Reader,
-        vectors: Mapping[str, np.ndarray] | None,
+        self, pairs: Sequence[Pair], false: Sequence[str], reader: Reader, vectors: Mapping[str, np.ndarray] | None
     ) -> None:
         self.pairs, self.false, self.reader, self.vectors = pairs, false, reader, vectors
         self.n = len(pairs)

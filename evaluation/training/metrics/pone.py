@@ -36,12 +36,7 @@ from evaluation.models.pone import (
 from evaluation.training.checkpoint import Checkpoint
 from evaluation.training.config import MetricTrainingConfig, register_learned
 from evaluation.training.contract import ExampleLoss, Examples, LearnedMetric, Prepared, Splits
-from evaluation.training.negatives import (
-    WordNegatives,
-    random_responses,
-    text_numbers,
-    weighted_responses,
-)
+from evaluation.training.negatives import WordNegatives, random_responses, text_numbers, weighted_responses
 from evaluation.training.pone_data import (
     SLICE,
     Labels,
@@ -156,10 +151,7 @@ class PoneNetwork(nn.Module):
 
     def loss(self, batch: PoneBatch) -> ExampleLoss:
         """Return the mean loss of true pairs, wrong pairs and labelled augmented ones, and how many are right."""
-        positive, negative = (
-            self(batch.query, batch.response),
-            self(batch.query, batch.negative),
-        )
+        positive, negative = (self(batch.query, batch.response), self(batch.query, batch.negative))
         n = len(positive) + len(negative)
         total = scorer_loss(positive, negative, self.options.loss, self.options.margin)
         if len(batch.labels):
@@ -217,12 +209,7 @@ class PonePairs(Examples):
         assert isinstance(self.vectors, np.ndarray), "recurrent sentences are refused beside these"
         vectors = self.vectors[self.response]
         drawn = weighted_responses(
-            vectors,
-            self.numbers,
-            rng,
-            temperature=options.temperature,
-            pool=options.pool,
-            owners=self.owners,
+            vectors, self.numbers, rng, temperature=options.temperature, pool=options.pool, owners=self.owners
         )
         return self.response[drawn]
 
@@ -266,10 +253,7 @@ class PonePairs(Examples):
             with torch.no_grad():
                 for at in range(0, len(self.augmented), 4096):
                     part = slice(at, at + 4096)
-                    query, said = (
-                        self._of(self.augmented_query[part]),
-                        self._of(self.augmented[part]),
-                    )
+                    query, said = (self._of(self.augmented_query[part]), self._of(self.augmented[part]))
                     found.append(network(query, said).sigmoid().cpu().numpy())
             before = self.labels if epoch else None
             keep = self.options.filter == "change"
@@ -285,10 +269,7 @@ class PonePairs(Examples):
         return {"kept_share": self.labels.kept_share} if len(self.augmented) else {}
 
     def remember(self) -> dict[str, Tensor]:
-        return {
-            "positive": torch.from_numpy(self.labels.positive),
-            "kept": torch.from_numpy(self.labels.kept),
-        }
+        return {"positive": torch.from_numpy(self.labels.positive), "kept": torch.from_numpy(self.labels.kept)}
 
     def recall(self, kept: dict[str, Tensor]) -> None:
         self.labels = Labels(kept["positive"].numpy(), kept["kept"].numpy())

@@ -41,14 +41,7 @@ from evaluation.stats.correlation import METHODS, correlate
 from evaluation.training.checkpoint import Checkpoint
 from evaluation.training.config import BackboneConfig, MetricTrainingConfig, register_learned
 from evaluation.training.contract import ExampleLoss, Examples, LearnedMetric, Prepared, Splits
-from evaluation.training.rade_data import (
-    GROUPED,
-    LEAKING,
-    RatedPair,
-    grouped_folds,
-    leaking_folds,
-    rated_pairs_read,
-)
+from evaluation.training.rade_data import GROUPED, LEAKING, RatedPair, grouped_folds, leaking_folds, rated_pairs_read
 
 INPUTS = "inputs.safetensors"
 
@@ -168,10 +161,7 @@ class FullNetwork(nn.Module):
             from peft import LoraConfig, get_peft_model
 
             lora = LoraConfig(
-                r=config.rank,
-                lora_alpha=config.alpha,
-                lora_dropout=config.dropout,
-                target_modules="all-linear",
+                r=config.rank, lora_alpha=config.alpha, lora_dropout=config.dropout, target_modules="all-linear"
             )
             get_peft_model(model, lora)  # puts adapters into the model's own layers
         self.network = RadeNetwork(model, options.dropout)

@@ -71,10 +71,7 @@ def test_stars_tags_and_notes_are_written_once_and_taken_away(chat: Conversation
 def test_what_is_no_tag_or_note_is_told(chat: Conversation) -> None:
     program = Program(Right.READ)
     where = f"conversations/{chat.pk}"
-    for call in (
-        program.post(f"{where}/tags", {"text": "a, b"}),
-        program.delete(f"{where}/tags", text='"'),
-    ):
+    for call in (program.post(f"{where}/tags", {"text": "a, b"}), program.delete(f"{where}/tags", text='"')):
         assert (call.status_code, call.json()["error"]["code"]) == (400, "tag")
         assert "1 to 40 characters" in call.json()["error"]["message"]
     long = program.post(f"{where}/notes", {"text": "x" * 5001})
@@ -96,9 +93,7 @@ def test_searches_are_kept_and_forgotten_by_name_for_one_person(study: Study) ->
     for q in ("quality<4", "quality<3 sort:quality"):
         kept = program.post(where, {"name": "Bad  ones", "q": q, "columns": "quality,turns"})
         assert kept.status_code == 200
-    assert kept.json() == [
-        {"name": "Bad ones", "q": q, "columns": "quality,turns", "why": ""},
-    ]
+    assert kept.json() == [{"name": "Bad ones", "q": q, "columns": "quality,turns", "why": ""}]
     assert program.get(where).json() == kept.json()
     assert other.delete(where, name="Bad ones").json() == []
     assert SavedSearch.objects.exists(), "somebody else's"
@@ -136,10 +131,7 @@ def test_votes_are_those_of_the_tab(study: Study) -> None:
     eliza.filter(pk=eliza[0].pk).update(vote=-1)
     found = program.get("studies/shop/votes").json()
     assert (found["n"], found["level"]) == (7, 0.9)
-    assert [(one["bot"], one["up"], one["down"]) for one in found["bots"]] == [
-        ("parrot", 6, 0),
-        ("eliza", 0, 1),
-    ]
+    assert [(one["bot"], one["up"], one["down"]) for one in found["bots"]] == [("parrot", 6, 0), ("eliza", 0, 1)]
     wanted = votes_of_bots(study, study_conversations(study))["parrot"]
     first = found["bots"][0]
     assert (first["n_chats"], first["share"]) == (2, 1.0)

@@ -17,14 +17,7 @@ from chatbots.validation import ValuesError
 from webapp.bots import declared_bots
 from webapp.bots.declared_bots import declared_bot_archive, declared_bot_make, declared_bot_save
 from webapp.bots.models import BotHealth, DeclaredBot, Secret
-from webapp.bots.secret_store import (
-    origin_of,
-    secret_delete,
-    secret_open,
-    secret_replace,
-    secret_store,
-    secrets_renew,
-)
+from webapp.bots.secret_store import origin_of, secret_delete, secret_open, secret_replace, secret_store, secrets_renew
 from webapp.bots.selectors import bot_entry_list, bot_find, bots_discover
 from webapp.bots.services import bot_answered
 from webapp.core.errors import Refused

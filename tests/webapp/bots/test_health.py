@@ -22,14 +22,7 @@ from webapp.bots.selectors import (
     bot_tries_itself,
     bots_to_try,
 )
-from webapp.bots.services import (
-    bot_answered,
-    bot_came_back,
-    bot_failed,
-    bot_put_back,
-    bot_set_aside,
-    bot_try_claim,
-)
+from webapp.bots.services import bot_answered, bot_came_back, bot_failed, bot_put_back, bot_set_aside, bot_try_claim
 
 pytestmark = pytest.mark.django_db
 
@@ -172,11 +165,7 @@ def test_bots_of_other_pools_and_unknown_ones_are_left_alone(settings) -> None:
     for bot_id in ("shaky", "gone"):
         fail("a", "b", "c", bot_id=bot_id)
         due(bot_id)
-    assert (bots_to_try("default"), bots_to_try("gpu"), bots_to_try(None)) == (
-        [],
-        ["shaky"],
-        ["shaky"],
-    )
+    assert (bots_to_try("default"), bots_to_try("gpu"), bots_to_try(None)) == ([], ["shaky"], ["shaky"])
 
 
 @pytest.mark.django_db(transaction=True)

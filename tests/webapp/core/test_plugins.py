@@ -35,10 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("import no_such_library_at_all", "No module named 'no_such_library_at_all' .*line 1"),
         ("x = 1\n1 / 0", r"ZeroDivisionError: division by zero \(.*lab_broken.py, line 2\)"),
         ("def (", "SyntaxError: invalid syntax"),
-        (
-            "from chatbots.registry import bots\nbots.add(bots.get('eliza'))",
-            "two bots are called 'eliza'",
-        ),
+        ("from chatbots.registry import bots\nbots.add(bots.get('eliza'))", "two bots are called 'eliza'"),
     ],
 )
 def test_a_broken_module_is_named_with_what_breaks(
@@ -67,11 +64,7 @@ def test_commands_and_the_web_start_end_with_one_sentence(tmp_path: Path, comman
     done = subprocess.run(
         [sys.executable, "manage.py", command],
         cwd=ROOT,
-        env={
-            **os.environ,
-            "CONFAB_PLUGINS": "no_such_module_here",
-            "CONFAB_DATA_DIR": str(tmp_path),
-        },
+        env={**os.environ, "CONFAB_PLUGINS": "no_such_module_here", "CONFAB_DATA_DIR": str(tmp_path)},
         capture_output=True,
         text=True,
     )

@@ -177,9 +177,7 @@ def test_no_error_shows_a_password(monkeypatch: pytest.MonkeyPatch, url: str) ->
         assert "hunter" not in str(refused.value)
 
 
-def test_a_misspelt_variable_is_named_with_the_one_that_is_meant(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_misspelt_variable_is_named_with_the_one_that_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
     env, name = read(monkeypatch, "a")
     assert env.text(name, "") == "a"
     monkeypatch.setenv("CONFAB_TESTD", "b")

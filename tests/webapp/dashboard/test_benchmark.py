@@ -16,25 +16,14 @@ from django.core.management import call_command
 from django.test import Client
 
 from evaluation.metric_agreement import judge
-from tests.builders import (
-    make_conversation,
-    make_participant,
-    make_rating,
-    make_staff,
-    make_study,
-)
+from tests.builders import make_conversation, make_participant, make_rating, make_staff, make_study
 from tests.markup import flat
 from webapp.conversations.services import vote_set
 from webapp.core.rights import Right
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, State
 from webapp.ratings.services import rating_add
-from webapp.results.benchmark import (
-    benchmark_ask,
-    benchmark_folder,
-    benchmark_metrics,
-    benchmarks_forget,
-)
+from webapp.results.benchmark import benchmark_ask, benchmark_folder, benchmark_metrics, benchmarks_forget
 from webapp.studies.items import item_add
 from webapp.studies.models import Study
 from webapp.studies.services import task_open
@@ -76,8 +65,7 @@ def judged(n: int = 24) -> bytes:
 
 def post(staff: Client, content: bytes, name: str = "mine.jsonl", *metrics: str) -> Any:
     return staff.post(
-        ADDRESS,
-        {"file": SimpleUploadedFile(name, content), "metrics": metrics or ["rouge_l", "words_bot"]},
+        ADDRESS, {"file": SimpleUploadedFile(name, content), "metrics": metrics or ["rouge_l", "words_bot"]}
     )
 
 
@@ -107,10 +95,7 @@ def test_a_file_is_compared_by_a_worker_and_shown_with_intervals_and_reasons(sta
     assert float(mine["r"]) == pytest.approx(found["r"])
     assert float(mine["95 % low"]) == pytest.approx(found["ci95"][0])
     whole = wanted["sources"]["set 1"]
-    assert (int(mine["Contexts"]), int(mine["Different replies"])) == (
-        whole["n_contexts"],
-        whole["n_responses"],
-    )
+    assert (int(mine["Contexts"]), int(mine["Different replies"])) == (whole["n_contexts"], whole["n_responses"])
     [of_model] = [
         row for row in table if (row["Metric"], row["Data"], row["Dialogue model"]) == (rows[-1], "set 1", "y")
     ]
@@ -134,9 +119,7 @@ def test_a_cell_draws_its_replies_and_counts_what_was_left_out(staff: Client) ->
     assert staff.get(f"{ADDRESS}{job.pk}/bleu/?source=set 1").status_code == 404
 
 
-def test_a_study_is_computed_anew_when_its_people_said_more_and_forgotten_with_them(
-    staff: Client,
-) -> None:
+def test_a_study_is_computed_anew_when_its_people_said_more_and_forgotten_with_them(staff: Client) -> None:
     study = make_study("talk")
     chats = [make_conversation(study, n_exchanges=3) for _ in range(2)]
     for number, chat in enumerate(chats):

@@ -26,10 +26,7 @@ def fit_of(study: Study, n_bots: int = 8, **fields: object) -> HybridFit:
     for bot, value in played.items():
         unrated = dict.fromkeys(("human_mean", "human_ci90", "predicted", "predicted_ci90"))
         result["bots"].setdefault(bot, {**unrated, "n": 0})
-        result["bots"][bot] |= {
-            "predicted_selfplay": value,
-            "predicted_selfplay_ci90": [value - 1, value + 1],
-        }
+        result["bots"][bot] |= {"predicted_selfplay": value, "predicted_selfplay_ci90": [value - 1, value + 1]}
     return HybridFit.objects.create(
         study=study,
         run=run,
@@ -96,10 +93,7 @@ def test_runs_are_compared_by_what_they_predict(staff: Client, study: Study) -> 
     assert "too few: 1 bot" in text_of(page.content.decode())
     (table, links) = page.context["played"]
     heads = [header.text for header in table.table.headers]
-    assert heads[2:] == [
-        f"run {runs[1].pk}, fit {newest.pk}",
-        f"run {runs[0].pk}, fit {first.pk}",
-    ]
+    assert heads[2:] == [f"run {runs[1].pk}, fit {newest.pk}", f"run {runs[0].pk}, fit {first.pk}"]
     rows = {row[0].text: [cell.text for cell in row[1:]] for row in table.table.rows}
     assert rows["alpha"] == ["–", "5.50 [4.50, 6.50]", "4.00 [3.00, 5.00]"]
     assert rows["eliza"] == ["2.00", "–", "2.50 [1.50, 3.50]"]

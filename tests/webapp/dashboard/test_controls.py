@@ -33,12 +33,7 @@ def file_of(folder: Path, means: dict[str, float], n: int = 12, control: str = "
     rng = random.Random(4)
     path = folder / "rated.jsonl"
     lines = [
-        record(
-            bot,
-            i,
-            round(min(max(mean + rng.uniform(-1, 1), 1), 7)),
-            meta={"degraded_control": bot == control},
-        )
+        record(bot, i, round(min(max(mean + rng.uniform(-1, 1), 1), 7)), meta={"degraded_control": bot == control})
         for bot, mean in means.items()
         for i in range(n)
     ]

@@ -67,12 +67,7 @@ def in_time(study: Study) -> list[Conversation]:
 )
 @pytest.mark.parametrize("size", [2, 50])
 def test_every_order_goes_through_all_pages(
-    staff: Client,
-    study: Study,
-    monkeypatch: pytest.MonkeyPatch,
-    sort: str,
-    expected: list[int],
-    size: int,
+    staff: Client, study: Study, monkeypatch: pytest.MonkeyPatch, sort: str, expected: list[int], size: int
 ) -> None:
     monkeypatch.setitem(pagination.page_of.__kwdefaults__, "size", size)
     place = {conversation.pk: number for number, conversation in enumerate(in_time(study))}

@@ -35,10 +35,7 @@ def staff(tmp_path: Path) -> Client:
             "dialogue_id": f"{bot}{number}",
             "bot": bot,
             "source": "made",
-            "turns": [
-                {"speaker": "human", "text": f"hello {MARKUP}"},
-                {"speaker": "bot", "text": f"hi {MARKUP}"},
-            ],
+            "turns": [{"speaker": "human", "text": f"hello {MARKUP}"}, {"speaker": "bot", "text": f"hi {MARKUP}"}],
             "ratings": [{"rater": f"{MARKUP}{number}", "quality": 1 + number % 5}],
         }
         for bot in (MARKUP, "plain", "third")

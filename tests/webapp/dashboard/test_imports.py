@@ -37,14 +37,7 @@ def test_a_large_upload_is_a_job(staff: Client, settings: Any, tmp_path: Path, m
     upload = SimpleUploadedFile("talk.jsonl", (json.dumps(good) + "\n{broken\n").encode())
     answer = staff.post(
         reverse("dashboard:imports"),
-        {
-            "file": upload,
-            "study": "imp",
-            "low": 1,
-            "high": 5,
-            "scales": "fun=0:1",
-            "language": "DE",
-        },
+        {"file": upload, "study": "imp", "low": 1, "high": 5, "scales": "fun=0:1", "language": "DE"},
     )
     job = Job.objects.get()
     page = reverse("dashboard:job", args=["import", job.pk])
@@ -109,9 +102,7 @@ def test_what_cannot_be_imported_is_refused_before_there_is_a_job(payload: dict[
     assert not Job.objects.exists()
 
 
-def test_a_file_names_its_study_and_a_key_that_cannot_be_is_told_with_one_that_can(
-    staff: Client,
-) -> None:
+def test_a_file_names_its_study_and_a_key_that_cannot_be_is_told_with_one_that_can(staff: Client) -> None:
     line = {
         "dialogue_id": "a",
         "bot": "b",

@@ -27,10 +27,7 @@ pytestmark = pytest.mark.django_db
 def make_graded(n_people: int = 5) -> Study:
     """Make a study in which everybody grades six items from 0 to 3; of the model `a` higher."""
     rubric = rubric_create(
-        name="grades",
-        dimensions=[Dimension(key="overall", title="Overall", question="How good?")],
-        low=0,
-        high=3,
+        name="grades", dimensions=[Dimension(key="overall", title="Overall", question="How good?")], low=0, high=3
     )
     study = make_study("g", protocol="majority", bots=[], state="draft", n_items=6, rubric=rubric)
     make_items(study, 6)

@@ -88,12 +88,7 @@ def test_the_leaderboard_says_what_the_tests_leave_open(staff: Client, compared:
     page = staff.get(address(compared))
     rows = page.context["board"].rows
     assert [row.ranks for row in rows] == ["1–2", "1–2", "3", "4"]
-    assert {row.bot.bot_id: row.close for row in rows} == {
-        "alpha": "beta",
-        "beta": "alpha",
-        "gamma": "",
-        "delta": "",
-    }
+    assert {row.bot.bot_id: row.close for row in rows} == {"alpha": "beta", "beta": "alpha", "gamma": "", "delta": ""}
     said = "5 of 6 pairs of bots differ significantly in quality. First: alpha, not significantly better than beta."
     assertContains(page, said)
     assertContains(page, "rank 1 to 2")
@@ -149,10 +144,7 @@ def test_two_ticks_open_one_against_the_other(staff: Client, compared: Study) ->
     page = staff.get(address(compared, "?against=gamma&against=alpha"))
     against = page.context["against"]
     assert (against.first.bot_id, against.second.bot_id) == ("alpha", "gamma")
-    assert [(one.title, one.is_apart) for one in against.questions] == [
-        ("Quality", True),
-        ("Fluency", False),
-    ]
+    assert [(one.title, one.is_apart) for one in against.questions] == [("Quality", True), ("Fluency", False)]
     assert against.lead == "The two differ significantly in quality."
     pair = (
         PARTS["comparisons"].make(data_of(AnalysisKey(compared, "comparisons")), None).compared.pair("alpha", "gamma")
@@ -285,10 +277,7 @@ def test_votes_are_a_tab_with_intervals_that_count_conversations_as_clusters(sta
     assert (rows["beta"].mean, rows["gamma"].ends) == ("0 %", "no votes")
     assert rows["beta"].ends == "no interval: votes in one conversation only"
     summary = bot_summary(compared)
-    assert {bot.bot.bot_id: (bot.votes_up, bot.votes_down) for bot in summary.bots}["alpha"] == (
-        18,
-        6,
-    )
+    assert {bot.bot.bot_id: (bot.votes_up, bot.votes_down) for bot in summary.bots}["alpha"] == (18, 6)
     against = staff.get(address(compared, "?by=votes&against=alpha&against=beta")).context["against"]
     assert (against.first.bot_id, against.second.bot_id) == ("alpha", "beta")
 

@@ -391,9 +391,7 @@ def test_somebody_who_failed_a_check_has_not_left() -> None:
     assert (stages["chat"].ended, stages["chat"].left, stages["chat"].share) == (1, 0, None)
 
 
-def test_people_are_counted_once_and_a_large_study_not_at_every_look(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_people_are_counted_once_and_a_large_study_not_at_every_look(monkeypatch: pytest.MonkeyPatch) -> None:
     study = make_study("s", pay_each=1.0)
     link = {"platform": "prolific", "external_id": "p1"}
     lost = at(make_conversation(study, **link, recruitment={"SESSION_ID": "s1"}), "chat")

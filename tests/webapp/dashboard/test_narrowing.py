@@ -207,10 +207,7 @@ def test_runs_have_the_form_without_raters_and_flags(reader: Client) -> None:
     page = reader.get(listed)
     form = page.context["narrow"]
     assert set(form.selects) == {"bot", "first", "state"}
-    assert (form.rater, [name for name, _title, _is in form.kinds]) == (
-        None,
-        ["starred", "tagged", "noted"],
-    )
+    assert (form.rater, [name for name, _title, _is in form.kinds]) == (None, ["starred", "tagged", "noted"])
     assert 'name="rater"' not in page.content.decode()
     answer = reader.get(listed, {"q": "", "narrow": "1", "bot": "parrot", "first": "eliza"})
     assert answer.url == f"{listed}?q=bot:parrot+first:eliza"  # type: ignore[attr-defined]

@@ -239,14 +239,7 @@ def test_the_reader_says_none_and_why(staff: Client, rated: Study) -> None:
     answer = staff.get(reverse("dashboard:conversation", args=[conversation.pk]) + "?turn=2", follow=True)
     read = answer.context["pane"].read
     assert [track.chosen.name for track in read.tracks] == ["sentiment"]
-    assert [turn.cells[0].value for turn in read.turns] == [
-        "none",
-        "0.13",
-        "0.50",
-        "0.75",
-        "−0.25",
-        "0.00",
-    ]
+    assert [turn.cells[0].value for turn in read.turns] == ["none", "0.13", "0.50", "0.75", "−0.25", "0.00"]
     assert [turn.index for turn in read.turns if turn.chosen] == [2]
     html = answer.content.decode()
     assert "the first message answers nothing" in html
@@ -334,13 +327,7 @@ def test_a_fit_is_asked_for(staff: Client, rated: Study, django_capture_on_commi
 
 
 def test_a_run_is_started_followed_and_stopped(staff: Client) -> None:
-    plan = {
-        "bots": ["eliza"],
-        "n_conversations": 3,
-        "n_turns": 4,
-        "seed": 7,
-        "openers": "Hi\n\n How are you? \n",
-    }
+    plan = {"bots": ["eliza"], "n_conversations": 3, "n_turns": 4, "seed": 7, "openers": "Hi\n\n How are you? \n"}
     refused = staff.post(reverse("dashboard:runs"), {**plan, "bots": ["nobody"]})
     assert refused.status_code == 400
     assert staff.post(reverse("dashboard:runs"), plan).status_code == 302
@@ -426,9 +413,7 @@ def test_a_bad_upload_is_refused_with_its_reason(staff: Client, fields: dict, sa
     assert Study.objects.count() == before
 
 
-async def test_the_try_it_chat_asks_the_bot_host_and_stores_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_the_try_it_chat_asks_the_bot_host_and_stores_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     from chatbots.bots.base import BotError
     from webapp.dashboard.views.bots import _read
 

@@ -25,8 +25,7 @@ def test_a_matrix_is_asked_for_shown_and_read(staff: Client) -> None:
     run = SelfPlayRun.objects.get()
     assert run.n_total == 8
     assertContains(
-        staff.get(reverse("dashboard:run", args=[run.pk])),
-        "The bot of the row begins, the bot of the column answers",
+        staff.get(reverse("dashboard:run", args=[run.pk])), "The bot of the row begins, the bot of the column answers"
     )
     run_job(run)
     page = staff.get(reverse("dashboard:run", args=[run.pk]))

@@ -12,14 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from tests.builders import (
-    make_annotated,
-    make_conversation,
-    make_participant,
-    make_rating,
-    make_study,
-    signed_in,
-)
+from tests.builders import make_annotated, make_conversation, make_participant, make_rating, make_study, signed_in
 from tests.markup import flat
 from webapp.core.rights import Right
 from webapp.dashboard.live_bots import bots_of

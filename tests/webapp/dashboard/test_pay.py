@@ -65,11 +65,7 @@ def names(html: str) -> list[str]:
     return re.findall(r'class="person-id"[^>]*aria-label="([^"]+)"', html)
 
 
-def test_everybody_who_began_is_listed_and_filtered(
-    payer: Client,
-    paid: Study,
-    visit: Make,
-) -> None:
+def test_everybody_who_began_is_listed_and_filtered(payer: Client, paid: Study, visit: Make) -> None:
     for end in ("rated", "bot_failed", "failed_check", "withdrawn", "left", "inside"):
         visit(end, end)
     html = listed(payer, paid)
@@ -113,10 +109,7 @@ def test_ids_are_private(paid: Study, visit: Make) -> None:
     key = visit("rated", "secret")
     client = signed_in(Right.READ, Right.PAY, username="no-ids")
     person = reverse("dashboard:study_person", args=[paid.key, key.participant])
-    pages = [
-        listed(client, paid),
-        client.get(person, {"visit": key.digest}).content.decode(),
-    ]
+    pages = [listed(client, paid), client.get(person, {"visit": key.digest}).content.decode()]
     for html in pages:
         assert "pid-secret" not in html
         assert key.participant.hex in html
@@ -124,11 +117,7 @@ def test_ids_are_private(paid: Study, visit: Make) -> None:
     assert "ses-secret" not in pages[0] + pages[1]
 
 
-def test_approving_taking_back_and_marking_as_sent(
-    payer: Client,
-    paid: Study,
-    visit: Make,
-) -> None:
+def test_approving_taking_back_and_marking_as_sent(payer: Client, paid: Study, visit: Make) -> None:
     a, b = visit("rated", "a", quality=1), visit("rated", "b", quality=2)
     html = decide(payer, paid, action="approve", visit=str(a)).content.decode()
     assert "1 visit is approved. Nothing is sent yet." in html
@@ -155,11 +144,7 @@ def test_approving_taking_back_and_marking_as_sent(
     assert "It has been sent and cannot be undone." in html
 
 
-def test_a_rejection_is_confirmed_by_name(
-    payer: Client,
-    paid: Study,
-    visit: Make,
-) -> None:
+def test_a_rejection_is_confirmed_by_name(payer: Client, paid: Study, visit: Make) -> None:
     key = visit("rated", "0123456789")
     fields = {"action": "reject", "visit": str(key), "person": str(key), "category": "LOW_EFFORT"}
     asked = flat(decide(payer, paid, **fields).content.decode())
@@ -205,11 +190,7 @@ def test_rows_may_be_selected_together(payer: Client, paid: Study, visit: Make) 
     assert "Select all without flags" in html
 
 
-def test_a_bonus_is_confirmed_by_name_and_given_once(
-    payer: Client,
-    paid: Study,
-    visit: Make,
-) -> None:
+def test_a_bonus_is_confirmed_by_name_and_given_once(payer: Client, paid: Study, visit: Make) -> None:
     key = visit("withdrawn", "a")
     fields = {"action": "bonus", "visit": str(key), "asked": str(uuid.uuid4()), "note": "time"}
     refused = decide(payer, paid, **fields, amount="1,5")
@@ -253,12 +234,7 @@ def test_what_people_send_stays_text(payer: Client, paid: Study, visit: Make) ->
         assert HOSTILE not in html
 
 
-def test_pages_of_the_list(
-    payer: Client,
-    paid: Study,
-    visit: Make,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_pages_of_the_list(payer: Client, paid: Study, visit: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(people_list, "PAGE", 2)
 
     def count() -> int:
@@ -392,20 +368,8 @@ def test_mechanical_turk_gets_a_file(payer: Client, paid: Study, visit: Make) ->
     assert payer.get(where)["Content-Disposition"] == 'attachment; filename="paid-mturk.csv"'
     rows = list(csv.DictReader(io.StringIO("".join(mturk_file(paid)))))
     assert rows == [
-        {
-            "HITId": "HIT1",
-            "AssignmentId": "ses-good",
-            "WorkerId": "pid-good",
-            "Approve": "X",
-            "Reject": "",
-        },
-        {
-            "HITId": "HIT1",
-            "AssignmentId": "ses-bad",
-            "WorkerId": "pid-bad",
-            "Approve": "",
-            "Reject": "'=1+1, no work",
-        },
+        {"HITId": "HIT1", "AssignmentId": "ses-good", "WorkerId": "pid-good", "Approve": "X", "Reject": ""},
+        {"HITId": "HIT1", "AssignmentId": "ses-bad", "WorkerId": "pid-bad", "Approve": "", "Reject": "'=1+1, no work"},
     ]
     newest = Decision.objects.order_by("pk").last()
     assert newest

@@ -197,10 +197,7 @@ def test_self_play_of_another_version_says_so(staff: Client) -> None:
     assert line(staff)[0][2] == ("done", "2 conversations")
     run.plan["identities"]["parrot"]["key"] = "of before"
     run.save(update_fields=["plan"])
-    assert line(staff)[0][2] == (
-        "later",
-        f"2 conversations, before a newer version of {bot_name('parrot')}",
-    )
+    assert line(staff)[0][2] == ("later", f"2 conversations, before a newer version of {bot_name('parrot')}")
 
 
 def test_times_are_told_by_earlier_jobs(staff: Client) -> None:

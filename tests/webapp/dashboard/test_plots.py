@@ -140,15 +140,7 @@ def test_controls_are_hollow_and_bots_without_ratings_say_so() -> None:
 
 def test_many_dimensions_go_into_further_blocks() -> None:
     dimensions = [RatingDimension(f"d{i}", f"Dim {i}", 1, 5) for i in range(11)]
-    bot = BotSummary(
-        BotInfo("b", "B", 1, False),
-        1,
-        3,
-        {d.key: Interval(3, 2, 4, 3) for d in dimensions},
-        1,
-        0,
-        0,
-    )
+    bot = BotSummary(BotInfo("b", "B", 1, False), 1, 3, {d.key: Interval(3, 2, 4, 3) for d in dimensions}, 1, 0, 0)
     found = bots_figure(StudySummary(dimensions, [bot], 0), lambda b: "/x")
     root = ElementTree.fromstring(found.wide)
     heads = [t for t in root.iter() if t.attrib.get("class") == "head" and t.text != "Bot"]
@@ -227,14 +219,7 @@ def test_weights_are_hollow_where_zero_is_inside() -> None:
 def test_answer_shares_add_up_in_the_drawing_as_in_the_table() -> None:
     info = BotInfo("b", "Bot", 1, False)
     found = spread_figure([AnswerDistribution(info, [1, 1, 2], 2.25)], RatingDimension("q", "Q", 1, 3), [1, 2, 3])
-    assert [cell.text for cell in found.table.rows[0]] == [
-        "Bot",
-        "25 %",
-        "25 %",
-        "50 %",
-        "2.25",
-        "4",
-    ]
+    assert [cell.text for cell in found.table.rows[0]] == ["Bot", "25 %", "25 %", "50 %", "2.25", "4"]
     widths = [float(w) for w in re.findall(r'width="([\d.]+)%" y="3"', found.wide)]
     assert sum(widths) == pytest.approx(100, abs=0.1)
     assert widths[2] / widths[0] == pytest.approx(2, rel=0.02)

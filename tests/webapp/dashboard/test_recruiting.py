@@ -26,9 +26,7 @@ def test_the_overview_offers_the_links_ready_to_copy(staff: Client) -> None:
     assert "none of Prolific's completion codes" not in page
 
 
-def test_the_overview_offers_only_the_link_of_the_platform_that_the_study_names(
-    staff: Client,
-) -> None:
+def test_the_overview_offers_only_the_link_of_the_platform_that_the_study_names(staff: Client) -> None:
     make_study("s", **BY_PROLIFIC)
     page = unescape(staff.get("/dashboard/studies/s/").content.decode())
     assert f'data-copy="{PROLIFIC}"' in page

@@ -95,9 +95,7 @@ def test_the_pages_ask_no_more_with_more_reports(staff: Client) -> None:
     counts = []
     for _time in range(3):
         marked(reported(study, n=3))
-        with CaptureQueriesContext(
-            connection,
-        ) as queries:
+        with CaptureQueriesContext(connection) as queries:
             staff.get(f"/dashboard/studies/{study.key}/people/?show=reported")
         counts.append(len(queries))
     assert counts[1] == counts[2]

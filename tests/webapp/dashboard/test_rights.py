@@ -142,18 +142,11 @@ def browsers() -> dict[str, tuple[set[Right], Client]]:
     Whatever one right without reading would open, every right without reading opens.
     """
     every = frozenset(Right)
-    sets = {
-        *(frozenset({Right.READ, one}) for one in Right),
-        every - {Right.READ},
-        every,
-        frozenset(),
-    }
+    sets = {*(frozenset({Right.READ, one}) for one in Right), every - {Right.READ}, every, frozenset()}
     return {"-".join(sorted(rights)): (set(rights), browser(*sorted(rights))) for rights in sets}
 
 
-def test_every_address_asks_for_its_rights(
-    browsers: dict[str, tuple[set[Right], Client]],
-) -> None:
+def test_every_address_asks_for_its_rights(browsers: dict[str, tuple[set[Right], Client]]) -> None:
     for pattern in urlpatterns:
         if pattern.name is None:  # an old address, which leads to one that is tested here
             continue

@@ -22,15 +22,7 @@ from webapp.dashboard.templatetags.dashboard import money, setting
 
 @pytest.fixture
 def paid() -> Iterator[EndpointBot]:
-    bot = EndpointBot(
-        name="gpt",
-        title="GPT",
-        model="m",
-        price_in=0.0,
-        price_out=1e6,
-        max_new_tokens=5,
-        max_cost=90,
-    )
+    bot = EndpointBot(name="gpt", title="GPT", model="m", price_in=0.0, price_out=1e6, max_new_tokens=5, max_cost=90)
     bots.add(bot)
     yield bot
     bots.discard("gpt")

@@ -78,9 +78,7 @@ def test_processes_queues_and_what_is_wrong_stand_there(settings: Any) -> None:
         assert "Nothing is wrong" not in text
 
 
-def test_a_state_that_cannot_be_read_is_told_and_asked_for_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_state_that_cannot_be_read_is_told_and_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def away() -> None:
         raise OperationalError("gone")
 

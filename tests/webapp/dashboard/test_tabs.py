@@ -8,10 +8,7 @@ from bs4 import BeautifulSoup
 from django.test import Client
 from django.urls import reverse
 
-from tests.builders import (
-    make_participant,
-    make_study,
-)
+from tests.builders import make_participant, make_study
 from webapp.core.rights import Right
 from webapp.dashboard.navigation import TABS
 from webapp.dashboard.urls import urlpatterns

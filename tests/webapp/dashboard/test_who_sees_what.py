@@ -37,12 +37,7 @@ PID, VISIT_ID, CODE_OF_STUDY = "pid-known", "ses-known", CODES["code_bot_failed"
 CODE_SHOWN = "COWN7777"
 EVERY = frozenset(Right)
 # Other sets of rights see no more than one of these.
-SETS = (
-    EVERY,
-    EVERY - {Right.PRIVATE},
-    EVERY - {Right.PAY},
-    EVERY - {Right.PAY, Right.ADMINISTER},
-)
+SETS = (EVERY, EVERY - {Right.PRIVATE}, EVERY - {Right.PAY}, EVERY - {Right.PAY, Right.ADMINISTER})
 
 
 @pytest.fixture

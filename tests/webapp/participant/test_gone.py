@@ -92,9 +92,7 @@ def test_without_anything_left_the_person_is_given_other_work(
     assert browser.get(led.url).status_code == 200
 
 
-def test_a_page_ends_no_task_and_start_ends_the_one_that_nothing_is_left_of(
-    browser: Client,
-) -> None:
+def test_a_page_ends_no_task_and_start_ends_the_one_that_nothing_is_left_of(browser: Client) -> None:
     make_dialogues()
     address = begin(browser)
     task = Task.objects.get(participant__study__key="a")

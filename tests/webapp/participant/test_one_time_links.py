@@ -52,10 +52,7 @@ def test_a_link_lets_one_person_in_and_tells_its_end_in_any_browser(study: Study
         assert code in client.get(f"/s/s/{query(study)}").content.decode()
     second = Client(enforce_csrf_checks=True)
     assert finish(second, study, 2) != code
-    assert sorted(Participant.objects.values_list("platform_ids__external_id", flat=True)) == [
-        "1",
-        "2",
-    ]
+    assert sorted(Participant.objects.values_list("platform_ids__external_id", flat=True)) == ["1", "2"]
     assert links_of(study)[0].n_used == 2
     kept = Participant.objects.earliest("created_at").recruitment
     assert kept == {"link": "1"}, "the signature is kept nowhere"
@@ -166,12 +163,7 @@ def test_the_page_makes_lists_and_gives_them_as_csv(study: Study, browser: Clien
     ],
 )
 def test_links_have_the_running_server_s_address(
-    study: Study,
-    tmp_path: Path,
-    settings: Any,
-    kept: str | None,
-    port: int | None,
-    address: str,
+    study: Study, tmp_path: Path, settings: Any, kept: str | None, port: int | None, address: str
 ) -> None:
     settings.DATA_DIR, settings.HOST, settings.PORT = tmp_path, "127.0.0.1", port or 8000
     settings.ADDRESS_SET = {"PORT"} if port else set()

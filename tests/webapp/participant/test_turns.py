@@ -30,12 +30,7 @@ from webapp.ratings.models import Rating
 from webapp.ratings.rating_tasks import requested_ratings
 from webapp.ratings.selectors import study_ratings
 from webapp.ratings.services import rating_add
-from webapp.ratings.turn_annotation import (
-    annotation_request,
-    chat_end_to_mark,
-    marks_given,
-    reply_mark,
-)
+from webapp.ratings.turn_annotation import annotation_request, chat_end_to_mark, marks_given, reply_mark
 from webapp.results.bot_means import bot_summary
 from webapp.studies.models import Study, Task
 from webapp.studies.services import task_open
@@ -119,11 +114,7 @@ def test_labels_are_counted_for_each_bot_and_exported(client: Client) -> None:
     for _person in range(2):
         task = task_open(participant=make_participant(study))
         for judgement in requested_ratings(task):
-            rating_add(
-                task=task,
-                target=judgement.target,
-                answers={**dict.fromkeys(KEYS, 0), "asks": 1},
-            )
+            rating_add(task=task, target=judgement.target, answers={**dict.fromkeys(KEYS, 0), "asks": 1})
     ratings = study_ratings(study)
     assert len(ratings) == 6
     assert ratings.n_conversations in (3, 6), "every reply is a thing of its own"

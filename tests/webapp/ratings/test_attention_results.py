@@ -107,10 +107,7 @@ def test_a_check_in_the_form_after_a_chat_is_no_rating_and_sets_apart_who_misses
 
 def test_as_many_may_be_missed_as_the_study_says_wherever_they_stand() -> None:
     study = make_study(
-        questions=[COLOUR],
-        after=[*DEFAULT_QUESTIONS, ATTENTIVE],
-        chat_checks=[IN_CHAT],
-        misses_allowed=1,
+        questions=[COLOUR], after=[*DEFAULT_QUESTIONS, ATTENTIVE], chat_checks=[IN_CHAT], misses_allowed=1
     )
     outcomes = []
     for colour, word in (("Red", "Yes."), ("Red", "no")):

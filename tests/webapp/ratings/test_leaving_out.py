@@ -156,8 +156,7 @@ def test_whoever_has_a_flag_is_left_out_of_all_results_alike(rated: Study, clien
     assert len(read.where(without=["fast"]).ratings) == 4
     assert (
         client.get(
-            reverse("dashboard:study_export", args=["rated"]),
-            {"what": "ratings", "format": "csv", "without": "fats"},
+            reverse("dashboard:study_export", args=["rated"]), {"what": "ratings", "format": "csv", "without": "fats"}
         ).status_code
         == 404
     )
@@ -241,10 +240,7 @@ def test_known_answers_and_items_shown_twice_have_flags_of_their_own() -> None:
     n = study.rubric.dimensions.count()
     assert flags == {
         ("missed_gold", task.pk): "1 of 1 items with a known answer were answered otherwise.",
-        (
-            "inconsistent",
-            task.pk,
-        ): f"{n} answers were given twice; on average the two are 67 % of the scale apart.",
+        ("inconsistent", task.pk): f"{n} answers were given twice; on average the two are 67 % of the scale apart.",
     }
     assert state.of("missed_gold")["of"] == state.of("inconsistent")["of"] == 2
 

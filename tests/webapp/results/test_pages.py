@@ -93,12 +93,7 @@ def test_nobody_at_work_is_said_with_what_to_do(staff: Client, study: Study) -> 
     assert said in read(staff, live)
     now = timezone.now()
     worker = Process.objects.create(
-        id=uuid4(),
-        roles=[WORKER],
-        pid=1,
-        began_at=now,
-        heard_at=now,
-        details={"queues": ["analysis"]},
+        id=uuid4(), roles=[WORKER], pid=1, began_at=now, heard_at=now, details={"queues": ["analysis"]}
     )
     busy = "Other jobs are before it; it begins when a worker is free."
     for one in (where, live):
@@ -254,10 +249,7 @@ def test_a_report_goes_with_a_person_and_with_the_study(
 
 
 def test_a_report_in_the_making_is_not_kept_when_somebody_is_erased(
-    staff: Client,
-    study: Study,
-    monkeypatch: pytest.MonkeyPatch,
-    django_capture_on_commit_callbacks: Any,
+    staff: Client, study: Study, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
 ) -> None:
     from webapp.dashboard.kinds import report as kind
 

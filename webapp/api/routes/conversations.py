@@ -51,11 +51,7 @@ from webapp.transfer.job_files import upload_import
 router = Router(tags=["conversations"], auth=Token())
 
 
-@router.get(
-    "/studies/{key}/conversations",
-    response={200: ConversationPage, **FAILURES},
-    operation_id="conversations",
-)
+@router.get("/studies/{key}/conversations", response={200: ConversationPage, **FAILURES}, operation_id="conversations")
 def conversations(request: HttpRequest, key: str, searched: Query[Searched]) -> Any:
     """Find a study's conversations by the workbench's search line, such as `bot:eliza quality<4 sort:quality`."""
     study = study_by_key(key)
@@ -71,12 +67,7 @@ def conversations(request: HttpRequest, key: str, searched: Query[Searched]) -> 
     response={202: JobOut, **BODY_FAILURES},
     operation_id="conversations_bring",
 )
-def conversations_bring(
-    request: HttpRequest,
-    key: str,
-    file: File[UploadedFile],
-    asked: Form[AskImport],
-) -> Any:
+def conversations_bring(request: HttpRequest, key: str, file: File[UploadedFile], asked: Form[AskImport]) -> Any:
     """Import a file of conversations and ratings into a study, which is made if there is none.
 
     The job's result says what was stored and which lines were left out; sent twice, nothing doubles.
@@ -100,11 +91,7 @@ def conversations_bring(
     return Status(202, job_out(job))
 
 
-@router.get(
-    "/conversations/{id}",
-    response={200: ConversationOut, **FAILURES},
-    operation_id="conversation",
-)
+@router.get("/conversations/{id}", response={200: ConversationOut, **FAILURES}, operation_id="conversation")
 def conversation(request: HttpRequest, id: UUID) -> Any:
     """Return a conversation with its turns, ratings, metrics, tags and notes."""
     row = conversation_reader.conversations_to_read().get(pk=id)

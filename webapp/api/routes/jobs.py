@@ -16,15 +16,7 @@ from chatbots.text import quote
 from evaluation.hybrid.baselines import MIN_BOTS
 from webapp.api.auth import Token
 from webapp.api.errors import BODY_FAILURES, FAILURES
-from webapp.api.schemas import (
-    AskAnalysis,
-    AskFit,
-    AskItems,
-    AskMetrics,
-    AskRehearsal,
-    FitOut,
-    JobOut,
-)
+from webapp.api.schemas import AskAnalysis, AskFit, AskItems, AskMetrics, AskRehearsal, FitOut, JobOut
 from webapp.api.schemas_study import MetricProgressOut
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
@@ -102,34 +94,19 @@ def job(request: HttpRequest, kind: str, id: int) -> Any:
     return job_out(job_found(kind, id))
 
 
-@router.post(
-    "/jobs/{kind}/{id}/stop",
-    auth=TO_RUN,
-    response={200: JobOut, **FAILURES},
-    operation_id="job_stop",
-)
+@router.post("/jobs/{kind}/{id}/stop", auth=TO_RUN, response={200: JobOut, **FAILURES}, operation_id="job_stop")
 def job_stop(request: HttpRequest, kind: str, id: int) -> Any:
     """Ask a job to stop; what it made stays."""
     return job_out(job_cancel(job=job_found(kind, id)))
 
 
-@router.post(
-    "/jobs/{kind}/{id}/go-on",
-    auth=TO_RUN,
-    response={200: JobOut, **FAILURES},
-    operation_id="job_go_on",
-)
+@router.post("/jobs/{kind}/{id}/go-on", auth=TO_RUN, response={200: JobOut, **FAILURES}, operation_id="job_go_on")
 def job_go_on(request: HttpRequest, kind: str, id: int) -> Any:
     """Go on with a job that failed, was stopped or lost its process."""
     return job_out(job_restart(job=job_found(kind, id), enqueue=True))
 
 
-@router.post(
-    "/studies/{key}/fits",
-    auth=TO_RUN,
-    response={202: JobOut, **BODY_FAILURES},
-    operation_id="fit_start",
-)
+@router.post("/studies/{key}/fits", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="fit_start")
 def fit_start(request: HttpRequest, key: str, asked: AskFit) -> Any:
     """Fit the hybrid metric to a study's ratings, leaving one bot out at a time."""
     study = study_by_key(key)
@@ -216,9 +193,7 @@ metrics_router = Router(tags=["metrics"], auth=Token())
 
 
 @metrics_router.get(
-    "/studies/{key}/metrics",
-    response={200: list[MetricProgressOut], **FAILURES},
-    operation_id="study_metrics",
+    "/studies/{key}/metrics", response={200: list[MetricProgressOut], **FAILURES}, operation_id="study_metrics"
 )
 def study_metrics(request: HttpRequest, key: str) -> Any:
     """Return each metric's progress over a study's finished conversations."""
@@ -226,10 +201,7 @@ def study_metrics(request: HttpRequest, key: str) -> Any:
 
 
 @metrics_router.post(
-    "/runs/{id}/metrics",
-    auth=TO_RUN,
-    response={202: JobOut, **BODY_FAILURES},
-    operation_id="run_measure",
+    "/runs/{id}/metrics", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="run_measure"
 )
 def run_measure(request: HttpRequest, id: int, asked: AskMetrics) -> Any:
     """Compute metrics of a self-play run's conversations."""
@@ -237,10 +209,7 @@ def run_measure(request: HttpRequest, id: int, asked: AskMetrics) -> Any:
 
 
 @metrics_router.post(
-    "/studies/{key}/metrics",
-    auth=TO_RUN,
-    response={202: JobOut, **BODY_FAILURES},
-    operation_id="study_measure",
+    "/studies/{key}/metrics", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="study_measure"
 )
 def study_measure(request: HttpRequest, key: str, asked: AskMetrics) -> Any:
     """Compute metrics of a study's conversations."""
@@ -248,11 +217,7 @@ def study_measure(request: HttpRequest, key: str, asked: AskMetrics) -> Any:
 
 
 def _measured(
-    asked: AskMetrics,
-    request: HttpRequest,
-    *,
-    study: Study | None = None,
-    run: SelfPlayRun | None = None,
+    asked: AskMetrics, request: HttpRequest, *, study: Study | None = None, run: SelfPlayRun | None = None
 ) -> JobOut:
     made = metric_run_create(
         study=study,
@@ -266,11 +231,7 @@ def _measured(
 analyses_router = Router(tags=["jobs"], auth=Token(Right.RUN))
 
 
-@analyses_router.post(
-    "/studies/{key}/analysis",
-    response={202: JobOut, **BODY_FAILURES},
-    operation_id="analysis_start",
-)
+@analyses_router.post("/studies/{key}/analysis", response={202: JobOut, **BODY_FAILURES}, operation_id="analysis_start")
 def analysis(request: HttpRequest, key: str, asked: AskAnalysis) -> Any:
     """Compute a study's metrics and fit the hybrid metric, after self-play of its bots on request.
 
@@ -292,9 +253,7 @@ def analysis(request: HttpRequest, key: str, asked: AskAnalysis) -> Any:
 
 
 @analyses_router.post(
-    "/studies/{key}/rehearsals",
-    response={202: JobOut, **BODY_FAILURES},
-    operation_id="rehearsal_start",
+    "/studies/{key}/rehearsals", response={202: JobOut, **BODY_FAILURES}, operation_id="rehearsal_start"
 )
 def rehearsal(request: HttpRequest, key: str, asked: AskRehearsal) -> Any:
     """Send scripted participants through a study's pages; they are marked synthetic and count nowhere."""

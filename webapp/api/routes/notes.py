@@ -17,14 +17,7 @@ from webapp.api.auth import Token
 from webapp.api.errors import BODY_FAILURES, FAILURES
 from webapp.api.routes.jobs import run_found
 from webapp.api.schemas import columns_read, line_told
-from webapp.api.schemas_conversations import (
-    AskNote,
-    AskSearch,
-    AskTag,
-    NoteOut,
-    NotesOut,
-    SearchOut,
-)
+from webapp.api.schemas_conversations import AskNote, AskSearch, AskTag, NoteOut, NotesOut, SearchOut
 from webapp.conversations.models import Conversation
 from webapp.dashboard.conversation_reader import conversations_to_read
 from webapp.ratings.selectors import study_bots, study_dimensions
@@ -98,11 +91,7 @@ def search_keep(request: HttpRequest, key: str, asked: AskSearch) -> Any:
     return _keep(request, _of_study(key), asked)
 
 
-@router.delete(
-    "/studies/{key}/searches",
-    response={200: list[SearchOut], **FAILURES},
-    operation_id="search_forget",
-)
+@router.delete("/studies/{key}/searches", response={200: list[SearchOut], **FAILURES}, operation_id="search_forget")
 def search_forget(request: HttpRequest, key: str, name: str) -> Any:
     """Forget the search that the token's person keeps by this name; one that is gone already is no error."""
     return _forget(request, _of_study(key), name)
@@ -120,11 +109,7 @@ def run_search_keep(request: HttpRequest, id: int, asked: AskSearch) -> Any:
     return _keep(request, _of_run(id), asked)
 
 
-@router.delete(
-    "/runs/{id}/searches",
-    response={200: list[SearchOut], **FAILURES},
-    operation_id="run_search_forget",
-)
+@router.delete("/runs/{id}/searches", response={200: list[SearchOut], **FAILURES}, operation_id="run_search_forget")
 def run_search_forget(request: HttpRequest, id: int, name: str) -> Any:
     """Forget a search of a self-play run by its name, as of a study."""
     return _forget(request, _of_run(id), name)

@@ -33,24 +33,10 @@ from webapp.api.schemas import (
     file_described,
     table_line,
 )
-from webapp.api.schemas_study import (
-    ChapterOut,
-    DatasheetOut,
-    HeadlineOut,
-    ReportCellOut,
-    ReportOut,
-    ReportPartOut,
-)
+from webapp.api.schemas_study import ChapterOut, DatasheetOut, HeadlineOut, ReportCellOut, ReportOut, ReportPartOut
 from webapp.dashboard.render import report_html
 from webapp.dashboard.report_document import Document, ReportPart
-from webapp.dashboard.report_files import (
-    KIND,
-    ReportAsked,
-    report_ask,
-    report_newest,
-    report_read,
-    report_state,
-)
+from webapp.dashboard.report_files import KIND, ReportAsked, report_ask, report_newest, report_read, report_state
 from webapp.jobs.models import Job, State
 from webapp.ratings.flag_selectors import without_read
 from webapp.results.cache import AnalysisKey, get_result
@@ -78,10 +64,7 @@ class Included(Schema):
     def options(self) -> ExportOptions:
         """Return it as exporters have it."""
         return ExportOptions(
-            self.include_synthetic,
-            self.include_failed,
-            self.include_private,
-            without_read(self.without),
+            self.include_synthetic, self.include_failed, self.include_private, without_read(self.without)
         )
 
 
@@ -89,12 +72,7 @@ class Included(Schema):
 def me(request: HttpRequest) -> Any:
     """Return whose token this is and what it may do."""
     token = request.auth  # type: ignore[attr-defined]
-    return Me(
-        token=token.name,
-        user=request.user.get_username(),
-        rights=token.rights,
-        confab=release(),
-    )
+    return Me(token=token.name, user=request.user.get_username(), rights=token.rights, confab=release())
 
 
 @router.get("/metrics", response={200: list[MetricOut], **FAILURES}, operation_id="metrics")
@@ -120,10 +98,7 @@ def tables(request: HttpRequest) -> Any:
 
 
 @router.get(
-    "/studies/{key}/tables/{table}",
-    response=FAILURES,
-    operation_id="table",
-    openapi_extra=file_described("The table"),
+    "/studies/{key}/tables/{table}", response=FAILURES, operation_id="table", openapi_extra=file_described("The table")
 )
 def table(
     request: HttpRequest,
@@ -150,10 +125,7 @@ def table(
 
 
 @router.get(
-    "/studies/{key}/package",
-    response=FAILURES,
-    operation_id="package",
-    openapi_extra=file_described("The zip"),
+    "/studies/{key}/package", response=FAILURES, operation_id="package", openapi_extra=file_described("The zip")
 )
 def package(request: HttpRequest, key: str, included: Query[Included]) -> HttpResponseBase:
     """Send a study's data package, a zip.
@@ -175,15 +147,7 @@ def result(
     request: HttpRequest,
     key: str,
     part: Literal[
-        "comparisons",
-        "dimensions",
-        "answers",
-        "items",
-        "models",
-        "raters",
-        "trajectories",
-        "correlations",
-        "powered",
+        "comparisons", "dimensions", "answers", "items", "models", "raters", "trajectories", "correlations", "powered"
     ],
     include_synthetic: bool = False,
     include_failed: bool = False,
@@ -211,24 +175,14 @@ Like = Literal["", "ghandeharioun2019"]
 
 
 @reports_router.get("/studies/{key}/report", response={200: ReportOut, **FAILURES}, operation_id="report")
-def report(
-    request: HttpRequest,
-    key: str,
-    counted: Query[Counted],
-    like: Like = "",
-    sections: str = "",
-) -> Any:
+def report(request: HttpRequest, key: str, counted: Query[Counted], like: Like = "", sections: str = "") -> Any:
     """Return the newest report that was made of a study: its words, headline numbers and tables.
 
     `sections` chooses some by their ids, with commas. A POST makes a report of the data as they are now.
     """
     study = study_by_key(key)
     job, document = _newest(study, counted, like, sections)
-    state = report_state(
-        study,
-        include_synthetic=counted.include_synthetic,
-        without=without_read(counted.without),
-    )
+    state = report_state(study, include_synthetic=counted.include_synthetic, without=without_read(counted.without))
     return ReportOut(
         study=document.study,
         name=document.name,
@@ -261,11 +215,7 @@ def report(
     openapi_extra=file_described("The report as one page", "text/html"),
 )
 def report_page(
-    request: HttpRequest,
-    key: str,
-    counted: Query[Counted],
-    like: Like = "",
-    sections: str = "",
+    request: HttpRequest, key: str, counted: Query[Counted], like: Like = "", sections: str = ""
 ) -> HttpResponse:
     """Send the newest report as one self-contained page, as `report --output` writes it."""
     study = study_by_key(key)
@@ -280,11 +230,7 @@ def report_page(
     )
 
 
-@reports_router.post(
-    "/studies/{key}/report",
-    response={202: JobOut, **BODY_FAILURES},
-    operation_id="report_make",
-)
+@reports_router.post("/studies/{key}/report", response={202: JobOut, **BODY_FAILURES}, operation_id="report_make")
 def report_make(request: HttpRequest, response: HttpResponse, key: str, asked: AskReport) -> Any:
     """Let a worker make the report of the present data; the right to read suffices, as on its page.
 
@@ -331,12 +277,7 @@ def _newest(study: Study, counted: Counted, like: str, sections: str) -> tuple[J
     Raises:
         Http404: none was made yet, or it has no such section.
     """
-    made = report_newest(
-        study,
-        include_synthetic=counted.include_synthetic,
-        without=counted.flags(study),
-        like=like,
-    )
+    made = report_newest(study, include_synthetic=counted.include_synthetic, without=counted.flags(study), like=like)
     document = report_read(made) if made is not None else None
     if made is None or document is None:
         others = Job.objects.filter(kind=KIND, study=study, state=State.DONE).order_by("-pk")

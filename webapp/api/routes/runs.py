@@ -16,15 +16,7 @@ from webapp.api.auth import Token
 from webapp.api.errors import BODY_FAILURES, FAILURES
 from webapp.api.routes.conversations import conversation_page
 from webapp.api.routes.jobs import TO_RUN, job_out, run_found
-from webapp.api.schemas import (
-    AskRun,
-    JobOut,
-    Part,
-    SearchedTable,
-    TableOut,
-    file_described,
-    table_line,
-)
+from webapp.api.schemas import AskRun, JobOut, Part, SearchedTable, TableOut, file_described, table_line
 from webapp.api.schemas_conversations import (
     ComparedRunOut,
     ComparedRuns,
@@ -44,24 +36,12 @@ from webapp.api.schemas_conversations import (
 from webapp.dashboard.narrative.phrases import reason_text
 from webapp.jobs.models import SelfPlayRun
 from webapp.jobs.selectors.metrics import metric_run_of
-from webapp.jobs.selectors.selfplay import (
-    plan_pairs,
-    selfplay_counts,
-    selfplay_failed_counts,
-    selfplay_failures,
-)
+from webapp.jobs.selectors.selfplay import plan_pairs, selfplay_counts, selfplay_failed_counts, selfplay_failures
 from webapp.jobs.services.jobs import job_settle, jobs_settle
 from webapp.jobs.services.selfplay import run_create
 from webapp.search.fields import Numbers
 from webapp.search.pagination import conversations_of_run
-from webapp.search.run_comparison import (
-    LEVEL,
-    RunComparisonParams,
-    RunMeasure,
-    Side,
-    runs_compared,
-    settings_of,
-)
+from webapp.search.run_comparison import LEVEL, RunComparisonParams, RunMeasure, Side, runs_compared, settings_of
 from webapp.studies.selectors import study_by_key
 from webapp.transfer.exporters.base import ExportOptions, run_exporters, table_of_run
 from webapp.transfer.writers import Format, sent, stream
@@ -76,8 +56,7 @@ def runs(request: HttpRequest, part: Query[Part]) -> Any:
     found = list(SelfPlayRun.objects.all()[part.offset : part.offset + part.limit])
     failed = selfplay_failed_counts(found)
     return RunPage(
-        items=[RunOut(**_told(run, failed.get(run.pk, 0))) for run in found],
-        count=SelfPlayRun.objects.count(),
+        items=[RunOut(**_told(run, failed.get(run.pk, 0))) for run in found], count=SelfPlayRun.objects.count()
     )
 
 
@@ -151,11 +130,7 @@ def run(request: HttpRequest, id: int) -> Any:
     )
 
 
-@router.get(
-    "/runs/{id}/conversations",
-    response={200: ConversationPage, **FAILURES},
-    operation_id="run_conversations",
-)
+@router.get("/runs/{id}/conversations", response={200: ConversationPage, **FAILURES}, operation_id="run_conversations")
 def run_conversations(request: HttpRequest, id: int, searched: Query[Searched]) -> Any:
     """Find a run's conversations by the workbench's search line, such as `bot:eliza sort:-repetition`."""
     found = run_found(id)
@@ -169,10 +144,7 @@ def run_tables(request: HttpRequest) -> Any:
 
 
 @router.get(
-    "/runs/{id}/tables/{table}",
-    response=FAILURES,
-    operation_id="run_table",
-    openapi_extra=file_described("The table"),
+    "/runs/{id}/tables/{table}", response=FAILURES, operation_id="run_table", openapi_extra=file_described("The table")
 )
 def run_table(
     request: HttpRequest,

@@ -121,11 +121,7 @@ def system(request: HttpRequest) -> Any:
 
 @router.get("/benchmark", response={200: BenchmarkOut, **FAILURES}, operation_id="benchmark")
 def benchmark(
-    request: HttpRequest,
-    by: Method = "spearman",
-    target: str = "",
-    language: str = "",
-    sort: str = "",
+    request: HttpRequest, by: Method = "spearman", target: str = "", language: str = "", sort: str = ""
 ) -> Any:
     """Return the table of the page Benchmark: metrics against ratings of single replies.
 
@@ -178,12 +174,7 @@ def benchmark_start(request: HttpRequest, asked: AskBenchmark) -> Any:
     return Status(202, job_out(job))
 
 
-@router.post(
-    "/benchmark/files",
-    auth=TO_RUN,
-    response={202: JobOut, **BODY_FAILURES},
-    operation_id="benchmark_file",
-)
+@router.post("/benchmark/files", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="benchmark_file")
 def benchmark_file(request: HttpRequest, file: File[UploadedFile], metrics: Form[str] = "") -> Any:
     """Compare metrics, named by commas, with a file of rated replies as `export --what judged` writes it."""
     name = file.name or ""
@@ -203,12 +194,7 @@ def benchmark_file(request: HttpRequest, file: File[UploadedFile], metrics: Form
     return Status(202, job_out(job))
 
 
-@router.post(
-    "/benchmark/{id}/again",
-    auth=TO_RUN,
-    response={202: JobOut, **FAILURES},
-    operation_id="benchmark_again",
-)
+@router.post("/benchmark/{id}/again", auth=TO_RUN, response={202: JobOut, **FAILURES}, operation_id="benchmark_again")
 def benchmark_renew(request: HttpRequest, id: int) -> Any:
     """Compute a comparison again, of the data and by the metrics as they are now; `id` is its job's."""
     job = benchmark_done(id)
@@ -268,12 +254,5 @@ def _cell(name: str, cell: GridCell) -> CellOut:
     if cell.published is not None and printed is not None:
         published = PublishedOut(place=cell.published.place, r=printed)
     return CellOut(
-        set=name,
-        r=cell.r,
-        low=cell.low,
-        high=cell.high,
-        p=cell.p,
-        n=cell.n,
-        reason=cell.reason,
-        published=published,
+        set=name, r=cell.r, low=cell.low, high=cell.high, p=cell.p, n=cell.n, reason=cell.reason, published=published
     )

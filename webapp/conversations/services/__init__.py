@@ -103,9 +103,7 @@ def turn_add_human(
             )
         if conversation.due_turn is not None:
             raise Refused(
-                "waiting_for_reply",
-                _("The chatbot is still answering. Your text stays in the box."),
-                **details,
+                "waiting_for_reply", _("The chatbot is still answering. Your text stays in the box."), **details
             )
         text = sanitise_input(text)
         if not text:
@@ -125,11 +123,7 @@ def turn_add_human(
             )
         index = len(client_ids)
         turn = Turn.objects.create(
-            conversation=conversation,
-            index=index,
-            speaker=Turn.Speaker.HUMAN,
-            text=text,
-            client_id=client_id,
+            conversation=conversation, index=index, speaker=Turn.Speaker.HUMAN, text=text, client_id=client_id
         )
         if typed is not None and version.values.typing.is_agreed_to:
             Typing.objects.create(turn=turn, **typed.model_dump())

@@ -18,23 +18,13 @@ from webapp.conversations.services.replies import NOTHING_DUE, due_set
 from webapp.conversations.task_start import conversation_start, task_chats
 from webapp.core.errors import Refused
 from webapp.studies.models import Outcome, Slot, Task
-from webapp.studies.services import (
-    pairs_replace,
-    task_bot_add,
-    task_close,
-    task_complete,
-    task_end,
-    task_withdraw,
-)
+from webapp.studies.services import pairs_replace, task_bot_add, task_close, task_complete, task_end, task_withdraw
 
 
 def conversation_complete(*, conversation: Conversation) -> None:
     """Close after the rating, and cancel a reply that is due; repeated it changes nothing."""
     Conversation.objects.filter(pk=conversation.pk, state=Conversation.State.OPEN).update(
-        state=Conversation.State.COMPLETED,
-        ended_at=timezone.now(),
-        rating_draft={},
-        **NOTHING_DUE,
+        state=Conversation.State.COMPLETED, ended_at=timezone.now(), rating_draft={}, **NOTHING_DUE
     )
 
 
@@ -95,10 +85,7 @@ def task_end_with_chats(*, task: Task, outcome: str) -> Task:
         is_open = Q(slot__task=task, state=Conversation.State.OPEN)
         chats = list(rows.filter(is_open).values_list("pk", flat=True))
         Conversation.objects.filter(pk__in=chats).update(
-            state=Conversation.State.ENDED,
-            ended_at=timezone.now(),
-            rating_draft={},
-            **NOTHING_DUE,
+            state=Conversation.State.ENDED, ended_at=timezone.now(), rating_draft={}, **NOTHING_DUE
         )
         return task_end(task=task, outcome=outcome)
 

@@ -77,11 +77,7 @@ def reply_claim(*, conversation_id: UUID, lease: UUID, lease_s: float) -> bool:
             due_turn__isnull=False,
             due_error="",
             due_attempts__lt=Conversation.MAX_ATTEMPTS,
-        ).update(
-            due_lease=lease,
-            due_lease_until=now + timedelta(seconds=lease_s),
-            due_attempts=F("due_attempts") + 1,
-        )
+        ).update(due_lease=lease, due_lease_until=now + timedelta(seconds=lease_s), due_attempts=F("due_attempts") + 1)
     )
 
 
@@ -191,10 +187,7 @@ def reply_give_up(*, conversation_id: UUID) -> Failure | None:
             or (until is not None and until >= timezone.now())
         ):
             return None
-        return _fail(
-            conversation,
-            f"given up: {conversation.due_attempts} attempts ended without a reply or an error",
-        )
+        return _fail(conversation, f"given up: {conversation.due_attempts} attempts ended without a reply or an error")
 
 
 def _fail(conversation: Conversation, error: str, *, is_trouble: bool = True) -> Failure | None:
@@ -214,9 +207,7 @@ def _failure_keep(conversation: Conversation, reason: str) -> None:
     REPLY_FAILURES.labels(bot_id, "busy" if reason.startswith(BUSY) else "error").inc()
     limit = ReplyFailure._meta.get_field("reason").max_length
     ReplyFailure.objects.create(
-        conversation=conversation,
-        bot_id=bot_id,
-        reason=sanitise(reason, limit) or "unknown error",
+        conversation=conversation, bot_id=bot_id, reason=sanitise(reason, limit) or "unknown error"
     )
 
 

@@ -61,7 +61,7 @@ _OUTLINES = {
 _FILLED = {
     "brand": '<path d="M7 3.2h6.5a5 5 0 0 1 5 5v1a5 5 0 0 1-5 5H8.2l-3.4 3v-3.6A5 5 0 0 1 2 9.2v-1a5 5 0 0 1 5-5z"/>'
     '<path d="M20 10.2a4.6 4.6 0 0 1 .2 7.7V21l-2.8-2.4H13.5a4.6 4.6 0 0 1-3.4-1.5"'
-    ' fill="none" stroke="currentColor" stroke-width="1.8" stroke-linecap="round" stroke-linejoin="round"/>',
+    ' fill="none" stroke="currentColor" stroke-width="1.8" stroke-linecap="round" stroke-linejoin="round"/>'
 }
 
 

@@ -173,15 +173,7 @@ def _given(plan: Plan) -> list[ChecklistFinding]:
     if away:
         lead = plural(n, "%(away)d of %(n)d bots cannot answer.", "%(away)d of %(n)d bots cannot answer.")
         rest = "People are given the others."
-        return [
-            ChecklistFinding(
-                "warn",
-                lead % {"away": len(away), "n": n},
-                rest,
-                " ".join(_why(plan)),
-                step="bots",
-            )
-        ]
+        return [ChecklistFinding("warn", lead % {"away": len(away), "n": n}, rest, " ".join(_why(plan)), step="bots")]
     lead = plural(n, "%(n)d bot", "%(n)d bots") % {"n": n}
     loaded = [bot_id for bot_id in study.bots if plan.states[bot_id].is_loaded]
     hint = plural(len(loaded), "%(n)d is loaded now.", "%(n)d are loaded now.")

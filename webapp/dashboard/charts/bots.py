@@ -130,10 +130,7 @@ def _votes(summary: StudySummary, link: Link) -> Column:
         ]
         middle = el("line", x1="50%", x2="50%", y1="0%", y2="100%", class_="axis")
         cells.append(marked_cell(link(bot), says, cell(*bars, middle)))
-    axis = cell(
-        el("text", "down", x="48%", y=16, class_="tick end"),
-        el("text", "up", x="52%", y=16, class_="tick"),
-    )
+    axis = cell(el("text", "down", x="48%", y=16, class_="tick end"), el("text", "up", x="52%", y=16, class_="tick"))
     return Column("Votes", cells, axis)
 
 

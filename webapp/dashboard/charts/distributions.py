@@ -186,14 +186,7 @@ def _drawn(durations: Mapping[str, Any], width: float, *, name: str, css: str = 
     for number in range(0, len(bars), every):
         anchor = "tick" if number == 0 else "tick middle"
         parts.append(text(x(number * bar_s), bottom + 17, clock(number * bar_s), class_=anchor))
-    parts.append(
-        text(
-            width / 2,
-            bottom + 36,
-            "minutes; the last bar has all who took longer",
-            class_="tick middle",
-        )
-    )
+    parts.append(text(width / 2, bottom + 36, "minutes; the last bar has all who took longer", class_="tick middle"))
     if threshold is not None:
         at = x(threshold)
         parts.append(line(at, _TOP - 6, at, bottom, class_="duration-line"))
@@ -217,10 +210,7 @@ Link = Callable[[str, str], str]
 
 
 def answers_figure(
-    found: DimensionAnswers,
-    dimension: RatingDimension,
-    bots: Mapping[str, BotInfo],
-    link: Link | None = None,
+    found: DimensionAnswers, dimension: RatingDimension, bots: Mapping[str, BotInfo], link: Link | None = None
 ) -> PageFigure:
     """Return the share of each answer for every bot.
 

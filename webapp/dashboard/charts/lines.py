@@ -15,18 +15,7 @@ from markupsafe import Markup
 
 from evaluation.number_format import figure, span
 from evaluation.plots.marks import mark_link
-from evaluation.plots.svg import (
-    Scale,
-    drawing,
-    el,
-    group,
-    line,
-    number,
-    padded_range,
-    rect,
-    text,
-    ticks,
-)
+from evaluation.plots.svg import Scale, drawing, el, group, line, number, padded_range, rect, text, ticks
 from evaluation.plots.text_layout import shorten, text_width, tick_label
 from evaluation.stats.trajectories import Course
 from evaluation.tables import Column
@@ -62,14 +51,7 @@ class LinePanel:
 
 
 def lines_figure(
-    panels: Sequence[LinePanel],
-    *,
-    id: str,
-    title: str,
-    method: str,
-    note: str = "",
-    note_lead: str = "",
-    x_title: str,
+    panels: Sequence[LinePanel], *, id: str, title: str, method: str, note: str = "", note_lead: str = "", x_title: str
 ) -> PageFigure:
     """Draw the panels, two side by side where there is room.
 
@@ -86,12 +68,7 @@ def lines_figure(
     rows = (len(drawn) + 1) // 2
     said = "{n} measures by turn for {groups}.".format(n=len(drawn), groups=" and ".join(names) or "–")
     wide = drawing(
-        WIDE,
-        26 + rows * (height + 22) if rows else 26,
-        *wide_parts,
-        name=said,
-        interactive=True,
-        class_="plot-wide",
+        WIDE, 26 + rows * (height + 22) if rows else 26, *wide_parts, name=said, interactive=True, class_="plot-wide"
     )
     narrow = [
         Variant(
@@ -135,13 +112,7 @@ def _reach(course: Course) -> int:
 
 
 def _panel(
-    panel: LinePanel,
-    names: Sequence[str],
-    left: float,
-    top: float,
-    width: float,
-    height: float,
-    x_title: str,
+    panel: LinePanel, names: Sequence[str], left: float, top: float, width: float, height: float, x_title: str
 ) -> Markup:
     n_turns = max((_reach(g.course) for g in panel.groups), default=0)
     values = [
@@ -200,14 +171,7 @@ def _line(found: LineGroup, i: int, title: str, x: Scale, y: Scale, x_title: str
             f"{span(course.low[t], course.high[t])}\n" + phrases.conversations_text(int(course.n[t]))
         )
         cx, cy = x(t + 1), y(course.mean[t])
-        parts.append(
-            mark_link(
-                found.link(t + 1),
-                says,
-                rect(cx - 8, cy - 8, 16, 16, class_="hit"),
-                _mark(i, cx, cy),
-            )
-        )
+        parts.append(mark_link(found.link(t + 1), says, rect(cx - 8, cy - 8, 16, 16, class_="hit"), _mark(i, cx, cy)))
     return group(*parts)
 
 
@@ -300,12 +264,7 @@ def _border(a: float | None, b: float | None) -> float | None:
 
 
 def _cell(
-    x: float | None,
-    middle: float | None,
-    before: float | None,
-    after: float | None,
-    zero: float | None,
-    filled: bool,
+    x: float | None, middle: float | None, before: float | None, after: float | None, zero: float | None, filled: bool
 ) -> Markup:
     steady = {"vector_effect": "non-scaling-stroke"}
     parts: list[object] = []
@@ -322,11 +281,4 @@ def _cell(
         parts.append(el("path", d=dot, class_="track-dot" if filled else "track-ring", **steady))
         if not filled:
             parts.append(el("path", d=dot, class_="track-hole", **steady))
-    return el(
-        "svg",
-        *parts,
-        viewBox="0 0 100 100",
-        preserveAspectRatio="none",
-        class_="track",
-        aria_hidden="true",
-    )
+    return el("svg", *parts, viewBox="0 0 100 100", preserveAspectRatio="none", class_="track", aria_hidden="true")

@@ -257,20 +257,13 @@ def _narrow(bots: Sequence[RatedBot], drawn: Differences) -> list[Variant]:
     if (NARROW - names) / max(len(bots), 1) >= drawn.least_cell:
         return [Variant("", _draw_differences(bots, bots, drawn, NARROW))]
     return [
-        Variant(
-            f"less {bot.title}",
-            _draw_differences([other for other in bots if other != bot], [bot], drawn, NARROW),
-        )
+        Variant(f"less {bot.title}", _draw_differences([other for other in bots if other != bot], [bot], drawn, NARROW))
         for bot in bots
     ]
 
 
 def _draw_differences(
-    rows: Sequence[RatedBot],
-    columns: Sequence[RatedBot],
-    drawn: Differences,
-    width: float,
-    css: str = "",
+    rows: Sequence[RatedBot], columns: Sequence[RatedBot], drawn: Differences, width: float, css: str = ""
 ) -> Markup:
     n_bots = len({bot.bot_id for bot in [*rows, *columns]})
     name = f"Differences between the means of {phrases.bots_text(n_bots)}, row minus column."

@@ -187,9 +187,7 @@ def items_figure(
     )
 
 
-def _fifths(
-    points: Sequence[tuple[float, float]],
-) -> Iterator[tuple[str, Sequence[tuple[float, float]]]]:
+def _fifths(points: Sequence[tuple[float, float]]) -> Iterator[tuple[str, Sequence[tuple[float, float]]]]:
     """Return the points of each fifth, by score; equal scores stay together, so that fifths may differ in size."""
     names = ["lowest", "second", "middle", "fourth", "highest"]
     ordered = sorted(points)
@@ -252,11 +250,7 @@ def weights_figure(weights: Sequence[Weight], *, title: str, method: str, note: 
         strongest = set(sorted(range(len(ordered)), key=lambda i: -abs(ordered[i].mean))[:WEIGHTS_SHOWN])
         wide, narrow = _draw_weights([one for i, one in enumerate(ordered) if i in strongest])
     rows = [
-        [
-            Cell(one.title, why=one.about),
-            share_cell(one.mean),
-            span_cell(one.low, one.high, shares=True),
-        ]
+        [Cell(one.title, why=one.about), share_cell(one.mean), span_cell(one.low, one.high, shares=True)]
         for one in ordered
     ]
     table = PageTable(headers("Feature", numeric=["Weight", "90 %"]), rows)

@@ -77,10 +77,7 @@ def _distributions(frame: StudyFrame, means: BotMeans) -> NamedTable:
 
 
 def comparisons_section(
-    frame: StudyFrame,
-    compared: Comparisons,
-    planned: RaterPlan | None,
-    worth: PredictionWorth | None = None,
+    frame: StudyFrame, compared: Comparisons, planned: RaterPlan | None, worth: PredictionWorth | None = None
 ) -> Section:
     """Return the section on the bots' order, and the ratings needed for undecided pairs.
 

@@ -25,14 +25,7 @@ from webapp.dashboard.narrative.hybrid_tables import (
     predictors_of,
     predictors_selfplay,
 )
-from webapp.dashboard.narrative.phrases import (
-    NamedTable,
-    Section,
-    count_cell,
-    number_cell,
-    reason_text,
-    share_cell,
-)
+from webapp.dashboard.narrative.phrases import NamedTable, Section, count_cell, number_cell, reason_text, share_cell
 from webapp.jobs.models import HybridFit, SelfPlayRun
 from webapp.results.study_data import StudyFrame
 

@@ -13,10 +13,7 @@ from webapp.jobs.selectors.metrics import language_name
 Found = Mapping[str, Any]
 """A finding as `Finding.to_json` wrote it."""
 
-INTERCEPTS = {
-    "common": "one intercept for all folds",
-    "fold": "an intercept for each fold",
-}
+INTERCEPTS = {"common": "one intercept for all folds", "fold": "an intercept for each fold"}
 _RANKING = (
     "The numbers support ranking further bots of the same kind, with the same task and the same sort of "
     "participants{from_selfplay}; they do not support judging single conversations, other kinds of bots, or bots "

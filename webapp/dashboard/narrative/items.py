@@ -31,11 +31,7 @@ from webapp.results.study_data import StudyFrame
 
 MOST_ITEMS = 200
 """A page lists so many items; all of them are in the exported table item_means."""
-LABELS: dict[Label, object] = {
-    "contradiction": "Contradiction",
-    "neutral": "Neutral",
-    "entailment": "Entailment",
-}
+LABELS: dict[Label, object] = {"contradiction": "Contradiction", "neutral": "Neutral", "entailment": "Entailment"}
 
 
 def items_section(frame: StudyFrame, found: StudyItems) -> Section:
@@ -70,9 +66,7 @@ def items_section(frame: StudyFrame, found: StudyItems) -> Section:
 def _raters_sentence(found: ItemMeans) -> str:
     if found.fewest == found.most:
         words = plural(
-            found.n_items,
-            "%(n)s item, rated by %(most)s people.",
-            "%(n)s items, each rated by %(most)s people.",
+            found.n_items, "%(n)s item, rated by %(most)s people.", "%(n)s items, each rated by %(most)s people."
         )
     else:
         words = plural(
@@ -130,11 +124,7 @@ def _reference_sentences(found: ReferenceRatings) -> list[str]:
         (
             "In {kept} of {n} ratings the score stands where the rater’s “better”, “same” or “worse” says, and in "
             "{contradicting} on the other side of the reference reply."
-        ).format(
-            kept=f"{found.n_kept_rule:,}",
-            n=f"{found.n_ratings:,}",
-            contradicting=f"{found.n_contradicting:,}",
-        )
+        ).format(kept=f"{found.n_kept_rule:,}", n=f"{found.n_ratings:,}", contradicting=f"{found.n_contradicting:,}")
     ]
     if found.revised_by is not None:
         told.append(

@@ -107,10 +107,7 @@ def protocols_section(
     kappas = [
         (titles[kappa.question], name, kappa)
         for key in asked
-        for name, all_kappas in (
-            ("Single replies", found.one_turn),
-            ("Chats", found.interactive),
-        )
+        for name, all_kappas in (("Single replies", found.one_turn), ("Chats", found.interactive))
         for kappa in all_kappas
         if kappa.question == key
     ]

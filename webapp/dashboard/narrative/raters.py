@@ -122,10 +122,7 @@ def agreement_table(
         ("Coefficient", lambda one: Cell(_coefficient(one))),
         ("Agreement about", lambda one: Cell("the same bot" if one.about == "bot" else same)),
         ("Value", lambda one: share_cell(one.found.value, 2, reason_text(one.found.reason))),
-        (
-            "95 %",
-            lambda one: span_cell(one.found.low, one.found.high, shares=True, why=reason_text(one.found.reason)),
-        ),
+        ("95 %", lambda one: span_cell(one.found.low, one.found.high, shares=True, why=reason_text(one.found.reason))),
         ("Items", lambda one: count_cell(one.found.n_items)),
         ("Ratings", lambda one: count_cell(one.found.n_ratings)),
         method="95 % intervals over items by the jackknife, of a median by resampling; of intraclass correlations "
@@ -250,10 +247,7 @@ def _without(found: Screening, headline: RatingDimension, bots: Bots) -> NamedTa
         ("All raters", lambda one: number_cell(one.mean, digits)),
         ("n", lambda one: count_cell(one.n)),
         ("Without the flagged", lambda one: number_cell(one.kept.mean, digits, reason_text(one.kept.reason))),
-        (
-            percent(LEVEL),
-            lambda one: span_cell(one.kept.low, one.kept.high, digits, why=reason_text(one.kept.reason)),
-        ),
+        (percent(LEVEL), lambda one: span_cell(one.kept.low, one.kept.high, digits, why=reason_text(one.kept.reason))),
         ("n", lambda one: count_cell(one.kept.n)),
         ("Flagged only", lambda one: number_cell(one.flagged, digits, "none of them rated it")),
         ("n", lambda one: count_cell(one.n_flagged)),

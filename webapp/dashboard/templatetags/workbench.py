@@ -104,11 +104,7 @@ def range_options(ranges: Iterable[Range], shown: Range) -> Markup:
     written = Markup('<option value="{}" data-low="{}" data-high="{}"{}>{}</option>')
     return Markup("").join(
         written.format(
-            one.number.name,
-            one.low,
-            one.high,
-            _SELECTED if one.number == shown.number else "",
-            one.number.title,
+            one.number.name, one.low, one.high, _SELECTED if one.number == shown.number else "", one.number.title
         )
         for one in ranges
     )

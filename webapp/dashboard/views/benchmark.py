@@ -19,13 +19,7 @@ from evaluation.stats.correlation import Method
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.benchmark_grid import MEAN, METHODS, NAME, RANK, Grid, grid_of
-from webapp.dashboard.benchmark_tables import (
-    ChoiceSet,
-    beside_ours,
-    choice_sets,
-    published_table,
-    sets_published,
-)
+from webapp.dashboard.benchmark_tables import ChoiceSet, beside_ours, choice_sets, published_table, sets_published
 from webapp.dashboard.charts.figure import Cell, PageTable, headers_of
 from webapp.dashboard.charts.scatter import items_figure
 from webapp.dashboard.forms import UPLOAD_LIMIT_MB, BenchmarkForm
@@ -203,11 +197,7 @@ def benchmark_cell(request: HttpRequest, pk: int, metric: str) -> HttpResponse:
 
 def _coefficients(part: Any) -> PageTable:
     rows = [
-        [
-            Cell(title),
-            share_cell(part[name]["r"], 3),
-            span_cell(*(part[name]["ci95"] or (None, None)), shares=True),
-        ]
+        [Cell(title), share_cell(part[name]["r"], 3), span_cell(*(part[name]["ci95"] or (None, None)), shares=True)]
         for name, title in METHODS.items()
     ]
     return PageTable(headers_of("Coefficient", "r#", "95 %#"), rows)

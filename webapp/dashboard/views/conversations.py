@@ -17,14 +17,7 @@ from django.views.decorators.http import require_safe
 from webapp.conversations.models import Conversation
 from webapp.core.language import plural
 from webapp.dashboard import conversation_list, conversation_reader, filters
-from webapp.dashboard.conversation_list import (
-    Gathered,
-    Workbench,
-    dimensions_of,
-    export_query,
-    gathered,
-    workbench_of,
-)
+from webapp.dashboard.conversation_list import Gathered, Workbench, dimensions_of, export_query, gathered, workbench_of
 from webapp.dashboard.filters import address_asked, apply_flag_filter, without_range
 from webapp.dashboard.navigation import page, staff_only
 from webapp.dashboard.views.notes import noted_context
@@ -33,14 +26,7 @@ from webapp.jobs.models import SelfPlayRun
 from webapp.results.refresh import flags_there, refresh_flags
 from webapp.search.fields import Numbers
 from webapp.search.index_statistics import histogram_of
-from webapp.search.pagination import (
-    Listing,
-    ListPosition,
-    Page,
-    all_and_scripted,
-    page_of,
-    position_of,
-)
+from webapp.search.pagination import Listing, ListPosition, Page, all_and_scripted, page_of, position_of
 from webapp.search.query import parse_query
 from webapp.search.selectors import Notes, Tag, notes_of, raters_of, saved_searches, tags_of
 
@@ -98,11 +84,7 @@ def pane_of(request: HttpRequest, bench: Workbench, listing: Listing, pk: UUID, 
     return Pane(
         row,
         conversation_reader.read_conversation(
-            row,
-            request.GET.getlist("track"),
-            request.GET.get("turn", ""),
-            listing.words,
-            columns,
+            row, request.GET.getlist("track"), request.GET.get("turn", ""), listing.words, columns
         ),
         place,
         before,
@@ -135,11 +117,7 @@ def bench_context(request: HttpRequest, gathered: Gathered, bench: Workbench, n_
         "bench": bench,
         "page": found,
         "rows": [
-            (
-                row,
-                bots.get(row.conversation.bot.bot_id),
-                _opens(bench, row.conversation.pk, held, after),
-            )
+            (row, bots.get(row.conversation.bot.bot_id), _opens(bench, row.conversation.pk, held, after))
             for row in found.rows
         ],
         "pane": pane,

@@ -121,10 +121,7 @@ def _load(form: ImportForm) -> ImportReport:
 _LISTED = 100
 _FAILED_LISTED = 20
 _RESULT_MAX = 20_000
-_PAGES = {
-    "import": ("studies", "imports", "Imports"),
-    "benchmark": ("metrics", "benchmark", "Benchmark"),
-}
+_PAGES = {"import": ("studies", "imports", "Imports"), "benchmark": ("metrics", "benchmark", "Benchmark")}
 """Kinds of jobs that belong to a page other than a study's or that of self-play: section, address and title."""
 
 
@@ -185,14 +182,7 @@ def runs(request: HttpRequest) -> HttpResponse:
         request,
         "runs.html",
         "bots",
-        rows=[
-            (
-                run,
-                run.n_done - n_failed.get(run.pk, 0),
-                n_failed.get(run.pk, 0),
-            )
-            for run in listed
-        ],
+        rows=[(run, run.n_done - n_failed.get(run.pk, 0), n_failed.get(run.pk, 0)) for run in listed],
         form=form,
         form_open=form_open or not listed,
         unavailable=[entry for entry in entries if not entry.available],

@@ -205,12 +205,7 @@ def people_state(request: HttpRequest, key: str) -> HttpResponse:
 
 def _live_context(request: HttpRequest, study: Study) -> dict[str, Any]:
     now = now_rounded()
-    room = live_room(
-        study,
-        include_synthetic=synthetic_asked(request),
-        now=now,
-        may_pay=may(request.user, Right.PAY),
-    )
+    room = live_room(study, include_synthetic=synthetic_asked(request), now=now, may_pay=may(request.user, Right.PAY))
     money, hours_left = room.money, room.pace.hours_left
     endings = sorted(room.people.totals.outcomes.items())
     return {

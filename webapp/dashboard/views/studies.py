@@ -80,13 +80,7 @@ def counting(*, synthetic: bool, without: Sequence[str]) -> str:
 
 
 def study_page(
-    request: HttpRequest,
-    template: str,
-    study: Study,
-    name: str,
-    *,
-    leaves_out: bool = False,
-    **context: Any,
+    request: HttpRequest, template: str, study: Study, name: str, *, leaves_out: bool = False, **context: Any
 ) -> HttpResponse:
     """Show a page within a study's frame: its name and state, the tabs, the participants' link.
 
@@ -131,13 +125,7 @@ def _n_compared(request: HttpRequest, study: Study) -> int:
 
 
 def conversations_link(
-    study: Study,
-    *,
-    bot: str,
-    synthetic: bool,
-    without: Sequence[str] = (),
-    question: str = "",
-    answer: str = "",
+    study: Study, *, bot: str, synthetic: bool, without: Sequence[str] = (), question: str = "", answer: str = ""
 ) -> str:
     """Return the address of the conversations behind a bot's mark."""
     query = {"bot": bot, **({"synthetic": "1"} if synthetic else {})}

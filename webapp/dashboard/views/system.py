@@ -105,10 +105,7 @@ def alert_test(request: HttpRequest) -> HttpResponse:
     if alert_try():
         messages.info(request, "A test alert is on its way. The table below shows whether it arrived.")
     else:
-        messages.warning(
-            request,
-            "Nothing was sent: neither CONFAB_ALERT_WEBHOOK nor CONFAB_ALERT_EMAILS is set.",
-        )
+        messages.warning(request, "Nothing was sent: neither CONFAB_ALERT_WEBHOOK nor CONFAB_ALERT_EMAILS is set.")
     return redirect("dashboard:alerts")
 
 

@@ -104,10 +104,7 @@ class ItemsJob(JobKind[Job, ItemsParams]):
     def plan(self, job: Job, asked: ItemsParams) -> Iterable[ShardPlan]:
         drawn = _drawn(asked)
         if not drawn:
-            raise Refused(
-                "no_contexts",
-                str(_("No conversation there has a context that passes the filters.")),
-            )
+            raise Refused("no_contexts", str(_("No conversation there has a context that passes the filters.")))
         for start in range(0, len(drawn), SHARD):
             some = drawn[start : start + SHARD]
             yield ShardPlan({"places": some}, n_total=len(some))
@@ -180,11 +177,7 @@ def _drawn(asked: ItemsParams) -> list[tuple[str, int]]:
 
 
 def _origin(asked: ItemsParams, place: ContextSpan, bots: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        **asked.model_dump(mode="json", exclude={"study", "bots"}),
-        "turn": place.turn,
-        "bots": dict(bots),
-    }
+    return {**asked.model_dump(mode="json", exclude={"study", "bots"}), "turn": place.turn, "bots": dict(bots)}
 
 
 def _as_given(asked: ItemsParams, found: Sequence[tuple[Conversation, ContextSpan]]) -> Iterator[SampledItem]:
@@ -199,10 +192,7 @@ def _as_given(asked: ItemsParams, found: Sequence[tuple[Conversation, ContextSpa
 
 
 def _answered(
-    work: ShardWork[Job, ItemsParams],
-    found: Sequence[tuple[Conversation, ContextSpan]],
-    *,
-    are_pairs: bool,
+    work: ShardWork[Job, ItemsParams], found: Sequence[tuple[Conversation, ContextSpan]], *, are_pairs: bool
 ) -> Iterator[SampledItem]:
     """Yield items with the replies that the named bots give now: of every two of them, or of each."""
     asked = work.asked

@@ -19,19 +19,10 @@ from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversation_values
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
 from webapp.jobs.models import MetricRun
-from webapp.jobs.selectors.metrics import (
-    conversation_languages,
-    conversations_lacking,
-    metrics_find,
-    metrics_lacked,
-)
+from webapp.jobs.selectors.metrics import conversation_languages, conversations_lacking, metrics_find, metrics_lacked
 from webapp.jobs.selectors.selfplay import selfplay_alone
 from webapp.jobs.services.fits import chain_follow
-from webapp.jobs.services.metrics import (
-    metric_left_out_store,
-    metric_results_store,
-    metric_version_record,
-)
+from webapp.jobs.services.metrics import metric_left_out_store, metric_results_store, metric_version_record
 
 BATCH = 128
 SHARD = 2 * BATCH
@@ -70,8 +61,7 @@ class MetricsJob(JobKind[MetricRun, MetricsParams]):
             for start in range(0, len(group), SHARD):
                 some = group[start : start + SHARD]
                 yield ShardPlan(
-                    {"self_play": self_play, "metrics": names, "ids": [str(pk) for pk in some]},
-                    n_total=len(some),
+                    {"self_play": self_play, "metrics": names, "ids": [str(pk) for pk in some]}, n_total=len(some)
                 )
 
     def slice(self, work: ShardWork[MetricRun, MetricsParams]) -> None:

@@ -19,21 +19,10 @@ from webapp.bots.services import bot_answered, bot_version_record
 from webapp.core.errors import Refused
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, bots_loaded, register_kind
 from webapp.jobs.models import MetricRun, SelfPlayRun
-from webapp.jobs.selectors.selfplay import (
-    BotPair,
-    plan_pairs,
-    selfplay_by_pair,
-    selfplay_hopeless,
-    selfplay_there,
-)
+from webapp.jobs.selectors.selfplay import BotPair, plan_pairs, selfplay_by_pair, selfplay_hopeless, selfplay_there
 from webapp.jobs.services.fits import chain_follow
 from webapp.jobs.services.metrics import metric_run_create
-from webapp.jobs.services.selfplay import (
-    conversation_seed,
-    selfplay_forget_failed,
-    selfplay_give_up,
-    selfplay_store,
-)
+from webapp.jobs.services.selfplay import conversation_seed, selfplay_forget_failed, selfplay_give_up, selfplay_store
 from webapp.jobs.services.shards import shards_forget
 
 if TYPE_CHECKING:
@@ -128,12 +117,7 @@ class SelfPlayJob(JobKind[SelfPlayRun, SelfPlayPlan]):
 
 
 def _play(
-    work: ShardWork[SelfPlayRun, SelfPlayPlan],
-    pair: BotPair,
-    ordinals: list[int],
-    missing: list[int],
-    *,
-    n_done: int,
+    work: ShardWork[SelfPlayRun, SelfPlayPlan], pair: BotPair, ordinals: list[int], missing: list[int], *, n_done: int
 ) -> None:
     """Play a batch and store what is missing of it; or give it up where the pair is hopeless."""
     from evaluation.selfplay import play
@@ -156,11 +140,7 @@ def _play(
     )
     new = [(n, one) for n, one in zip(ordinals, played, strict=True) if n in set(missing)]
     selfplay_store(
-        run=run,
-        version=version,
-        partner=other,
-        ordinals=[n for n, _one in new],
-        played=[one for _n, one in new],
+        run=run, version=version, partner=other, ordinals=[n for n, _one in new], played=[one for _n, one in new]
     )
     if any(one.error is None for _n, one in new):
         for bot_id in sorted({pair.bot_id, pair.first}):

@@ -69,12 +69,7 @@ class BotTrainingJob(JobKind[Job, BotTrainingParams]):
         before, config = _configs(work.asked)
         output = Path(work.asked.output)
         if before is not None and not finished(output / before.name):
-            train(
-                before,
-                output / before.name,
-                device=settings.CONFAB_DEVICE,
-                watch=_watch(work, before),
-            )
+            train(before, output / before.name, device=settings.CONFAB_DEVICE, watch=_watch(work, before))
         result = train(config, output / config.name, device=settings.CONFAB_DEVICE, watch=_watch(work, config))
         return result.to_json()
 

@@ -55,10 +55,7 @@ class JobProgressBar:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._bar.close()
 
@@ -162,11 +159,7 @@ def scoring_arguments(parser: ArgumentParser, *, metrics: str, target: str) -> N
     """
     parser.add_argument("--metrics", required=True, metavar="a,b", help=metrics)
     parser.add_argument("--target", default="", metavar="DIMENSION", help=target)
-    parser.add_argument(
-        "--device",
-        default="cpu",
-        help="where models compute for which metrics.yaml says nothing else",
-    )
+    parser.add_argument("--device", default="cpu", help="where models compute for which metrics.yaml says nothing else")
 
 
 def reply_bar(metric: str) -> Callable[[int, int], None]:
@@ -193,13 +186,7 @@ def training_arguments(parser: ArgumentParser, *, folder: str, holds: str) -> No
     """
     parser.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file")
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="of the corpora; the config's own if not given")
-    parser.add_argument(
-        "--output",
-        type=Path,
-        metavar="FOLDER",
-        default=Path(settings.DATA_DIR) / folder,
-        help=holds,
-    )
+    parser.add_argument("--output", type=Path, metavar="FOLDER", default=Path(settings.DATA_DIR) / folder, help=holds)
     parser.add_argument("--restart", action="store_true", help="start again from the beginning")
     parser.add_argument(
         "--ship",

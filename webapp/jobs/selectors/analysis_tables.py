@@ -67,11 +67,7 @@ def metric_frame(
         rows = rows.filter(left_out(study, without))
     found = rows.order_by("created_at", "pk").values_list("pk", "bot__bot_id", "participant_id")
     table: dict[Any, dict[str, Any]] = {
-        pk: {
-            "conversation": str(pk),
-            "bot": bot,
-            "participant": str(participant) if participant else None,
-        }
+        pk: {"conversation": str(pk), "bot": bot, "participant": str(participant) if participant else None}
         for pk, bot, participant in found.iterator(chunk_size=CHUNK)
     }
     versions = versions_current(metrics)
@@ -92,11 +88,7 @@ def _own(rows: QuerySet[Conversation], run: SelfPlayRun | None) -> QuerySet[Conv
 
 
 def rated_frame(
-    ratings: Ratings,
-    *,
-    study: Study,
-    metrics: Sequence[Metric] | None = None,
-    include_synthetic: bool = False,
+    ratings: Ratings, *, study: Study, metrics: Sequence[Metric] | None = None, include_synthetic: bool = False
 ) -> pd.DataFrame:
     """Return one row per rated conversation: `metric_frame` with the mean of every dimension of the ratings.
 

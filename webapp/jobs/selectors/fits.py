@@ -108,12 +108,7 @@ def fits_beside(studies: Sequence[Study], n: int) -> list[HybridFit]:
 
 
 def fit_arguments_check(
-    *,
-    study: Study,
-    preset: str,
-    targets: Sequence[str],
-    features: Sequence[str],
-    exclude_bots: Sequence[str],
+    *, study: Study, preset: str, targets: Sequence[str], features: Sequence[str], exclude_bots: Sequence[str]
 ) -> None:
     """Look for a name that is none.
 

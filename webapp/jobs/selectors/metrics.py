@@ -112,10 +112,7 @@ def conversations_unmeasured(run: SelfPlayRun) -> int:
 
 
 def conversations_lacking(
-    *,
-    study: Study | None,
-    run: SelfPlayRun | None,
-    versions: Collection[MetricVersion],
+    *, study: Study | None, run: SelfPlayRun | None, versions: Collection[MetricVersion]
 ) -> list[UUID]:
     """Return those conversations, oldest first."""
     return list(_lacking(study, run, versions).order_by("created_at", "pk").values_list("pk", flat=True))
@@ -250,10 +247,7 @@ def results_counted(*, study: Study | None = None, run: SelfPlayRun | None = Non
 
 
 def metrics_left_out(
-    *,
-    study: Study | None = None,
-    run: SelfPlayRun | None = None,
-    counted: Mapping[str, Counter[str]] | None = None,
+    *, study: Study | None = None, run: SelfPlayRun | None = None, counted: Mapping[str, Counter[str]] | None = None
 ) -> list[SkippedMetric]:
     """Return the metrics, as they are now, that were left out of some conversations of a study or of a run.
 

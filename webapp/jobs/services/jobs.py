@@ -68,23 +68,14 @@ def job_create(
     asked = payload_read(found, payload or {})
     found.check(asked)
     job = Job.objects.create(
-        kind=kind,
-        payload=asked.model_dump(mode="json"),
-        study=study,
-        created_by=created_by,
-        inline=not enqueue,
+        kind=kind, payload=asked.model_dump(mode="json"), study=study, created_by=created_by, inline=not enqueue
     )
     queue.send_on_commit(job)
     return job
 
 
 def job_ask(
-    *,
-    kind: str,
-    payload: Mapping[str, Any],
-    state: str,
-    study: Study | None = None,
-    created_by: User | None = None,
+    *, kind: str, payload: Mapping[str, Any], state: str, study: Study | None = None, created_by: User | None = None
 ) -> Job:
     """Return the job whose result was made of the data as they are now, asking for it where there is none.
 
@@ -107,11 +98,7 @@ def job_ask(
     job, made = Job.objects.get_or_create(
         kind=kind,
         key=key,
-        defaults={
-            "payload": asked.model_dump(mode="json"),
-            "study": study,
-            "created_by": created_by,
-        },
+        defaults={"payload": asked.model_dump(mode="json"), "study": study, "created_by": created_by},
     )
     if made:
         queue.send_on_commit(job)
@@ -241,12 +228,7 @@ def job_stopped(*, job: JobBase) -> bool:
 
 
 def _end(
-    job: JobBase,
-    state: State,
-    *,
-    holder: str | None = None,
-    cancel_requested: bool | None = None,
-    **fields: Any,
+    job: JobBase, state: State, *, holder: str | None = None, cancel_requested: bool | None = None, **fields: Any
 ) -> bool:
     now = timezone.now()
     rows = rows_of(job).filter(state__in=UNFINISHED)

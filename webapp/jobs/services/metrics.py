@@ -28,12 +28,7 @@ def metric_version_record(*, metric: Metric) -> MetricVersion:
     """Return the row of this metric as it is now, made on first use."""
     identity = metric.identity
     version, _ = MetricVersion.objects.get_or_create(
-        key=identity.key,
-        defaults={
-            "name": metric.name,
-            "version": identity.version,
-            "params": dict(identity.params),
-        },
+        key=identity.key, defaults={"name": metric.name, "version": identity.version, "params": dict(identity.params)}
     )
     return version
 
@@ -153,9 +148,7 @@ def _store(version: MetricVersion, rows: list[MetricResult]) -> int:
         there = MetricResult.objects.filter(metric=version, conversation__in=ids)
         n_before = there.count()
         MetricResult.objects.bulk_create(
-            [row for row in rows if str(row.conversation_id) in kept],
-            ignore_conflicts=True,
-            batch_size=500,
+            [row for row in rows if str(row.conversation_id) in kept], ignore_conflicts=True, batch_size=500
         )
         return there.count() - n_before
 
@@ -166,10 +159,7 @@ def _finite(value: Any) -> float | None:
 
 
 def _reasons(
-    values: Mapping[str, float | None],
-    found: Any,
-    names: Sequence[str],
-    reasons: Mapping[str, str],
+    values: Mapping[str, float | None], found: Any, names: Sequence[str], reasons: Mapping[str, str]
 ) -> dict[str, str]:
     told = {}
     for name, raw in zip(names, found, strict=True):

@@ -67,12 +67,7 @@ def shard_claim(*, job: JobBase) -> Shard | None:
 
 
 def shard_beat(
-    *,
-    job: JobBase,
-    shard: Shard,
-    n_done: int | None = None,
-    n_total: int | None = None,
-    note: str | None = None,
+    *, job: JobBase, shard: Shard, n_done: int | None = None, n_total: int | None = None, note: str | None = None
 ) -> bool:
     """Send a heartbeat and, if given, the progress and a note of the job.
 

@@ -67,11 +67,7 @@ class Rehearsal(JobKind[Job, RehearsalParams]):
         )
         played = crowd.play(work)
         failed = [str(one) for one in played if not isinstance(one, ScriptedVisit)]
-        return {
-            "people": len(played),
-            "done": len(played) - len(failed),
-            "failed": failed[:_FAILURES_KEPT],
-        }
+        return {"people": len(played), "done": len(played) - len(failed), "failed": failed[:_FAILURES_KEPT]}
 
 
 class _Crowd:

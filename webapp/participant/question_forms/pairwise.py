@@ -63,10 +63,7 @@ class PairForm(forms.Form):
             self.fields[question.key] = forms.ChoiceField(
                 choices=[(side, side) for side in self.sides],
                 required=question.required,
-                error_messages={
-                    "required": self.missing,
-                    "invalid_choice": self.missing,
-                },
+                error_messages={"required": self.missing, "invalid_choice": self.missing},
             )
 
     def shown(self, number: float) -> str:
@@ -205,9 +202,7 @@ class ReferenceForm(RatingForm):
         protocol = protocols.get(asked.judgement.slots[0].task.participant.study.protocol)
         without = protocol.not_asked(asked.version, item)
         super().__init__(
-            [question for question in asked.questions if question.key not in without],
-            data,
-            first_number=2,
+            [question for question in asked.questions if question.key not in without], data, first_number=2
         )
         self.low, self.high = asked.rubric.low, asked.rubric.high
         self.direction_error = ""

@@ -262,12 +262,7 @@ class StudyClient:
         self, form: PageForm, values: Mapping[str, str | list[str]], page: httpx.Response
     ) -> httpx.Response:
         assert form.action is not None
-        return await self._ask(
-            "POST",
-            form.action,
-            data={**form.hidden, **values},
-            headers={"Referer": str(page.url)},
-        )
+        return await self._ask("POST", form.action, data={**form.hidden, **values}, headers={"Referer": str(page.url)})
 
     async def _ask(self, method: str, address: str, **request: Any) -> httpx.Response:
         """Send a request; when the server is busy, retry after the time it gives."""

@@ -19,14 +19,7 @@ import httpx
 from websockets.asyncio.client import ClientConnection
 
 from webapp.participant.simulated.answers import Impression, ScriptedPerson, ScriptedTexts
-from webapp.participant.simulated.client import (
-    PageForm,
-    PageTexts,
-    StepRefused,
-    StudyClient,
-    frames_until,
-    say,
-)
+from webapp.participant.simulated.client import PageForm, PageTexts, StepRefused, StudyClient, frames_until, say
 from webapp.studies.questions import BETWEEN_CHOICES
 
 _ATTENTIVE = 0.95
@@ -297,10 +290,7 @@ async def rehearse(
             doors = StudyClient(base_url, study_key, {"rehearsal": rehearsal_token})
             try:
                 played: ScriptedVisit | Exception = await ScriptedParticipant(
-                    doors,
-                    lines=script.lines,
-                    comment=script.comment,
-                    seed=seed * 1_000_003 + number,
+                    doors, lines=script.lines, comment=script.comment, seed=seed * 1_000_003 + number
                 ).play()
             except (StepRefused, httpx.HTTPError, OSError) as error:
                 played = error

@@ -31,14 +31,7 @@ from webapp.participant.question_view import (
 )
 from webapp.participant.recruitment_links import recruitment_read, recruitment_sign
 from webapp.participant.services import quiz_answer
-from webapp.participant.steps.base import (
-    ParticipantStep,
-    Standing,
-    TaskStep,
-    next_step,
-    register_step,
-    standing_open,
-)
+from webapp.participant.steps.base import ParticipantStep, Standing, TaskStep, next_step, register_step, standing_open
 from webapp.studies.assignment.draw import choices_of, lets_choose
 from webapp.studies.attention_checks import QuizQuestion
 from webapp.studies.models import Outcome
@@ -211,13 +204,7 @@ class QuizStep(TaskStep):
     def _page(self, given: Sequence[str], errors: Mapping[int, str], *, is_missed: bool = False) -> HttpResponse:
         due = self._due
         shown = [
-            QuestionShown(
-                at + 1,
-                one.asked(at + 1),
-                _field(at),
-                given[at] if given else "",
-                errors.get(at, ""),
-            )
+            QuestionShown(at + 1, one.asked(at + 1), _field(at), given[at] if given else "", errors.get(at, ""))
             for at, one in enumerate(due.questions)
         ]
         missed = [one for at, one in enumerate(due.questions) if at not in due.right]

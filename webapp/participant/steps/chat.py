@@ -32,13 +32,7 @@ from webapp.participant.question_view import (
 )
 from webapp.participant.reply_reports import report_address, report_shown, turns_reported
 from webapp.participant.selectors import chats_by_slot
-from webapp.participant.steps.base import (
-    ConversationStep,
-    Standing,
-    register_step,
-    steps,
-    steps_of,
-)
+from webapp.participant.steps.base import ConversationStep, Standing, register_step, steps, steps_of
 from webapp.participant.steps.judge import RatingsStep
 from webapp.ratings.services import (
     COMPARISON_CHOICES,
@@ -164,11 +158,7 @@ class RatingFormStep(ConversationStep):
         reports = visit.link("chat-report", conversation.pk)
         reported = turns_reported(conversation)
         turns = [
-            {
-                **one,
-                "report_url": report_address(reports, turn=one["turn"]),
-                "is_reported": one["turn"] in reported,
-            }
+            {**one, "report_url": report_address(reports, turn=one["turn"]), "is_reported": one["turn"] in reported}
             for one in turns_of(conversation.pk)
         ]
         return self.render(

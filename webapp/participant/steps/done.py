@@ -11,13 +11,7 @@ from django.shortcuts import render
 from django.urls import URLPattern, path, reverse
 
 from webapp.conversations.selectors import chat_turn, task_chat
-from webapp.participant.access import (
-    ParticipantRequest,
-    conversation_page,
-    form_action,
-    task_page,
-    with_policy,
-)
+from webapp.participant.access import ParticipantRequest, conversation_page, form_action, task_page, with_policy
 from webapp.participant.page_texts import header_progress, own_thanks, study_texts
 from webapp.participant.recruitment_links import (
     PLATFORM_NAMES,

@@ -20,12 +20,7 @@ from django.utils.translation import gettext as _
 from webapp.core.errors import Refused
 from webapp.participant.question_forms.base import FormContext, SheetForm, sheets
 from webapp.participant.question_forms.pairwise import PairForm
-from webapp.participant.question_view import (
-    QuestionShown,
-    RatingForm,
-    questions_after_task,
-    right_of,
-)
+from webapp.participant.question_view import QuestionShown, RatingForm, questions_after_task, right_of
 from webapp.participant.rating_view import judged_shown, practice_shown
 from webapp.participant.reply_reports import places_reported, report_shown
 from webapp.participant.steps.base import Standing, TaskStep, register_step
@@ -219,10 +214,7 @@ class PracticeStep(TaskStep):
             return self._page(form)
         with suppress(Refused):  # whatever is due now is shown
             practice_answer(
-                task=self.task,
-                attempt=self.attempt,
-                pair=self.request.POST.get("_pair", ""),
-                answers=form.answers,
+                task=self.task, attempt=self.attempt, pair=self.request.POST.get("_pair", ""), answers=form.answers
             )
         return self.onward()
 

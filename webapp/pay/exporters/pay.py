@@ -50,11 +50,7 @@ _COLUMNS = (
         "What is still to be paid for the work, without bonuses: it earned pay or was approved, and that was not sent. "
         "Empty where the study does not say what it pays.",
     ),
-    ExportColumn(
-        "to_pay_with_bonuses",
-        "number",
-        "The same and the bonuses that are not known to be sent.",
-    ),
+    ExportColumn("to_pay_with_bonuses", "number", "The same and the bonuses that are not known to be sent."),
 )
 _PRIVATE = (
     ExportColumn("platform", "text", "Recruitment platform of the participant."),

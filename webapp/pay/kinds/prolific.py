@@ -55,7 +55,4 @@ class PaySendingJob(JobKind[Job, InputModel]):
                 work.beat(n, len(waiting))
                 done[decision_send(pk=pk, prolific=prolific, by_id=job.created_by_id)] += 1
         work.beat(max(len(waiting), 1), max(len(waiting), 1), now=True)
-        return {
-            "sent": done[Decision.State.SENT],
-            "failed": done[Decision.State.FAILED] + done[Decision.State.UNSURE],
-        }
+        return {"sent": done[Decision.State.SENT], "failed": done[Decision.State.FAILED] + done[Decision.State.UNSURE]}

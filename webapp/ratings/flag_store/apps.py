@@ -16,9 +16,5 @@ class QualityConfig(AppConfig):
         from webapp.ratings.flag_store.models import TaskFlag
         from webapp.studies.privacy import erasure_follow, erasure_kind
 
-        erasure_kind(
-            "flags",
-            _("flags"),
-            lambda people: TaskFlag.objects.filter(participant__in=people),
-        )
+        erasure_kind("flags", _("flags"), lambda people: TaskFlag.objects.filter(participant__in=people))
         erasure_follow(flags_forget)

@@ -24,9 +24,7 @@ class TaskFlag(models.Model):
     figures = models.JSONField(default=dict)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["task", "name"], name="task_flag_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["task", "name"], name="task_flag_once")]
         indexes = [models.Index(fields=["name", "participant"], name="task_flag_people")]
 
     def __str__(self) -> str:

@@ -13,14 +13,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from webapp.ratings.flags.base import (
-    Figures,
-    FlagFindings,
-    StudyWork,
-    clock,
-    percent,
-    register_flag,
-)
+from webapp.ratings.flags.base import Figures, FlagFindings, StudyWork, clock, percent, register_flag
 from webapp.studies.models import Outcome
 
 FEWEST = 10

@@ -86,13 +86,7 @@ class BenchmarkJob(JobKind[Job, BenchmarkParams]):
         [row] = [one for one in benchmark_metrics() if one.name == name]
         work.beat(note=row.title)
         identity = row.metric.identity
-        told = {
-            "metric": name,
-            "title": row.title,
-            "version": identity.version,
-            "identity": identity.key,
-            "data": data,
-        }
+        told = {"metric": name, "title": row.title, "version": identity.version, "identity": identity.key, "data": data}
         if pairs is not None:
             choices = choices_of_metric(pairs, name, lambda done, total: work.beat(done))
             work.beat(2 * pairs.n_items, now=True)
@@ -199,10 +193,7 @@ class AnalysisJob(JobKind[Job, AnalysisParams]):
             raise Refused("no_study", f"there is no study {asked.study}")
         work.beat(note=str(_("Reading the ratings")))
         data = study_read(
-            study,
-            include_synthetic=asked.include_synthetic,
-            include_failed=asked.include_failed,
-            without=asked.without,
+            study, include_synthetic=asked.include_synthetic, include_failed=asked.include_failed, without=asked.without
         )
         if data is None:
             raise Refused("no_ratings", f"study {study.key} has no ratings any more")

@@ -272,11 +272,7 @@ TRIGGERS = {
         f"CREATE TRIGGER {{name}} AFTER {event} ON {table} REFERENCING {_SEEN[event]}"
         f" FOR EACH STATEMENT EXECUTE FUNCTION reading_{what}_changed()"
     )
-    for what, table in (
-        ("turn", "conversations_turn"),
-        ("rating", "ratings_rating"),
-        ("metric", "runs_metricresult"),
-    )
+    for what, table in (("turn", "conversations_turn"), ("rating", "ratings_rating"), ("metric", "runs_metricresult"))
     for event in ("INSERT", "UPDATE", "DELETE")
 }
 TRIGGERS["reading_index_state_update"] = (

@@ -5,10 +5,7 @@ FTS5 keeps the words and reads the texts where they stand, so nothing is stored 
 
 from __future__ import annotations
 
-_WORDS = (
-    ("reading_turnwords", "conversations_turn", "text"),
-    ("reading_commentwords", "ratings_rating", "comment"),
-)
+_WORDS = (("reading_turnwords", "conversations_turn", "text"), ("reading_commentwords", "ratings_rating", "comment"))
 TABLES = tuple(
     f"CREATE VIRTUAL TABLE IF NOT EXISTS {words} USING fts5("
     f"{column}, content='{table}', content_rowid='id',"
@@ -183,12 +180,7 @@ UPDATE reading_figure SET value = value - (
     ("metric", "DELETE"): _METRIC_GONE + _RESULT_GONE + _tallied("OLD", "-"),
     ("state", "UPDATE OF state"): _STATE_CHANGED,
 }
-_OF = {
-    "turn": _TURN[1],
-    "rating": _COMMENT[1],
-    "metric": "runs_metricresult",
-    "state": "conversations_conversation",
-}
+_OF = {"turn": _TURN[1], "rating": _COMMENT[1], "metric": "runs_metricresult", "state": "conversations_conversation"}
 TRIGGERS = {
     f"reading_index_{what}_{event.split()[0].lower()}": (
         f"CREATE TRIGGER {{name}} AFTER {event} ON {_OF[what]} BEGIN{done}\nEND"

@@ -9,12 +9,7 @@ from webapp.ratings.attention_results import CheckAnswer, checks_answered
 from webapp.ratings.flag_selectors import left_out
 from webapp.ratings.test_retest import repeats_answered
 from webapp.studies.models import Outcome, Study, Task
-from webapp.transfer.exporters.base import (
-    STUDY_COLUMNS,
-    ExportColumn,
-    ExportOptions,
-    register_exporter,
-)
+from webapp.transfer.exporters.base import STUDY_COLUMNS, ExportColumn, ExportOptions, register_exporter
 
 _COLUMNS = (
     ExportColumn(
@@ -43,12 +38,7 @@ _COLUMNS = (
         "Number of the task that it was answered in, as in the table ratings.",
         missing="It was answered once, before the first task.",
     ),
-    ExportColumn(
-        "conversation",
-        "text",
-        "Id of the chat that it was asked in.",
-        missing="It was not asked in a chat.",
-    ),
+    ExportColumn("conversation", "text", "Id of the chat that it was asked in.", missing="It was not asked in a chat."),
 )
 
 

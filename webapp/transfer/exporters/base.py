@@ -236,12 +236,7 @@ def _searched(study: Source, options: ExportOptions, prefix: str) -> Q:
     """Return the condition that conversations are among those that are looked for."""
     if not options.search:
         return Q()
-    found = conversations_found(
-        study,
-        options.search,
-        synthetic=options.include_synthetic,
-        without=options.without,
-    )
+    found = conversations_found(study, options.search, synthetic=options.include_synthetic, without=options.without)
     return Q(**{f"{prefix}pk__in": found.values("pk")})
 
 

@@ -13,13 +13,7 @@ from webapp.bots.selectors import bot_card, bots_discover
 from webapp.conversations.models import Conversation
 from webapp.ratings.selectors import study_bots
 from webapp.studies.models import Study
-from webapp.transfer.exporters.base import (
-    ExportColumn,
-    ExportOptions,
-    Source,
-    register_exporter,
-    shown,
-)
+from webapp.transfer.exporters.base import ExportColumn, ExportOptions, Source, register_exporter, shown
 
 _COLUMNS = (
     ExportColumn("bot_version", "text", "Key of the identity, as in the table conversations."),
@@ -36,12 +30,7 @@ _COLUMNS = (
         "What the bot is, in a sentence.",
         missing="A bot of this identity is not registered here now.",
     ),
-    ExportColumn(
-        "card",
-        "text",
-        "Its model card, as Markdown.",
-        missing="It has none, or is not registered here now.",
-    ),
+    ExportColumn("card", "text", "Its model card, as Markdown.", missing="It has none, or is not registered here now."),
 )
 
 

@@ -47,22 +47,15 @@ _COLUMNS = (
     ExportColumn("seed", "text", "Seed of all randomness of the bot; a text, for it has 63 bits."),
     ExportColumn("is_synthetic", "boolean", "The participant was a script."),
     ExportColumn(
-        "participant",
-        "text",
-        "Random id of the participant; empty in imported data and self-play.",
-        is_person=True,
+        "participant", "text", "Random id of the participant; empty in imported data and self-play.", is_person=True
     ),
     ExportColumn("created_at", "time", "When the conversation was begun, or imported."),
     ExportColumn("ended_at", "time", "When it was rated or given up."),
     ExportColumn(
-        "flags",
-        "json",
-        "Names of the flags of the participant’s work, a list; none of them decides anything.",
+        "flags", "json", "Names of the flags of the participant’s work, a list; none of them decides anything."
     ),
     ExportColumn(
-        "language",
-        "text",
-        "Code of the language, as an import said it; empty where it is told by the words.",
+        "language", "text", "Code of the language, as an import said it; empty where it is told by the words."
     ),
 )
 _OF_RUN = (
@@ -213,11 +206,7 @@ _MESSAGES_COLUMNS = (
         unit="ms",
         missing="The reply was not paced, or was given before this was kept.",
     ),
-    ExportColumn(
-        "withheld",
-        "boolean",
-        "Whether a filter withheld the reply; its text is what people read then.",
-    ),
+    ExportColumn("withheld", "boolean", "Whether a filter withheld the reply; its text is what people read then."),
 )
 _TOKENS_IN = [column.name for column in _MESSAGES_COLUMNS].index("tokens_in") - 5  # behind study and chat
 

@@ -18,13 +18,7 @@ from webapp.ratings.selectors import study_ratings
 from webapp.studies.models import Item, Study
 from webapp.studies.privacy import pseudonym
 from webapp.studies.selectors import items_judged, judges_items
-from webapp.transfer.exporters.base import (
-    CHUNK,
-    ExportColumn,
-    ExportOptions,
-    conversations_included,
-    register_exporter,
-)
+from webapp.transfer.exporters.base import CHUNK, ExportColumn, ExportOptions, conversations_included, register_exporter
 
 _CHUNK = 200
 _OF_CONVERSATIONS = (

@@ -67,13 +67,7 @@ class MetricsTable:
                 values.setdefault(pk, {}).update(found)
             for pk, bot, *rest in chunk:
                 if pk in values:
-                    yield [
-                        str(pk),
-                        bot,
-                        study_key(study),
-                        *rest,
-                        *(values[pk].get(name) for name in names),
-                    ]
+                    yield [str(pk), bot, study_key(study), *rest, *(values[pk].get(name) for name in names)]
 
 
 def measured(study: Source, level: str) -> list[tuple[MetricVersion, list[ExportColumn]]]:
@@ -131,10 +125,7 @@ class TurnMetricsTable:
     is_searched = True
 
     def columns(self, study: Source, options: ExportOptions) -> Sequence[ExportColumn]:
-        return [
-            *_TURN_METRICS_BEFORE,
-            *(column for _, columns in measured(study, "turn") for column in columns),
-        ]
+        return [*_TURN_METRICS_BEFORE, *(column for _, columns in measured(study, "turn") for column in columns)]
 
     def rows(self, study: Source, options: ExportOptions) -> Iterator[Sequence[Any]]:
         chosen = measured(study, "turn")
@@ -210,11 +201,7 @@ class UndefinedTable:
         ).exclude(reasons={})
         rows = found.order_by("conversation__created_at", "conversation_id", "metric__name")
         for chat, bot, is_synthetic, values, reasons in rows.values_list(
-            "conversation_id",
-            "conversation__bot__bot_id",
-            "conversation__is_synthetic",
-            "values",
-            "reasons",
+            "conversation_id", "conversation__bot__bot_id", "conversation__is_synthetic", "values", "reasons"
         ).iterator(chunk_size=CHUNK):
             for name in sorted(reasons):
                 if values.get(name) is None:

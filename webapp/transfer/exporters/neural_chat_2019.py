@@ -85,8 +85,7 @@ class ChatRecordsTable:
             conversations_included(study, options)
             .order_by("external_id", "id")
             .prefetch_related(
-                Prefetch("turns", Turn.objects.order_by("index")),
-                Prefetch("ratings", Rating.objects.order_by("id")),
+                Prefetch("turns", Turn.objects.order_by("index")), Prefetch("ratings", Rating.objects.order_by("id"))
             )
         )
         number = 0

@@ -17,22 +17,11 @@ from webapp.studies.models import ConsentText, Participant, QuestionAnswers, Stu
 from webapp.studies.privacy import AGREED_KEYS
 from webapp.studies.recruitment.completion import ending_of
 from webapp.studies.selectors import questions_of_study
-from webapp.transfer.exporters.base import (
-    ExportColumn,
-    ExportOptions,
-    answer_cell,
-    answer_column,
-    register_exporter,
-)
+from webapp.transfer.exporters.base import ExportColumn, ExportOptions, answer_cell, answer_column, register_exporter
 
 _CHUNK = 500
 _COLUMNS = (
-    ExportColumn(
-        "participant",
-        "text",
-        "Random id of the participant; the rater in other tables.",
-        is_person=True,
-    ),
+    ExportColumn("participant", "text", "Random id of the participant; the rater in other tables.", is_person=True),
     ExportColumn("study", "text", "Key of the study."),
     ExportColumn(
         "state",
@@ -46,12 +35,7 @@ _COLUMNS = (
         "How each chat ended, in their order: rated, bot_failed (ended early, to be paid), screened_out, "
         "failed_check, no_consent or withdrawn. Empty where none has.",
     ),
-    ExportColumn(
-        "code",
-        "text",
-        "The codes that were shown for these outcomes, in the same order.",
-        is_private=True,
-    ),
+    ExportColumn("code", "text", "The codes that were shown for these outcomes, in the same order.", is_private=True),
     ExportColumn("bots", "text", "Ids of the bots met, in their order."),
     ExportColumn("n_chats", "integer", "Chats begun."),
     ExportColumn("entered_at", "time", "When they came."),
@@ -63,11 +47,7 @@ _COLUMNS = (
 _PRIVATE = (
     ExportColumn("platform", "text", "Recruitment platform of the participant."),
     ExportColumn("external_id", "text", "The participant's id on that platform. Private."),
-    ExportColumn(
-        "submissions",
-        "text",
-        "The platform's ids of the visits, in the order of the chats. Private.",
-    ),
+    ExportColumn("submissions", "text", "The platform's ids of the visits, in the order of the chats. Private."),
     ExportColumn("recruitment", "json", "The parameters of the newest visit's link. Private."),
 )
 
@@ -138,10 +118,7 @@ def participants_included(study: Study, options: ExportOptions) -> Any:
     A participant who withdrew after the end is in none of the tables but that of pay.
     """
     people = Participant.objects.filter(
-        left_out(study, options.without, way="pk"),
-        study=study,
-        consented_at__isnull=False,
-        withdrawn_at__isnull=True,
+        left_out(study, options.without, way="pk"), study=study, consented_at__isnull=False, withdrawn_at__isnull=True
     )
     return people if options.include_synthetic else people.filter(is_synthetic=False)
 

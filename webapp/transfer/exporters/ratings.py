@@ -106,11 +106,7 @@ _BESIDE = (
         "number",
         "The rater's new score of the reference reply; empty where it stayed as in the table items.",
     ),
-    ExportColumn(
-        "kept_both",
-        "integer",
-        "1: asked whether direction and scores belong together, the rater kept both.",
-    ),
+    ExportColumn("kept_both", "integer", "1: asked whether direction and scores belong together, the rater kept both."),
 )
 """Of studies that rate beside a reference."""
 _TAKEN = {column.name for column in (*_BEFORE, *_AFTER, *_PRIVATE, *_TARGET, *_BESIDE)}
@@ -185,13 +181,7 @@ class RatingsTable:
             ends = _words(dimension)
             text = f"{dimension.question} {low:g} to {high:g}{inferred}{f' ({ends})' if ends else ''}."
             asked = ColumnQuestion(
-                dimension.key,
-                dimension.question,
-                "after",
-                low,
-                high,
-                dimension.reversed,
-                dimension.scale_inferred,
+                dimension.key, dimension.question, "after", low, high, dimension.reversed, dimension.scale_inferred
             )
             column = ExportColumn(name, "number", text, _labels(dimension), missing=NOT_ANSWERED, asked=asked)
             found.append((dimension.key, column))
@@ -224,8 +214,7 @@ def _dimensions_of(study: Study) -> list[Dimension]:
         answered |= Q(rubric__in=given.values("rubric").distinct())
     found = Dimension.objects.filter(answered)
     return sorted(
-        found.select_related("rubric"),
-        key=lambda d: (d.rubric_id != study.rubric_id, -d.rubric_id, d.position, d.pk),
+        found.select_related("rubric"), key=lambda d: (d.rubric_id != study.rubric_id, -d.rubric_id, d.position, d.pk)
     )
 
 
@@ -269,12 +258,7 @@ def _private_cells(study: Study, rating: Rating) -> tuple[str | None, str | None
         return person.platform, person.external_id, None
     if task.told:
         return person.platform, person.external_id, task.told["code"]
-    shown = completion_now(
-        study=study,
-        participant=person,
-        outcome=Outcome.RATED,
-        own_code=task.completion_code,
-    )
+    shown = completion_now(study=study, participant=person, outcome=Outcome.RATED, own_code=task.completion_code)
     return person.platform, person.external_id, shown.code
 
 

@@ -63,8 +63,7 @@ class ExportJob(JobKind[Job, ExportParams]):
                 raise Refused("unknown_name", str(error)) from None
         if (asked.what == PACKAGE) != (asked.format == "zip"):
             raise Refused(
-                "bad_payload",
-                f"{asked.what} as {asked.format} cannot be: a data package is a zip, and a table none",
+                "bad_payload", f"{asked.what} as {asked.format} cannot be: a data package is a zip, and a table none"
             )
 
     def plan(self, job: Job, asked: ExportParams) -> Iterable[ShardPlan]:
@@ -180,11 +179,7 @@ class ImportJob(JobKind[Job, ImportParams]):
         path = Path(asked.file)
         with upload_errors(path, asked.name or path.name):
             report = import_conversations(
-                path,
-                study_key=asked.study,
-                scale=scales,
-                language=asked.language,
-                progress=progress,
+                path, study_key=asked.study, scale=scales, language=asked.language, progress=progress
             )
         return report.as_dict()
 

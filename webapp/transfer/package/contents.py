@@ -25,12 +25,7 @@ from webapp.transfer.package.metadata import (
     versions_of,
 )
 from webapp.transfer.package.study_files import study_files
-from webapp.transfer.package.tables import (
-    WrittenTable,
-    packaged_tables,
-    table_files,
-    tables_left_out,
-)
+from webapp.transfer.package.tables import WrittenTable, packaged_tables, table_files, tables_left_out
 
 LICENCE = "[To be chosen by the researchers, for example CC BY 4.0. Until then the data may not be used.]"
 
@@ -56,11 +51,7 @@ def readme_text(
                 _table(
                     ("table", "rows", "what it holds"),
                     [
-                        (
-                            f"[{one.table.name}]({one.table.path})",
-                            f"{one.n_rows:,}",
-                            one.table.description,
-                        )
+                        (f"[{one.table.name}]({one.table.path})", f"{one.n_rows:,}", one.table.description)
                         for one in sorted(tables, key=lambda one: one.table.name)
                     ],
                 ),
@@ -166,11 +157,7 @@ Told = Callable[[int], None]
 
 
 def package_pieces(
-    study: Study,
-    options: ExportOptions,
-    *,
-    rights: Collection[Right] = tuple(Right),
-    told: Told = lambda n_rows: None,
+    study: Study, options: ExportOptions, *, rights: Collection[Right] = tuple(Right), told: Told = lambda n_rows: None
 ) -> Iterator[bytes]:
     """Yield a study's data package in pieces; the same data are always the same bytes.
 
@@ -199,10 +186,7 @@ def _package_files(
     codebook = codebook_of(study, written)
     yield File.of("codebook.csv", codebook_csv(codebook))
     yield File.of("codebook.json", codebook_json(codebook))
-    yield File.of(
-        "datapackage.json",
-        descriptor_json(study, written, ledger.files, as_of=as_of, left_out=left_out),
-    )
+    yield File.of("datapackage.json", descriptor_json(study, written, ledger.files, as_of=as_of, left_out=left_out))
     yield File.of("load.py", load_py(written))
     yield File.of("load.R", load_r(written))
     yield File.of("load.sps", load_sps(written))

@@ -99,8 +99,7 @@ class _Batch:
         self.rows = rows
         self.chats = conversations_named(study, {_cell(row, "conversation") for row in rows})
         stored = MetricResult.objects.filter(
-            conversation__in=list(self.chats.values()),
-            metric__in=[one.version.pk for one in metrics],
+            conversation__in=list(self.chats.values()), metric__in=[one.version.pk for one in metrics]
         )
         self.there = {(one.conversation_id, one.metric_id): one for one in stored}
         self.changed: dict[tuple[Any, int], MetricResult] = {}

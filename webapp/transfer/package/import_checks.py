@@ -18,32 +18,12 @@ from django.utils import timezone
 
 from chatbots.text import quote
 from evaluation.package import Package, PackageError
-from webapp.conversations.models import (
-    ChatCheckAnswer,
-    Conversation,
-    ReplyMark,
-    ReplyReport,
-    Turn,
-)
+from webapp.conversations.models import ChatCheckAnswer, Conversation, ReplyMark, ReplyReport, Turn
 from webapp.ratings.models import Rating
 from webapp.studies.attention_checks import quiz_digest
-from webapp.studies.models import (
-    Outcome,
-    QuestionAnswers,
-    QuizAttempt,
-    Slot,
-    Study,
-    StudyVersion,
-    Task,
-)
+from webapp.studies.models import Outcome, QuestionAnswers, QuizAttempt, Slot, Study, StudyVersion, Task
 from webapp.studies.services import participants_named
-from webapp.transfer.package.import_rows import (
-    PLATFORM,
-    PackageBatch,
-    conversations_named,
-    task_id,
-    task_made,
-)
+from webapp.transfer.package.import_rows import PLATFORM, PackageBatch, conversations_named, task_id, task_made
 
 BATCH = 500
 Row = Mapping[str, str]
@@ -175,11 +155,7 @@ def _quizzes(study: Study, attempts: Sequence[Sequence[Row]], versions: Mapping[
     new, first = [], {rows[0]["rater"]: rows[0] for rows in attempts}
     for rows in attempts:
         answers = [
-            {
-                "question": row["check"],
-                "answer": _json(row["answers"]),
-                "is_right": row["passed"] == "true",
-            }
+            {"question": row["check"], "answer": _json(row["answers"]), "is_right": row["passed"] == "true"}
             for row in rows
         ]
         quiz = known.get(tuple(row["check"] for row in rows), "package")

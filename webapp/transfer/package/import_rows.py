@@ -18,16 +18,7 @@ from chatbots.text import quote
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation, Turn
 from webapp.ratings.models import Rating
-from webapp.studies.models import (
-    ConsentText,
-    Outcome,
-    Participant,
-    QuestionAnswers,
-    Slot,
-    Study,
-    StudyVersion,
-    Task,
-)
+from webapp.studies.models import ConsentText, Outcome, Participant, QuestionAnswers, Slot, Study, StudyVersion, Task
 from webapp.studies.rubrics import rubric_freeze
 from webapp.studies.services import participants_named
 

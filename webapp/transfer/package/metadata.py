@@ -28,12 +28,7 @@ from webapp.ratings.paired_comparisons import compares_pairs
 from webapp.results.fingerprint import Reads, data_state
 from webapp.studies.models import Study
 from webapp.studies.rubrics import post_task_questions
-from webapp.transfer.exporters.base import (
-    ColumnQuestion,
-    ExportColumn,
-    ExportOptions,
-    conversations_included,
-)
+from webapp.transfer.exporters.base import ColumnQuestion, ExportColumn, ExportOptions, conversations_included
 from webapp.transfer.exporters.metrics import measured
 from webapp.transfer.package.archive import Packed
 from webapp.transfer.package.tables import KEYS, WrittenTable
@@ -78,11 +73,7 @@ def codebook_csv(codebook: Codebook) -> str:
 
 
 def _entry(
-    table: str,
-    column: ExportColumn,
-    asking: dict[tuple[str, str], list[int]],
-    *,
-    compares: bool,
+    table: str, column: ExportColumn, asking: dict[tuple[str, str], list[int]], *, compares: bool
 ) -> dict[str, Any]:
     asked = column.asked
     versions = asking.get((asked.when, asked.key), []) if asked else []
@@ -120,10 +111,7 @@ def _versions_asking(study: Study) -> dict[tuple[str, str], list[int]]:
     """Return the numbers of the versions that ask each question, by when it is asked and its key."""
     found: dict[tuple[str, str], list[int]] = {}
     for version in study.versions.order_by("number").select_related("rubric"):
-        for when, questions in (
-            ("before", version.values.questions),
-            ("after", post_task_questions(version)),
-        ):
+        for when, questions in (("before", version.values.questions), ("after", post_task_questions(version))):
             for question in questions:
                 found.setdefault((when, question.key), []).append(version.number)
     return found
@@ -146,12 +134,7 @@ _TYPES = {
 
 
 def descriptor_json(
-    study: Study,
-    tables: Sequence[WrittenTable],
-    packed: dict[str, Packed],
-    *,
-    as_of: str,
-    left_out: Mapping[str, str],
+    study: Study, tables: Sequence[WrittenTable], packed: dict[str, Packed], *, as_of: str, left_out: Mapping[str, str]
 ) -> str:
     """Return the text of `datapackage.json`.
 
@@ -203,11 +186,7 @@ def _resource(written: WrittenTable, packed: Packed) -> dict[str, Any]:
 
 
 def _field(column: ExportColumn) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "name": column.name,
-        "type": _TYPES[column.type],
-        "description": column.description,
-    }
+    found: dict[str, Any] = {"name": column.name, "type": _TYPES[column.type], "description": column.description}
     if column.type == "time":
         found["format"] = "any"  # with microseconds, which the usual form does not have
     if column.asked is not None:
@@ -229,10 +208,7 @@ def _cell(value: Any) -> Any:
 
 PACKAGE_FORMAT = 1
 """Of the package; raised when an earlier Confab could not read it back."""
-_LIBRARIES = (
-    *("Django", "numpy", "pandas", "pyarrow", "pydantic", "scipy", "statsmodels"),
-    *("torch", "transformers"),
-)
+_LIBRARIES = (*("Django", "numpy", "pandas", "pyarrow", "pydantic", "scipy", "statsmodels"), *("torch", "transformers"))
 
 
 def data_as_of(study: Study) -> str:

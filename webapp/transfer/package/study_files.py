@@ -214,9 +214,7 @@ def _finish(study: Study, package: Package, codebook: Codebook) -> None:
     except (AttributeError, TypeError, ValueError):
         raise PackageError(f"{BOT_COLUMNS} is no table of bots") from None
     Study.objects.filter(pk=study.pk).update(
-        state=Study.State.ENDED,
-        is_imported=isinstance(said, dict) and bool(said.get("is_imported")),
-        bot_columns=table,
+        state=Study.State.ENDED, is_imported=isinstance(said, dict) and bool(said.get("is_imported")), bot_columns=table
     )
     datasheet_store(study=study, answers=_datasheet(package))
     for column in codebook.inferred:

@@ -138,11 +138,7 @@ class WrittenTable:
 
 
 def table_files(
-    table: PackagedTable,
-    study: Study,
-    options: ExportOptions,
-    *,
-    told: Callable[[int], None] = lambda n_rows: None,
+    table: PackagedTable, study: Study, options: ExportOptions, *, told: Callable[[int], None] = lambda n_rows: None
 ) -> tuple[WrittenTable, list[File]]:
     """Read a table into files on disk: the CSV of all, and one for SPSS, in whose cells no line ends.
 
@@ -154,10 +150,7 @@ def table_files(
     rows = _seen(table.rows(study, options), written, for_spss, told)
     for piece in stream("csv", table.columns, rows):
         whole.write(piece)
-    return written, [
-        _file(table.path, whole),
-        _file(f"spss/{table.name}.csv", for_spss),
-    ]
+    return written, [_file(table.path, whole), _file(f"spss/{table.name}.csv", for_spss)]
 
 
 def _seen(rows: Iterable[Row], written: WrittenTable, copy: IO[bytes], told: Callable[[int], None]) -> Iterator[Row]:

@@ -52,10 +52,7 @@ class Command(ConfabCommand):
             if live:
                 self.stdout.write(f"{bot.title}: {answer.text}")
         self._live = live
-        return {
-            "bot": name,
-            "turns": [{"speaker": turn.speaker, "text": turn.text} for turn in conversation.turns],
-        }
+        return {"bot": name, "turns": [{"speaker": turn.speaker, "text": turn.text} for turn in conversation.turns]}
 
     def present(self, result: dict[str, Any]) -> None:
         if self._live:

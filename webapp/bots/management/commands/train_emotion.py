@@ -34,11 +34,7 @@ class Command(ConfabCommand):
     def run(self, **options: Any) -> dict[str, Any]:
         try:
             manifest = emotion_train(
-                options["data"],
-                options["config"],
-                options["output"],
-                options["measure"],
-                settings.CONFAB_DEVICE,
+                options["data"], options["config"], options["output"], options["measure"], settings.CONFAB_DEVICE
             )
         except EncoderError as error:
             raise CommandError(str(error)) from error

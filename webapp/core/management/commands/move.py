@@ -14,9 +14,7 @@ class Command(ConfabCommand):
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "url",
-            metavar="URL",
-            help="as in DATABASE_URL, e.g. postgres://user:password@host:5432/confab",
+            "url", metavar="URL", help="as in DATABASE_URL, e.g. postgres://user:password@host:5432/confab"
         )
 
     def run(self, **options: Any) -> dict[str, Any]:

@@ -100,12 +100,7 @@ def _kinds(root: Path) -> str:
         parameters = _table(
             ["parameter", "type", "default", "what it is"],
             (
-                [
-                    f"`{p.name}`",
-                    p.type,
-                    "required" if p.required else _value(p.default),
-                    p.description,
-                ]
+                [f"`{p.name}`", p.type, "required" if p.required else _value(p.default), p.description]
                 for p in kind_parameters(kind.name)
             ),
         )
@@ -134,10 +129,7 @@ def _metrics(root: Path) -> str:
     return _table(
         [*_OF_A_METRIC, "columns"],
         (
-            [
-                *_of_a_metric(metric),
-                ", ".join(f"`{name}`" for name in dict.fromkeys(c.name for c in metric.columns)),
-            ]
+            [*_of_a_metric(metric), ", ".join(f"`{name}`" for name in dict.fromkeys(c.name for c in metric.columns))]
             for metric in _shipped_metrics()
         ),
     )

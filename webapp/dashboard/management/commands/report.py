@@ -38,10 +38,7 @@ class Command(ConfabCommand):
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--study", required=True, metavar="KEY")
         parser.add_argument(
-            "--output",
-            type=Path,
-            metavar="FILE.html",
-            help="the page; without it --json prints all results",
+            "--output", type=Path, metavar="FILE.html", help="the page; without it --json prints all results"
         )
         parser.add_argument(
             "--bots",
@@ -63,10 +60,7 @@ class Command(ConfabCommand):
             help="as Tables 2, 3, 5 and 8 and Figures 3 to 8 of this paper, with the published values",
         )
         parser.add_argument(
-            "--sections",
-            default="",
-            metavar="a,b",
-            help="only these sections of the page, such as ratings,hybrid",
+            "--sections", default="", metavar="a,b", help="only these sections of the page, such as ratings,hybrid"
         )
         parser.add_argument("--include-synthetic", action="store_true")
         without_argument(parser)
@@ -90,10 +84,7 @@ class Command(ConfabCommand):
             "without": without_option([study], options["without"]),
         }
         data = study_data(
-            study,
-            **counted,
-            own=own,
-            turned=[name.strip() for name in options["turned"].split(",") if name.strip()],
+            study, **counted, own=own, turned=[name.strip() for name in options["turned"].split(",") if name.strip()]
         )
         if data is None and compares_pairs(study):
             return self._of_pairs(study, output, counted, options["sections"])

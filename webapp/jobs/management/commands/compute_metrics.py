@@ -46,11 +46,7 @@ class Command(ConfabCommand):
         left_out = metrics_left_out(study=job.study, run=job.run)
         for told in left_out_sentences([one for one in left_out if one.metric.name in job.metrics]):
             self.note(told)
-        return {
-            "conversations": job.n_done,
-            "metrics": job.metrics,
-            "seconds": round(time.monotonic() - started, 2),
-        }
+        return {"conversations": job.n_done, "metrics": job.metrics, "seconds": round(time.monotonic() - started, 2)}
 
     def present(self, result: dict[str, Any]) -> None:
         self.stdout.write(

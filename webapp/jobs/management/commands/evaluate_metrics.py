@@ -21,12 +21,7 @@ from webapp.jobs.management.command_line import reply_bar, scoring_arguments, st
 from webapp.jobs.management.commands.selfplay import split_names
 from webapp.jobs.selectors.metrics import language_name
 from webapp.ratings.flag_services import without_argument, without_option
-from webapp.ratings.paired_comparisons import (
-    compares_pairs,
-    study_judgements,
-    study_pair_chats,
-    study_pair_items,
-)
+from webapp.ratings.paired_comparisons import compares_pairs, study_judgements, study_pair_chats, study_pair_items
 from webapp.ratings.reply_ratings import study_judged
 
 if TYPE_CHECKING:
@@ -43,12 +38,7 @@ class Command(ConfabCommand):
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         source = parser.add_mutually_exclusive_group(required=True)
-        source.add_argument(
-            "--data",
-            type=Path,
-            metavar="FILE",
-            help=".jsonl or .jsonl.gz, one judged reply per line",
-        )
+        source.add_argument("--data", type=Path, metavar="FILE", help=".jsonl or .jsonl.gz, one judged reply per line")
         source.add_argument(
             "--study",
             metavar="KEY",

@@ -31,9 +31,7 @@ class Command(ConfabCommand):
         )
         parser.add_argument("--run", type=int, metavar="ID", help="predict this self-play run too")
         parser.add_argument(
-            "--preset",
-            default="paper",
-            help="paper, strong or strong@2, an earlier one (default: paper)",
+            "--preset", default="paper", help="paper, strong or strong@2, an earlier one (default: paper)"
         )
         parser.add_argument(
             "--intercept",
@@ -59,10 +57,7 @@ class Command(ConfabCommand):
             raise LookupError(f"there is no folder {output.resolve().parent}")
         study = study_named(options["study"])
         train_study = study_named(options["train_study"]) if options["train_study"] else None
-        targets, features = (
-            split_names(options["target"] or ""),
-            split_names(options["features"] or ""),
-        )
+        targets, features = (split_names(options["target"] or ""), split_names(options["features"] or ""))
         exclude_bots = split_names(options["exclude_bots"])
         try:
             fit = fit_create(

@@ -37,10 +37,7 @@ class Command(ConfabCommand):
             help="the pairs of replies that this study's people judge, or of chats that they compared",
         )
         parser.add_argument(
-            "--judge",
-            default="judge",
-            metavar="NAME",
-            help="a metric of the kind judge (metrics.yaml)",
+            "--judge", default="judge", metavar="NAME", help="a metric of the kind judge (metrics.yaml)"
         )
         parser.add_argument(
             "--max-requests",
@@ -84,12 +81,7 @@ class Command(ConfabCommand):
         if file is None:
             self.note("without --output what was judged is told, and not kept")
         known = [one for one in file.known if one.item in items] if file is not None else []
-        found = in_batches(
-            judge,
-            list(items.values()),
-            known,
-            file.keep if file is not None else lambda pairs: None,
-        )
+        found = in_batches(judge, list(items.values()), known, file.keep if file is not None else lambda pairs: None)
         return {
             **found.to_json(),
             "left_out": dict(left_out),

@@ -19,12 +19,7 @@ class Command(ConfabCommand):
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file")
-        parser.add_argument(
-            "--data",
-            type=Path,
-            metavar="FOLDER",
-            help="of the corpora; the config's own if not given",
-        )
+        parser.add_argument("--data", type=Path, metavar="FOLDER", help="of the corpora; the config's own if not given")
         parser.add_argument("--output", type=Path, metavar="FOLDER", required=True, help="made if need be")
         parser.add_argument(
             "--form",

@@ -28,9 +28,7 @@ class Command(ConfabCommand):
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--bots", metavar="A,B", help="ids, see list_bots")
         parser.add_argument(
-            "--study",
-            metavar="KEY",
-            help="whose filters mark the replies; without --bots its bots converse",
+            "--study", metavar="KEY", help="whose filters mark the replies; without --bots its bots converse"
         )
         parser.add_argument(
             "--pairs",
@@ -113,12 +111,7 @@ class Command(ConfabCommand):
         result: dict[str, Any] = {"run": run.pk, "bots": bots}
         if len(played) > len(bots):
             result["pairs"] = [
-                {
-                    "first": pair.first,
-                    "bot": pair.bot_id,
-                    "conversations": found.conversations,
-                    "turns": found.turns,
-                }
+                {"first": pair.first, "bot": pair.bot_id, "conversations": found.conversations, "turns": found.turns}
                 for pair, found in played.items()
             ]
         return result

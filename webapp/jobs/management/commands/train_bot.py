@@ -24,11 +24,7 @@ class Command(ConfabCommand):
     help = "Train a dialogue model from a YAML config; called again, a stopped training goes on."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
-        training_arguments(
-            parser,
-            folder="training",
-            holds="holds one folder per training, by the name in its config",
-        )
+        training_arguments(parser, folder="training", holds="holds one folder per training, by the name in its config")
         parser.add_argument(
             "--base",
             default="",

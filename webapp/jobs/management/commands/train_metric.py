@@ -62,12 +62,7 @@ class Command(ConfabCommand):
             job = job_create(kind="metric_training", payload=payload)
             return {"job": job.pk, "state": job.state}
         try:
-            result = train(
-                config,
-                output / config.name,
-                device=settings.CONFAB_DEVICE,
-                restart=options["restart"],
-            )
+            result = train(config, output / config.name, device=settings.CONFAB_DEVICE, restart=options["restart"])
             if options["ship"]:
                 seeded = "" if options["seed"] is None else f" --seed {options['seed']}"
                 again = (

@@ -16,14 +16,7 @@ from webapp.ratings.flag_services import without_argument, without_option
 from webapp.search.syntax import Unreadable
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
-from webapp.transfer.exporters.base import (
-    ExportOptions,
-    Source,
-    exporter_list,
-    search_check,
-    table_of,
-    table_of_run,
-)
+from webapp.transfer.exporters.base import ExportOptions, Source, exporter_list, search_check, table_of, table_of_run
 from webapp.transfer.job_files import PACKAGE
 from webapp.transfer.package.contents import package_pieces
 from webapp.transfer.writers import FORMATS, Format, whole_file, write_file

@@ -19,9 +19,7 @@ class Command(ConfabCommand):
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "file",
-            type=Path,
-            help=".jsonl, .jsonl.gz, a CSV of the 2019 server, or a data package (.zip)",
+            "file", type=Path, help=".jsonl, .jsonl.gz, a CSV of the 2019 server, or a data package (.zip)"
         )
         parser.add_argument("--study", required=True, metavar="KEY", help="made if there is none")
         parser.add_argument(

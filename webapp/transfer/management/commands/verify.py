@@ -48,10 +48,6 @@ class Command(ConfabCommand):
             self.stdout.write(f"Made with {one['what']} {one['package']}; here is {one['here'] or 'none'}.")
 
     def _tell(self, result: dict[str, Any]) -> None:
-        for what, words in (
-            ("changed", "has changed"),
-            ("missing", "is missing"),
-            ("extra", "is not of this package"),
-        ):
+        for what, words in (("changed", "has changed"), ("missing", "is missing"), ("extra", "is not of this package")):
             for name in result[what]:
                 self.stderr.write(f"{name} {words}")
