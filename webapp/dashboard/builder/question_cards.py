@@ -119,7 +119,8 @@ class QuestionCard(Card):
         self.fields["between"] = forms.ChoiceField(label="Words between", required=False, choices=between)
         self.low, self.high = _span(str(self["span"].value() or ""))
         spans = sorted({*_SPANS, (self.low, self.high)})
-        self.fields["span"].choices = [(f"{low}:{high}", f"{low} to {high}") for low, high in spans]  # type: ignore[attr-defined]
+        choices = [(f"{low}:{high}", f"{low} to {high}") for low, high in spans]
+        self.fields["span"].choices = choices  # type: ignore[attr-defined]
         for point in (self.low, self.high, *self.points_between):
             words = forms.CharField(label=f"Words under {point}", required=False, max_length=60)
             self.fields[self._words_of(point)] = words
@@ -150,7 +151,8 @@ class QuestionCard(Card):
     @property
     def pill(self) -> str:
         """Kind of the question, in few words."""
-        words = self.scale_words if self.kind_now == "scale" else NEW_KINDS.get(self.kind_now, "")  # type: ignore[call-overload]
+        others = NEW_KINDS.get(self.kind_now, "")  # type: ignore[call-overload]
+        words = self.scale_words if self.kind_now == "scale" else others
         if str(self["expected"].value() or "").strip():
             words = f"{words}, attention check"
         return words if self["required"].value() else f"{words}, optional"

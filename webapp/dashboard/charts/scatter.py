@@ -140,14 +140,16 @@ def predictions_figure(
         ValueRow(
             RowName(point.title, point.slot, point.is_control),
             point.predicted,
-            *(point.predicted_span or _NO_ENDS),
-            says=f"{point.title}\n{figure(point.predicted)} {span(*(point.predicted_span or _NO_ENDS))}\n"
+            ends[0],
+            ends[1],
+            f"{point.title}\n{figure(point.predicted)} {span(*ends)}\n"
             f"{phrases.conversations_text(point.n)} with itself",
-            written=figure(point.predicted),
-            href=point.href,
-            hollow=point.is_control,
+            figure(point.predicted),
+            point.href,
+            point.is_control,
         )
         for point in ordered
+        for ends in [point.predicted_span or _NO_ENDS]
     ]
     name = f"Predicted ratings of {phrases.bots_text(len(points))} with their intervals, best first."
     return PageFigure(

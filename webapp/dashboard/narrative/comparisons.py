@@ -120,7 +120,7 @@ def comparisons_section(
 
 
 def conclusion(frame: StudyFrame, compared: Comparisons, dimension: RatingDimension) -> str:
-    """Say how many pairs differ significantly, and which bot is first.
+    """Return the conclusion: the number of significantly different pairs, and the first bot.
 
     Args:
         dimension: the question that was compared, with its title for people.

@@ -72,7 +72,7 @@ def pairs_section(found: PairResults, titles: Titles, bots: Bots) -> Section:
 
 
 def pairs_conclusion(found: PairResults, titles: Titles, bots: Bots) -> str:
-    """Say how many pairs differ significantly in the leading question, and which bots no other is preferred to."""
+    """Return the conclusion: significantly different pairs in the leading question, and bots that no other beats."""
     leading = next(iter(titles))
     outcomes = [one for one in found.outcomes if one.question == leading]
     beaten = {one.b if one.sign > 0 else one.a for one in outcomes if one.sign}

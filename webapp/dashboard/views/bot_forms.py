@@ -83,7 +83,7 @@ def _answer(request: HttpRequest, form: BotForm) -> HttpResponse:
 
 
 def _tried_s(proof: str, bot: Bot | None) -> float | None:
-    """Return how long the trial of this very bot took, just before it was stored; None without one."""
+    """Return the seconds that the trial of this very bot took, just before it was stored; None without one."""
     try:
         key, seconds = signing.loads(proof, salt=_SALT, max_age=3600)
     except signing.BadSignature:

@@ -17,35 +17,21 @@ from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from chatbots.registry import UnknownName
 from evaluation.formats.base import formats
-from evaluation.metrics.registry import metric_defaults
 from evaluation.plots.marks import slots_of
-from webapp.bots.selectors import bot_entry_list
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.dashboard.forms import UPLOAD_LIMIT_MB, ImportForm, SelfPlayForm
-from webapp.dashboard.narrative.run_means import means_table, run_title, settings_table
+from webapp.dashboard.forms import UPLOAD_LIMIT_MB, ImportForm
 from webapp.dashboard.navigation import page, requires, staff_only
-from webapp.dashboard.selectors import imported_studies, studies_talking
+from webapp.dashboard.selectors import imported_studies
 from webapp.jobs.kinds.base import kinds
 from webapp.jobs.models import Job, JobBase, SelfPlayRun, State
 from webapp.jobs.selectors.jobs import job_progress, job_title, jobs_broken_off, jobs_in_line, worker_lives
 from webapp.jobs.selectors.metrics import conversations_unmeasured, metric_run_of
-from webapp.jobs.selectors.selfplay import (
-    BotPair,
-    runs_newest,
-    selfplay_counts,
-    selfplay_failed_counts,
-    selfplay_failures,
-)
+from webapp.jobs.selectors.selfplay import BotPair, selfplay_counts, selfplay_failures
 from webapp.jobs.services.jobs import job_cancel, job_prioritise, job_restart, job_settle, jobs_settle
-from webapp.jobs.services.metrics import metric_run_create
-from webapp.jobs.services.selfplay import run_create
 from webapp.results import cache as results
-from webapp.search.run_comparison import MOST_COLUMNS, MOST_RUNS, RunComparisonParams, runs_compared
 from webapp.studies.selectors import study_found
-from webapp.transfer.exporters.base import run_exporters
 from webapp.transfer.import_file import import_conversations
 from webapp.transfer.job_files import upload_errors, upload_import, upload_write
 from webapp.transfer.package.import_package import ImportReport
@@ -118,7 +104,6 @@ def _load(form: ImportForm) -> ImportReport:
             )
 
 
-_LISTED = 100
 _FAILED_LISTED = 20
 _RESULT_MAX = 20_000
 _PAGES = {"import": ("studies", "imports", "Imports"), "benchmark": ("metrics", "benchmark", "Benchmark")}
@@ -140,54 +125,6 @@ def job_context(job: JobBase, kind: str) -> dict[str, Any]:
         "live": reverse("dashboard:job_live", args=[kind, job.pk]),
         "now": timezone.now(),
     }
-
-
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(to_post=[Right.RUN])
-def runs(request: HttpRequest) -> HttpResponse:
-    """Show the list of self-play runs and the form for a new one."""
-    jobs_settle()
-    entries = bot_entry_list()
-    talking = {study.key: study for study in studies_talking()}
-    of = talking.get(request.GET.get("study", ""))
-    form = SelfPlayForm(
-        request.POST or None,
-        entries=entries,
-        studies=[(key, study.name or key) for key, study in talking.items()],
-        initial={"study": of.key, "bots": of.bots} if of is not None else None,
-    )
-    form_open = request.method == "POST" or request.GET.get("new") == "1"
-    if request.method == "POST" and form.is_valid():
-        data = form.cleaned_data
-        try:
-            run = run_create(
-                bots=data["bots"],
-                pairs=data["pairs"],
-                n_conversations=data["n_conversations"],
-                n_turns=data["n_turns"],
-                seed=data["seed"],
-                openers=data["openers"],
-                study=talking.get(data["study"]),
-                metrics=[metric.name for metric in metric_defaults()] if data["metrics"] else (),
-                name=data["name"],
-                created_by=request.user,  # type: ignore[arg-type]
-            )
-        except (Refused, UnknownName) as error:
-            form.add_error(None, str(error))
-        else:
-            return redirect("dashboard:run", run.pk)
-    listed = runs_newest(_LISTED)
-    n_failed = selfplay_failed_counts(listed)
-    return page(
-        request,
-        "runs.html",
-        "bots",
-        rows=[(run, run.n_done - n_failed.get(run.pk, 0), n_failed.get(run.pk, 0)) for run in listed],
-        form=form,
-        form_open=form_open or not listed,
-        unavailable=[entry for entry in entries if not entry.available],
-        status=400 if form.errors else 200,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,30 +189,6 @@ def _part_state(n: int, n_failed: int, wanted: int, under_way: bool) -> tuple[st
     if n + n_failed:
         return "Part done", "warn"
     return "Waiting", "plain"
-
-
-@require_safe
-@staff_only
-def run(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Show one self-play run: progress, bots, the frozen plan, and tables, filtered by any search in the address."""
-    found = job_settle(job=get_object_or_404(SelfPlayRun, pk=run_id))
-    search = " ".join(request.GET.get("q", "").split())
-    tables = [(one.name, one.title) for one in run_exporters() if not search or hasattr(one, "is_searched")]
-    return page(request, "run.html", "bots", tables=tables, search=search, **run_context(found))
-
-
-@require_POST
-@requires(to_post=[Right.RUN])
-def run_measure(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Have a worker compute the metrics that a run's conversations lack."""
-    found = get_object_or_404(SelfPlayRun, pk=run_id)
-    try:
-        metric_run_create(run=found, created_by=request.user)  # type: ignore[arg-type]
-    except Refused as refused:
-        messages.error(request, refused.message)
-    else:
-        messages.success(request, "Metrics are being computed by a worker.")
-    return redirect("dashboard:run", found.pk)
 
 
 _STUDY_PAGES = {
@@ -454,37 +367,3 @@ def _back(request: HttpRequest) -> HttpResponse:
     if not url_has_allowed_host_and_scheme(back, {request.get_host()}):
         back = reverse("dashboard:jobs")
     return redirect(back)
-
-
-@require_safe
-@staff_only
-def runs_compare(request: HttpRequest) -> HttpResponse:
-    """Show the means of chosen metrics bot by bot and run by run; without a choice of the newest runs."""
-    jobs_settle()
-    asked = RunComparisonParams(
-        runs=list(filter(None, request.GET.getlist("run"))),
-        bots=list(filter(None, request.GET.getlist("bot"))),
-        columns=list(filter(None, request.GET.getlist("column"))),
-    )
-    found = runs_compared(asked)
-    chosen = {one.name for one in found.measures}
-    there = [*found.every_measure, *(m for m in found.measures if m not in found.every_measure)]
-    measures = [(one, one.name in chosen) for one in there]
-    return page(
-        request,
-        "runs_compared.html",
-        "bots",
-        found=found,
-        table=means_table(found) if found.sides else None,
-        settings_table=settings_table(found) if found.runs else None,
-        chosen=[(run, run_title(run)) for run in found.runs],
-        runs=[(run, run_title(run), run in found.runs) for run in found.every_run],
-        bots=[
-            (slot, bot, bot in asked.bots)
-            for slot, bot in zip(slots_of(len(found.every_bot)), found.every_bot, strict=True)
-        ],
-        measures=[one for one in measures if one[0].is_first or one[1]],
-        more=[one for one in measures if not (one[0].is_first or one[1])],
-        most_runs=MOST_RUNS,
-        most_columns=MOST_COLUMNS,
-    )

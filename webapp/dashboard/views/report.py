@@ -219,7 +219,8 @@ def _page(
     state = report_state(study, **counted)
     counts = analysed_counts(study, n_ratings=state.n_ratings, **counted)
     chosen = address_with(request, asked)
-    part = "export" if request.resolver_match.url_name == "study_export" else request.GET.get("part", "")  # type: ignore[union-attr]
+    is_export = request.resolver_match.url_name == "study_export"  # type: ignore[union-attr]
+    part = "export" if is_export else request.GET.get("part", "")
     of_part: dict[str, Any] = {}
     if part == "preview" and document is not None:
         of_part = {"preview": body_html(document, _known(document, asked), 2)}

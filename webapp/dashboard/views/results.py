@@ -22,15 +22,8 @@ from webapp.dashboard.bots import samples_of
 from webapp.dashboard.charts.bots import bots_figure
 from webapp.dashboard.filters import apply_flag_filter
 from webapp.dashboard.forms import PlanForm
-from webapp.dashboard.leaderboard import (
-    VOTES,
-    BoardParams,
-    board_of,
-    board_params,
-    head_to_head,
-    pairs_board,
-    votes_board,
-)
+from webapp.dashboard.head_to_head import head_to_head
+from webapp.dashboard.leaderboard import VOTES, BoardParams, board_of, board_params, pairs_board, votes_board
 from webapp.dashboard.narrative.comparisons import planning_table
 from webapp.dashboard.narrative.pairs import pairs_section
 from webapp.dashboard.narrative.phrases import NamedTable, Section

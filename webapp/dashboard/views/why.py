@@ -89,9 +89,9 @@ def why_parts(study: Study) -> list[str]:
     Studies of chats have no items; studies of items have no trajectories and no metrics; studies of single replies
     have no trajectories.
     """
-    others = ("trajectories", "powered") if judges_items(study) else ("items",)
+    others = {"trajectories", "powered"} if judges_items(study) else {"items"}
     if marks_turns(study):
-        others += ("trajectories",)
+        others.add("trajectories")
     return [name for name in _TITLES if name not in others]
 
 

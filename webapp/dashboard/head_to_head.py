@@ -1,0 +1,163 @@
+"""Two bots of the leaderboard against each other: their difference in each question, drawn around zero."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from evaluation.analysis.comparisons import Comparisons
+from evaluation.number_format import digits_for, figure, percent, span
+from evaluation.plots.rows import Column, RowName, axis_cell, centred, interval_cell
+from evaluation.plots.svg import Plot
+from evaluation.ratings import RatingDimension
+from webapp.dashboard.leaderboard import BoardParams, plot_alone
+from webapp.dashboard.narrative.phrases import listed, reason_text
+from webapp.dashboard.narrative.verdicts import pair_verdict
+from webapp.ratings.selectors import BotInfo
+from webapp.results.study_data import StudyFrame
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionComparison:
+    """Two bots on one question.
+
+    Attributes:
+        gap, ends: of their difference, as it is written; why: there is no interval.
+        is_apart: whether the two differ significantly in this question.
+        said: the same as a sentence.
+    """
+
+    title: str
+    means: tuple[str, str]
+    gap: str
+    ends: str
+    why: str
+    is_apart: bool
+    said: str
+    drawn: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class HeadToHead:
+    """Two bots on all questions, the one that stands higher first.
+
+    Attributes:
+        unit: of the axis.
+        lead: in which questions they differ; need: what would make them differ by what bots are ranked by.
+    """
+
+    first: BotInfo
+    second: BotInfo
+    questions: list[QuestionComparison]
+    axis: Markup
+    unit: str
+    level: str
+    lead: str
+    need: str
+
+    def picture(self, study: str) -> Plot:
+        """Return the comparison as an SVG document.
+
+        Args:
+            study: its name, for the title.
+        """
+        asked = self.questions
+        heavy = frozenset(i for i, one in enumerate(asked) if one.is_apart)
+        names = f"{self.first.title} against {self.second.title}"
+        gaps = [" ".join(filter(None, [one.gap, one.ends or one.why])) for one in asked]
+        columns = [
+            Column("Question", [RowName(one.title) for one in asked]),
+            Column(f"{self.first.title} − {self.second.title}, {self.unit}", [one.drawn for one in asked], self.axis),
+            Column("Difference", gaps, align="end", bold=heavy),
+        ]
+        said = f"Difference with {self.level} interval. Bold: the two differ significantly in this question."
+        return plot_alone(columns, f"{study}: {names}", f"{said} {self.lead} {self.need}")
+
+
+def head_to_head(
+    frame: StudyFrame, headline: Comparisons, compared: Mapping[str, Comparisons], choice: BoardParams
+) -> HeadToHead | None:
+    """Return the two selected bots on every question; None where not two of them are selected.
+
+    Args:
+        headline: of what bots are ranked by, with plans.
+        compared: of every question.
+    """
+    if len(choice.against) < 2:
+        return None
+    standing = [*headline.order, *headline.controls]
+    a, b = sorted(choice.against, key=lambda bot: standing.index(bot) if bot in standing else len(standing))
+    asked = [d for d in frame.all_dimensions if d.key in compared]
+    found = [_difference(compared[one.key], a, b) for one in asked]
+    # Questions of different scales are drawn in shares of their scales.
+    is_one = len({(one.low, one.high) for one in asked}) == 1
+    units = [1.0 if is_one else (one.high - one.low) / 100 for one in asked]
+    drawn = [[None if v is None else v / unit for v in row] for row, unit in zip(found, units, strict=True)]
+    window = centred([v for row in drawn for v in row if v is not None])
+    questions = [
+        _question(frame, (a, b), compared[d.key], d, row, interval_cell(window, *at, hollow=not apart))
+        for d, row, at in zip(asked, found, drawn, strict=True)
+        for apart in [compared[d.key].are_told_apart(a, b)]
+    ]
+    pair = headline.pair(a, b)
+    need = ""
+    if pair is not None and not pair.ordered:
+        titles = {bot: info.title for bot, info in frame.bots.items()}
+        digits = digits_for(frame.headline.low, frame.headline.high)
+        need = f"By {frame.headline.title.lower()}: {pair_verdict(pair, headline, titles, digits)}"
+    return HeadToHead(
+        frame.bots[a],
+        frame.bots[b],
+        questions=questions,
+        axis=axis_cell(window),
+        unit="in points" if is_one else "in % of the scale",
+        level=percent(1 - headline.alpha),
+        lead=_lead([one.title.lower() for one in questions if one.is_apart], len(questions)),
+        need=need,
+    )
+
+
+def _lead(apart: Sequence[str], n: int) -> str:
+    if not apart:
+        return "The two differ significantly in no question."
+    if len(apart) == n:
+        return "The two differ significantly in every question."
+    return f"The two differ significantly in {listed(apart)}."
+
+
+def _difference(compared: Comparisons, a: str, b: str) -> tuple[float | None, float | None, float | None]:
+    """Return the difference, first less second, and the ends of its interval."""
+    pair = compared.pair(a, b)
+    if pair is None:
+        return None, None, None
+    if pair.a == a or pair.difference is None:
+        return pair.difference, pair.low, pair.high
+    ends = (None, None) if pair.low is None or pair.high is None else (-pair.high, -pair.low)
+    return -pair.difference, *ends
+
+
+def _question(
+    frame: StudyFrame,
+    bots: tuple[str, str],
+    compared: Comparisons,
+    dimension: RatingDimension,
+    found: tuple[float | None, float | None, float | None],
+    drawn: Markup,
+) -> QuestionComparison:
+    digits = digits_for(dimension.low, dimension.high)
+    pair = compared.pair(*bots)
+    gap, low, high = found
+    titles = {bot: frame.title(bot) for bot in bots}
+    first, second = (figure(compared.means.get(bot), digits) for bot in bots)
+    return QuestionComparison(
+        title=dimension.title,
+        means=(first, second),
+        gap=figure(gap, digits),
+        ends=span(low, high, digits) if low is not None else "",
+        why=reason_text(pair.reason) if pair is not None else "one of them has no rating of this",
+        is_apart=compared.are_told_apart(*bots),
+        said=pair_verdict(pair, compared, titles, digits) if pair is not None else "",
+        drawn=drawn,
+    )
