@@ -66,7 +66,9 @@ def line(client: Client, key: str = "s") -> tuple[list[tuple[str, str]], str]:
     html = flat(client.get(f"/dashboard/studies/{key}/").content.decode())
     stages = re.findall(r'stage-(\w+)"><span class="stage-mark".*?stage-words">(.*?)</span>', html)
     box = html.split('class="next-step')[1].split("</section>")[0]
-    return stages, re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", box))
+    words = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", box))
+    # Two looks may be a second apart.
+    return stages, re.sub(r"\bnow\b|\ba second ago\b|\b\d+ seconds ago\b", "now", words)
 
 
 def start(client: Client, what: str) -> None:
