@@ -93,21 +93,6 @@ def _tile(x: float, y: float, slot: int, *, hollow: bool) -> Markup:
     )
 
 
-def interval_mark(y: float, mean: float, low: float | None, high: float | None, *, hollow: bool = False) -> Markup:
-    """Draw a 6 px bar for the interval and a 3 × 15 px tick for the mean; arguments in pixels.
-
-    Without an interval only the tick is drawn. The bar is never narrower than 8 px, so that it can
-    be seen and pointed at; the table has the exact numbers.
-    """
-    bar = None
-    if low is not None and high is not None:
-        wide = max(high - low, 8)
-        left = low - (wide - (high - low)) / 2
-        bar = rect(left, y - 3, wide, 6, rx=3, class_="interval" + (" hollow" if hollow else ""))
-    tick = rect(mean - 1.5, y - 7.5, 3, 15, rx=1.5, class_="mean-tick" + (" hollow" if hollow else ""))
-    return group(bar, tick)
-
-
 def cross_mark(
     x: float, y: float, x_span: tuple[float, float] | None, y_span: tuple[float, float] | None, slot: int
 ) -> Markup:

@@ -9,7 +9,6 @@ from statsmodels.stats.proportion import proportion_confint
 
 from evaluation.findings import Reason
 from evaluation.stats.means import SHARE, Interval, mean_interval, mean_spread, share_interval
-from evaluation.stats.sequential import half_planned, mean_always
 from tests.evaluation.stats.means_by_hand import dense
 from tests.evaluation.stats.simulated_means import DESIGNS, held, held_crossed
 
@@ -183,14 +182,3 @@ def test_no_share_without_people_nor_beyond_all_of_them() -> None:
     assert share_interval(0, 0) is None
     with pytest.raises(ValueError, match="5 of 3 is no share"):
         share_interval(5, 3)
-
-
-def test_a_planned_interval_is_what_as_many_raters_give() -> None:
-    few, many = [3.0, 5.0] * 20, [3.0, 5.0] * 80
-    now, then = (mean_always(values, low=-1e3, high=1e3) for values in (few, many))
-    planned = half_planned(now.high - now.mean, 40, 160)
-    assert half_planned(now.high - now.mean, 40, 40) == pytest.approx(now.high - now.mean)
-    assert planned < now.high - now.mean
-    assert then.high - then.mean < now.high - now.mean
-    with pytest.raises(ValueError, match="both must be more than 0"):
-        half_planned(1, 0, 10)
