@@ -73,24 +73,33 @@ $(DEVELOPMENT): requirements-dev.txt requirements.txt | $(BASE)
 run: setup ## Serve the demo: web, bots and a worker; Ctrl-C stops all of it
 	@$(PYTHON) manage.py serve --demo --worker
 
-# The second pass takes every test; SECOND_PASS=database leaves out what knows neither database nor Redis
-# (tests/architecture sees to it), what a browser shows, for the views are tested on both, what rights addresses ask for,
-# and what pages say and show, where other files ask the same views on both (tests/architecture/test_passes names them).
+# The second pass takes every test; SECOND_PASS=database takes those files alone in which PostgreSQL or Redis can decide
+# otherwise: constraints, lengths and NUL, search and raw SQL, locks and races, erasure, migrations and backups, rows
+# streamed from the server, and whole servers whose bots and workers talk through Redis. tests/architecture sees to it.
 SECOND_PASS ?= all
-WITHOUT_DATABASE := $(addprefix --ignore=tests/,architecture browser chatbots checks evaluation reference \
-  contracts/test_bots.py contracts/test_metrics.py contracts/test_devices.py journeys/test_package.py \
-  journeys/test_adding.py journeys/test_make_run.py journeys/test_path_prefix.py \
-  webapp/dashboard/test_rights.py webapp/jobs/test_train_bot.py webapp/bots/test_train_emotion.py \
-  webapp/dashboard/narrative webapp/dashboard/test_plots.py webapp/transfer/test_writers.py \
-  webapp/core/test_plain_yaml.py webapp/test_catalogues.py webapp/studies/test_resolve_played.py \
-  contracts/test_previews.py webapp/dashboard/test_build_preview.py webapp/dashboard/test_build_questions.py \
-  webapp/dashboard/test_plurals.py webapp/dashboard/test_tabs.py \
-  webapp/api/test_contract.py webapp/core/test_plugins.py contracts/test_rehearsals.py journeys/test_documents.py \
-  webapp/dashboard/analysis/test_one_result.py webapp/jobs/test_training.py \
-  webapp/transfer/test_package_reading.py webapp/dashboard/test_pair_pages.py upgrades/test_half_done.py \
-  webapp/test_command_line.py webapp/core/test_log_files.py webapp/jobs/test_fits.py webapp/jobs/test_devices.py \
-  webapp/jobs/test_train_metric.py webapp/transfer/test_package_loaders.py \
-  webapp/dashboard/analysis/test_powered.py)
+ON_DATABASE := $(addprefix tests/,journeys/test_message.py journeys/test_research.py journeys/test_arrivals.py \
+  journeys/test_starts.py journeys/test_run_with_redis.py outside/test_flow.py outside/test_sockets.py \
+  contracts/test_protocols.py contracts/test_study_pages.py upgrades/test_upgrades.py upgrades/test_backups.py \
+  webapp/search webapp/studies/assignment webapp/studies/privacy webapp/test_builders.py \
+  webapp/api/test_api.py webapp/api/test_lengths.py webapp/api/test_searched_tables.py \
+  webapp/bots/test_health.py webapp/bots/test_services.py \
+  webapp/conversations/test_bot_host.py webapp/conversations/test_cost_meter.py webapp/conversations/test_erasure.py \
+  webapp/conversations/test_services.py webapp/conversations/test_trials.py \
+  webapp/core/test_backups.py webapp/core/test_databases.py webapp/core/test_unstorable.py \
+  webapp/dashboard/test_conversation_list.py webapp/dashboard/test_export_files.py \
+  webapp/dashboard/test_form_lengths.py webapp/dashboard/test_pages.py \
+  webapp/jobs/test_claims.py webapp/jobs/test_jobs.py webapp/jobs/test_worker.py webapp/operating/test_alerting.py \
+  webapp/participant/test_choose.py webapp/participant/test_device_transfer.py webapp/participant/test_entry.py \
+  webapp/participant/test_gone.py webapp/participant/test_one_time_links.py webapp/participant/test_questions.py \
+  webapp/participant/test_reference.py webapp/participant/test_socket.py \
+  webapp/pay/test_sending.py webapp/pay/test_services.py webapp/pay/test_submissions.py \
+  webapp/ratings/test_attention_results.py webapp/ratings/test_flags.py webapp/ratings/test_judging.py \
+  webapp/ratings/test_scale_trigger.py webapp/ratings/test_selectors.py \
+  webapp/results/test_cache.py webapp/results/test_pairs_by_hand.py \
+  webapp/studies/recruitment/test_funnel.py webapp/studies/test_erasure.py webapp/studies/test_erasure_everywhere.py \
+  webapp/studies/test_rush.py webapp/studies/test_services.py webapp/studies/test_tasks.py \
+  webapp/transfer/test_exporters.py webapp/transfer/test_import.py webapp/transfer/test_participants.py \
+  webapp/transfer/test_searched.py)
 
 # On a fresh clone pytest rewrites the asserts of all tests, half of what collecting them takes. Done once here, not by
 # every worker at the same time. What cannot be collected is told by the run itself.
@@ -105,7 +114,7 @@ test: develop ## The whole suite; beside it on PostgreSQL and Redis where both U
 	@failed=0; others=; \
 	if [ -n "$$DATABASE_URL" ] && [ -n "$$REDIS_URL" ]; then \
 	  second=$$(mktemp); \
-	  PGOPTIONS="-c synchronous_commit=off" $(call PYTEST,$(SECOND_WORKERS)) $(if $(filter database,$(SECOND_PASS)),$(WITHOUT_DATABASE)) >$$second 2>&1 & \
+	  PGOPTIONS="-c synchronous_commit=off" $(call PYTEST,$(SECOND_WORKERS)) $(if $(filter database,$(SECOND_PASS)),$(ON_DATABASE)) >$$second 2>&1 & \
 	  others=$$!; \
 	fi; \
 	echo "== tests on the embedded defaults (SQLite, in memory)"; \
