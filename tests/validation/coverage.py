@@ -1,6 +1,6 @@
 """Do the intervals that pages print hold what they claim? Simulated studies, many more than the suite has time for.
 
-    python -m tests.validation.coverage --size quick|full
+    python -m tests.validation.coverage [--studies 1500]
 
 Differences by generalised least squares, means of bots with few and many raters, r over bots, votes, agreement of
 raters, strengths of bots, preferences, weights of options, choices beside people's, the slope of the hybrid metric
@@ -36,7 +36,7 @@ from tests.evaluation.stats import simulated_means, test_gls, test_sequential
 from tests.validation import simulated
 
 LEVEL = 0.90
-N_STUDIES = {"quick": 40, "full": 1_500}
+N_STUDIES = 1_500
 LEVELS = (0.90, 0.95)
 RATERS = (3, 5, 8, 12, 20, 40)
 BOTS = (4, 6, 8, 12, 20)
@@ -573,8 +573,8 @@ def looked_at_often(n: int) -> list[str]:
 def main() -> int:
     """Print what came out."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--size", choices=["quick", "full"], default="quick")
-    n = N_STUDIES[parser.parse_args().size]
+    parser.add_argument("--studies", type=int, default=N_STUDIES)
+    n = parser.parse_args().studies
     parts = (differences, means, correlations, votes, powered, looked_at_often, agreements, weights, preferences)
     for part in parts:
         print("\n".join(part(n)), flush=True)

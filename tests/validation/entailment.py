@@ -1,11 +1,10 @@
 """Classes of `entailment_lite` on good and bad replies, as in DialogEntailment's Table 2 and t-tests.
 
-    python -m tests.validation.entailment --size quick|full [--data FOLDER] [--checkpoint FOLDER] [--rule majority]
+    python -m tests.validation.entailment [--data FOLDER] [--checkpoint FOLDER] [--rule majority]
 
 For each judged set that lies in the folder: accuracy of the likeliest class against people's, the share of their
 commonest class, the mean human score of each predicted class with Welch's tests, and Pearson's r of the numbers of
-classes and of the semantic distance with people. `quick` reads GRADE's set alone. Prints only; nothing here can fail
-but a missing folder.
+classes and of the semantic distance with people. Prints only; nothing here can fail but a missing folder.
 """
 
 from __future__ import annotations
@@ -84,13 +83,11 @@ def told_correlations(scores: dict[str, np.ndarray], items: Sequence[JudgedItem]
 def main() -> int:
     """Print every set that is here; 1 where there is none."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--size", choices=["quick", "full"], default="quick")
     parser.add_argument("--data", type=Path, default=SHARED / "data" / "turn_level")
     parser.add_argument("--checkpoint", default="entailment-lite")
     parser.add_argument("--rule", choices=["mean_threshold", "majority"], default="mean_threshold")
     options = parser.parse_args()
-    sets = dict(list(SETS.items())[: 1 if options.size == "quick" else None])
-    there = {name: options.data / f"{name}.jsonl.gz" for name in sets}
+    there = {name: options.data / f"{name}.jsonl.gz" for name in SETS}
     if not any(path.exists() for path in there.values()):
         print(f"There are no judged replies in {options.data}.", file=sys.stderr)
         return 1
@@ -105,7 +102,7 @@ def main() -> int:
         if not path.exists():
             continue
         judgements = judgements_read(path)
-        items, target = judgements.items, judgements.target(sets[name])
+        items, target = judgements.items, judgements.target(SETS[name])
         print(f"\n{name}, {target}, {len(items)} replies", flush=True)
         people = human_classes(items, target, options.rule)
         replies = [as_written(item.reply) for item in items]

@@ -1,6 +1,6 @@
 """Coverage of intervals of trajectories, metrics of replies and self-play, by simulated studies.
 
-    python -m tests.validation.held --size quick|full
+    python -m tests.validation.held [--studies 600]
 
 The studies are those of which the suite has a few: `simulated_courses`, `simulated_gains` and `simulated_selfplay`
 under `tests.evaluation`. Prints only.
@@ -21,7 +21,7 @@ from tests.evaluation.stats import simulated_courses
 from tests.evaluation.stats.simulated_models import Held
 from tests.validation.coverage import told
 
-N_STUDIES = {"quick": 10, "full": 600}
+N_STUDIES = 600
 
 
 def courses(n: int) -> Iterator[str]:
@@ -63,8 +63,8 @@ def _line(what: str, one: Held, level: float) -> str:
 def main() -> int:
     """Print what came out."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--size", choices=["quick", "full"], default="quick")
-    n = N_STUDIES[parser.parse_args().size]
+    parser.add_argument("--studies", type=int, default=N_STUDIES)
+    n = parser.parse_args().studies
     for part in (courses, gains, selfplay):
         for line in part(n):
             print(line, flush=True)

@@ -1,6 +1,6 @@
 """Coverage of intervals of mixed models, analysis of variance and proportional odds, by simulation.
 
-    python -m tests.validation.models --size quick|full
+    python -m tests.validation.models [--studies 800]
 
 The studies are those of `tests.evaluation.stats.simulated_models`, of which the suite has a few. Prints only.
 """
@@ -26,8 +26,8 @@ from tests.evaluation.stats.simulated_models import (
     once,
 )
 
-N_STUDIES = {"quick": 15, "full": 800}
-RATERS = {"quick": (8,), "full": (8, 16, 40)}
+N_STUDIES = 800
+RATERS = (8, 16, 40)
 
 
 def told(what: str, found: Mapping[str, Held]) -> list[str]:
@@ -57,12 +57,11 @@ def told(what: str, found: Mapping[str, Held]) -> list[str]:
 def main() -> int:
     """Print what came out."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--size", choices=["quick", "full"], default="quick")
-    size = parser.parse_args().size
-    n = N_STUDIES[size]
+    parser.add_argument("--studies", type=int, default=N_STUDIES)
+    n = parser.parse_args().studies
     for drawn in DRAWN:
         for design in (*DESIGNS, once):
-            for n_raters in RATERS[size]:
+            for n_raters in RATERS:
                 where = f"{drawn}, {design.__name__}, {n_raters} raters"
                 ways = {"mixed model": of_mixed, "analysis of variance": of_anova}
                 if design is not once:  # where ratings are independent it is the usual one
