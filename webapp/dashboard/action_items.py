@@ -1,4 +1,4 @@
-"""Action items: unpaid participants, failing or late bots, interrupted jobs."""
+"""Action items: unpaid participants, failing or late bots, interrupted jobs, queues that wait."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from webapp.conversations.selectors import heartbeat_bots
 from webapp.core.language import plural
 from webapp.dashboard.bots import bot_state
 from webapp.dashboard.data_quality import reports_unseen
+from webapp.dashboard.system import queue_waits
 from webapp.jobs.kinds.base import job_models
 from webapp.jobs.models import State
 from webapp.jobs.selectors.jobs import job_title
+from webapp.operating.incidents import FAILED, find_problems
 from webapp.pay.models import Decision, PlatformVisit
 from webapp.pay.submissions import SETTLED
 from webapp.studies.assignment.capacity import bots_beyond_cap
@@ -70,6 +72,7 @@ def action_items(*, may_pay: bool = True) -> list[ActionItem]:
     found += pay_action_items(may_pay=may_pay)
     found += pay_waits() if may_pay else []
     found += alert_action_items()
+    found += _system()
     collecting = list(Study.objects.filter(state=Study.State.COLLECTING))
     entries = {entry.id: entry for entry in bot_entry_list()}
     found += _unavailable(collecting, entries)
@@ -246,6 +249,15 @@ def alert_action_items() -> list[ActionItem]:
         )
         for alert in failed.select_related("aside").order_by("-created_at")[:3]
     ]
+
+
+def _system() -> list[ActionItem]:
+    """Return problems of the installation and queues that wait; failed jobs have their own need."""
+    page = ("dashboard:system", {}, "")
+    found = [one for one in find_problems() if one.kind != FAILED]
+    problems = [ActionItem("bad", f"{one.title}.", one.words, "See the system", page) for one in found]
+    told = {(one.kind, one.subject) for one in found}
+    return problems + [ActionItem("warn", "", words, "See the system", page) for words in queue_waits(told)]
 
 
 def _reported() -> list[ActionItem]:

@@ -23,7 +23,7 @@ from webapp.jobs.services.jobs import job_ask, job_cancel, job_key, job_restart
 from webapp.results.cache import AnalysisKey
 from webapp.results.fingerprint import DataState
 from webapp.studies.models import Study, Task
-from webapp.transfer.job_files import export_folder, exports_expire
+from webapp.transfer.job_files import export_folder, files_expire
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -111,7 +111,7 @@ def report_ask(
     created_by: User | None = None,
 ) -> Job:
     """Return the job that makes the report of the data as they are now; where it failed, it is tried again."""
-    exports_expire()
+    files_expire()
     asked = ReportAsked(study=study.pk, include_synthetic=include_synthetic, without=without, like=like)
     state = report_state(study, include_synthetic=include_synthetic, without=without).digest
     there = Job.objects.filter(kind=KIND, key=job_key(asked, state)).first()
@@ -135,7 +135,7 @@ def report_newest(
     study: Study, *, include_synthetic: bool = False, without: tuple[str, ...] = (), like: str = ""
 ) -> Job | None:
     """Return the newest report whose file is there; None without one."""
-    exports_expire()
+    files_expire()
     reports = reports_of(study, include_synthetic=include_synthetic, without=without, like=like)
     made = reports.filter(state=State.DONE)
     return next((job for job in made if report_path(job).is_file()), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.utils import timezone
 
@@ -12,10 +12,12 @@ from webapp.bots.selectors import alerts_newest
 from webapp.core.language import plural
 from webapp.core.models import Process
 from webapp.core.processes import BOT_HOST, WORKER, hangs_since, is_silent, processes_known
-from webapp.operating.incidents import Problem, find_problems, role_words
+from webapp.operating.incidents import STILL, Problem, find_problems, role_words
 from webapp.operating.system_load import Queue, database_bytes, disk_usage, folder_bytes, job_queues, replies_queue
+from webapp.studies.models import Study
 
 _ALERTS = 10
+_STUDIES = 200
 LONG_WAIT_S = 120
 """While something waits for longer, the page does not say that nothing is wrong."""
 
@@ -84,12 +86,11 @@ def system_now() -> System:
     found = find_problems()
     kinds = {(one.kind, one.subject) for one in found}
     processes = processes_known()
-    queues = [replies_queue(), *job_queues()]
     return System(
         found,
-        [*_notes(processes), *_waits(queues, kinds)],
+        [*_notes(processes), *queue_waits(kinds)],
         [_row(one) for one in processes],
-        [QueueRow(_queue_title(one.name), one, ("queue_still", one.name) in kinds) for one in queues],
+        [QueueRow(_queue_title(one.name), one, (STILL, one.name) in kinds) for one in _queues()],
         _room(is_low=any(one.kind == "disk_low" for one in found)),
     )
 
@@ -107,16 +108,24 @@ def _notes(processes: list[Process]) -> list[str]:
     return found
 
 
-def _waits(queues: list[Queue], told: set[tuple[str, str]]) -> list[str]:
-    """Compose notes on queues that move but whose oldest entry has waited for minutes."""
+def _queues() -> list[Queue]:
+    return [replies_queue(), *job_queues()]
+
+
+def queue_waits(told: set[tuple[str, str]]) -> list[str]:
+    """Compose notes on queues that move but whose oldest entry has waited for minutes.
+
+    Args:
+        told: kinds and subjects of the problems that are shown already.
+    """
     return [
         plural(
             one.n,
             "{title}: {n} waits, the oldest for {minutes} min.",
             "{title}: {n} wait, the oldest for {minutes} min.",
         ).format(title=_queue_title(one.name), n=one.n, minutes=round((one.oldest_s or 0) / 60))
-        for one in queues
-        if (one.oldest_s or 0) >= LONG_WAIT_S and ("queue_still", one.name) not in told
+        for one in _queues()
+        if (one.oldest_s or 0) >= LONG_WAIT_S and (STILL, one.name) not in told
     ]
 
 
@@ -157,6 +166,28 @@ def _room(*, is_low: bool) -> DiskUsage:
     used = round(100 * (1 - found.free / found.total)) if found.total else 0
     parts = [("Database", database_bytes()), *folders]
     return DiskUsage(found.free, found.total, used, is_low, parts)
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionRow:
+    """Retention of one study's recruitment ids and texts; times of erasure are None while it has not ended."""
+
+    study: Study
+    ids_at: datetime | None
+    texts_at: datetime | None
+
+
+def retention_rows() -> list[RetentionRow]:
+    """Return the retention of the studies of live participants, the newest first."""
+    found = []
+    for study in Study.objects.filter(is_imported=False, archived_at=None).order_by("-created_at")[:_STUDIES]:
+        rights, end = study.values.rights, study.ended_at
+        found.append(RetentionRow(study, _later(end, rights.ids_kept_days), _later(end, rights.texts_kept_days)))
+    return found
+
+
+def _later(end: datetime | None, days: int | None) -> datetime | None:
+    return None if end is None or days is None else end + timedelta(days=days)
 
 
 def alert_rows() -> list[AlertRow]:

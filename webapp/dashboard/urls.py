@@ -131,6 +131,7 @@ urlpatterns = [
     path("settings/system/live/", system.system_live, name="system_live"),
     path("settings/alerts/", system.alerts, name="alerts"),
     path("settings/alerts/live/", system.alerts_live, name="alerts_live"),
+    path("settings/retention/", system.retention, name="retention"),
     path("settings/alerts/test/", system.alert_test, name="alert_test"),
     path("settings/tokens/", system.tokens, name="tokens"),
     path("settings/tokens/<int:pk>/end/", system.token_end, name="token_end"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,8 @@ PACKAGE = "package"
 LARGE_EXPORT = 50_000
 """A table of more rows is no download of a few seconds: a worker makes its file."""
 EXPORTS_KEPT = timedelta(days=3)
+UPLOADS_KEPT = timedelta(days=1)
+"""Uploads that no job is to read are removed after this time."""
 _LISTED = 20
 
 
@@ -83,7 +85,7 @@ def export_make(*, study: Study, asked: dict[str, Any], created_by: User | None 
     Raises:
         Refused: `bad_payload` or `unknown_name`.
     """
-    exports_expire()
+    files_expire()
     with transaction.atomic():
         Study.objects.select_for_update(of=("self",)).get(pk=study.pk)
         under_way = Job.objects.filter(kind="export", study=study, payload=asked, state__in=UNFINISHED).first()
@@ -117,17 +119,18 @@ def exports_of(study: Study) -> list[Job]:
     ]
 
 
-def exports_expire() -> int:
-    """Remove files that were made longer ago than `KEPT`, and what killed processes left. Returns how many."""
-    too_old = time.time() - EXPORTS_KEPT.total_seconds()
+def files_expire() -> int:
+    """Remove old exports, uploads that no job waits for, and what killed processes left. Returns how many."""
+    waiting = Job.objects.filter(kind="import", state__in=(*UNFINISHED, State.INTERRUPTED))
+    wanted = set(waiting.values_list("payload__file", flat=True))
     n_removed = 0
-    for file in export_folder().iterdir():
-        try:
-            if file.stat().st_mtime < too_old:
-                file.unlink()
-                n_removed += 1
-        except FileNotFoundError:  # another process was faster
-            continue
+    for folder, kept in ((export_folder(), EXPORTS_KEPT), (upload_folder(), UPLOADS_KEPT)):
+        too_old = time.time() - kept.total_seconds()
+        for file in folder.iterdir():
+            with suppress(FileNotFoundError):  # another process was faster
+                if file.stat().st_mtime < too_old and str(file) not in wanted:
+                    file.unlink()
+                    n_removed += 1
     return n_removed
 
 
@@ -137,6 +140,13 @@ def exports_forget(studies: Collection[int]) -> None:
         if not job.is_over:
             job_cancel(job=job)
         export_path(job).unlink(missing_ok=True)
+
+
+def upload_folder() -> Path:
+    """Return the folder of uploads, made for its owner alone if need be."""
+    folder = Path(settings.DATA_DIR) / "imports"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
 
 
 UPLOAD_ENDINGS = (".jsonl.gz", ".jsonl", ".csv", ".zip")
@@ -159,9 +169,7 @@ def upload_import(
     Raises:
         Refused: `bad_file` by its name, `too_large`, or what the job's kind refuses.
     """
-    folder = Path(settings.DATA_DIR) / "imports"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = upload_write(upload, folder, uuid4().hex)
+    path = upload_write(upload, upload_folder(), uuid4().hex)
     try:
         return job_create(
             kind="import",

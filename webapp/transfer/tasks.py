@@ -1,4 +1,4 @@
-"""Periodic task of a worker: remove expired files of exports."""
+"""Periodic task of a worker: remove expired exports and uploads."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any
 
 from celery.signals import worker_ready
 
-from webapp.transfer.job_files import exports_expire
+from webapp.transfer.job_files import files_expire
 
 EVERY_S = 3600
 
 
 @worker_ready.connect
-def exports_expire_hourly(sender: Any, **_: Any) -> None:
+def files_expire_hourly(sender: Any, **_: Any) -> None:
     """Remove old files when a worker starts, and every hour while it runs."""
-    exports_expire()
-    sender.timer.call_repeatedly(EVERY_S, exports_expire)
+    files_expire()
+    sender.timer.call_repeatedly(EVERY_S, files_expire)

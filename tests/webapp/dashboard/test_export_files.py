@@ -185,7 +185,7 @@ def test_a_file_goes_after_its_time(study: Study) -> None:
     path = job_files.export_path(job)
     left = path.with_name(".export-1.csv.x.part")  # by a process that was killed
     left.touch()
-    assert job_files.exports_expire() == 0
+    assert job_files.files_expire() == 0
     long_ago = time.time() - job_files.EXPORTS_KEPT.total_seconds() - 60
     for file in (path, left):
         os.utime(file, (long_ago, long_ago))
@@ -197,10 +197,10 @@ def test_a_file_goes_after_its_time(study: Study) -> None:
             def call_repeatedly(every_s: float, act: Any) -> None:
                 repeated.append((every_s, act))
 
-    tasks.exports_expire_hourly(sender=Worker())
+    tasks.files_expire_hourly(sender=Worker())
     assert not path.exists()
     assert not left.exists()
-    assert repeated == [(3600, job_files.exports_expire)]
+    assert repeated == [(3600, job_files.files_expire)]
     where = reverse("dashboard:study_export_file", args=["out", job.pk])
     assert client.get(where).status_code == 404
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,12 +11,14 @@ from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
 
-from tests.builders import signed_in
+from tests.builders import make_study, signed_in
 from webapp.bots.models import Alert
 from webapp.core.models import Process
 from webapp.core.processes import Signs
 from webapp.core.rights import Right
+from webapp.dashboard.action_items import action_items
 from webapp.jobs.models import Job, State
+from webapp.studies.models import Study
 
 pytestmark = pytest.mark.django_db
 
@@ -50,6 +53,7 @@ def test_where_jobs_wait_for_minutes_it_is_not_said_that_nothing_is_wrong() -> N
     text = client.get("/dashboard/settings/system/").content.decode()
     assert "Analyses: 1 waits, the oldest for 4 min." in text
     assert "Nothing is wrong" not in text
+    assert [one.rest for one in action_items()] == ["Analyses: 1 waits, the oldest for 4 min."]
 
 
 def test_processes_queues_and_what_is_wrong_stand_there(settings: Any) -> None:
@@ -76,6 +80,23 @@ def test_processes_queues_and_what_is_wrong_stand_there(settings: Any) -> None:
         assert "1 job waits, and no worker has gone on" in text
         assert "No bot host is heard of" in text
         assert "Nothing is wrong" not in text
+    leads = [one.lead for one in action_items()]
+    assert leads == [
+        f"Bot host on {gone.host} is not heard of.",
+        f"Web on {web.host} hangs.",
+        "The queue analysis stands still.",
+    ]
+
+
+def test_retention_says_what_is_erased_when() -> None:
+    made = make_study("kept", ids_kept_days=10, texts_kept_days=1)
+    Study.objects.filter(pk=made.pk).update(ended_at=datetime(2026, 3, 1, tzinfo=UTC))
+    make_study("open", ids_kept_days=1)
+    answer = browser(Right.READ).get("/dashboard/settings/retention/")
+    assert answer.status_code == 200
+    words = " ".join(re.sub(r"<[^>]*>", " ", answer.content.decode()).split())
+    assert "1 Mar 2026 erased on 11 Mar 2026 erased on 2 Mar 2026" in words
+    assert "not yet 1 day after the end kept until a researcher erases them" in words
 
 
 def test_a_state_that_cannot_be_read_is_told_and_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:

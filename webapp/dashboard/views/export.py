@@ -47,8 +47,8 @@ from webapp.transfer.job_files import (
     export_rights,
     export_size,
     export_title,
-    exports_expire,
     exports_of,
+    files_expire,
 )
 from webapp.transfer.package.contents import package_pieces
 from webapp.transfer.package.tables import packaged_tables
@@ -114,7 +114,7 @@ def package_section(request: HttpRequest, study: Study) -> dict[str, Any]:
 def _files(request: HttpRequest, study: Study, *, is_package: bool) -> dict[str, Any]:
     """Return the files that were made or are being made, of those that this user may have."""
     jobs_settle()
-    exports_expire()
+    files_expire()
     files = [
         job
         for job in exports_of(study)
@@ -197,7 +197,7 @@ def made(request: HttpRequest, key: str, pk: int) -> HttpResponseBase:
     job = get_object_or_404(Job, pk=pk, kind="export", study__key=key, state=State.DONE)
     if (refused := staff_refusal(request, *_rights_of_file(job))) is not None:
         return refused
-    exports_expire()
+    files_expire()
     try:
         file = export_path(job).open("rb")
     except FileNotFoundError:

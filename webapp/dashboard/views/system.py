@@ -19,13 +19,16 @@ from webapp.core.errors import Refused
 from webapp.core.rights import Right, may
 from webapp.dashboard.forms import TokenForm
 from webapp.dashboard.navigation import Link, page, requires, staff_only
-from webapp.dashboard.system import alert_rows, system_now
+from webapp.dashboard.system import alert_rows, retention_rows, system_now
 from webapp.operating.alerting import alert_try
+from webapp.studies.privacy.retention import WITHDRAWN_IDS_KEPT
+from webapp.transfer.job_files import EXPORTS_KEPT, UPLOADS_KEPT
 
 SETTINGS = (
     ("People and rights", "people", (Right.ADMINISTER,)),
     ("Tokens", "tokens", ()),
     ("Alerts", "alerts", ()),
+    ("Retention", "retention", ()),
     ("Secrets", "secrets", (Right.BOTS,)),
     ("System", "system", ()),
 )
@@ -96,6 +99,21 @@ def alerts_live(request: HttpRequest) -> HttpResponse:
     response = render(request, "dashboard/_alerts_live.html", {"alerts": alert_rows()})
     response["Cache-Control"] = "no-store"
     return response
+
+
+@require_safe
+@staff_only
+def retention(request: HttpRequest) -> HttpResponse:
+    """Show what is erased when, study by study and for the server's own files."""
+    return page_of_settings(
+        request,
+        "retention.html",
+        "retention",
+        rows=retention_rows(),
+        withdrawn_days=WITHDRAWN_IDS_KEPT.days,
+        exports_days=EXPORTS_KEPT.days,
+        uploads_days=UPLOADS_KEPT.days,
+    )
 
 
 @require_POST
