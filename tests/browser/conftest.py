@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.conftest import TEST_BOTS, ConfabServer, start_confab
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser")
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), "")
@@ -60,6 +63,14 @@ def chromium() -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="package")
+def test_bots_server(tmp_path_factory: pytest.TempPathFactory, vector_cache: Path) -> Iterator[ConfabServer]:
+    """Run one Confab for all browser tests, each of which makes a study with a key of its own."""
+    # A bot that fails in one file is offered in the next.
+    env = {**TEST_BOTS, "CONFAB_ASIDE_IN_A_ROW": "100"}
+    yield from start_confab(tmp_path_factory.mktemp("bots"), vector_cache, env, with_demo=False)
 
 
 @pytest.fixture

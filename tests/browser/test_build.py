@@ -343,17 +343,15 @@ def test_two_people_edit_one_study(lab: ConfabServer, new_page: Callable[..., An
     expect(own).to_have_value("Mine")
 
 
-@pytest.mark.parametrize("width", [360, 768, 1280])
-def test_every_step_fits_its_window(lab: ConfabServer, new_page: Callable[..., Any], width: int) -> None:
-    page = new_page(width, 740)
-    sign_in(page, lab)
+def test_every_step_fits_its_window(lab: ConfabServer, new_page: Callable[..., Any], signed_in: Any) -> None:
+    page = new_page(360, 740, storage_state=signed_in)
     key = f"fit-{uuid4().hex[:6]}"
     lab.add_study(key, ["eliza", "parrot"], state="draft")
-    page.goto(f"{lab.url}/dashboard/studies/new/")
-    no_sideways_scroll(page)
-    for step in ("bots", "texts", "questions", "pay", "check"):
-        page.goto(f"{lab.url}/dashboard/studies/{key}/build/{step}/")
-        no_sideways_scroll(page)
+    for path in ("new", *(f"{key}/build/{step}" for step in ("bots", "texts", "questions", "pay", "check"))):
+        page.goto(f"{lab.url}/dashboard/studies/{path}/")
+        for width in (360, 768, 1280):
+            page.set_viewport_size({"width": width, "height": 740})
+            no_sideways_scroll(page)
 
 
 def test_without_script_a_step_is_saved_by_its_button(lab: ConfabServer, new_page: Callable[..., Any]) -> None:

@@ -18,13 +18,13 @@ def builder(server: ConfabServer, new_page: Callable[..., Page], key: str, step:
     """Return a page of the builder, signed in."""
     server.shell(
         "from django.contrib.auth import get_user_model;U = get_user_model();"
-        "U.objects.filter(username='res').exists() or U.objects.create_superuser('res', password='a-long-word')"
+        "U.objects.filter(username='res').exists() or U.objects.create_superuser('res', password='a-long-password')"
     )
     page = new_page(**options)
     address = f"{server.url}/dashboard/studies/{key}/build/{step}/"
     page.goto(address)
     page.fill("[name=username]", "res")
-    page.fill("[name=password]", "a-long-word")
+    page.fill("[name=password]", "a-long-password")
     page.press("[name=password]", "Enter")
     page.wait_for_url(address)
     return page

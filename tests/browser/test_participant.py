@@ -67,6 +67,21 @@ def choose(within: Page | FrameLocator, question: str, value: int) -> None:
     expect(within.locator(f"#{question}-{value}")).to_be_checked()
 
 
+def chat_and_rate(within: Page | FrameLocator) -> None:
+    """Go the whole way, from consent to the page that tells the end."""
+    within.get_by_role("checkbox").check()
+    within.get_by_role("button", name="Continue").click()
+    within.get_by_role("button", name="Start chatting").click()
+    expect(within.locator("#log")).to_have_attribute("aria-live", "polite")  # its script listens
+    within.locator("#text").fill("Hello")
+    within.get_by_role("button", name="Send").click()
+    expect(within.locator("#log .votes")).to_have_count(1)
+    within.locator("#rate").click()
+    for question in ("quality", "fluency", "diversity", "contingency", "empathy"):
+        choose(within, question, 4)
+    within.get_by_role("button", name="Save and finish").click()
+
+
 def no_sideways_scroll(page: Page) -> None:
     """Check that nothing is wider than the window, and no blank page follows below."""
     box = page.locator("html").bounding_box()
@@ -429,57 +444,10 @@ def test_inside_a_frame_of_another_site(test_bots_server: ConfabServer, new_page
         key = study(server, "framed", ["test-quick"], min_exchanges=1, frame_ancestors=platform)
         page = new_page()
         page.goto(platform)
-        _way_in_a_frame(page)
+        frame = page.frame_locator("iframe")
+        chat_and_rate(frame)
+        expect(frame.locator("#code")).to_be_visible()
         assert not [c for c in page.context.cookies() if c["name"] == "sessionid"]
-
-
-def _way_in_a_frame(page: Page) -> None:
-    frame = page.frame_locator("iframe")
-    frame.get_by_role("checkbox").check()
-    frame.get_by_role("button", name="Continue").click()
-    frame.get_by_role("button", name="Start chatting").click()
-    expect(frame.locator("#log")).to_have_attribute("aria-live", "polite")  # its script listens
-    frame.locator("#text").fill("Hello")
-    frame.locator("#text").press("Enter")
-    expect(frame.locator("#log .votes")).to_have_count(1)
-    frame.locator("#rate").click()
-    for question in ("quality", "fluency", "diversity", "contingency", "empathy"):
-        choose(frame, question, 4)
-    frame.get_by_role("button", name="Save and finish").click()
-    expect(frame.locator("#code")).to_be_visible()
-
-
-def test_mechanical_turk_shows_a_study_in_its_frame_and_takes_the_task_back(
-    test_bots_server: ConfabServer, new_page: Callable[..., Page]
-) -> None:
-    """No setting of the study names Mechanical Turk; its pages are played by the test."""
-    turk = "https://workersandbox.mturk.com"
-    key = study(test_bots_server, "turk", ["test-quick"], min_exchanges=1)
-    ids = f"workerId=w1&assignmentId=a1&hitId=h1&turkSubmitTo={turk}"
-    link = f"{test_bots_server.url}/s/{key}/?{ids}"
-    page = new_page()
-    taken = []
-
-    def turk_answers(route: Any) -> None:
-        request = route.request
-        if request.method == "POST":
-            taken.append((request.url, request.post_data))
-            body = "Taken."
-        else:
-            body = f'<iframe src="{link}" width="1000" height="700"></iframe>'
-        route.fulfill(content_type="text/html", body=body)
-
-    page.route(f"{turk}/**", turk_answers)
-    page.goto(f"{turk}/task")
-    _way_in_a_frame(page)
-    frame = page.frame_locator("iframe")
-    code = frame.locator("#code").inner_text()
-    # The task opened again says the same, and can be sent from there.
-    page.reload()
-    expect(frame.locator("#code")).to_have_text(code)
-    frame.get_by_role("button", name="Send to Mechanical Turk").click()
-    expect(frame.get_by_text("Taken.")).to_be_visible()
-    assert taken == [(f"{turk}/mturk/externalSubmit", f"assignmentId=a1&completionCode={code}&outcome=rated")]
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)

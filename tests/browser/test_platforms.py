@@ -9,7 +9,7 @@ import httpx
 import pytest
 from playwright.sync_api import FrameLocator, Page, expect
 
-from tests.browser.test_participant import SIZES, choose, no_sideways_scroll, study
+from tests.browser.test_participant import chat_and_rate, no_sideways_scroll, study
 from tests.builders import BY_PROLIFIC
 from tests.conftest import ConfabServer
 from tests.platforms import FakeMTurk, FakeProlific
@@ -19,32 +19,16 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 ACTIONS = {"RATED1": "AWAITING REVIEW", "REFUSED1": "RETURNED"}
 
 
-def chat_and_rate(within: Page | FrameLocator) -> None:
-    """Go the whole way, from consent to the page that tells the end."""
-    within.get_by_role("checkbox").check()
-    within.get_by_role("button", name="Continue").click()
-    within.get_by_role("button", name="Start chatting").click()
-    expect(within.locator("#log")).to_have_attribute("aria-live", "polite")  # its script listens
-    within.locator("#text").fill("Hello")
-    within.get_by_role("button", name="Send").click()
-    expect(within.locator("#log .votes")).to_have_count(1)
-    within.locator("#rate").click()
-    for question in ("quality", "fluency", "diversity", "contingency", "empathy"):
-        choose(within, question, 4)
-    within.get_by_role("button", name="Save and finish").click()
-
-
 def no_thanks(within: Page | FrameLocator) -> None:
     """Do not agree."""
     within.get_by_role("button", name="I do not agree").click()
 
 
-@pytest.mark.parametrize(("width", "height"), SIZES)
 @pytest.mark.parametrize(
-    ("end", "code", "heading"),
+    ("end", "code", "heading", "width"),
     [
-        (chat_and_rate, "RATED1", "Thank you. Everything is saved."),
-        (no_thanks, "REFUSED1", "You did not agree to take part."),
+        (chat_and_rate, "RATED1", "Thank you. Everything is saved.", 360),
+        (no_thanks, "REFUSED1", "You did not agree to take part.", 1280),
     ],
     ids=["rated", "no_consent"],
 )
@@ -55,14 +39,13 @@ def test_prolific_hears_of_an_end_that_is_stored(
     code: str,
     heading: str,
     width: int,
-    height: int,
 ) -> None:
     server = test_bots_server
     key = study(server, "prolific", ["test-quick"], min_exchanges=1, **BY_PROLIFIC)
     prolific = FakeProlific(recruiting_link(f"{server.url}/s/{key}/"), ACTIONS)
     link = prolific.reserve("anna")
     known_then = []
-    page = new_page(width, height)
+    page = new_page(width)
 
     def prolific_answers(route: Any) -> None:
         # What anybody sees who opens the link at this very moment is what has been committed.

@@ -101,12 +101,11 @@ def pay_says(server: ConfabServer, key: str, page: Page) -> list[list[str]]:
     return [[row.locator("td").nth(n).inner_text() for n in (1, 6, 7)] for row in rows.all()]
 
 
-@pytest.mark.parametrize(("width", "height"), SIZES)
 def test_two_chats_are_rated_the_second_in_another_browser(
-    test_bots_server: ConfabServer, new_page: Callable[..., Page], width: int, height: int
+    test_bots_server: ConfabServer, new_page: Callable[..., Page]
 ) -> None:
     key, link = make_row(test_bots_server, ["test-quick", "eliza"])
-    page = new_page(width, height)
+    page = new_page(*SIZES[0])
     start(page, link)
     say(page, "Hello")
     expect(replies(page)).to_have_count(1)
@@ -116,14 +115,14 @@ def test_two_chats_are_rated_the_second_in_another_browser(
     expect(page.locator("#log .msg-you")).to_have_count(0)
     no_sideways_scroll(page)
 
-    elsewhere = new_page(width, height)
+    elsewhere = new_page(*SIZES[0])
     start(elsewhere, link)
     assert elsewhere.url == page.url
     say(elsewhere, "Hello again")
     expect(replies(elsewhere)).to_have_count(1)
     rate(elsewhere, "Blue")
     ended(elsewhere, "RATED1", "Thank you. Everything is saved.")
-    again = new_page(width, height)
+    again = new_page(*SIZES[0])
     again.goto(link)
     expect(again.locator("#code")).to_have_text("RATED1")
     assert pay_says(test_bots_server, key, new_page()) == [["Done", "RATED1", "Approve"]]

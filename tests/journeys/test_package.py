@@ -182,7 +182,7 @@ def test_the_installed_command_migrates_and_serves(installed: Path, tmp_path: Pa
         page = urllib.request.urlopen(f"http://127.0.0.1:{port}/s/demo/", timeout=600).read().decode()
         (style,) = re.findall(r'href="([^"]+confab[^"]*\.css)"', page)
         assert urllib.request.urlopen(f"http://127.0.0.1:{port}{style}", timeout=600).status == 200
-        command.send_signal(signal.SIGINT)
+        os.killpg(command.pid, signal.SIGINT)  # Ctrl-C: the terminal signals the whole foreground group
         command.wait(timeout=600)
         wait_for(lambda: not living(tmp_path, "CONFAB_CHANNEL_PREFIX"), "stopping", 600)
         assert (data / "confab.sqlite3").is_file()

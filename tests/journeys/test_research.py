@@ -298,14 +298,3 @@ def test_list_and_chat(command_env: ConfabServer) -> None:
     said = answer(command_env, "chat", "parrot", "--message", "one", "--message", "two")
     assert said["bot"] == "parrot"
     assert [turn["speaker"] for turn in said["turns"]] == ["human", "bot"] * 2
-
-
-@pytest.mark.parametrize("protocol", ["survey", "aspects", "majority", "reference", "choose"])
-def test_an_example_is_opened_and_played(test_bots_server: ConfabServer, protocol: str) -> None:
-    server = test_bots_server
-    path = server.data_dir / f"{protocol}.yaml"
-    answer(server, "study_example", protocol, "--output", str(path))
-    assert answer(server, "import_study", str(path), "--open")["state"] == "collecting"
-    key = f"{protocol}-example"
-    played = answer(server, "rehearse", "--study", key, "--people", "3", "--url", server.url)
-    assert (played["done"], played["failed"]) == (3, [])

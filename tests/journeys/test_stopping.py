@@ -89,43 +89,41 @@ def server(tmp_path: Path, vector_cache: Path) -> Iterator[ConfabServer]:
 
 @pytest.mark.parametrize("kind", ["one process", "two workers", "serve"])
 async def test_a_stopped_web_process_is_gone_and_its_port_free(server: ConfabServer, kind: str) -> None:
-    # Whether the next one gets the port is asked of them all below; one of them is started again.
-    for _try in range(2 if kind == "one process" else 1):
-        process = start(server, kind)
-        await asyncio.to_thread(server.wait_until_healthy)
-        async with contextlib.AsyncExitStack() as stack:
-            doors = [StudyClient(server.url, "slow") for _ in range(4)]
-            live = []
-            for person in doors:
-                stack.push_async_callback(person.close)
-                await person.start()
-                live.append(await person.socket().__aenter__())
-                await frames_until(live[-1], "history")
-            await live[0].send(json.dumps({"type": "message", "client_id": doors[0].conversation_id, "text": "hello"}))
-            await frames_until(live[0], "turn")
-            # Those that will never say another word, and those that go in the middle of one.
-            silent = [raw_socket(server, person) for person in doors]
-            silent.append(raw(server, ""))
-            silent.append(raw(server, "GET /s/slow/ HT"))
-            silent.append(raw(server, "POST /s/slow/start/ HTTP/1.1\nHost: localhost\nContent-Length: 9\n\nab"))
-            aborted = [raw_socket(server, person) for person in doors]
-            request = "GET /s/slow/ HTTP/1.1\nHost: localhost\n\n"
-            aborted += [raw(server, request) for _ in range(8)]
-            for connection in aborted:
-                abort(connection)
-            live[1].transport.abort()
+    process = start(server, kind)
+    await asyncio.to_thread(server.wait_until_healthy)
+    async with contextlib.AsyncExitStack() as stack:
+        doors = [StudyClient(server.url, "slow") for _ in range(4)]
+        live = []
+        for person in doors:
+            stack.push_async_callback(person.close)
+            await person.start()
+            live.append(await person.socket().__aenter__())
+            await frames_until(live[-1], "history")
+        await live[0].send(json.dumps({"type": "message", "client_id": doors[0].conversation_id, "text": "hello"}))
+        await frames_until(live[0], "turn")
+        # Those that will never say another word, and those that go in the middle of one.
+        silent = [raw_socket(server, person) for person in doors]
+        silent.append(raw(server, ""))
+        silent.append(raw(server, "GET /s/slow/ HT"))
+        silent.append(raw(server, "POST /s/slow/start/ HTTP/1.1\nHost: localhost\nContent-Length: 9\n\nab"))
+        aborted = [raw_socket(server, person) for person in doors]
+        request = "GET /s/slow/ HTTP/1.1\nHost: localhost\n\n"
+        aborted += [raw(server, request) for _ in range(8)]
+        for connection in aborted:
+            abort(connection)
+        live[1].transport.abort()
 
-            process.send_signal(signal.SIGTERM)
-            await asyncio.to_thread(process.wait, NEVER_S)
-            assert not (server.data_dir / "server-address.txt").exists()
-            for connection in silent:
-                connection.close()
-            # As a server does it, which does not mind connections that linger in TIME_WAIT.
-            with socket.create_server(("127.0.0.1", server.port)):
-                pass
-            for connection in live:
-                await connection.close()
-        server.kill("web")
+        process.send_signal(signal.SIGTERM)
+        await asyncio.to_thread(process.wait, NEVER_S)
+        assert not (server.data_dir / "server-address.txt").exists()
+        for connection in silent:
+            connection.close()
+        # As a server does it, which does not mind connections that linger in TIME_WAIT.
+        with socket.create_server(("127.0.0.1", server.port)):
+            pass
+        for connection in live:
+            await connection.close()
+    server.kill("web")
 
 
 def test_a_thread_that_hangs_does_not_keep_the_process() -> None:
