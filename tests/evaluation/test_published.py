@@ -192,7 +192,7 @@ def bleu_by_hand(reply: str, reference: str) -> float:
 
 
 @pytest.mark.parametrize(("metric", "by_hand"), [("rouge_l", rouge_by_hand), ("bleu_4", bleu_by_hand)])  # fmt: skip
-def test_a_complete_cell_must_come_out_as_printed_and_a_part_is_only_told(
+def test_a_complete_cell_must_come_out_as_printed_and_a_part_near_it(
     metric: str, by_hand: object, tmp_path: Path
 ) -> None:
     words = ["the", "old", "cat", "sat", "on", "a", "mat", "and", "saw", "the", "dog", "run"]
@@ -229,7 +229,10 @@ def test_a_complete_cell_must_come_out_as_printed_and_a_part_is_only_told(
     assert off.is_off
     part = exactness(one, replace(printed, n=31))
     assert part is not None
-    assert (part.is_off, part.told) == (False, "30 of 31")
+    assert (part.is_off, part.told) == (False, "30 of 31, yes")
+    far = exactness(one, replace(printed, n=31, values={how: value + 0.5 for how, value in printed.values.items()}))
+    assert far is not None
+    assert far.is_off
     assert exactness(one, replace(printed, is_same=False)) is None
     assert exactness(one, None) is None
 

@@ -16,9 +16,9 @@ import importlib
 import os
 import sys
 
-QUICK = ("validate", "comparisons", "replies", "folds")
-FULL = (*QUICK, "entailment", "coverage", "models", "held")
-SIZED = {"validate", "replies", "folds"}
+QUICK = ("validate", "comparisons", "replies")
+FULL = (*QUICK, "folds", "entailment", "coverage", "models", "held")
+SIZED = {"validate", "replies"}
 
 
 def main() -> int:

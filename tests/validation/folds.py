@@ -1,13 +1,11 @@
 """Two things that need several trainings or sets: RADE-lite's network on folds, and metrics combined across data sets.
 
-    python -m tests.validation.folds --size quick|full [--data FOLDER] python -m tests.validation.folds --size full
-    --config rade-lite-no-pr --against rade-lite --sets chitchat,persona --seeds 11
+    python -m tests.validation.folds [--data FOLDER]
+    python -m tests.validation.folds --config rade-lite-no-pr --against rade-lite --sets chitchat,persona --seeds 11
 
-`quick`: a third of RADE's chitchat set, three folds, one seed, so its figure is of little data; and a combination of
-three metrics that need no language model, on 40 replies of each of GRADE's cells. `full`: all three sets, five folds,
-three seeds, by the committed config; and mutual information among the metrics. With `--against` another config is
-measured on the same folds, the first one's gain over it is told with its interval over contexts, and nothing is
-combined. Prints only; what is not here is skipped with its reason.
+All three sets of RADE, five folds, three seeds, by the committed config; and a combination of four metrics. With
+`--against` another config is measured on the same folds, the first one's gain over it is told with its interval over
+contexts, and nothing is combined. Prints only; what is not here is skipped with its reason.
 """
 
 from __future__ import annotations
@@ -29,13 +27,11 @@ from evaluation.paired_comparison import compare_paired
 from evaluation.training.config import config_values
 from evaluation.training.rade_data import RatedPair, rated_pairs_read
 from evaluation.training.rade_folds import SEEDS, FoldsMeasured, folds_measured
-from tests.validation.replies import QUICK_PER_CELL, RADE_SETS, SHARED, first_of_each_cell
+from tests.validation.replies import RADE_SETS, SHARED
 from tests.validation.validate import ROOT, Confab
 
 CONFIGS = ROOT / "evaluation" / "training" / "configs"
-QUICK_PAIRS = 240
-METRICS = ("semantic_similarity", "grade_lite", "pone_lite")
-SLOW_METRICS = ("reply_pmi",)
+METRICS = ("semantic_similarity", "grade_lite", "pone_lite", "reply_pmi")
 
 
 def release_lines(pairs: Sequence[RatedPair]) -> str:
@@ -54,13 +50,11 @@ def release_lines(pairs: Sequence[RatedPair]) -> str:
     )
 
 
-def rade_folds(config: str, source: Path, work: Path, seeds: Sequence[int], *, quick: bool) -> FoldsMeasured:
+def rade_folds(config: str, source: Path, work: Path, seeds: Sequence[int]) -> FoldsMeasured:
     """Train by a config on all folds but one, for each of them."""
     values: dict[str, Any] = config_values(CONFIGS / f"{config}.yaml")
     pairs = rated_pairs_read(source).pairs
     options = {**values["options"], "rated": [f"{source.stem}.jsonl"]}
-    if quick:
-        pairs, options["folds"] = pairs[:QUICK_PAIRS], 3
     (work / f"{source.stem}.jsonl").write_text(release_lines(pairs), encoding="utf-8")
     return folds_measured({**values, "options": options}, work, seeds)
 
@@ -125,16 +119,14 @@ def combined_told(confab: Confab, file: Path, metrics: Sequence[str]) -> str:
 def main() -> int:
     """Validate what is here; 1 where no set is."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--size", choices=["quick", "full"], default="quick")
     parser.add_argument("--data", type=Path, default=SHARED / "data" / "turn_level")
     parser.add_argument("--config", default="rade-lite", help="one of evaluation/training/configs")
     parser.add_argument("--against", default="", help="another one, on the same folds")
     parser.add_argument("--sets", default=",".join(name.removeprefix("rade_") for name in RADE_SETS))
     parser.add_argument("--seeds", default=",".join(map(str, SEEDS)))
     options = parser.parse_args()
-    quick = options.size == "quick"
-    sets = [f"rade_{name}" for name in options.sets.split(",")][: 1 if quick else None]
-    seeds = [int(seed) for seed in options.seeds.split(",")][: 1 if quick else None]
+    sets = [f"rade_{name}" for name in options.sets.split(",")]
+    seeds = [int(seed) for seed in options.seeds.split(",")]
     configs = [name for name in (options.config, options.against) if name]
     found: dict[str, list[FoldsMeasured]] = {name: [] for name in configs}
     begun, done = time.monotonic(), 0
@@ -147,7 +139,7 @@ def main() -> int:
                 print(f"{options.config} is skipped: there is no {source}")
                 continue
             for config in configs:
-                one = rade_folds(config, source, work, seeds, quick=quick)
+                one = rade_folds(config, source, work, seeds)
                 found[config].append(one)
                 print(rade_told(f"{config}, {source.name}", one), flush=True)
             if options.against:
@@ -159,12 +151,7 @@ def main() -> int:
                 told = f"{options.config} against {options.against}, mean of {done} sets"
                 print(gain_told(told, *found.values()))
         elif (source := options.data / "grade.jsonl.gz").exists():
-            file = source
-            if quick:
-                file = work / "grade.jsonl"
-                first_of_each_cell(source, file, QUICK_PER_CELL)
-            metrics = METRICS if quick else (*METRICS, *SLOW_METRICS)
-            print(combined_told(confab, file, metrics), flush=True)
+            print(combined_told(confab, source, METRICS), flush=True)
             done += 1
         else:
             print(f"the combination is skipped: there is no {source}")
