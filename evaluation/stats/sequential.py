@@ -191,6 +191,19 @@ def mean_always(
     return Interval(mean, *ends, int(np.isfinite(array).sum()))
 
 
+def half_planned(half: float, n: float, n_planned: float, *, level: float = 0.90) -> float:
+    """Return half the width that the interval of a mean would have after another number of raters.
+
+    Args:
+        half: half its width now, not cut at the ends of the scale.
+        n: raters it has now.
+        n_planned: raters it is to have; what they say is taken to spread as it does now.
+        level: of both intervals.
+    """
+    now, then = (_times(np.array([float(one)]), 1 - level) for one in (n, n_planned))
+    return half * then / now * float(np.sqrt(n / n_planned))
+
+
 def pairwise_always(
     values: Sequence[float] | np.ndarray,
     bots: Sequence[str],

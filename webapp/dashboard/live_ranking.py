@@ -1,7 +1,7 @@
 """Ranking of bots while a study collects: sentences on pairs of bots.
 
 Significant differences are those of `evaluation.analysis.comparisons`; a worker computes them. Means and intervals
-stand on the pages of results.
+stand on the pages of results; here is how narrow the plan will make them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from itertools import combinations
 from typing import Any
 
 from evaluation.analysis.comparisons import TOO_MANY
-from evaluation.stats.sequential import RATERS, THINGS
+from evaluation.number_format import figure
+from evaluation.stats.sequential import RATERS, THINGS, half_planned
 from webapp.core.language import plural
 from webapp.dashboard.builder.pay import n_wanted
 from webapp.dashboard.live_bots import LiveBot
@@ -43,6 +44,7 @@ class LiveRanking:
         level: level of the intervals, in percent.
         sentences: at most six, on significant pairs first; `n_more` pairs have none.
         n_told_apart, n_pairs: significantly different pairs, and all pairs that could be tested.
+        precision: sentence on the widest interval now, and as narrow as planned; empty without a plan.
     """
 
     key: str
@@ -54,6 +56,7 @@ class LiveRanking:
     n_pairs: int
     n_ratings: int
     made_at: datetime
+    precision: str = ""
 
 
 def rankings_of(study: Study, state: OrderState | None, bots: Sequence[LiveBot]) -> list[LiveRanking]:
@@ -82,6 +85,7 @@ def rankings_of(study: Study, state: OrderState | None, bots: Sequence[LiveBot])
             n_pairs=found["n_pairs"],
             n_ratings=state.n_ratings,
             made_at=state.made_at,
+            precision=_precision(study, found, infos),
         )
         rankings.append(ranking)
     return rankings
@@ -94,6 +98,23 @@ def planned_of(study: Study, bot_id: str) -> int | None:
         return quota or None
     wanted = n_wanted(study) * study.values.assignment.bots_in_a_row
     return round(wanted / len(study.bots)) or None if wanted and study.bots else None
+
+
+def _precision(study: Study, found: Mapping[str, Any], infos: Mapping[str, BotInfo]) -> str:
+    """Say how wide the widest interval of a mean is, and how wide it will be with the planned number of ratings."""
+    level, widest = 1 - found["alpha"], (0.0, "")
+    for bot_id, one in found.get("means", {}).items():
+        planned = planned_of(study, bot_id) if bot_id in infos else None
+        if planned is None or one["low"] is None or planned <= one["n"]:
+            continue
+        half = max(one["high"] - one["mean"], one["mean"] - one["low"])  # an end may be cut at the scale
+        then = half_planned(half, one["n"], planned, level=level)
+        words = (
+            f"The widest interval of a mean is ± {figure(half)} ({infos[bot_id].title}, {one['n']:,} of {planned:,} "
+            f"ratings); with the planned number it would be about ± {figure(then)}."
+        )
+        widest = max(widest, (half, words))
+    return widest[1]
 
 
 def _sentences(words: _PairWords, found: Mapping[str, Any], infos: Mapping[str, BotInfo]) -> list[Sentence]:

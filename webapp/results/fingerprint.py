@@ -19,7 +19,7 @@ from webapp.ratings.models import Rating
 from webapp.ratings.paired_comparisons import answers_counted, compares_pairs, pairs_counted
 from webapp.ratings.selectors import conversations_counted, study_bots, study_conversations
 from webapp.search.index_statistics import conversation_totals, rated_totals
-from webapp.studies.models import Study
+from webapp.studies.models import Rubric, Study
 from webapp.studies.selectors import judges_items
 
 Reads = Literal["metrics", "runs"]
@@ -101,7 +101,8 @@ def data_state(
         release(),
         study.pk,
         study.updated_at,
-        list(study.rubric.dimensions.values_list("key", "title", "low", "high", "reversed")),
+        list(Rubric.objects.filter(pk=study.rubric_id).values_list()),
+        list(study.rubric.dimensions.values_list()),
         [include_synthetic, include_failed, without_state(study, without)],
         rated,
         sorted(of_versions),

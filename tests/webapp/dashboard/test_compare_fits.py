@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -41,8 +42,12 @@ def address(study: Study, query: str = "") -> str:
 
 
 def cells_of(page: object, name: str = "fits") -> list[dict[str, str]]:
+    return rows_of(page.context[name])
+
+
+def rows_of(named: Any) -> list[dict[str, str]]:
     """Return the rows of a table by the titles of its columns, the second of one name with a star."""
-    table = page.context[name].table
+    table = named.table
     titles: list[str] = []
     for header in table.headers:
         titles.append(header.text + "*" * titles.count(header.text))
@@ -100,27 +105,36 @@ def test_runs_are_compared_by_what_they_predict(staff: Client, study: Study) -> 
     assert [href for _title, href in links] == [reverse("dashboard:run", args=[run.pk]) for run in reversed(runs)]
 
 
-def test_the_same_bots_stand_in_several_studies(staff: Client, study: Study, tmp_path: Path) -> None:
+@pytest.mark.parametrize("route", ["results/", "compare/"])
+def test_the_same_bots_stand_in_several_studies(staff: Client, study: Study, tmp_path: Path, route: str) -> None:
     other = study_of(tmp_path, {"alpha": 3.0, "gamma": 5.5, "new": 4.0}, key="other")
     fit_of(other)
-    page = staff.get(address(study, "?with=other"))
-    rows = {row["Bot"]: row for row in cells_of(page, "studies")}
+    leaderboard = f"/dashboard/studies/{study.key}/{route}"
+    folded = staff.get(leaderboard, follow=True)
+    assertContains(folded, "The same bots in other studies")
+    assertNotContains(folded, "Add a study to compare")
+    assertContains(staff.get(f"{leaderboard}?part=studies", follow=True), "Add a study to compare")
+    page = staff.get(f"{leaderboard}?with=other", follow=True)
+    [table] = next(fold.section.tables for fold in page.context["folds"] if fold.id == "studies")
+    rows = {row["Bot"]: row for row in rows_of(table)}
     assert rows["alpha"]["Rank"] == "1–2"
     assert rows["alpha"]["Rank*"] == "3"
     assert rows["new"]["Rank"] == "–"
     assert rows["beta"]["Rank*"] == "–"
     assertContains(page, "c and other tell 1 pair of the same bots apart both: 0 in the same order")
     # Fits say of which study they are, then.
+    page = staff.get(address(study, "?with=other"))
     assert [row["What"].split(":")[0] for row in cells_of(page)] == ["other"]
+    assertContains(page, f"/dashboard/studies/{study.key}/results/?with=other&amp;part=studies#studies")
 
 
 def test_what_cannot_stand_beside_is_said(staff: Client, study: Study, rated: Study) -> None:
-    page = staff.get(address(study, "?with=nothing"))
-    assert "no other study “nothing” in use; there are rated" in text_of(page.content.decode())
+    leaderboard = reverse("dashboard:study_results", args=[study.key])
+    for page in (staff.get(address(study, "?with=nothing")), staff.get(f"{leaderboard}?with=nothing")):
+        assert "no other study “nothing” in use; there are rated" in text_of(page.content.decode())
     rated.conversations.all().delete()
-    page = staff.get(address(study, "?with=rated"))
+    page = staff.get(f"{leaderboard}?with=rated")
     assert "“rated” has no ratings yet." in text_of(page.content.decode())
-    assert page.context["studies"] is None
 
 
 def test_more_fits_ask_the_database_no_more_often(staff: Client, study: Study) -> None:

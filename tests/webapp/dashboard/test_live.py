@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -259,6 +260,10 @@ def test_what_is_settled_beside_the_plan(staff: Client) -> None:
     html = staff.get(address(study)).content.decode()
     assert "1 of 1 pairs differ significantly" in html
     assert html.count("pairs differ significantly") == 1 + len(others)
+    # Half of the plan is there, so the rest makes the interval narrower.
+    now, then = re.findall(r"± (\d?\.\d+)", order.precision)
+    assert ("21 of 40 ratings" in order.precision, float(then) < float(now)) == (True, True)
+    assert order.precision in html
     Study.objects.update(state="ended")
     assert "another test holds" in staff.get(address(study)).content.decode()
 

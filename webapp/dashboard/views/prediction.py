@@ -21,15 +21,15 @@ from webapp.core.rights import Right
 from webapp.dashboard.filters import apply_flag_filter
 from webapp.dashboard.forms import FitForm, study_targets
 from webapp.dashboard.narrative.hybrid import hybrid_view
-from webapp.dashboard.narrative.hybrid_fits import ComparedStudy, fits_table, runs_table, studies_table
+from webapp.dashboard.narrative.hybrid_fits import fits_table, runs_table
 from webapp.dashboard.navigation import requires, staff_only
 from webapp.dashboard.overview import selfplay_bots
-from webapp.dashboard.selectors import metrics_progress, studies_to_compare, study_runs
+from webapp.dashboard.selectors import metrics_progress, study_runs
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.studies import (
     conversations_link,
     kept_in_address,
-    stored_result,
+    studies_asked,
     study_of,
     study_page,
     synthetic_asked,
@@ -56,8 +56,6 @@ from webapp.studies.models import Study
 _LISTED = 20
 MOST_FITS = 40
 """Number of fits compared, the newest."""
-MOST_BESIDE = 4
-"""Number of other studies compared: a table of more cannot be read."""
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -208,30 +206,13 @@ def _fit_context(
 
 
 def _comparison_context(request: HttpRequest, study: Study, bots: Mapping[str, BotInfo]) -> dict[str, Any]:
-    """Return fits compared, self-play run by run, and the same bots in several studies."""
-    choosable = studies_to_compare(study)
-    asked = list(dict.fromkeys(filter(None, request.GET.getlist("with"))))
-    others = [one for one in choosable if one.key in asked][:MOST_BESIDE]
-    wrong = _not_beside(asked, choosable)
-    found = fits_beside([study, *others], MOST_FITS)
-    beside, waiting = [], []
-    for one in [study, *others] if others else []:
-        result = stored_result(request, one, "comparisons")
-        if result.frame is not None:
-            beside.append(ComparedStudy(result.frame, result.result))
-        elif result.waiting is None:
-            wrong.append(f"“{one.key}” has no ratings yet.")
-        if result.waiting is not None:
-            waiting.append(one)
+    """Return the fits of this and of the chosen studies, and self-play run by run."""
+    beside = studies_asked(study, request.GET.getlist("with"))
+    fits = fits_beside([study, *beside.others], MOST_FITS)
     return {
-        "fits": fits_table(found, _fit_address, several=bool(others)) if found else None,
-        "played": runs_table(found, bots, lambda run: reverse("dashboard:run", args=[run.pk])),
-        "studies": studies_table(beside),
-        "waiting_for": waiting,
-        "wrong": wrong,
-        "others": others,
-        "choosable": [one for one in choosable if one not in others],
-        "kept": [(name, v) for name in ("synthetic", "without") if (v := request.GET.get(name))],
+        "fits": fits_table(fits, _fit_address, several=bool(beside.others)) if fits else None,
+        "played": runs_table(fits, bots, lambda run: reverse("dashboard:run", args=[run.pk])),
+        "beside": beside,
     }
 
 
@@ -240,21 +221,6 @@ def _fit_address(fit: HybridFit) -> str:
     if fit.request.get("without"):
         query["without"] = ",".join(fit.request["without"])
     return f"{reverse('dashboard:study_prediction', args=[fit.study.key])}?{urlencode(query, safe=',')}"
-
-
-def _not_beside(asked: Sequence[str], choosable: Sequence[Study]) -> list[str]:
-    """Compose messages on requested studies that cannot be shown for comparison."""
-    known = [one.key for one in choosable]
-    wrong = [
-        f"There is no other study “{key}” in use; there are {', '.join(known) or 'none'}."
-        for key in asked
-        if key not in known
-    ]
-    if len(asked) - len(wrong) > MOST_BESIDE:
-        wrong.append(
-            f"{len(asked)} studies are chosen, and {MOST_BESIDE} can stand beside this one: the newest are shown."
-        )
-    return wrong
 
 
 @require_safe

@@ -5,6 +5,7 @@ A study that compares pairs shows what was preferred. Details are folded section
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -25,14 +26,18 @@ from webapp.dashboard.forms import PlanForm
 from webapp.dashboard.head_to_head import head_to_head
 from webapp.dashboard.leaderboard import VOTES, BoardParams, board_of, board_params, pairs_board, votes_board
 from webapp.dashboard.narrative.comparisons import planning_table
+from webapp.dashboard.narrative.hybrid_fits import ComparedStudy, studies_table
 from webapp.dashboard.narrative.pairs import pairs_section
 from webapp.dashboard.narrative.phrases import NamedTable, Section
 from webapp.dashboard.navigation import staff_only
 from webapp.dashboard.report_sections import SECTIONS, prediction_of, protocols_part
+from webapp.dashboard.selectors import studies_to_compare
 from webapp.dashboard.views.studies import (
     ShownResult,
+    StudiesBeside,
     additional_result,
     stored_result,
+    studies_asked,
     study_of,
     study_page,
     synthetic_asked,
@@ -56,6 +61,7 @@ class ResultFold:
     Attributes:
         section: None while it is folded.
         others: studies to show for comparison, each with whether it is shown.
+        beside: studies with the same bots.
     """
 
     id: str
@@ -66,6 +72,7 @@ class ResultFold:
     plan_form: PlanForm | None = None
     plan: NamedTable | None = None
     others: tuple[tuple[Study, bool], ...] = ()
+    beside: StudiesBeside | None = None
 
 
 @require_safe
@@ -85,7 +92,7 @@ def results(request: HttpRequest, key: str) -> HttpResponse:
         leaves_out=True,
         n_synthetic=synthetic_count(study),
         failed=request.GET.get("failed") == "1",
-        suffix_more="".join(f"&{urlencode({name: v})}" for name in _KEPT if (v := request.GET.get(name))),
+        suffix_more="".join(f"&{urlencode({name: v})}" for name in _KEPT for v in request.GET.getlist(name) if v),
         **context,
     )
 
@@ -193,7 +200,35 @@ def _folds(
         del pairs.section.lead[0]  # it is the heading of the page
         pairs.plan_form = PlanForm(request.GET or None)
         pairs.plan = _plan(frame, found.result.planned, pairs.plan_form) if pairs.plan_form.is_valid() else None
-    return [questions, pairs, *_one_turn(request, study)]
+    others = studies_beside(study)
+    return [questions, pairs, *_same_bots(request, study, others), *_one_turn(request, study, others)]
+
+
+def _same_bots(request: HttpRequest, study: Study, of_other_kind: Sequence[Study]) -> list[ResultFold]:
+    """Return the section on the same bots in other studies; none where there is no other study.
+
+    Args:
+        of_other_kind: studies that `with` names for the section on single replies.
+    """
+    fold, not_here = ResultFold("studies", "The same bots in other studies"), {one.key for one in of_other_kind}
+    asked = [key for key in request.GET.getlist("with") if key not in not_here]
+    fold.is_open = request.GET.get("part") == fold.id or any(asked)
+    if not fold.is_open:
+        return [fold] if any(one.key not in not_here for one in studies_to_compare(study)) else []
+    fold.beside = studies_asked(study, asked)
+    fold.section = Section(fold.id, fold.title, missing=fold.beside.wrong)
+    compared = []
+    for one in [study, *fold.beside.others] if fold.beside.others else []:
+        found = stored_result(request, one, "comparisons")
+        if found.frame is not None:
+            compared.append(ComparedStudy(found.frame, found.result))
+        elif found.waiting is None:
+            fold.section.missing.append(f"“{one.key}” has no ratings yet.")
+        else:
+            fold.section.missing.append(f"The comparison of the bots of “{one.key}” is being computed.")
+    table = studies_table(compared)
+    fold.section.tables += [table] if table else []
+    return [fold]
 
 
 def _plan(frame: StudyFrame, planned: RaterPlan | None, form: PlanForm) -> NamedTable | None:
@@ -204,13 +239,12 @@ def _plan(frame: StudyFrame, planned: RaterPlan | None, form: PlanForm) -> Named
     return planning_table(frame, chosen, prediction_of(frame))
 
 
-def _one_turn(request: HttpRequest, study: Study) -> list[ResultFold]:
+def _one_turn(request: HttpRequest, study: Study, others: Sequence[Study]) -> list[ResultFold]:
     """Return the section on single replies and chats with the same bots; none without a study of the other kind."""
-    others = studies_beside(study)
     if not others:
         return []
     fold = ResultFold("one-turn", "Single replies and chats with the same bots")
-    fold.is_open = request.GET.get("part") == fold.id or "with" in request.GET
+    fold.is_open = request.GET.get("part") == fold.id or request.GET.get("with") in [one.key for one in others]
     if fold.is_open:
         found = study_pairs(
             study,
@@ -246,5 +280,5 @@ def _pairs(request: HttpRequest, study: Study) -> dict[str, Any]:
         "verdict": section.lead[0],
         "board": pairs_board(found.results, next(iter(found.titles.values())), bots, section.lead[0]),
         "outcomes": outcomes,
-        "folds": [detail, *_one_turn(request, study)],
+        "folds": [detail, *_one_turn(request, study, studies_beside(study))],
     }

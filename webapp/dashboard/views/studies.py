@@ -31,7 +31,7 @@ from webapp.dashboard.navigation import Link, page, page_title, requires, staff_
 from webapp.dashboard.overview import headline_findings, selfplay_bots, study_action_items
 from webapp.dashboard.pipeline import SELFPLAY_EACH, pipeline_of
 from webapp.dashboard.recruitment import link_to_send, participant_link, recruiting_links
-from webapp.dashboard.selectors import tour_study
+from webapp.dashboard.selectors import studies_to_compare, tour_study
 from webapp.dashboard.views.jobs import job_context, job_rows
 from webapp.jobs.models import State
 from webapp.jobs.services.fits import analysis_start
@@ -210,6 +210,47 @@ def _waiting(request: HttpRequest, question: AnalysisKey, answer: CurrentResult)
         "n_bots": question.state.n_bots,
         "back": request.get_full_path(),
     }
+
+
+MOST_BESIDE = 4
+"""Number of other studies compared: a table of more cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudiesBeside:
+    """Other studies to compare with one.
+
+    Attributes:
+        others: those that are chosen; choosable: those that can be added.
+        wrong: sentences on studies that cannot be shown.
+    """
+
+    others: list[Study]
+    choosable: list[Study]
+    wrong: list[str]
+
+
+def studies_asked(study: Study, keys: Sequence[str]) -> StudiesBeside:
+    """Return the studies with these keys; who may read one study may read all."""
+    choosable = studies_to_compare(study)
+    asked = list(dict.fromkeys(filter(None, keys)))
+    others = [one for one in choosable if one.key in asked][:MOST_BESIDE]
+    return StudiesBeside(others, [one for one in choosable if one not in others], _not_beside(asked, choosable))
+
+
+def _not_beside(asked: Sequence[str], choosable: Sequence[Study]) -> list[str]:
+    """Compose messages on requested studies that cannot be shown for comparison."""
+    known = [one.key for one in choosable]
+    wrong = [
+        f"There is no other study “{key}” in use; there are {', '.join(known) or 'none'}."
+        for key in asked
+        if key not in known
+    ]
+    if len(asked) - len(wrong) > MOST_BESIDE:
+        wrong.append(
+            f"{len(asked)} studies are chosen, and {MOST_BESIDE} can stand beside this one: the newest are shown."
+        )
+    return wrong
 
 
 _COOKIE = "tour"

@@ -35,9 +35,9 @@ from webapp.dashboard.views.studies import (
     study_of,
     study_page,
 )
-from webapp.ratings.selectors import study_bots
+from webapp.ratings.selectors import BotInfo, study_bots
 from webapp.results.cache import AnalysisKey, result_at_hand
-from webapp.results.study_data import StudyFrame, study_frame
+from webapp.results.study_data import StudyFrame
 from webapp.studies.bot_columns import BotColumns, bot_columns_read
 from webapp.studies.models import Study
 from webapp.studies.selectors import judges_items, marks_turns
@@ -112,7 +112,8 @@ def why(request: HttpRequest, key: str) -> HttpResponse:
     sections = []
     if first.state.n_ratings:
         shown = [opened] if opened and "only" in request.GET else parts
-        sections = [_section(request, first, name, is_open=name == opened) for name in shown]
+        bots = tuple(study_bots(study).values())
+        sections = [_section(request, first, name, bots, is_open=name == opened) for name in shown]
     return study_page(
         request,
         "why.html",
@@ -134,12 +135,14 @@ def _result_of(part: str) -> str:
     return "answers" if part == "agreement" else part
 
 
-def _section(request: HttpRequest, first: AnalysisKey, name: str, *, is_open: bool) -> WhySection:
+def _section(
+    request: HttpRequest, first: AnalysisKey, name: str, bots: tuple[BotInfo, ...], *, is_open: bool
+) -> WhySection:
     shown = partial(WhySection, name, _TITLES[name], is_open=is_open)
     key = first.beside(_result_of(name))
     if not is_open:
         try:
-            return shown(_conclusion(key, name, key.state.digest))
+            return shown(_conclusion(key, name, key.state.digest, bots))
         except LookupError:
             return shown("Not computed for the present data. Open it to compute it.")
     found = stored_result(request, first.study, key.part)
@@ -150,8 +153,8 @@ def _section(request: HttpRequest, first: AnalysisKey, name: str, *, is_open: bo
 
 
 @lru_cache(maxsize=1024)
-def _conclusion(key: AnalysisKey, name: str, _digest: str) -> str:
-    """Return the conclusion of a folded section, kept for each state of the data.
+def _conclusion(key: AnalysisKey, name: str, _digest: str, bots: tuple[BotInfo, ...]) -> str:
+    """Return the conclusion of a folded section, kept for each state of the data and of the bots' names.
 
     Raises:
         LookupError: its result is not at hand.
@@ -159,7 +162,8 @@ def _conclusion(key: AnalysisKey, name: str, _digest: str) -> str:
     made = result_at_hand(key)
     if made is None:
         raise LookupError(name)
-    frame = study_frame(key.study, made.facts, include_synthetic=key.include_synthetic, without=key.without)
+    named = {bot.bot_id: bot for bot in bots}
+    frame = StudyFrame(key.study, key.include_synthetic, named, made.facts, without=key.without)
     return _content(name, frame, made.result, {})[0].in_one_sentence
 
 

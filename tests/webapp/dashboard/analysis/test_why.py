@@ -9,9 +9,11 @@ from django.urls import reverse
 
 from tests.builders import make_study
 from tests.markup import flat
+from webapp.bots.models import BotVersion
 from webapp.dashboard.views import why
 from webapp.jobs.models import Job
 from webapp.results import cache
+from webapp.results.cache import AnalysisKey
 from webapp.studies.models import Study
 
 SECTIONS = ("models", "raters", "agreement", "trajectories", "correlations", "powered")
@@ -62,6 +64,22 @@ def test_a_folded_section_tells_its_conclusion_and_starts_no_job(
     assert not Job.objects.exists()
     staff.get(address(study, "models"))
     assert [job.payload["part"] for job in Job.objects.all()] == ["models"]
+
+
+def test_a_conclusion_names_questions_and_bots_as_they_are_called_now(staff: Client, study: Study) -> None:
+    page = reverse("dashboard:study_why", args=[study.key])
+    assert "Excellence" not in staff.get(page, {"synthetic": "1"}).content.decode()
+    study.rubric.dimensions.filter(key="quality").update(title="Excellence")
+    assert "go most closely with excellence" in flat(staff.get(page, {"synthetic": "1"}).content.decode())
+    key = AnalysisKey(study, "models")
+    as_it_was = key.state.digest, key.beside("raters").state.digest
+    study.rubric.dimensions.filter(key="quality").update(low_label="worst")
+    assert AnalysisKey(study, "models").state.digest not in as_it_was
+    staff.get(page)
+    n_made = why._conclusion.cache_info().misses
+    BotVersion.objects.filter(bot_id="alpha").update(title="Anna")
+    staff.get(page)
+    assert why._conclusion.cache_info().misses == n_made + len(SECTIONS)
 
 
 def test_a_difference_is_planned_for(staff: Client, study: Study) -> None:
