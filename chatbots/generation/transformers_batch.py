@@ -15,7 +15,7 @@ from transformers import AutoConfig, GenerationConfig
 from chatbots.bots.base import BotError, Piece
 from chatbots.conversation import Conversation
 from chatbots.generation.decoding import NO_NUMBERS, ReplyRow, choose, penalise_repetition
-from chatbots.generation.kv_cache import CacheRows, use_grouped_attention
+from chatbots.generation.kv_cache import CacheRows
 from chatbots.generation.language_model import LanguageModel
 from chatbots.generation.options import TransformersOptions
 from chatbots.generation.prefill import EagerPrefill, PrefillQueue
@@ -111,7 +111,6 @@ def load_model(bot: ModelSpeaker, device: str) -> LoadedModel:
     _refuse_slow_dtype(bot, folder, device)
     loaded = load_pretrained(folder, device=device, dtype=bot.options.dtype)
     model, tokenizer, config = loaded.model, loaded.tokenizer, loaded.config
-    use_grouped_attention(model)
     settings = model.generation_config or GenerationConfig.from_model_config(config)
     ends = settings.eos_token_id
     stop_tokens = {ends} if isinstance(ends, int) else set(ends or ())
