@@ -1,13 +1,19 @@
-"""Settings of all modes: apps, middleware, templates, security headers, languages."""
+"""Settings of all modes: apps, middleware, security headers, languages, bots, operation, logs.
+
+Secrets of recruitment platforms and of alerts (webhook, e-mail) stand here alone: they are stored nowhere.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from csp.constants import NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import get_language_info, to_language
 
+from webapp.settings.backends import REDIS_URL
 from webapp.settings.env import BASE_DIR, DATA_DIR, IS_CHECKOUT, env, folder_made, path_prefix  # noqa: F401
 
 # What commands are called by here, for pages and messages that name one.
@@ -169,3 +175,143 @@ CONTENT_SECURITY_POLICY = {
         "frame-ancestors": [NONE],
     }
 }
+
+# A YAML file of configured bots; none is needed, and an empty name means the usual one.
+CONFAB_BOTS = Path(env.text("CONFAB_BOTS", default=str(DATA_DIR / "bots.yaml")))
+# A YAML file of metrics that need parameters (a language model, a classifier); none is needed.
+CONFAB_METRICS = Path(env.text("CONFAB_METRICS", default=str(DATA_DIR / "metrics.yaml")))
+# Environment variables that bots added in the browser may take their keys from: NAME, or NAME=https://its.address.
+CONFAB_BOT_KEY_VARIABLES = {
+    name.strip(): address.strip()
+    for name, _equals, address in (one.partition("=") for one in env.names("CONFAB_BOT_KEY_VARIABLES", default=[]))
+}
+# Folders below which the local models of such bots lie.
+CONFAB_MODEL_FOLDERS = [
+    Path(one).expanduser().resolve() for one in env.names("CONFAB_MODEL_FOLDERS", default=[str(DATA_DIR / "models")])
+]
+# Python modules whose import registers bots or metrics from outside.
+CONFAB_PLUGINS = env.names("CONFAB_PLUGINS", default=[])
+# Where everything computes that uses torch (bots, encoders, metrics, training): cpu, cuda, cuda:1.
+CONFAB_DEVICE = env.match(
+    "CONFAB_DEVICE", default="cpu", pattern=r"cpu|cuda(:[0-9]+)?", like="cpu, cuda or one of several as cuda:1"
+)
+# Megabytes that the loaded bots may take together; those used longest ago make room. 0: no limit.
+CONFAB_BOT_MEMORY_MB = env.whole("CONFAB_BOT_MEMORY_MB", default=0, least=0)
+# Megabytes of keys and values that transformers bots of a process keep from turn to turn. 0: nothing.
+CONFAB_KEPT_TURNS_MB = env.whole("CONFAB_KEPT_TURNS_MB", default=512, least=0)
+# Bots of other pools than "default": "gpu2=hred-ei|vhred-ei".
+CONFAB_BOT_POOLS = env.pools("CONFAB_BOT_POOLS", default={})
+# The web process is the bot host too, unless Redis connects it to one of its own.
+CONFAB_BOT_HOST_IN_PROCESS = env.flag("CONFAB_BOT_HOST_IN_PROCESS", default=not REDIS_URL)
+CONFAB_REPLY_TIMEOUT_S = env.number("CONFAB_REPLY_TIMEOUT_S", default=60.0, least=1.0)
+# Loading a bot's model is no part of that time; a reply waits for it so long.
+CONFAB_LOAD_TIMEOUT_S = env.number("CONFAB_LOAD_TIMEOUT_S", default=300.0, least=1.0)
+# A host that dies is replaced after this long; it renews its leases three times as often.
+CONFAB_REPLY_LEASE_S = env.number("CONFAB_REPLY_LEASE_S", default=12.0, least=1.0)
+# A bot whose replies keep failing is given to no new participant: after so many failures in a row,
+CONFAB_ASIDE_IN_A_ROW = env.whole("CONFAB_ASIDE_IN_A_ROW", default=3, least=1)
+# or after so many (more than there are: never)
+CONFAB_ASIDE_FAILED = env.whole("CONFAB_ASIDE_FAILED", default=4, least=1)
+# among so many of its latest replies.
+CONFAB_ASIDE_OF = env.whole("CONFAB_ASIDE_OF", default=10, least=1)
+
+# With this token /metrics is read from anywhere: "Authorization: Bearer …".
+CONFAB_PROMETHEUS_TOKEN = env.text("CONFAB_PROMETHEUS_TOKEN", default="")
+# Each process says so often that it lives, how busy it is and what it has counted; 0: never.
+CONFAB_SIGN_EVERY_S = env.number("CONFAB_SIGN_EVERY_S", default=10.0)
+# With less room for the data folder, in GB, the disk counts as low.
+CONFAB_DISK_LOW_GB = env.number("CONFAB_DISK_LOW_GB", default=2.0)
+# A queue stands still where a job has waited for so long and no worker has gone on with any.
+CONFAB_QUEUE_STILL_S = env.number("CONFAB_QUEUE_STILL_S", default=300.0, least=1.0)
+
+# Threads for pages, and so the most database connections that they take; further requests wait in line.
+CONFAB_WEB_THREADS = env.whole("CONFAB_WEB_THREADS", default=16, least=1)
+# Threads for sockets and bot hosts, each with a database connection; SQLite has one, whatever stands here.
+CONFAB_SOCKET_THREADS = env.whole("CONFAB_SOCKET_THREADS", default=4, least=1)
+# Who has waited in line for longer is asked to come back in a few seconds (503).
+CONFAB_WEB_WAIT_S = env.number("CONFAB_WEB_WAIT_S", default=20.0)
+
+# A researcher's token for Prolific's interface: without it, payments are decided here and made on Prolific's pages.
+CONFAB_PROLIFIC_TOKEN = env.text("CONFAB_PROLIFIC_TOKEN", default="")
+# Where Prolific's interface is.
+CONFAB_PROLIFIC_URL = env.address("CONFAB_PROLIFIC_URL", default="https://api.prolific.com")
+# The secret by which Prolific signs what it tells a webhook; without it nothing that is told is believed.
+CONFAB_PROLIFIC_HOOK_SECRET = env.text("CONFAB_PROLIFIC_HOOK_SECRET", default="")
+
+# An address that gets a POST with JSON; none: no alerts by webhook.
+CONFAB_ALERT_WEBHOOK = env.address("CONFAB_ALERT_WEBHOOK", default="")
+# Secret that signs this POST; none: it is not signed.
+CONFAB_ALERT_SECRET = env.text("CONFAB_ALERT_SECRET", default="")
+# E-mail addresses that get alerts; none: no alerts by e-mail.
+CONFAB_ALERT_EMAILS = env.mailboxes("CONFAB_ALERT_EMAILS", default=[])
+# The mail server, smtp+tls://user:password@host:587; without one, e-mails go to the log.
+_server = env.mail_server("CONFAB_EMAIL_URL", default="consolemail://")
+EMAIL_BACKEND = _server["EMAIL_BACKEND"]
+EMAIL_HOST = _server.get("EMAIL_HOST") or "localhost"
+EMAIL_PORT = _server.get("EMAIL_PORT") or 25
+EMAIL_HOST_USER = _server.get("EMAIL_HOST_USER") or ""
+EMAIL_HOST_PASSWORD = _server.get("EMAIL_HOST_PASSWORD") or ""
+EMAIL_USE_TLS = bool(_server.get("EMAIL_USE_TLS"))
+EMAIL_USE_SSL = bool(_server.get("EMAIL_USE_SSL"))
+EMAIL_TIMEOUT = 20
+# Sender of the e-mails.
+DEFAULT_FROM_EMAIL = env.mailbox("CONFAB_EMAIL_FROM", default="confab@localhost")
+# Address at which researchers open Confab, for links in alerts.
+CONFAB_PUBLIC_URL = env.address("CONFAB_PUBLIC_URL", default="").rstrip("/")
+
+
+# Logs go to standard error, and to a file if one is named: one line each, without participant tokens.
+LOG_LEVEL = env.choice("CONFAB_LOG_LEVEL", default="INFO", of=("DEBUG", "INFO", "WARNING", "ERROR"))
+LOG_FILE = env.text("CONFAB_LOG_FILE", default="")
+LOG_FILE_MB = env.whole("CONFAB_LOG_FILE_MB", default=10, least=1)
+LOG_FILES_KEPT = env.whole("CONFAB_LOG_FILES_KEPT", default=5, least=0)
+# For people, or for programs that collect lines: `line` or `json`.
+LOG_FORMAT = env.choice("CONFAB_LOG_FORMAT", default="line", of=("line", "json"))
+# A line for each request and socket: the page's name and how long it took, never its address.
+LOG_REQUESTS = env.flag("CONFAB_LOG_REQUESTS", default=LOG_FORMAT == "json")
+# Celery would take the root logger for itself, and what workers say would come in its own format and to no file.
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "filters": {
+        "redact": {"()": "webapp.core.logs.RedactTokens"},
+        "health": {"()": "webapp.core.health.HealthLogFilter"},
+        "redis": {"()": "webapp.core.health.RedisOutageFilter"},
+    },
+    "formatters": {"line": {"()": "webapp.core.logs.LogLineFormatter", "style": LOG_FORMAT}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["redact"]}},
+    "root": {"handlers": ["stderr"], "level": "WARNING"},
+    "loggers": {
+        "webapp": {"level": LOG_LEVEL},
+        "chatbots": {"level": LOG_LEVEL},
+        "evaluation": {"level": LOG_LEVEL},
+        "webapp.core.middleware": {"level": "INFO" if LOG_REQUESTS else "WARNING"},
+        "django.request": {"filters": ["health"]},
+        "channels_redis.pubsub": {"filters": ["redis"]},
+        "webapp.conversations.bot_host": {"filters": ["redis"]},
+        # Started by its own command, uvicorn has handlers with a format of its own.
+        "uvicorn": {"handlers": []},
+        "uvicorn.error": {"level": "WARNING"},
+        # A line for each request, with the ids of people and the tokens that their addresses carry.
+        "uvicorn.access": {"level": "WARNING"},
+        # The file broker has no host name, and says so each time.
+        "kombu.connection": {"level": "ERROR"},
+    },
+}
+
+if LOG_FILE:
+    _file = Path(LOG_FILE).resolve()
+    if _file.is_dir():
+        raise ImproperlyConfigured(f"CONFAB_LOG_FILE is {LOG_FILE!r}, a folder; it must be a file in one")
+    folder_made(_file.parent, "CONFAB_LOG_FILE")
+    LOGGING["handlers"]["file"] = {
+        "class": "webapp.core.logs.SharedRotatingFile",
+        "filename": str(_file),
+        "maxBytes": LOG_FILE_MB * 1_000_000,
+        "backupCount": LOG_FILES_KEPT,
+        "formatter": "line",
+        "filters": ["redact"],
+    }
+    LOGGING["root"]["handlers"].append("file")

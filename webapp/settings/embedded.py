@@ -15,10 +15,7 @@ from webapp.settings.backends import *  # noqa: F403
 from webapp.settings.backends import channel_layers, databases, shared_caches
 from webapp.settings.base import *  # noqa: F403
 from webapp.settings.base import HOST
-from webapp.settings.bots import *  # noqa: F403
 from webapp.settings.env import DATA_DIR, env, folder_made, owner_only, proxy_count
-from webapp.settings.logging import CELERY_WORKER_HIJACK_ROOT_LOGGER, LOGGING  # noqa: F401
-from webapp.settings.operating import *  # noqa: F403
 
 DATABASES = databases()
 CHANNEL_LAYERS = channel_layers()

@@ -5,10 +5,7 @@ from __future__ import annotations
 from webapp.settings.backends import *  # noqa: F403
 from webapp.settings.backends import channel_layers, databases, shared_caches
 from webapp.settings.base import *  # noqa: F403
-from webapp.settings.bots import *  # noqa: F403
 from webapp.settings.env import env, proxy_count
-from webapp.settings.logging import CELERY_WORKER_HIJACK_ROOT_LOGGER, LOGGING  # noqa: F401
-from webapp.settings.operating import *  # noqa: F403
 
 DEBUG = False
 SECRET_KEY = env.key("CONFAB_SECRET_KEY")
