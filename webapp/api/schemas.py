@@ -18,8 +18,7 @@ from chatbots.text import did_you_mean, quote
 from chatbots.validation import InputModel, Many, Mistake, ValuesError
 from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT
 from webapp.jobs.services.selfplay import N_CONVERSATIONS, N_TURNS
-from webapp.search.fields import Number, Numbers
-from webapp.search.syntax import LONGEST, Unreadable
+from webapp.search.fields import LONGEST, Number, Numbers, Unreadable
 from webapp.transfer.exporters.base import ExportOptions, Source, search_check
 
 Name = str

@@ -7,7 +7,7 @@ from django.urls import path
 from chatbots.installation import VERSION
 from webapp.api.auth import PerToken
 from webapp.api.errors import Api, Bodies, handlers_add
-from webapp.api.routes import conversations, jobs, notes, results, runs, server, studies
+from webapp.api.routes import conversations, jobs, results, runs, server, studies
 
 api = Api(
     title="Confab",
@@ -26,7 +26,6 @@ handlers_add(api)
 for router in (
     studies.router,
     conversations.router,
-    notes.router,
     runs.router,
     jobs.metrics_router,
     jobs.router,

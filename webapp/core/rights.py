@@ -1,19 +1,30 @@
-"""Rights of staff: six Django permissions, ready groups, and the admin.
+"""Rights of staff: six Django permissions, ready groups, the admin; and accounts of staff.
 
 The right to read underlies the others: no page of the dashboard opens without it. Superusers have all six. In the
 stock admin, too, these rights decide, and not the permissions of single models.
+
+Nobody changes their own account, nor one with rights that they lack themselves: so nobody lifts their own rights, by
+themselves or by an account of their making, and the one who administers last stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from django.apps import apps as installed
 from django.apps.registry import Apps
-from django.db import models
+from django.contrib.auth.models import Group, User
+from django.contrib.auth.tokens import default_token_generator
+from django.db import models, transaction
+from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.encoding import force_bytes
+from django.utils.http import urlsafe_base64_encode
 from django.utils.translation import gettext_lazy as _
+
+from webapp.core.errors import Refused
 
 
 class Right(models.TextChoices):
@@ -94,3 +105,101 @@ class ReadOnlyAdminMixin:
 def private_search(request: HttpRequest, fields: Sequence[str], *private: str) -> list[str]:
     """Return the fields that a list is searched by: participants' ids only for users who may see them."""
     return [*fields, *(private if may(request.user, Right.PRIVATE) else ())]
+
+
+def accounts() -> QuerySet[User]:
+    """Return the accounts of staff, active ones first."""
+    return User.objects.filter(is_staff=True).prefetch_related("groups").order_by("-is_active", "username")
+
+
+def account_groups(numbers: Collection[str] | None = None) -> QuerySet[Group]:
+    """Return the groups with their rights; those with these numbers, as a form sends them, or all."""
+    groups = Group.objects.order_by("name").prefetch_related("permissions")
+    if numbers is None:
+        return groups
+    return groups.filter(pk__in=[int(one[:9]) for one in numbers if one.isascii() and one.isdigit()])
+
+
+def account_add(*, by: User, username: str, email: str, groups: Collection[Group]) -> User:
+    """Make an account without a password.
+
+    Raises:
+        Refused: `rights`: a group has rights that the person who adds it lacks.
+    """
+    _refuse_more_rights(by, groups)
+    with transaction.atomic():
+        user = User(username=username, email=email, is_staff=True)
+        user.set_unusable_password()
+        user.save()
+        user.groups.set(groups)
+    return user
+
+
+def account_groups_set(*, by: User, user: User, groups: Collection[Group]) -> None:
+    """Put an account into these groups and no others.
+
+    Raises:
+        Refused: as the module says.
+    """
+    with transaction.atomic():
+        _lock(by, user)
+        _refuse_more_rights(by, groups)
+        user.groups.set(groups)
+
+
+def account_activate(*, by: User, user: User, is_active: bool) -> None:
+    """Let a person in, or keep them out; their sessions and tokens end at once.
+
+    Raises:
+        Refused: as the module says.
+    """
+    with transaction.atomic():
+        _lock(by, user)
+        User.objects.filter(pk=user.pk).update(is_active=is_active)
+
+
+def account_delete(*, by: User, user: User) -> None:
+    """Delete a deactivated account with its tokens; what it made stays.
+
+    Raises:
+        Refused: `active`, or as the module says.
+    """
+    with transaction.atomic():
+        _lock(by, user)
+        if User.objects.get(pk=user.pk).is_active:
+            raise Refused("active", "Deactivate the account first.")
+        user.delete()
+
+
+def password_path(*, by: User, user: User) -> str:
+    """Return the path of a page on which the person sets a password, once and within three days.
+
+    Raises:
+        Refused: as the module says.
+    """
+    with transaction.atomic():
+        _lock(by, user)
+    uid = urlsafe_base64_encode(force_bytes(user.pk))
+    return reverse("set_password", args=[uid, default_token_generator.make_token(user)])
+
+
+def _lock(by: User, user: User) -> None:
+    """Lock both accounts, in one order, and refuse what the module says."""
+    locked = {one.pk: one for one in User.objects.select_for_update().filter(pk__in=[by.pk, user.pk]).order_by("pk")}
+    if user.pk not in locked or by.pk not in locked or not may(locked[by.pk], Right.ADMINISTER):
+        raise Refused("gone", "This account, or your right to change it, is gone.")
+    if user.pk == by.pk:
+        raise Refused("own", "Nobody changes their own account here. Ask another administrator.")
+    if locked[user.pk].is_superuser and not locked[by.pk].is_superuser:
+        raise Refused("rights", "Only a superuser changes the account of a superuser.")
+    active = User(pk=user.pk, is_active=True)  # what a deactivated account may do once it is active again
+    if not active.get_all_permissions() <= locked[by.pk].get_all_permissions():
+        raise Refused("rights", "This account has rights that you do not have.")
+
+
+def _refuse_more_rights(by: User, groups: Collection[Group]) -> None:
+    own = by.get_all_permissions()
+    for group in groups:
+        given = group.permissions.values_list("content_type__app_label", "codename")
+        if not {f"{app}.{name}" for app, name in given} <= own:
+            raise Refused("rights", f"“{group.name}” has rights that you do not have.")

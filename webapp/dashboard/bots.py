@@ -27,10 +27,9 @@ from webapp.bots.selectors import BotEntry, bots_discover, spending_by_key
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.language import plural
 from webapp.ratings.selectors import BotInfo, study_dimensions
-from webapp.search.fields import Number, Numbers
+from webapp.search.fields import Number, Numbers, QueryTerm, line_of
 from webapp.search.pagination import Listing, conversations_of_study, page_of, people_kept
 from webapp.search.query import parse_query
-from webapp.search.syntax import QueryTerm, line_of
 from webapp.studies.assignment.capacity import bots_beyond_cap
 from webapp.studies.bot_columns import BotColumns
 from webapp.studies.models import Study

@@ -24,10 +24,9 @@ from webapp.conversations.models import Conversation
 from webapp.jobs.models import SelfPlayRun
 from webapp.ratings.flag_selectors import without_read
 from webapp.ratings.selectors import BotInfo, study_bots, study_dimensions, title_as_given
-from webapp.search.fields import Number, Numbers
+from webapp.search.fields import TELLING, Number, Numbers, QueryTerm, Unreadable, line_of, terms_of
 from webapp.search.pagination import Listing, Source, conversations_of_source, people_kept
 from webapp.search.query import SearchQuery, parse_query
-from webapp.search.syntax import TELLING, QueryTerm, Unreadable, line_of, terms_of
 from webapp.studies.models import Study
 
 MOST_COLUMNS = 6

@@ -17,12 +17,11 @@ from evaluation.analysis.agreement import OwnAgreement
 from evaluation.result_json import result_load
 from webapp.conversations.models import Conversation, ReplyMark, ReplyReport, Turn
 from webapp.dashboard.narrative.phrases import reason_text
-from webapp.ratings.attention_results import CheckKind
+from webapp.ratings.attention_results import STATISTIC_NAME, CheckKind
 from webapp.ratings.flag_selectors import flag_counts
 from webapp.ratings.flag_store.models import FlagState, TaskFlag
 from webapp.ratings.flags.base import flag_kinds, percent
 from webapp.ratings.selectors import study_dimensions
-from webapp.ratings.test_retest import STATISTIC_NAME
 from webapp.studies.models import Study
 from webapp.studies.reply_filters.base import reply_filters
 

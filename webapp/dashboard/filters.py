@@ -21,9 +21,8 @@ from webapp.core.language import plural
 from webapp.ratings.flag_selectors import FlagExclusions, flag_counts, flags_state, left_out_counts, without_read
 from webapp.ratings.flags.base import flag_kinds
 from webapp.results.refresh import refresh_flags
-from webapp.search.fields import Number, Numbers
+from webapp.search.fields import Number, Numbers, QueryTerm, Unreadable, line_of, terms_of
 from webapp.search.query import ORDERS
-from webapp.search.syntax import QueryTerm, Unreadable, line_of, terms_of
 from webapp.studies.models import Study
 
 MARK = "narrow"

@@ -12,6 +12,6 @@ class OperatingConfig(AppConfig):
     def ready(self) -> None:
         """Look for what goes wrong after signs of life."""
         from webapp.core.processes import signs
-        from webapp.operating.alerting import look_if_due
+        from webapp.operating.incidents import look_if_due
 
         signs.after.append(look_if_due)

@@ -10,7 +10,7 @@ from django.utils.crypto import constant_time_compare
 from django.views.decorators.http import require_safe
 
 from webapp.core.authentication import client_address
-from webapp.operating.exposition import exposition
+from webapp.operating.system_load import exposition
 
 _CLOSED = (
     "Not for everybody: send the token of CONFAB_PROMETHEUS_TOKEN as “Authorization: Bearer …”, "

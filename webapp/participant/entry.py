@@ -30,7 +30,7 @@ from webapp.participant.steps.done import done_page
 from webapp.studies.models import Item, Outcome, Participant, Study, StudyVersion, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.recruitment.completion import has_earned
-from webapp.studies.recruitment.funnel import link_opened
+from webapp.studies.recruitment.links import link_opened
 from webapp.studies.rubrics import post_task_questions
 from webapp.studies.selectors import rehearsal_token_valid
 

@@ -18,8 +18,7 @@ from webapp.studies.attention_checks import MOST_QUIZ_ATTEMPTS
 from webapp.studies.models import Outcome, Participant, Study, Task
 from webapp.studies.pre_task import quiz_attempt_store
 from webapp.studies.privacy import consent_version
-from webapp.studies.recruitment.funnel import task_decline
-from webapp.studies.recruitment.links import LINK_PLATFORM
+from webapp.studies.recruitment.links import LINK_PLATFORM, task_decline
 from webapp.studies.selectors import rehearsal_token_valid, state_refusal
 from webapp.studies.services import consent_record, participant_enter
 

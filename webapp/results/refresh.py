@@ -15,10 +15,10 @@ from django.utils import timezone
 from webapp.jobs.models import UNFINISHED, Job
 from webapp.jobs.services.jobs import job_create
 from webapp.ratings.flag_selectors import flags_data, flags_state, tasks_to_look_at
-from webapp.ratings.flag_services import flags_make
 from webapp.ratings.flag_store.models import FlagState
 from webapp.ratings.flags.base import flag_kinds
 from webapp.ratings.paired_comparisons import compares_pairs
+from webapp.ratings.services import flags_make
 from webapp.studies.assignment.rules.base import rules
 from webapp.studies.models import OrderState, Study
 from webapp.studies.protocols.base import protocols

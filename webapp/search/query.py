@@ -34,9 +34,19 @@ from webapp.conversations.models import Conversation
 from webapp.ratings.flag_store.models import TaskFlag
 from webapp.ratings.flags.base import flag_kinds
 from webapp.ratings.models import Rating
-from webapp.search.fields import Number, Numbers, bounds_of, days_of, is_within
+from webapp.search.fields import (
+    EXAMPLE,
+    TELLING,
+    Number,
+    Numbers,
+    QueryTerm,
+    Unreadable,
+    bounds_of,
+    days_of,
+    is_within,
+    terms_of,
+)
 from webapp.search.models import Figure, Note, Series
-from webapp.search.syntax import EXAMPLE, TELLING, QueryTerm, Unreadable, terms_of
 from webapp.search.text_search import SearchWords, words_within
 from webapp.studies.models import Study
 

@@ -11,11 +11,10 @@ from django.db.models import Count, QuerySet
 
 from webapp.conversations.models import Conversation
 from webapp.ratings.models import Rating
-from webapp.search.fields import Numbers
+from webapp.search.fields import Numbers, Unreadable
 from webapp.search.models import Note, SavedSearch
 from webapp.search.pagination import Source
 from webapp.search.query import parse_query
-from webapp.search.syntax import Unreadable
 from webapp.studies.models import Study
 
 

@@ -10,10 +10,10 @@ from django.utils.translation import gettext as _
 from chatbots.text import is_blank
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
+from webapp.search.fields import LONGEST
 from webapp.search.models import Note, SavedSearch
 from webapp.search.pagination import Source
 from webapp.search.selectors import kept_for
-from webapp.search.syntax import LONGEST
 
 
 def star_set(*, conversation: Conversation, is_starred: bool, author: Any) -> None:

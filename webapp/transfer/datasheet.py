@@ -20,9 +20,9 @@ from chatbots.registry import title_of
 from evaluation.analysis.agreement import rater_agreement
 from evaluation.number_format import share
 from webapp.jobs.selectors.metrics import language_name, study_languages
+from webapp.ratings.attention_results import own_of_questions, repeats_answered
 from webapp.ratings.paired_comparisons import compares_pairs
 from webapp.ratings.selectors import conversations_counted, ratings_counted, study_ratings
-from webapp.ratings.test_retest import own_of_questions, repeats_answered
 from webapp.results.cache import DIRECT_RATINGS
 from webapp.results.item_results import study_pairs
 from webapp.search.index_statistics import rated_by_bot

@@ -23,9 +23,9 @@ from tests.webapp.dashboard.conftest import rate_some
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.services.replies import heartbeat_store
 from webapp.core.rights import Right
+from webapp.dashboard.builder.attention_checks import KINDS
 from webapp.dashboard.builder.base import Plan
 from webapp.dashboard.builder.checklist import findings_of, stops
-from webapp.dashboard.builder.entry_cards import KINDS
 from webapp.dashboard.builder.forms import section_fields
 from webapp.dashboard.builder.materials import bot_cards
 from webapp.dashboard.builder.pay import cost_of, reach_of, spread_for

@@ -13,7 +13,7 @@ from django.test import Client
 from tests.builders import QUIZ, TRAINING_PAIR, make_annotated, make_pairwise, make_participant, make_study, signed_in
 from tests.webapp.dashboard.test_build import JSON, address
 from webapp.core.rights import Right
-from webapp.dashboard.builder.question_cards import key_made
+from webapp.dashboard.builder.questions import key_made
 from webapp.studies.examples import sets_for
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols

@@ -7,7 +7,7 @@ import pytest
 from tests.builders import make_conversation, make_rating, make_study
 from webapp.conversations.services import conversation_withdraw
 from webapp.dashboard.selectors import study_cards
-from webapp.studies.recruitment.funnel import task_decline
+from webapp.studies.recruitment.links import task_decline
 from webapp.studies.services import participant_enter
 
 pytestmark = pytest.mark.django_db

@@ -19,7 +19,7 @@ from webapp.dashboard.live_bots import bots_of
 from webapp.dashboard.live_progress import now_rounded
 from webapp.pay.submissions import SubmissionKey
 from webapp.studies.models import Study, Task
-from webapp.studies.recruitment.funnel import step_reached
+from webapp.studies.recruitment.links import step_reached
 from webapp.studies.services import task_open
 from webapp.studies.versions import study_edit
 

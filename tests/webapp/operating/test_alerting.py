@@ -30,9 +30,9 @@ from webapp.jobs.alerts import signature
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, State
 from webapp.jobs.services.jobs import job_cancel
-from webapp.operating import alerting, incidents, system_load
-from webapp.operating.alerting import alert_try, look, look_if_due, send_here
-from webapp.operating.exposition import exposition
+from webapp.operating import incidents, system_load
+from webapp.operating.incidents import alert_try, look, look_if_due, send_here
+from webapp.operating.system_load import exposition
 
 pytestmark = pytest.mark.django_db
 
@@ -174,7 +174,7 @@ def test_what_the_lab_does_not_take_is_sent_again_under_the_same_id(lab: Receive
 
 def test_without_a_worker_the_process_that_looks_sends(lab: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     Job.objects.create(kind="results", payload={"part": "models"}, state=State.FAILED, error="he wrote: my secret")
-    monkeypatch.setattr(alerting, "_looked_at", None)
+    monkeypatch.setattr(incidents, "_looked_at", None)
     look_if_due()
     look_if_due()
     assert lab.events == ["job_failed"]
@@ -185,7 +185,7 @@ def test_without_a_worker_the_process_that_looks_sends(lab: Receiver, monkeypatc
     # A worker that is there does it.
     sign("worker", monkeypatch)
     Job.objects.create(kind="results", payload={"part": "models"}, state=State.FAILED)
-    monkeypatch.setattr(alerting, "_looked_at", None)
+    monkeypatch.setattr(incidents, "_looked_at", None)
     look_if_due()
     assert len(lab.heard) == 1
 

@@ -14,7 +14,7 @@ from webapp.conversations.services import conversation_swap
 from webapp.pay.flags.base import flags_of
 from webapp.pay.submissions import SubmissionKey, codes_shown, submissions_of, submissions_searched
 from webapp.studies.models import Participant, Study, Task
-from webapp.studies.recruitment.funnel import task_decline
+from webapp.studies.recruitment.links import task_decline
 from webapp.studies.services import participant_enter
 
 Make = Callable[..., SubmissionKey]

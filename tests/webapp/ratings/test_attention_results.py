@@ -24,12 +24,17 @@ from webapp.conversations.attention_checks import chat_check_answer, chat_check_
 from webapp.conversations.models import ChatCheckAnswer, Conversation
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.ratings.attention_results import CheckAnswer, checks_by_task
+from webapp.ratings.attention_results import (
+    CheckAnswer,
+    checks_by_task,
+    own_of_people,
+    own_of_questions,
+    repeats_answered,
+)
 from webapp.ratings.models import Rating
 from webapp.ratings.rating_tasks import requested_ratings
 from webapp.ratings.selectors import ratings_counted
 from webapp.ratings.services import rating_add, rating_submit
-from webapp.ratings.test_retest import own_of_people, own_of_questions, repeats_answered
 from webapp.studies.items import gold_store, items_import
 from webapp.studies.models import Item, Study, Task
 from webapp.studies.pre_task import question_answers_store

@@ -36,12 +36,11 @@ from webapp.jobs.selectors.fits import fit_leading, fits_newest
 from webapp.jobs.services.fits import fit_create
 from webapp.jobs.services.metrics import metric_run_create
 from webapp.ratings.flag_selectors import left_out_counts
-from webapp.ratings.flag_services import flags_make
 from webapp.ratings.flag_store.models import FlagState, TaskFlag
 from webapp.ratings.flags.base import flag_kinds
 from webapp.ratings.rating_tasks import requested_ratings
 from webapp.ratings.selectors import study_ratings
-from webapp.ratings.services import rating_add
+from webapp.ratings.services import flags_make, rating_add
 from webapp.results import refresh as flags_module
 from webapp.results.cache import AnalysisKey
 from webapp.results.refresh import refresh_flags

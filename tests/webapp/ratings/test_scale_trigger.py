@@ -10,8 +10,8 @@ from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from tests.builders import make_annotated, make_conversation, make_participant, make_rating, make_study
+from webapp.ratings.apps import triggers_ensure
 from webapp.ratings.models import Rating
-from webapp.ratings.scale_trigger import triggers_ensure
 from webapp.studies.models import Dimension, Rubric
 from webapp.studies.services import task_open
 

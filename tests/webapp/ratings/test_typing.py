@@ -12,10 +12,9 @@ from webapp.conversations.frames import KeystrokeCounts, MessageFrame, frame_par
 from webapp.conversations.models import Conversation, Typing
 from webapp.conversations.services import turn_add_human
 from webapp.conversations.task_start import task_chats
-from webapp.ratings.flag_services import flags_make
 from webapp.ratings.flag_store.models import TaskFlag
 from webapp.ratings.flags.base import flag_kinds
-from webapp.ratings.services import comparison_submit
+from webapp.ratings.services import comparison_submit, flags_make
 from webapp.studies.models import Study
 from webapp.studies.privacy import consent_texts
 from webapp.studies.services import task_open

@@ -9,9 +9,8 @@ import pytest
 from tests.builders import make_conversation, make_rating, make_study
 from tests.documents import ROOT, blocks_tested
 from webapp.ratings.selectors import study_dimensions
-from webapp.search.fields import COMPUTED, COUNTS, Numbers
+from webapp.search.fields import COMPUTED, COUNTS, Numbers, Unreadable
 from webapp.search.query import CHOICES, ORDERS, SearchQuery, parse_query
-from webapp.search.syntax import Unreadable
 from webapp.studies.models import Study
 
 pytestmark = pytest.mark.django_db

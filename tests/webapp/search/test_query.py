@@ -14,11 +14,10 @@ from webapp.jobs.selectors.metrics import metrics_find
 from webapp.jobs.services.metrics import metric_version_record
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_dimensions
-from webapp.search.fields import Numbers
+from webapp.search.fields import Numbers, Unreadable, line_of, terms_of
 from webapp.search.models import Series
 from webapp.search.pagination import Listing, page_of, position_of
 from webapp.search.query import SearchQuery, parse_query
-from webapp.search.syntax import Unreadable, line_of, terms_of
 from webapp.studies.models import Study
 
 QUALITIES = [4, 2, 7, 2, None, 5]

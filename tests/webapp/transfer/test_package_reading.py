@@ -31,12 +31,11 @@ from webapp.conversations.task_start import task_chats, task_start
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.jobs.models import MetricResult, MetricVersion
-from webapp.ratings.flag_services import flags_make
 from webapp.ratings.models import Rating
 from webapp.ratings.paired_comparisons import study_judgements
 from webapp.ratings.rating_tasks import requested_ratings
 from webapp.ratings.selectors import study_ratings
-from webapp.ratings.services import comparison_submit, rating_add, rating_submit
+from webapp.ratings.services import comparison_submit, flags_make, rating_add, rating_submit
 from webapp.results.compute import study_answers, study_comparisons
 from webapp.results.item_results import study_pairs
 from webapp.results.study_data import study_data

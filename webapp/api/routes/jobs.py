@@ -30,7 +30,7 @@ from webapp.jobs.services.fits import analysis_start, fit_create
 from webapp.jobs.services.jobs import job_cancel, job_create, job_restart, job_settle, jobs_settle
 from webapp.jobs.services.metrics import metric_run_create
 from webapp.ratings.flag_selectors import without_read
-from webapp.ratings.flag_services import flags_ensure
+from webapp.ratings.services import flags_ensure
 from webapp.studies.models import Study
 from webapp.studies.selectors import judges_items, study_by_key
 

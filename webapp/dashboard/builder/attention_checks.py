@@ -1,21 +1,217 @@
-"""Builder's step of the quiz, attention checks, and gold items."""
+"""Builder's step of the quiz, attention checks, gold items and practice pairs, a card for each entry.
+
+Each card is made of the fields of its value. An entry whose answers are given by question has a field for each
+question, so that no key is written by hand.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, QueryDict
 
+from chatbots.validation import InputModel
 from webapp.dashboard.builder.base import BuildStep, Plan, StepState
-from webapp.dashboard.builder.cards import MOVING_WORDS, CardsForm, Drafts, Fields, deleted_just_now
-from webapp.dashboard.builder.entry_cards import KINDS, EntryCard, answers_field, entry_new
-from webapp.dashboard.builder.forms import SettingsForm, section_fields
+from webapp.dashboard.builder.cards import MOVING_WORDS, Card, CardsForm, Drafts, Fields, deleted_just_now
+from webapp.dashboard.builder.forms import SettingsForm, field_made, section_fields
+from webapp.studies.attention_checks import AttentionCheck, ChatCheck, QuizQuestion
+from webapp.studies.default_texts import texts_in
 from webapp.studies.items import gold_store
 from webapp.studies.models import Item, Study
-from webapp.studies.questions import Question
+from webapp.studies.protocol_settings import TrainingPair
+from webapp.studies.questions import MOST_POINTS_IN_A_ROW, Question
+from webapp.studies.ready_made import READY_MADE
+
+_SIDES = (("", "does not count"), ("first", "the first"), ("same", "the same"), ("second", "the second"))
+
+
+@dataclass(frozen=True, slots=True)
+class EntryKind:
+    """One list of entries.
+
+    Attributes:
+        name: of the value, such as `quiz_questions`.
+        entry: what each entry is.
+        named_by: the field by which a folded card is told.
+        add: words of the button that adds one.
+        new_answer: what it gives as the right answer to the first question.
+        by_question: the field with answers by question; empty for none.
+        of_sides: these answers are sides of a comparison, else numbers.
+        long: fields with several lines.
+    """
+
+    name: str
+    entry: type[InputModel]
+    named_by: str
+    add: Any
+    new_answer: str = ""
+    by_question: str = ""
+    of_sides: bool = False
+    long: tuple[str, ...] = ()
+
+
+KINDS: dict[str, EntryKind] = {
+    kind.name: kind
+    for kind in (
+        EntryKind("quiz_questions", QuizQuestion, "question", "Question about the instructions"),
+        EntryKind(
+            "training_pairs",
+            TrainingPair,
+            "first",
+            "Practice pair",
+            "first",
+            by_question="answers",
+            of_sides=True,
+            long=("first", "second", "why"),
+        ),
+        EntryKind("chat_checks", ChatCheck, "question", "Attention check in the chat"),
+        EntryKind(
+            "attention_checks",
+            AttentionCheck,
+            "response",
+            "Attention check among the items",
+            "2",
+            by_question="expected",
+            long=("response", "second_response", "reference"),
+        ),
+    )
+}
+
+
+class EntryCard(Card):
+    """One entry, made of the fields of its value."""
+
+    def __init__(
+        self,
+        data: Mapping[str, Any] | None = None,
+        *,
+        kind: EntryKind,
+        prefix: str,
+        questions: list[Question],
+        entry: InputModel | None = None,
+        new: Mapping[str, Any] | None = None,
+        leave_out: tuple[str, ...] = (),
+    ) -> None:
+        """Make the card.
+
+        Args:
+            questions: the scales that are asked, for answers by question.
+            new: what its fields say, where there is no entry yet.
+            leave_out: fields that the study's protocol has no use for.
+        """
+        self.kind, self.questions, self.title_field = kind, questions, kind.named_by
+        if kind.by_question and questions:
+            self.instead_of = {kind.by_question: f"by_{questions[0].key}"}
+        initial = self._initial(entry) if entry else dict(new or {})
+        super().__init__(data, model=kind.entry, prefix=prefix, initial=initial)
+        for name, info in kind.entry.model_fields.items():
+            if name == kind.by_question:
+                self.fields.update(self._by_question())
+            elif name not in leave_out and (field := field_made(name, info)) is not None:
+                self.fields[name] = field
+                field.required = info.is_required() and not isinstance(field, forms.IntegerField)
+                if name in kind.long:
+                    field.widget = forms.Textarea(attrs={"rows": 3})
+        for field in self.fields.values():
+            if not isinstance(field.widget, forms.CheckboxSelectMultiple):
+                field.widget.attrs["class"] = "input"
+
+    def _by_question(self) -> dict[str, forms.Field]:
+        made: dict[str, forms.Field] = {}
+        for question in self.questions:
+            words = f"Answer to “{question.title}”"
+            if self.kind.of_sides:
+                made[f"by_{question.key}"] = forms.ChoiceField(label=words, choices=_SIDES, required=False)
+                continue
+            made[f"by_{question.key}"] = answers_field(question, words, "Those that pass. None: any answer passes.")
+        return made
+
+    def _initial(self, entry: InputModel) -> dict[str, Any]:
+        found = {name: getattr(entry, name) for name in self.kind.entry.model_fields}
+        answers: Mapping[str, Any] = found.pop(self.kind.by_question, {})
+        for key, given in answers.items():
+            found[f"by_{key}"] = given if isinstance(given, str) else [str(one) for one in given]
+        return found
+
+    def plain(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        found = {name: value for name, value in given.items() if not name.startswith("by_")}
+        if self.kind.by_question:
+            answers = {question.key: given.get(f"by_{question.key}") for question in self.questions}
+            found[self.kind.by_question] = {key: answer for key, answer in answers.items() if answer}
+        return found
+
+    @property
+    def own_fields(self) -> list[forms.BoundField]:
+        """Its fields besides the answers by question."""
+        return [field for field in self if not field.name.startswith("by_")]
+
+    @property
+    def answer_fields(self) -> list[forms.BoundField]:
+        """The answers by question."""
+        return [field for field in self if field.name.startswith("by_")]
+
+
+def answers_field(question: Question, label: str, help_text: str) -> forms.Field:
+    """Return the field in which the answers to a scale are chosen that are right: boxes to tick, where they fit."""
+    told: dict[str, Any] = {"label": label, "required": False, "help_text": help_text}
+    if question.high - question.low >= MOST_POINTS_IN_A_ROW:
+        return NumbersField(low=question.low, high=question.high, **told)
+    points = range(question.low, question.high + 1)
+    if question.low < 0:  # of two, the first stands first
+        points = points[::-1]
+    return forms.TypedMultipleChoiceField(
+        choices=[(str(point), _point_words(question, point)) for point in points],
+        coerce=int,
+        widget=forms.CheckboxSelectMultiple(attrs={"class": "build-points"}),
+        **told,
+    )
+
+
+def _point_words(question: Question, point: int) -> str:
+    words = question.labels.get(point, "")
+    if question.low < 0:  # sides of a comparison: their numbers stand on no page
+        return words or str(point)
+    return f"{point} ({words})" if words else str(point)
+
+
+class NumbersField(forms.CharField):
+    """Numbers of a scale with too many points to show each, with commas between them."""
+
+    def __init__(self, *, low: int, high: int, **told: Any) -> None:
+        self.low, self.high = low, high
+        words = "Numbers from %(low)d to %(high)d, with commas between them."
+        told["help_text"] = f"{words % {'low': low, 'high': high}} {told['help_text']}"
+        super().__init__(max_length=100, **told)
+
+    def prepare_value(self, value: Any) -> Any:
+        """Return the numbers as one text."""
+        return ", ".join(value) if isinstance(value, list) else value
+
+    def clean(self, value: Any) -> Any:
+        """Return the numbers; what is none of the scale is refused."""
+        parts = super().clean(value).replace(",", " ").split()
+        for part in parts:
+            if not part.lstrip("-").isdecimal() or not self.low <= int(part) <= self.high:
+                words = "%(part)s is no number from %(low)d to %(high)d."
+                told = {"part": part, "low": self.low, "high": self.high}
+                raise forms.ValidationError(words % told)
+        return [int(part) for part in parts]
+
+
+def entry_new(kind: EntryKind, questions: list[Question], language: str) -> Fields:
+    """Return the fields of a new card as a form sends them, in the language of the study."""
+    is_pair = kind.name == "attention_checks" and any(one.low < 0 for one in questions)
+    plain = texts_in(READY_MADE["entries"][f"{kind.name}_of_pairs" if is_pair else kind.name], language)
+    found: Fields = {name: "\n".join(value) if isinstance(value, list) else str(value) for name, value in plain.items()}
+    if kind.by_question:
+        side = kind.new_answer if kind.of_sides else [kind.new_answer]
+        answer = ["1"] if is_pair else side
+        found |= {f"by_{one.key}": answer for one in (questions if is_pair else questions[:1])}
+    return found
 
 
 class GoldForm(forms.Form):

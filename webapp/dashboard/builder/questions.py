@@ -1,28 +1,219 @@
-"""Builder's step of questions before and after the task, and its form.
+"""Builder's step of questions before and after the task: cards, keys, summaries and its form.
 
 The form has a card for each question, in the order of the page.
 """
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from django import forms
 from django.http import HttpRequest, QueryDict
 
 from webapp.core.language import plural
 from webapp.dashboard.builder.attention_checks import checks_asked
 from webapp.dashboard.builder.base import BuildStep, Plan, StepState, work_steps
 from webapp.dashboard.builder.cards import MOVING_WORDS, Card, CardsForm, Drafts, Fields, deleted_just_now
-from webapp.dashboard.builder.forms import SettingsForm, section_fields
-from webapp.dashboard.builder.question_cards import NEW_KINDS, QuestionCard, Scale, fields_of, on_scale, question_new
+from webapp.dashboard.builder.forms import SettingsForm, field_made, section_fields
 from webapp.studies.examples import sets_for
 from webapp.studies.models import AGREED_BY_PEOPLE
 from webapp.studies.protocols.base import asks_questions
 from webapp.studies.questions import Kind, Question, translate_questions
 from webapp.studies.ready_made import QuestionSet, question_set
 from webapp.studies.settings import ASKED
+
+Scale = tuple[int, int]
+NEW_KINDS: dict[Kind, str] = {
+    "scale": "Scale",
+    "choice": "One choice",
+    "choices": "Several choices",
+    "text": "Free text",
+}
+
+
+def question_new(kind: Kind, language: str) -> Question:
+    """Return a question to begin with, in the study's language; its words are there to be written over."""
+    more: dict[str, Any] = {}
+    if kind in ("choice", "choices"):
+        more["options"] = ["First answer", "Second answer"]
+    if kind == "scale":
+        more["labels"] = {1: "not at all", 7: "extremely"}
+    new = Question(key="new", title="New question", kind=kind, required=kind != "text", **more)
+    return translate_questions([new], language)[0]
+
+
+def on_scale(question: Question, scale: Scale | None) -> Question:
+    """Return the question on the one scale on which all are asked, if there is one."""
+    if scale is None or question.kind != "scale":
+        return question
+    low, high = scale
+    return question.model_copy(update={"low": low, "high": high, "labels": {}})
+
+
+def fields_of(question: Question) -> Fields:
+    """Return the fields of a question's card, as a form sends them; a new question's key is made from its words."""
+    found: Fields = {
+        **{name: getattr(question, name) for name in ("kind", "title", "help", "name")},
+        "key": question.key if question.key != "new" else "",
+        "options": "\n".join(question.options),
+        "expected": "\n".join(question.expected),
+        "span": f"{question.low}:{question.high}",
+        "low_words": question.labels.get(question.low, ""),
+        "high_words": question.labels.get(question.high, ""),
+        "between": "all" if question.has_words_between else "",
+        **{f"word_{point}": words for point, words in question.labels.items()},
+    }
+    return found | {name: "on" for name in ("required", "reversed") if getattr(question, name)}
+
+
+_SPANS = ((0, 1), (0, 3), (1, 3), (1, 4), (1, 5), (1, 6), (1, 7), (1, 9), (1, 10), (0, 10), (0, 100))
+_NO_KEY_WORDS = re.compile(
+    r"a|an|and|any|are|at|be|did|do|does|for|had|has|have|how|in|is|it|its|many|much|of|on|or"
+    r"|the|their|there|they|this|to|was|were|what|when|which|who|will|with|would|you|your"
+)
+
+
+def key_made(text: str, taken: Sequence[str]) -> str:
+    """Return a key made of the words of a text, that none of the others has."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    words = [w for w in re.findall(r"[a-z][a-z0-9]*", plain) if not _NO_KEY_WORDS.fullmatch(w)]
+    key = "_".join(words[:3])[:44] or "question"
+    number = 2
+    found = key
+    while found in taken:
+        found, number = f"{key}_{number}", number + 1
+    return found
+
+
+class QuestionCard(Card):
+    """One question. Its kind stays; so do the points of a scale on which people may have answered."""
+
+    instead_of = {"low": "span", "high": "span", "labels": "low_words"}
+
+    def __init__(
+        self,
+        data: Mapping[str, Any] | None = None,
+        *,
+        prefix: str,
+        question: Question | None = None,
+        is_fixed: bool = False,
+        keeps_key: bool = True,
+        scale: Scale | None = None,
+    ) -> None:
+        """Make the card.
+
+        Args:
+            question: what is stored; None where only `data` says it.
+            is_fixed: whether its points cannot change any more.
+            keeps_key: False where the key follows the words until somebody writes one.
+            scale: the one on which the protocol's form asks it, in the form's own words.
+        """
+        initial: dict[str, Any] = {}
+        if question is not None:
+            derived = key_made(question.name or question.title, ())
+            initial = fields_of(question)
+            initial["was"] = question.key if question.key == derived and not keeps_key else ""
+        super().__init__(data, model=Question, prefix=prefix, initial=initial)
+        self.is_fixed, self.scale = is_fixed, scale
+        kinds = forms.ChoiceField(choices=list(NEW_KINDS.items()), widget=forms.HiddenInput)
+        self.fields |= {"kind": kinds, "was": forms.CharField(required=False, widget=forms.HiddenInput)}
+        for name in ("title", "help", "options", "required", "reversed", "expected", "name", "key"):
+            field = field_made(name, Question.model_fields[name])
+            assert field is not None
+            field.required = name == "title"
+            self.fields[name] = field
+        self.fields["key"].label = "Name in exports"
+        self.fields["span"] = forms.ChoiceField(label="Points", required=False)
+        between = [("", "None"), ("all", "At every point")]
+        self.fields["between"] = forms.ChoiceField(label="Words between", required=False, choices=between)
+        self.low, self.high = _span(str(self["span"].value() or ""))
+        spans = sorted({*_SPANS, (self.low, self.high)})
+        choices = [(f"{low}:{high}", f"{low} to {high}") for low, high in spans]
+        self.fields["span"].choices = choices  # type: ignore[attr-defined]
+        for point in (self.low, self.high, *self.points_between):
+            words = forms.CharField(label=f"Words under {point}", required=False, max_length=60)
+            self.fields[self._words_of(point)] = words
+        for field in self.fields.values():
+            if not isinstance(field.widget, forms.CheckboxInput | forms.HiddenInput):
+                field.widget.attrs["class"] = "input"
+
+    def _words_of(self, point: int) -> str:
+        """Return the name of the field with the words under a point."""
+        return {self.low: "low_words", self.high: "high_words"}.get(point, f"word_{point}")
+
+    @property
+    def kind_now(self) -> str:
+        """Its kind."""
+        return str(self["kind"].value())
+
+    @property
+    def points_between(self) -> range:
+        """The points that may have words besides the two ends; none where there are too many to stand in a row."""
+        is_row = self.kind_now == "scale" and self.high - self.low <= 10
+        return range(self.low + 1, self.high) if is_row else range(0)
+
+    @property
+    def word_fields(self) -> list[forms.BoundField]:
+        """The fields of the words between."""
+        return [self[f"word_{point}"] for point in self.points_between]
+
+    @property
+    def pill(self) -> str:
+        """Kind of the question, in few words."""
+        others = NEW_KINDS.get(self.kind_now, "")  # type: ignore[call-overload]
+        words = self.scale_words if self.kind_now == "scale" else others
+        if str(self["expected"].value() or "").strip():
+            words = f"{words}, attention check"
+        return words if self["required"].value() else f"{words}, optional"
+
+    @property
+    def scale_words(self) -> str:
+        """The points it is answered on."""
+        of_forms: dict[Scale | None, str] = {(-1, 1): "A, same or B", (0, 1): "Chosen or not"}
+        return of_forms.get(self.scale) or f"{self.low} to {self.high}"
+
+    @property
+    def own_scale_fields(self) -> list[forms.BoundField]:
+        """The fields of its points and their words, which the protocol's form has no use for."""
+        return [*(self[name] for name in ("span", "low_words", "high_words", "between")), *self.word_fields]
+
+    @property
+    def key_now(self) -> str:
+        """Its key, as far as it is known."""
+        return str(self["key"].value() or "")
+
+    def plain(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        found = {name: given[name] for name in ("kind", "title", "help", "required", "name")}
+        found |= {"key": given["key"] or "question", "expected": _lines(given["expected"])}
+        if given["kind"] in ("choice", "choices"):
+            found["options"] = _lines(given["options"])
+        if given["kind"] == "scale":
+            points = range(self.low, self.high + 1) if given["between"] else (self.low, self.high)
+            words = {point: given.get(self._words_of(point)) for point in points}
+            found |= {"low": self.low, "high": self.high, "reversed": given["reversed"]}
+            found["labels"] = {point: text for point, text in words.items() if text}
+        return found
+
+    def key_settle(self, taken: Sequence[str]) -> None:
+        """Give the question its key: the one that was written, or one of its words where none was."""
+        given, was = self.cleaned_data["key"], self.cleaned_data["was"]
+        if not given or given == was:
+            key = key_made(self.entry.name or self.entry.title, taken)
+            self.entry = self.entry.model_copy(update={"key": key})
+
+
+def _span(text: str) -> Scale:
+    found = re.fullmatch(r"(-?\d{1,4}):(-?\d{1,4})", text)
+    low, high = (int(found[1]), int(found[2])) if found else (1, 7)
+    return (low, high) if low < high else (1, 7)
+
+
+def _lines(lines: Sequence[str]) -> list[str]:
+    return [" ".join(line.split()) for line in lines]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from webapp.dashboard.navigation import staff_only
 from webapp.dashboard.views.studies import study_of
 from webapp.jobs.models import SelfPlayRun
 from webapp.search import services
+from webapp.search.fields import QueryTerm
 from webapp.search.selectors import MOST_TAGS, notes_in, stars_of, tags_of
-from webapp.search.syntax import QueryTerm
 
 
 def _back(request: HttpRequest, otherwise: str) -> HttpResponse:

@@ -23,7 +23,9 @@ from webapp.bots.secret_store import (
     secrets_renew,
     secrets_with_bots,
 )
-from webapp.core.accounts import (
+from webapp.core.errors import Refused
+from webapp.core.rights import (
+    Right,
     account_activate,
     account_add,
     account_delete,
@@ -32,8 +34,6 @@ from webapp.core.accounts import (
     accounts,
     password_path,
 )
-from webapp.core.errors import Refused
-from webapp.core.rights import Right
 from webapp.dashboard.navigation import requires
 from webapp.dashboard.views.system import page_of_settings
 

@@ -20,7 +20,7 @@ from webapp.core.rights import Right, may
 from webapp.dashboard.forms import TokenForm
 from webapp.dashboard.navigation import Link, page, requires, staff_only
 from webapp.dashboard.system import alert_rows, retention_rows, system_now
-from webapp.operating.alerting import alert_try
+from webapp.operating.incidents import alert_try
 from webapp.studies.privacy.retention import WITHDRAWN_IDS_KEPT
 from webapp.transfer.job_files import EXPORTS_KEPT, UPLOADS_KEPT
 

@@ -14,7 +14,7 @@ from webapp.jobs.kinds.base import JobKind, Queue, ShardWork, register_kind
 from webapp.jobs.models import HybridFit
 from webapp.jobs.selectors.fits import fit_encodes_texts
 from webapp.jobs.services.fits import fit_store
-from webapp.ratings.flag_services import flags_ensure
+from webapp.ratings.services import flags_ensure
 
 
 class HybridFitParams(InputModel):

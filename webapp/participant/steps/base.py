@@ -22,7 +22,7 @@ from webapp.ratings.rating_tasks import RequestedRating, requested_ratings
 from webapp.studies.models import Participant, Study, StudyVersion, Task
 from webapp.studies.pre_task import DuePractice, DueQuiz, practice_due, quiz_due
 from webapp.studies.protocols.base import protocols
-from webapp.studies.recruitment.funnel import step_reached
+from webapp.studies.recruitment.links import step_reached
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ class QualityConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from webapp.ratings.flag_services import flags_forget
         from webapp.ratings.flag_store.models import TaskFlag
+        from webapp.ratings.services import flags_forget
         from webapp.studies.privacy import erasure_follow, erasure_kind
 
         erasure_kind("flags", _("flags"), lambda people: TaskFlag.objects.filter(participant__in=people))

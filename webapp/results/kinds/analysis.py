@@ -28,9 +28,9 @@ from webapp.bots.selectors import text_store
 from webapp.core.errors import Refused
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
 from webapp.jobs.models import UNFINISHED, Job, State
-from webapp.ratings.flag_services import flags_make
 from webapp.ratings.paired_comparisons import compares_pairs, study_judgements
 from webapp.ratings.selectors import study_ratings
+from webapp.ratings.services import flags_make
 from webapp.results.benchmark import (
     BENCHMARK_KIND,
     MOST_POINTS,

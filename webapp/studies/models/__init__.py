@@ -10,14 +10,17 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from webapp.core.models import TimeStamped
-from webapp.studies.models.assignment import Item, OrderState, SequenceCount, TaskCount
 from webapp.studies.models.participants import (
     Breakage,
     Erasure,
+    Item,
     LinkCount,
     OneTimeLink,
+    OrderState,
     PlatformIds,
     QuizAttempt,
+    SequenceCount,
+    TaskCount,
     TrainingAnswer,
     Whereabouts,
 )

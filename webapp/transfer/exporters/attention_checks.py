@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from webapp.ratings.attention_results import CheckAnswer, checks_answered
+from webapp.ratings.attention_results import CheckAnswer, checks_answered, repeats_answered
 from webapp.ratings.flag_selectors import left_out
-from webapp.ratings.test_retest import repeats_answered
 from webapp.studies.models import Outcome, Study, Task
 from webapp.transfer.exporters.base import STUDY_COLUMNS, ExportColumn, ExportOptions, register_exporter
 

@@ -13,7 +13,6 @@ from webapp.studies.protocols.base import protocols
 from webapp.studies.rubrics import post_task_questions
 from webapp.transfer.datasheet import datasheet_json, datasheet_md, datasheet_of
 from webapp.transfer.exporters.base import ExportOptions
-from webapp.transfer.package.archive import File, Ledger, zip_pieces
 from webapp.transfer.package.loaders import load_py, load_r, load_sps
 from webapp.transfer.package.metadata import (
     codebook_csv,
@@ -25,7 +24,15 @@ from webapp.transfer.package.metadata import (
     versions_of,
 )
 from webapp.transfer.package.study_files import study_files
-from webapp.transfer.package.tables import WrittenTable, packaged_tables, table_files, tables_left_out
+from webapp.transfer.package.tables import (
+    File,
+    Ledger,
+    WrittenTable,
+    packaged_tables,
+    table_files,
+    tables_left_out,
+    zip_pieces,
+)
 
 LICENCE = "[To be chosen by the researchers, for example CC BY 4.0. Until then the data may not be used.]"
 

@@ -30,8 +30,7 @@ from webapp.studies.models import Study
 from webapp.studies.rubrics import post_task_questions
 from webapp.transfer.exporters.base import ColumnQuestion, ExportColumn, ExportOptions, conversations_included
 from webapp.transfer.exporters.metrics import measured
-from webapp.transfer.package.archive import Packed
-from webapp.transfer.package.tables import KEYS, WrittenTable
+from webapp.transfer.package.tables import KEYS, Packed, WrittenTable
 
 EMPTY_CELL = "Not known, or it does not apply here."
 Codebook = list[dict[str, Any]]

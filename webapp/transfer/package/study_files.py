@@ -42,8 +42,8 @@ from webapp.studies.versions import version_freeze
 from webapp.transfer.datasheet_questions import key_of
 from webapp.transfer.exporters.base import ExportOptions
 from webapp.transfer.exporters.participants import participants_included
-from webapp.transfer.package.archive import File
 from webapp.transfer.package.metadata import PACKAGE_FORMAT
+from webapp.transfer.package.tables import File
 
 NEWEST = "study/study.yaml"
 BOT_COLUMNS = "study/bot_columns.json"

@@ -15,7 +15,7 @@ from django.test import Client
 from tests.builders import make_conversation, make_study
 from tests.upgrades.database import migrated_back
 from webapp.studies.models import LinkCount, Participant, Study, Task, Whereabouts
-from webapp.studies.recruitment.funnel import link_opened, step_reached
+from webapp.studies.recruitment.links import link_opened, step_reached
 from webapp.studies.selectors import rehearsal_token
 
 pytestmark = pytest.mark.django_db

@@ -21,9 +21,9 @@ from webapp.dashboard.report_paper import LIKE, paper_report
 from webapp.dashboard.report_sections import pair_report, report_of, report_steps
 from webapp.jobs.management.command_line import study_named
 from webapp.jobs.selectors.selfplay import run_by_id
-from webapp.ratings.flag_services import without_argument, without_option
 from webapp.ratings.paired_comparisons import compares_pairs
 from webapp.ratings.selectors import study_bots
+from webapp.ratings.services import without_argument, without_option
 from webapp.results.cache import AnalysisKey, stored_now
 from webapp.results.compute import PARTS, hybrid_json
 from webapp.results.item_results import study_pairs

@@ -16,7 +16,7 @@ from webapp.jobs.management.command_line import run_inline, study_named
 from webapp.jobs.management.commands.selfplay import split_names
 from webapp.jobs.selectors.selfplay import run_by_id
 from webapp.jobs.services.fits import fit_create
-from webapp.ratings.flag_services import without_argument, without_option
+from webapp.ratings.services import without_argument, without_option
 
 
 class Command(ConfabCommand):

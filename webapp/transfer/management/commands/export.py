@@ -12,8 +12,8 @@ from typing import Any
 from chatbots.text import quote
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.jobs.selectors.selfplay import run_by_id
-from webapp.ratings.flag_services import without_argument, without_option
-from webapp.search.syntax import Unreadable
+from webapp.ratings.services import without_argument, without_option
+from webapp.search.fields import Unreadable
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
 from webapp.transfer.exporters.base import ExportOptions, Source, exporter_list, search_check, table_of, table_of_run
