@@ -30,6 +30,7 @@ from evaluation.stats.agreement import (
     Weights,
     cohen_kappa,
     fleiss_kappa,
+    gwet_ac,
     krippendorff_alpha,
     pairwise_kappa,
     undefined,
@@ -42,7 +43,7 @@ from evaluation.tables import number_or_reason, text_table, to_plain
 MOST_CATEGORIES = 11
 """Kappas treat every answer as a category of its own; a slider has too many."""
 
-Code = Literal["alpha_ordinal", "alpha_interval", "icc_one", "icc_mean", "fleiss", "cohen", "cohen_median"]
+Code = Literal["alpha_ordinal", "alpha_interval", "icc_one", "icc_mean", "fleiss", "gwet", "cohen", "cohen_median"]
 About = Literal["conversation", "bot"]
 
 
@@ -153,7 +154,7 @@ def _coefficients(ratings: Ratings, once: Ratings, key: str) -> Iterator[Agreeme
         yield AgreementCoefficient(key, alpha, "conversation", _alpha(table))
         yield AgreementCoefficient(key, "icc_one", "conversation", icc(table, "icc1_1"))
         yield AgreementCoefficient(key, "icc_mean", "conversation", icc(table, "icc1_k"))
-        yield from _kappas(once, key, table)
+        yield from _kappas(once, once.dimension(key), table)
     by_bot = _by_bot(ratings, key)
     alpha = "alpha_ordinal" if _is_ordinal(by_bot) else "alpha_interval"
     yield AgreementCoefficient(key, alpha, "bot", _alpha(by_bot))
@@ -161,7 +162,8 @@ def _coefficients(ratings: Ratings, once: Ratings, key: str) -> Iterator[Agreeme
     yield AgreementCoefficient(key, "icc_mean", "bot", icc(by_bot, "icc1_k"))
 
 
-def _kappas(once: Ratings, key: str, table: np.ndarray) -> Iterator[AgreementCoefficient]:
+def _kappas(once: Ratings, dimension: RatingDimension, table: np.ndarray) -> Iterator[AgreementCoefficient]:
+    key = dimension.key
     n_answers = len(np.unique(table[np.isfinite(table)]))
     if n_answers > MOST_CATEGORIES:
         text = f"{n_answers} different answers: kappas need few categories"
@@ -170,6 +172,7 @@ def _kappas(once: Ratings, key: str, table: np.ndarray) -> Iterator[AgreementCoe
         yield AgreementCoefficient(key, "fleiss", "conversation", missing)
         return
     yield AgreementCoefficient(key, "fleiss", "conversation", fleiss_kappa(table))
+    yield AgreementCoefficient(key, "gwet", "conversation", _gwet(table, dimension))
     named = once.where(once.named)
     if not len(named):
         return
@@ -196,6 +199,22 @@ def _alpha(table: np.ndarray) -> AgreementEstimate:
     return krippendorff_alpha(table, "ordinal" if _is_ordinal(table) else "interval")
 
 
+def _gwet(table: np.ndarray, dimension: RatingDimension) -> AgreementEstimate:
+    """Return Gwet's AC1 of two possible answers, AC2 by linear weights of more."""
+    values = table[np.isfinite(table)]
+    weights: Weights = None if _level(dimension, values) == "nominal" else "linear"
+    return gwet_ac(table, weights, categories=_points(dimension, values))
+
+
+def _points(dimension: RatingDimension, values: np.ndarray) -> list[float] | None:
+    """Return all points of a known scale of whole numbers; None where the answers seen are all that is known."""
+    n = dimension.high - dimension.low + 1
+    is_known = not dimension.inferred and n <= MOST_CATEGORIES
+    if not is_known or not np.equal(np.mod([*values, dimension.low, n], 1), 0).all():
+        return None
+    return [dimension.low + i for i in range(int(n))]
+
+
 def _by_bot(ratings: Ratings, key: str) -> np.ndarray:
     """Return a table of bots without controls × raters; a rater's several ratings of a bot count as their mean."""
     import pandas as pd
@@ -219,7 +238,8 @@ class SetAgreement:
         level: what the distance of two answers means: "nominal" on a scale of two points, "ordinal" on one of few,
             "interval" on a slider.
         n_items, n_shared: with a rating, and with two or more; n_raters: who are named.
-        alpha: Krippendorff's; fleiss: Fleiss' kappa, each with a 95 % interval over items.
+        alpha: Krippendorff's; fleiss: Fleiss' kappa; gwet: AC1, or AC2 by linear weights unless nominal; each with a
+            95 % interval over items.
         cohen: Cohen's kappa of the two raters, or the median over pairs of more; by linear weights unless nominal.
         n_pairs: of raters, that Cohen's kappa is of.
     """
@@ -232,6 +252,7 @@ class SetAgreement:
     n_raters: int
     alpha: AgreementEstimate
     fleiss: AgreementEstimate
+    gwet: AgreementEstimate
     cohen: AgreementEstimate
     n_pairs: int
 
@@ -263,11 +284,11 @@ class ItemSets:
         rows = []
         for one in self.sets:
             cells = [one.items or "–", one.dimension, f"{one.n_shared} of {one.n_items}"]
-            for found in (one.alpha, one.fleiss, one.cohen):
+            for found in (one.alpha, one.fleiss, one.gwet, one.cohen):
                 cells.append(share(found.value))
                 cells.append(span(found.low, found.high, shares=True))
             rows.append(cells)
-        heads = ["alpha", "95%", "Fleiss", "95%", "Cohen", "95%"]
+        heads = ["alpha", "95%", "Fleiss", "95%", "Gwet", "95%", "Cohen", "95%"]
         return text_table("Agreement on items", ["set", "question", "items", *heads], rows)
 
     def __repr__(self) -> str:
@@ -316,6 +337,7 @@ def _agreement(part: Ratings, name: str, dimension: RatingDimension, shared: int
         n_raters=n_raters,
         alpha=krippendorff_alpha(table, level),
         fleiss=_too_many(values) or fleiss_kappa(table),
+        gwet=_too_many(values) or _gwet(table, dimension),
         cohen=cohen,
         n_pairs=n_pairs,
     )

@@ -1,11 +1,10 @@
-"""Do raters agree? Cohen's and Fleiss' kappa and Krippendorff's alpha, with intervals over items.
+"""Do raters agree? Cohen's and Fleiss' kappa, Krippendorff's alpha and Gwet's AC, with intervals over items.
 
-Cohen (1960, 1968), Fleiss (1971), Krippendorff (2011, Computing Krippendorff's Alpha-Reliability). Their
-intervals are those of `jackknife`; a median of kappas has percentiles of resampled items. The
-functions take a table of items × raters (or places in a row, where raters are not known), NaN where there
-is no rating. Intraclass correlations are in `icc.py`. Where chance agreement is certain, e.g. because
-all raters gave the same to everything, a coefficient is undefined, and the reason says so: that is no
-agreement of 1.
+Cohen (1960, 1968), Fleiss (1971), Krippendorff (2011, Computing Krippendorff's Alpha-Reliability), Gwet (2008; 2014,
+Handbook of Inter-Rater Reliability). Their intervals are those of `jackknife`; a median of kappas has percentiles of
+resampled items. The functions take a table of items × raters (or places in a row, where raters are not known), NaN
+where there is no rating. Intraclass correlations are in `icc.py`. Where chance agreement is certain, e.g. because all
+raters gave the same to everything, a coefficient is undefined, and the reason says so: that is no agreement of 1.
 """
 
 from __future__ import annotations
@@ -274,6 +273,42 @@ def fleiss_kappa(table: np.ndarray, *, level: float = 0.95) -> AgreementEstimate
     return _over_items(kappa, len(counts), n_given, level, counts.size, centred=True)
 
 
+def gwet_ac(
+    table: np.ndarray, weights: Weights = None, *, categories: Sequence[Any] | None = None, level: float = 0.95
+) -> AgreementEstimate:
+    """Compute Gwet's AC1 or, with weights, AC2: agreement beyond that of raters who cannot tell and guess.
+
+    Kappas and alpha fall towards 0 where nearly all answers are the same, however well raters agree; AC does not.
+    Items with one rating count for how often each answer is given, as in Gwet (2014).
+
+    Args:
+        table: (items, raters) of category codes or labels.
+        weights: as in `cohen_kappa`.
+        categories: all possible answers, on whose number chance depends; None: those seen.
+        level: of the interval over items.
+    """
+    counts, possible = _counts(np.asarray(table), least=1, categories=categories)
+    size = counts.sum(axis=1)
+    several = size >= 2
+    n, n_given = int(several.sum()), counts.sum(axis=0)
+    if n < 2:
+        return undefined(n, int(n_given.sum()), few_items(n))
+    alike = 1 - _distances(possible, weights)
+    agreeing = (counts * (counts @ alike - 1)).sum(axis=1) / np.maximum(size * (size - 1), 1.0)
+    given = counts / size[:, None]
+    spread = alike.sum() / max(len(possible) * (len(possible) - 1), 1)
+
+    def coefficient(times: np.ndarray) -> np.ndarray:  # (B, items)
+        shares = times @ given / times.sum(axis=1, keepdims=True)
+        by_chance = spread * (shares * (1 - shares)).sum(axis=1) if len(possible) > 1 else np.ones(len(times))
+        return _one_minus(1 - times @ agreeing / (times @ several), 1 - by_chance)
+
+    found = _over_items(coefficient, len(counts), n_given, level, counts.size, skewed=True)
+    if n < FEWEST_ITEMS and found.value is not None:
+        found = replace(found, low=None, high=None, interval="", reason=few_for_interval(n))
+    return replace(found, n_items=n)
+
+
 def krippendorff_alpha(table: np.ndarray, scale: Level = "interval", *, level: float = 0.95) -> AgreementEstimate:
     """Compute 1 − observed disagreement / disagreement of all pairable values; any number of raters, gaps allowed.
 
@@ -341,26 +376,28 @@ def _objects(values: Sequence[Any] | np.ndarray) -> np.ndarray:
     return np.asarray(values, dtype=object)
 
 
-def _codes(table: np.ndarray) -> tuple[np.ndarray, list[Any]]:
+def _codes(table: np.ndarray, categories: Sequence[Any] | None = None) -> tuple[np.ndarray, list[Any]]:
     """Place of every value among the sorted categories, −1 where there is none."""
     if table.ndim != 2:
         raise ValueError(f"the table has shape {table.shape}; it must be (items, raters)")
     flat = table.ravel().tolist()
     known = [value for value in flat if value is not None and value == value]
-    categories = sorted(set(known))
+    categories = sorted({*known, *(categories or ())})
     place = {value: code for code, value in enumerate(categories)}
     codes = [place[v] if v is not None and v == v else -1 for v in flat]
     return np.array(codes, dtype=int).reshape(table.shape), categories
 
 
-def _counts(table: np.ndarray) -> tuple[np.ndarray, list[Any]]:
-    """Count how often each category was given, by item with at least two ratings: (items, categories)."""
-    codes, categories = _codes(table)
+def _counts(
+    table: np.ndarray, *, least: int = 2, categories: Sequence[Any] | None = None
+) -> tuple[np.ndarray, list[Any]]:
+    """Count how often each category was given, by item with at least so many ratings: (items, categories)."""
+    codes, categories = _codes(table, categories)
     counts = np.zeros((len(codes), len(categories)))
     for column in codes.T:
         rows = np.flatnonzero(column >= 0)
         counts[rows, column[rows]] += 1
-    return counts[counts.sum(axis=1) >= 2], categories
+    return counts[counts.sum(axis=1) >= least], categories
 
 
 def _distances(categories: Sequence[Any], weights: Weights) -> np.ndarray:
@@ -380,15 +417,14 @@ def _over_items(
     n_given: np.ndarray,
     level: float,
     size: int = 1,
-    *,
-    centred: bool = False,
+    **options: bool,
 ) -> AgreementEstimate:
     """Compute the statistic of all items, with its interval; the arguments are those of `_with_interval`."""
     value = float(statistic(np.ones((1, n_items)))[0])
     if not np.isfinite(value):
         why = "all ratings are the same: agreement is certain"
         return undefined(n_items, int(n_given.sum()), Reason("all_the_same", why))
-    return _with_interval(value, statistic, n_items, n_given, level, size=size, centred=centred)
+    return _with_interval(value, statistic, n_items, n_given, level, size=size, **options)
 
 
 def _with_interval(
@@ -400,6 +436,7 @@ def _with_interval(
     *,
     size: int = 1,
     centred: bool = False,
+    skewed: bool = False,
 ) -> AgreementEstimate:
     """Return a value with its interval by the jackknife, or why it has none.
 
@@ -408,12 +445,13 @@ def _with_interval(
         n_given: how often each answer was given.
         size: numbers that the statistic holds per row, to bound its memory.
         centred: as in `jackknife_interval`.
+        skewed: the interval holds however few answers differ from the most frequent one.
     """
     n_ratings, other = int(n_given.sum()), float(n_given.sum() - n_given.max())
     found = AgreementEstimate(value, None, None, n_items, n_ratings)
     if n_items < FEWEST_ITEMS:
         return replace(found, reason=few_for_interval(n_items))
-    if not has_other(other / n_ratings, n_items):
+    if not skewed and not has_other(other / n_ratings, n_items):
         return replace(found, reason=few_other(other, n_ratings))
     without = leave_one_out_values(statistic, n_items, max(1, _BLOCK // max(size, n_items)))
     ends = jackknife_interval(value, without, n_ratings / n_items, level, centred=centred)

@@ -26,7 +26,14 @@ from evaluation.hybrid.bot_level import interval_over_conversations
 from evaluation.hybrid.calibration import effective_ratings, intervals_by_errors, prediction_accuracy
 from evaluation.hybrid.levels import bot_levels
 from evaluation.preference_agreement import ChoiceAgreement, PairChoice, compare_choices
-from evaluation.stats.agreement import AgreementEstimate, cohen_kappa, fleiss_kappa, krippendorff_alpha, pairwise_kappa
+from evaluation.stats.agreement import (
+    AgreementEstimate,
+    cohen_kappa,
+    fleiss_kappa,
+    gwet_ac,
+    krippendorff_alpha,
+    pairwise_kappa,
+)
 from evaluation.stats.bradley_terry import bradley_terry
 from evaluation.stats.comparisons import preferences_fixed
 from evaluation.stats.correlation import METHODS, correlate, within_groups
@@ -254,16 +261,18 @@ _COEFFICIENTS: dict[str, Callable[[np.ndarray], AgreementEstimate]] = {
     "Cohen's kappa": lambda table: cohen_kappa(table[:, 0], table[:, 1]),
     "Cohen's weighted kappa": lambda table: cohen_kappa(table[:, 0], table[:, 1], "linear"),
     "Fleiss' kappa": fleiss_kappa,
+    "Gwet's AC1": gwet_ac,
+    "Gwet's AC2": lambda table: gwet_ac(table, "linear", categories=[1.0, 2.0, 3.0, 4.0, 5.0]),
     "nominal alpha": lambda table: krippendorff_alpha(table, "nominal"),
     "ordinal alpha": lambda table: krippendorff_alpha(table, "ordinal"),
     "interval alpha": krippendorff_alpha,
 }
-_NOMINAL = ("Cohen's kappa", "Fleiss' kappa", "nominal alpha")
+_NOMINAL = ("Cohen's kappa", "Fleiss' kappa", "Gwet's AC1", "nominal alpha")
 _DESIGNS: dict[str, tuple[Drawn, tuple[str, ...]]] = {
     "three answers": (_answers, _NOMINAL),
     "one answer of two rare": (_one_rare, _NOMINAL),
-    "points around 3": (_points(3.0), ("Cohen's weighted kappa", "ordinal alpha")),
-    "points around 4.3": (_points(4.3), ("Cohen's weighted kappa", "ordinal alpha")),
+    "points around 3": (_points(3.0), ("Cohen's weighted kappa", "Gwet's AC2", "ordinal alpha")),
+    "points around 4.3": (_points(4.3), ("Cohen's weighted kappa", "Gwet's AC2", "ordinal alpha")),
     "slider": (_slider, ("interval alpha",)),
 }
 

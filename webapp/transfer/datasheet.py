@@ -349,7 +349,7 @@ def _agreement(study: Study) -> dict[str, tuple[str, str]]:
     if not n_ratings:
         return {}
     if n_ratings > DIRECT_RATINGS:
-        how = "Krippendorff's alpha, Fleiss' kappa and intraclass correlations."
+        how = "Krippendorff's alpha, Fleiss' kappa, Gwet's AC and intraclass correlations."
         return {one.key: (how, "See the study's report.") for one in post_task_questions(study.version)}
     ratings = study_ratings(study)
     if ratings.leading is None:

@@ -8,7 +8,14 @@ from scipy import stats
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats import inter_rater
 
-from evaluation.stats.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha, pairwise_kappa, rating_table
+from evaluation.stats.agreement import (
+    cohen_kappa,
+    fleiss_kappa,
+    gwet_ac,
+    krippendorff_alpha,
+    pairwise_kappa,
+    rating_table,
+)
 from tests.reference import ratings as published
 
 NAN = float("nan")
@@ -223,6 +230,47 @@ def test_intervals_of_ten_items_hold_what_they_claim(n_raters, level):
                 held, of = held + (found.low <= level <= found.high), of + 1
     assert of > 100
     assert held / of > 0.95 - 3 * (0.95 * 0.05 / (of / 2)) ** 0.5
+
+
+# Gwet's example of four raters and twelve items, of which R's irrCAC gives AC1 = .77544.
+_FOUR_RATERS = np.array(
+    [
+        *([1, 1, NAN, 1], [2, 2, 3, 2], [3, 3, 3, 3], [3, 3, 3, 3], [2, 2, 2, 2], [1, 2, 3, 4]),
+        *([4, 4, 4, 4], [1, 1, 2, 1], [2, 2, 2, 2], [NAN, 5, 5, 5], [NAN, NAN, 1, 1], [NAN, NAN, 3, NAN]),
+    ]
+)
+
+
+@pytest.mark.parametrize(("weights", "power"), [(None, 0), ("linear", 1), ("quadratic", 2)])
+def test_gwets_coefficient_is_that_of_its_formula(weights, power):
+    categories = [1, 2, 3, 4, 5, 6]  # nobody gave the last
+
+    def alike(a, b):
+        return float(a == b) if not power else 1 - (abs(a - b) / 5) ** power
+
+    items = [[one for one in row if one == one] for row in _FOUR_RATERS]
+    shares = [np.mean([row.count(k) / len(row) for row in items]) for k in categories]
+    pairs = [[alike(a, b) for i, a in enumerate(row) for j, b in enumerate(row) if i != j] for row in items]
+    observed = np.mean([np.mean(one) for one in pairs if one])
+    total = sum(alike(a, b) for a in categories for b in categories)
+    by_chance = total / (6 * 5) * sum(share * (1 - share) for share in shares)
+    found = gwet_ac(_FOUR_RATERS, weights, categories=categories)
+    assert found.value == pytest.approx((observed - by_chance) / (1 - by_chance))
+    assert (found.n_items, found.n_ratings) == (11, 41)
+    assert found.low < found.value < found.high
+
+
+def test_gwets_coefficient_as_published_and_where_nearly_all_answers_are_the_same():
+    assert gwet_ac(_FOUR_RATERS).value == pytest.approx(0.77544, abs=5e-6)
+    table = np.ones((40, 2))
+    table[:2, 0] = table[1:3, 1] = 0
+    assert fleiss_kappa(table).value < 0.5
+    found = gwet_ac(table)
+    assert found.value > 0.9
+    assert found.low is not None, "skewed answers leave it an interval"
+    assert gwet_ac(np.ones((40, 2)), categories=[0, 1]).value == 1
+    assert gwet_ac(np.ones((40, 2))).reason == "all ratings are the same: agreement is certain"
+    assert gwet_ac(_FOUR_RATERS[:3]).reason.code == "few_items_for_interval"
 
 
 @pytest.mark.parametrize("scale", ["nominal", "ordinal", "interval"])

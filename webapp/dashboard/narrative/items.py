@@ -190,13 +190,24 @@ def _approval_table(found: Approval, dimensions: Sequence[RatingDimension]) -> N
 def _sets_table(found: ItemSets, dimensions: Mapping[str, RatingDimension]) -> NamedTable:
     several = len({one.items for one in found.sets}) > 1
     first = ["Set", "Dimension"] if several else ["Dimension"]
-    numeric = ["Items", "Raters", "Krippendorff’s α", "95 %", "Fleiss’ κ", "95 %", "Cohen’s κ", "95 %"]
+    numeric = [
+        "Items",
+        "Raters",
+        "Krippendorff’s α",
+        "95 %",
+        "Fleiss’ κ",
+        "95 %",
+        "Gwet’s AC",
+        "95 %",
+        "Cohen’s κ",
+        "95 %",
+    ]
     rows = []
     for one in found.sets:
         cells = [Cell(one.items or "no name")] if several else []
         title = dimensions[one.dimension].title if one.dimension in dimensions else one.dimension
         cells += [Cell(title), count_cell(one.n_shared), count_cell(one.n_raters or None)]
-        for coefficient in (one.alpha, one.fleiss, one.cohen):
+        for coefficient in (one.alpha, one.fleiss, one.gwet, one.cohen):
             why = reason_text(coefficient.reason)
             cells.append(share_cell(coefficient.value, 2, why))
             cells.append(span_cell(coefficient.low, coefficient.high, shares=True, why=why))
@@ -207,9 +218,9 @@ def _sets_table(found: ItemSets, dimensions: Mapping[str, RatingDimension]) -> N
         PageTable(headers(*first, numeric=numeric), rows),
         method=(
             "Items with two ratings or more. Krippendorff’s α is nominal for two answers, ordinal for few and of "
-            "intervals for a slider. Cohen’s κ is that of the two raters, or the median over pairs of more, weighted "
-            "by distance unless there are two answers. 95 % intervals over items by the jackknife, of a median by "
-            "resampling."
+            "intervals for a slider. Gwet’s AC is AC1 for two answers, else AC2 by linear weights. Cohen’s κ is that "
+            "of the two raters, or the median over pairs of more, weighted by distance unless there are two answers. "
+            "95 % intervals over items by the jackknife, of a median by resampling."
         ),
         note="A set is what one file or data set brought, or what was drawn from one study or run." if several else "",
     )

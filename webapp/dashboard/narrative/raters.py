@@ -127,7 +127,8 @@ def agreement_table(
         ("Ratings", lambda one: count_cell(one.found.n_ratings)),
         method="95 % intervals over items by the jackknife, of a median by resampling; of intraclass correlations "
         "by the F distribution.",
-        note="0 is what chance gives, 1 is full agreement."
+        note="0 is what chance gives, 1 is full agreement. Gwet’s AC does not fall where nearly all "
+        "answers are the same."
         + (
             ""
             if of_items
@@ -152,6 +153,8 @@ def _coefficient(one: AgreementCoefficient) -> str:
             return "ICC(k), their mean"
         case "fleiss":
             return "Fleiss’ κ"
+        case "gwet":
+            return "Gwet’s AC"
         case "cohen":
             return "Cohen’s κ, linear weights"
         case _other:
