@@ -102,6 +102,27 @@ class FoldMeans:
     def _made(self) -> dict[str, tuple[BotGaussianProcess, Posterior, ProcessPredictions]]:
         return {}
 
+    def posterior(self, bot: str, ratings: np.ndarray, left_out: np.ndarray) -> tuple[Posterior, np.ndarray]:
+        """Return the posterior of the fold without a rated bot, and mu of all bots, (A, P, H).
+
+        Args:
+            ratings: (P, K − 1) mean ratings of the others. left_out: (P,) those of the bot, which enter that mu alone.
+        """
+        process, at = self.process(bot), self.whole.bots.index(bot)
+        posterior = process.posterior(ratings)
+        noise = self.whole.noise_beside(at, process.means)
+        return posterior, process.mu_with(posterior, self.whole.x[at], left_out, *noise)
+
+    def left_out(self, bot: str, x: np.ndarray, shuffled: np.ndarray | None = None) -> list[np.ndarray]:
+        """Return (P,) predictions of a rated bot from its (p,) features, by the fold's own mu and by that of all bots.
+
+        Args:
+            shuffled: (P, K) mean ratings of all bots in place of their own.
+        """
+        ratings, at = self.whole.rating[None] if shuffled is None else shuffled, self.whole.bots.index(bot)
+        posterior, mu = self.posterior(bot, np.delete(ratings, at, axis=1), ratings[:, at])
+        return self.process(bot).predicted(posterior, x, [posterior.mu, mu])
+
     def shares(self) -> dict[str, dict[str, float]]:
         """Return by block its share of the variance between bots, under the prior and with equal prior mass."""
         process, posterior, _ = self._fitted("")
@@ -160,6 +181,16 @@ class FoldMeans:
         )
 
 
+def fold_means(sums: BotSums, blocks: Mapping[str, Sequence[int]]) -> FoldMeans:
+    """Reduce the ratings of all bots, and of all but each."""
+    everybody = np.ones(len(sums.bots), dtype=bool)
+    return FoldMeans(
+        blocks={name: tuple(columns) for name, columns in blocks.items()},
+        whole=sums.of(everybody),
+        folds={bot: sums.of(everybody & (np.arange(len(sums.bots)) != k)) for k, bot in enumerate(sums.bots)},
+    )
+
+
 class ProcessFolds:
     """All fits that leave out one bot, and that of all bots.
 
@@ -186,13 +217,8 @@ class ProcessFolds:
     ) -> None:
         self.bots = tuple(names)
         sums = BotSums(x, y, codes, names, ratings)
-        everybody = np.ones(len(names), dtype=bool)
         self.counts, self.adjusted = sums.counts, sums.adjusted()
-        self.means = FoldMeans(
-            blocks={name: tuple(columns) for name, columns in blocks.items()},
-            whole=sums.of(everybody),
-            folds={bot: sums.of(everybody & (np.arange(len(names)) != k)) for k, bot in enumerate(names)},
-        )
+        self.means = fold_means(sums, blocks)
         self._names = list(blocks)
         self._whole = self.means.process("")
         self._folds = [self.means.process(bot) for bot in names]
@@ -207,22 +233,11 @@ class ProcessFolds:
         found = {}
         for k, bot in enumerate(self.bots):
             own = self.means.folds[bot].rating[None]
-            posterior, mu = self._posterior(k, own, self.means.whole.rating[k, None])
+            posterior, mu = self.means.posterior(bot, own, self.means.whole.rating[k, None])
             answers = self._folds[k].answers(posterior, mu if common else None)
             n = int(self.counts.sum() - self.counts[k])
             found[bot] = self._folds[k].line(answers, n, self._names)
         return found
-
-    def _posterior(self, k: int, ratings: np.ndarray, left_out: np.ndarray) -> tuple[Posterior, np.ndarray]:
-        """Return the posterior of fold k for (P, K − 1) mean ratings, and mu of all bots, (A, P, H).
-
-        Args:
-            left_out: (P,) mean ratings of bot k, which enter that mu alone.
-        """
-        process, whole = self._folds[k], self.means.whole
-        posterior = process.posterior(ratings)
-        noise = whole.noise_beside(k, process.means)
-        return posterior, process.mu_with(posterior, whole.x[k], left_out, *noise)
 
     def permuted(self, means: Mapping[str, np.ndarray], *, common: bool, seed: int) -> Permuted:
         """Permute the adjusted mean ratings and weigh the grid of every fold again.
@@ -245,8 +260,7 @@ class ProcessFolds:
         if key not in self._known:
             parts = []
             for part in np.split(shuffled, range(_AT_ONCE, len(shuffled), _AT_ONCE)):
-                posterior, mu = self._posterior(k, np.delete(part, k, axis=1), part[:, k])
-                parts.append(self._folds[k].predicted(posterior, x, [posterior.mu, mu]))
+                parts.append(self.means.left_out(self.bots[k], x, part))
             self._known[key] = [np.concatenate(found) for found in zip(*parts, strict=True)]
         return self._known[key]
 
