@@ -15,7 +15,6 @@ import numpy as np
 from scipy import stats
 
 from evaluation.hybrid.bot_means import BotFeatureMeans
-from evaluation.hybrid.calibration import others_mean
 from evaluation.hybrid.gaussian_process_folds import FoldMeans
 from evaluation.hybrid.rivals import LENGTH_RIVALS
 
@@ -25,7 +24,7 @@ DESIGNS = {"equal": (0.45, 0.45), "proxy": (0.0, 0.9), "fit alone": (0.9, 0.0), 
 """Shares of the variance between bots that the fit's column and log turns explain."""
 SPREAD = 0.5
 COLUMNS = {"fit": ("fit",), **LENGTH_RIVALS}
-CANDIDATES = ("squares", "sizes", "Fisher")
+CANDIDATES = ("squares", "corrected")
 
 
 def study(n_bots: int, n: int, design: str, rng: np.random.Generator) -> dict[str, FoldMeans]:
@@ -59,40 +58,20 @@ def study(n_bots: int, n: int, design: str, rng: np.random.Generator) -> dict[st
 
 
 def differences(fit: np.ndarray, rival: np.ndarray, human: np.ndarray) -> dict[str, tuple[float, float]]:
-    """Return the 95 % interval of each candidate's difference, of (K, 2) predictions by both intercepts."""
+    """Return the 95 % interval of each candidate's difference in squared errors, of (K,) predictions."""
     n = len(human)
-    t = float(stats.t.ppf(0.975, n - 1))
-
-    def student(terms: np.ndarray) -> tuple[float, float]:
-        half = t * terms.std(ddof=1) / np.sqrt(n)
-        return float(terms.mean() - half), float(terms.mean() + half)
-
-    def fisher(keep: np.ndarray) -> float:
-        z = [
-            np.arctanh(np.clip(np.corrcoef(one[keep, 1], human[keep])[0, 1], -0.999999, 0.999999))
-            for one in (fit, rival)
-        ]
-        return float(z[0] - z[1])
-
-    unit = float(((human - others_mean(human[None])[0]) ** 2).mean())
-    e, f = human - fit[:, 0], human - rival[:, 0]
-    whole = fisher(np.ones(n, dtype=bool))
-    pseudo = n * whole - (n - 1) * np.array([fisher(np.arange(n) != k) for k in range(n)])
-    half = t * pseudo.std(ddof=1) / np.sqrt(n)
-    return {
-        "squares": student((f**2 - e**2) / unit),
-        "sizes": student(np.abs(f) - np.abs(e)),
-        "Fisher": (whole - half, whole + half),
-    }
+    terms = (human - rival) ** 2 - (human - fit) ** 2
+    half = float(stats.t.ppf(0.975, n - 1) * terms.std(ddof=1) / np.sqrt(n))
+    wide = half * np.sqrt(1 + n / (n - 1))
+    middle = float(terms.mean())
+    return {"squares": (middle - half, middle + half), "corrected": (middle - wide, middle + wide)}
 
 
 def judged(made: Mapping[str, FoldMeans]) -> dict[str, tuple[bool, bool, bool, bool]]:
     """Say by candidate whether the fit beats log turns, loses to them, beats all rivals, and loses to one."""
     human = made["fit"].whole.rating
     predicted = {
-        name: np.array(
-            [[one[0] for one in means.left_out(bot, x)] for bot, x in zip(means.whole.bots, means.whole.x, strict=True)]
-        )
+        name: np.array([means.left_out(bot, x)[0][0] for bot, x in zip(means.whole.bots, means.whole.x, strict=True)])
         for name, means in made.items()
     }
     by_rival = {name: differences(predicted["fit"], predicted[name], human) for name in LENGTH_RIVALS}
