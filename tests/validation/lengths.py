@@ -24,7 +24,7 @@ DESIGNS = {"equal": (0.45, 0.45), "proxy": (0.0, 0.9), "fit alone": (0.9, 0.0), 
 """Shares of the variance between bots that the fit's column and log turns explain."""
 SPREAD = 0.5
 COLUMNS = {"fit": ("fit",), **LENGTH_RIVALS}
-CANDIDATES = ("squares", "corrected")
+CANDIDATES = ("K − 1", "K − 3", "corrected")
 
 
 def study(n_bots: int, n: int, design: str, rng: np.random.Generator) -> dict[str, FoldMeans]:
@@ -57,14 +57,16 @@ def study(n_bots: int, n: int, design: str, rng: np.random.Generator) -> dict[st
     return found
 
 
-def differences(fit: np.ndarray, rival: np.ndarray, human: np.ndarray) -> dict[str, tuple[float, float]]:
-    """Return the 95 % interval of each candidate's difference in squared errors, of (K,) predictions."""
-    n = len(human)
-    terms = (human - rival) ** 2 - (human - fit) ** 2
-    half = float(stats.t.ppf(0.975, n - 1) * terms.std(ddof=1) / np.sqrt(n))
-    wide = half * np.sqrt(1 + n / (n - 1))
-    middle = float(terms.mean())
-    return {"squares": (middle - half, middle + half), "corrected": (middle - wide, middle + wide)}
+def ratios(fit: np.ndarray, rival: np.ndarray, human: np.ndarray) -> dict[str, tuple[float, float]]:
+    """Return the 95 % interval of each candidate's log ratio of errors, rival by fit, of (K,) predictions."""
+    e, f = human - fit, human - rival
+    n, w, rho2 = len(human), (e @ e) / (f @ f), (e @ f) ** 2 / (e @ e) / (f @ f)
+    found = {}
+    for name, free, wider in (("K − 1", n - 1, 1.0), ("K − 3", n - 3, 1.0), ("corrected", n - 1, 1 + n / (n - 1))):
+        t2 = float(stats.t.ppf(0.975, free)) ** 2 * wider
+        half = 0.5 * np.arccosh(1 + 2 * t2 * (1 - rho2) / free)  # log(B + √(B² − 1)) = arcosh B
+        found[name] = (-0.5 * np.log(w) - half, -0.5 * np.log(w) + half)
+    return found
 
 
 def judged(made: Mapping[str, FoldMeans]) -> dict[str, tuple[bool, bool, bool, bool]]:
@@ -74,7 +76,7 @@ def judged(made: Mapping[str, FoldMeans]) -> dict[str, tuple[bool, bool, bool, b
         name: np.array([means.left_out(bot, x)[0][0] for bot, x in zip(means.whole.bots, means.whole.x, strict=True)])
         for name, means in made.items()
     }
-    by_rival = {name: differences(predicted["fit"], predicted[name], human) for name in LENGTH_RIVALS}
+    by_rival = {name: ratios(predicted["fit"], predicted[name], human) for name in LENGTH_RIVALS}
     found = {}
     for candidate in CANDIDATES:
         ends = [one[candidate] for one in by_rival.values()]
