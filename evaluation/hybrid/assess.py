@@ -5,7 +5,7 @@ A bot can be predicted from its conversations with people or from those with its
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -42,7 +42,7 @@ from evaluation.hybrid.cautions import (
     unused,
     with_errors,
 )
-from evaluation.hybrid.features import Design
+from evaluation.hybrid.features import Design, lengths_by_bot
 from evaluation.hybrid.gaussian_process_folds import FromSelfPlay, from_selfplay
 from evaluation.hybrid.levels import (
     SignificantPairs,
@@ -53,18 +53,20 @@ from evaluation.hybrid.levels import (
     dimensions_of_conversations,
     features_by_bot,
     interval_of,
-    lengths_by_bot,
     pairs_of,
     scored_conversations,
     shifted_interval,
     units_of,
 )
 from evaluation.hybrid.results import BotResult, Fold, HybridResult, KeptFit, SelfPlayPrediction
+from evaluation.hybrid.rivals import RivalPredictions
 from evaluation.hybrid.verdict import Evidence, verdict_of
 from evaluation.stats.correlation import METHODS, Correlation, Method, correlate_all, within_groups
 
 Baselines = Mapping[str, dict[str, BotLevel]]
 """By name and method."""
+RivalsOf = Callable[[Design | None], RivalPredictions]
+"""Takes the self-play to predict from; None: the rated conversations."""
 
 
 def assess(
@@ -77,6 +79,7 @@ def assess(
     told_apart: SignificantPairs = SignificantPairs(),  # noqa: B008
     baselines: Baselines | None = None,
     baselines_selfplay: Baselines | None = None,
+    rivals: RivalsOf | None = None,
     dimensions: Sequence[str] = (),
     groups: Mapping[str, str] | None = None,
     adjusted: np.ndarray | None = None,
@@ -89,6 +92,7 @@ def assess(
     Args:
         design: conversations with people; played: bots with themselves.
         told_apart: pairs of bots whose ratings differ significantly.
+        rivals: fits the rivals, and predicts from conversations with people or from self-play.
         dimensions: rating dimensions to correlate the predictions with.
         groups: label of each bot.
         adjusted: (n,) targets of the rated conversations less their raters' effects, where the fit takes these out:
@@ -133,13 +137,14 @@ def assess(
         both = [bot for bot in found if bot in human]
         return influence_of([found[b] for b in both], [human[b] for b in both], both)
 
-    common = fit.intercept == "common"
-    bot_level = level(scores["predicted"], rated, common)
+    is_common = fit.intercept == "common"
+    common, fold = replace(fit, intercept="common"), replace(fit, intercept="fold")
+    bot_level = level(scores["predicted"], rated, is_common)
     pairs = pairs_of(scores["predicted"], human, told_apart)
     intercepts = {fit.intercept: (bot_level["pearson"], pairs)}
-    for kind in INTERCEPTS:
+    by_common, by_fold = _bot_scores(common, design), _bot_scores(fold, design)
+    for kind, other in (("fold", by_fold), ("common", by_common)):
         if kind != fit.intercept:
-            other = _bot_scores(replace(fit, intercept=kind), design)
             found = level(other, rated, kind == "common", ["pearson"])["pearson"]
             intercepts[kind] = (found, pairs_of(other, human, told_apart))
     target = rated if rated is None or adjusted is None else replace(rated, y=adjusted)
@@ -150,31 +155,43 @@ def assess(
         intercepts={kind: intercepts[kind] for kind in INTERCEPTS},
         ceiling=ceiling_of(by_bot),
         influence=influence(scores["predicted"]),
-        over_conversations=interval_over_conversations(
-            [
-                (predictions["predicted"][mine], target.y[mine])
-                for bot in scores["predicted"]
-                if bot in human and target is not None and predictions and (mine := target.bots == bot).any()
-            ],
-            seed,
-        ),
+        over_conversations=_over_conversations(fit, target, human, seed),
         within_group=within_groups_of(scores["predicted"], human, groups or {}),
     )
     selfplay = None
     if played is not None:
         selfplay = SelfPlayPrediction(
             n_bots=sum(bot in human for bot in scores["predicted_selfplay"]),
-            bot_level=level(scores["predicted_selfplay"], played, common),
+            bot_level=level(scores["predicted_selfplay"], played, is_common),
             pairs=pairs_of(scores["predicted_selfplay"], human, told_apart),
             influence=influence(scores["predicted_selfplay"]),
             baselines=dict(baselines_selfplay or {}),
             shifts={} if fit.means is None else fit.means.shifts(features_by_bot(played)),
-            values=None
-            if from_played is None
-            else _values_selfplay(replace(fit, intercept="fold"), played, human, bots, null),
+            values=None if from_played is None else _values_selfplay(fold, played, human, bots, null),
             added=None if from_played is None else from_played.added,
+            rivals={} if rivals is None else rivals(played).against(_bot_scores(fold, played), human),
         )
-    values = _values(replace(fit, intercept="fold"), design, target, {} if elsewhere else human, bots, null, given)
+    values = _values(fold, design, target, {} if elsewhere else human, bots, null, given)
+    compared = {} if rivals is None else rivals(None).against(by_fold, human)
+    # The verdict is by one intercept for all folds, whichever one the fit has: a fit has one verdict.
+    frame_common = frame
+    if not is_common:
+        frame_common = replace(
+            frame,
+            over_conversations=_over_conversations(common, target, human, seed),
+            within_group=within_groups_of(by_common, human, groups or {}),
+        )
+    by_people = Evidence(*intercepts["common"], compared, influence(by_common), values)
+    by_selfplay = None
+    if selfplay is not None and played is not None:
+        of_common = _bot_scores(common, played)
+        by_selfplay = Evidence(
+            selfplay.bot_level["pearson"] if is_common else level(of_common, played, True, ["pearson"])["pearson"],
+            pairs_of(of_common, human, told_apart),
+            selfplay.rivals,
+            influence(of_common),
+            selfplay.values,
+        )
     return HybridResult(
         fit=fit,
         n_conversations=0 if rated is None else len(rated.y),
@@ -190,6 +207,7 @@ def assess(
             for bot, line in fit.folds.items()
         ),
         baselines=dict(baselines or {}),
+        rivals=compared,
         dimensions=dimensions_of(
             design, scores, {name: human if fit.targets == (name,) else None for name in dimensions}
         ),
@@ -212,19 +230,24 @@ def assess(
         frame=frame,
         values=values,
         verdict=verdict_of(
-            frame,
-            Evidence(bot_level["pearson"], pairs, baselines or {}, frame.influence, values),
+            frame_common,
+            by_people,
             len(human),
-            intercept=fit.intercept,
-            selfplay=None
-            if selfplay is None
-            else Evidence(
-                selfplay.bot_level["pearson"], selfplay.pairs, selfplay.baselines, selfplay.influence, selfplay.values
-            ),
+            selfplay=by_selfplay,
             n_selfplay=0 if selfplay is None else selfplay.n_bots,
         ),
         predictions={} if elsewhere else predictions,
     )
+
+
+def _over_conversations(
+    fit: KeptFit, target: Design | None, human: Mapping[str, float], seed: int
+) -> tuple[float, float] | None:
+    if target is None or not len(target.y):
+        return None
+    predicted = _predict(fit, target)
+    mine = [target.bots == bot for bot in sorted(human) if (target.bots == bot).any()]
+    return interval_over_conversations([(predicted[rows], target.y[rows]) for rows in mine], seed)
 
 
 def _values(

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evaluation.hybrid.bot_level import BotLevel, Intercept
-from evaluation.hybrid.features import Design, HybridError
+from evaluation.hybrid.features import Design, HybridError, log_lengths
 from evaluation.hybrid.least_squares import Factors
-from evaluation.hybrid.levels import bot_levels, log_lengths, permuted_lines
+from evaluation.hybrid.levels import bot_levels, permuted_lines
 
 if TYPE_CHECKING:
     import pandas as pd

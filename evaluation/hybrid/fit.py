@@ -26,6 +26,7 @@ from evaluation.hybrid.baselines import GROUP, MIN_BOTS, baselines_of, with_indi
 from evaluation.hybrid.bot_level import INTERCEPTS, PREFERRED_INTERCEPT, Intercept, NullOf
 from evaluation.hybrid.bot_means import BotFeatureMeans, BotSums, NoNoise
 from evaluation.hybrid.features import (
+    LENGTHS,
     METRICS,
     Design,
     HybridError,
@@ -40,7 +41,6 @@ from evaluation.hybrid.gaussian_process import BLOCK_VARIANCE_GRID, PRIOR_MEDIAN
 from evaluation.hybrid.gaussian_process_folds import ProcessFolds
 from evaluation.hybrid.least_squares import Factors, Influence, fitted_whole
 from evaluation.hybrid.levels import (
-    LENGTHS,
     SignificantPairs,
     bootstrap_draws,
     permuted_lines,
@@ -50,6 +50,7 @@ from evaluation.hybrid.levels import (
 from evaluation.hybrid.rating_noise import RatingNoise
 from evaluation.hybrid.results import HybridResult, KeptFit
 from evaluation.hybrid.ridge import Block, Candidate, RidgeFolds
+from evaluation.hybrid.rivals import rival_predictions
 from evaluation.number_format import counted
 from evaluation.ratings import Ratings
 
@@ -308,6 +309,7 @@ def fit_hybrid(
         held=None if kept.means is None else kept.means.whole,
         baselines=baselines_of(target, groups, intercept, seed),
         baselines_selfplay=None if played is None else baselines_of(target, groups, intercept, seed, at=played),
+        rivals=lambda at: rival_predictions(target, kept.means, groups, at),
         dimensions=(*targets, *others),
         groups=labels,
     )
@@ -356,17 +358,21 @@ def apply_fit(
     if human is None:
         design = None
     elif is_rated:
-        design = design_of(human, fit.features, wanted)
+        design = design_of(human, fit.features, wanted, extra=LENGTHS)
         apart = significant_pairs(human, wanted, ratings)
     else:
         design = design_of(human, fit.features)
-    played = None if selfplay is None else design_of(selfplay, fit.features)
+    played = None if selfplay is None else design_of(selfplay, fit.features, extra=LENGTHS)
     elsewhere = not fit.study or fit.study != study
     if human is None and not study:
         elsewhere = False
-    held = adjusted = None
-    if fit.means is not None and design is not None and is_rated and not elsewhere:
-        held, adjusted = means_given(design.rows(np.isfinite(design.y)), wanted, ratings)
+    held = adjusted = rivals = None
+    if design is not None and is_rated and not elsewhere:
+        rated = design.rows(np.isfinite(design.y))
+        if fit.means is not None:
+            held, adjusted = means_given(rated, wanted, ratings)
+        target = rated if adjusted is None else replace(rated, y=adjusted)
+        rivals = partial(rival_predictions, target, None, ())
     found = assess(
         fit,
         design,
@@ -376,6 +382,7 @@ def apply_fit(
         told_apart=apart,
         adjusted=adjusted,
         held=held,
+        rivals=rivals,
         own=design is not None and design.digest() == fit.ratings,
         elsewhere=elsewhere,
     )

@@ -302,33 +302,6 @@ def features_by_bot(design: Design) -> dict[str, np.ndarray]:
     return {str(b): design.x[design.bots == b].mean(axis=0) for b in dict.fromkeys(design.bots)}
 
 
-LENGTHS = ("words_user", "n_turns")
-"""Columns that tell how long a conversation is: words per message of the participant, and turns."""
-
-
-def log_lengths(extra: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return log(1 + words per message) and log turns by name, of those columns that are there; NaN without any."""
-    found = {}
-    if "words_user" in extra:
-        words = np.asarray(extra["words_user"], dtype=float)
-        found["log_words_user"] = np.log1p(np.where(words >= 0, words, np.nan))
-    if "n_turns" in extra:
-        turns = np.asarray(extra["n_turns"], dtype=float)
-        found["log_n_turns"] = np.log(np.where(turns > 0, turns, np.nan))
-    return found
-
-
-def lengths_by_bot(design: Design) -> dict[str, np.ndarray]:
-    """Return each bot's mean log(1 + words per message) and mean log turns, (2,); none where one is unknown."""
-    found = log_lengths(design.extra)
-    if len(found) < len(LENGTHS):
-        return {}
-    x = np.column_stack(list(found.values()))
-    keep = np.isfinite(x).all(axis=1)
-    bots = design.bots.astype(str)
-    return {str(bot): x[mine].mean(axis=0) for bot in dict.fromkeys(bots) if (mine := keep & (bots == bot)).any()}
-
-
 def predict_conversations(fit: KeptFit, table: pd.DataFrame) -> np.ndarray:
     """Return (c,) predictions of a table's conversations, rated or not; NaN where a feature is undefined.
 

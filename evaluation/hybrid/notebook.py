@@ -11,9 +11,9 @@ import numpy as np
 from chatbots.text import quote
 from evaluation.analysis.prediction_powered import PoweredMeans, powered_means
 from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT, Intercept
-from evaluation.hybrid.features import HybridError, block_of, pooled_embeddings, preset_get
+from evaluation.hybrid.features import LENGTHS, HybridError, block_of, pooled_embeddings, preset_get
 from evaluation.hybrid.fit import fit_hybrid
-from evaluation.hybrid.levels import LENGTHS, predict_conversations
+from evaluation.hybrid.levels import predict_conversations
 from evaluation.hybrid.results import HybridResult, KeptFit
 from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import metric_list

@@ -27,6 +27,7 @@ from evaluation.hybrid.calibration import Combined, Interval95, PredictionAccura
 from evaluation.hybrid.features import HybridError, shown_names
 from evaluation.hybrid.gaussian_process_folds import FoldMeans
 from evaluation.hybrid.least_squares import Influence, LinearPredictor, line_from_json, line_to_json
+from evaluation.hybrid.rivals import Rival
 from evaluation.hybrid.summary import predictions_plot, summary_of, weights_plot
 from evaluation.hybrid.verdict import FitVerdict
 from evaluation.number_format import counted, share
@@ -172,6 +173,7 @@ class SelfPlayPrediction:
         baselines: trivial predictors, fitted on conversations with people and applied to self-play.
         shifts: by block of a Gaussian process, the distance of self-play from conversations with people.
         values: accuracy of the predicted values, by the fold's own intercept; where the fit has intervals.
+        rivals: the fit on self-play compared with rivals that are fitted on conversations with people.
         added: variance that errors on self-play add to what a Gaussian process states; None where too few were seen.
     """
 
@@ -183,6 +185,7 @@ class SelfPlayPrediction:
     shifts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     values: PredictionAccuracy | None = None
     added: float | None = None
+    rivals: Mapping[str, Rival] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +343,7 @@ class HybridResult:
     pairs: OrderedPairs
     folds: tuple[Fold, ...]
     baselines: dict[str, dict[str, BotLevel]]
+    rivals: Mapping[str, Rival]
     dimensions: dict[str, dict[str, dict[str, Correlation]]]
     dimensions_conversation_level: dict[str, dict[str, Correlation]]
     n_dropped: int
@@ -400,6 +404,10 @@ class HybridResult:
             "folds": [fold.to_json() for fold in self.folds],
             "baselines": _baselines(self.baselines),
             "baselines_selfplay": None if played is None else _baselines(played.baselines),
+            "rivals": {name: rival.to_json() for name, rival in self.rivals.items()},
+            "rivals_selfplay": None
+            if played is None
+            else {name: rival.to_json() for name, rival in played.rivals.items()},
             "influence_selfplay": None if played is None else dict(played.influence),
             "selfplay_shifts": {} if played is None else {name: dict(found) for name, found in played.shifts.items()},
             "values_selfplay": None

@@ -1,6 +1,6 @@
 """Rivals of a hybrid fit: the lengths of conversations, fitted by the same Gaussian process on the same folds.
 
-A fit beats a rival where the 95 % interval of the difference of their squared errors, paired by bot, lies above 0.
+A fit beats a rival where the 95 % interval of the ratio of their errors, paired by bot, lies below 1.
 `docs/research/lengths.md` has the reasons, and how often that is right and wrong in simulated studies.
 """
 
@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from evaluation.hybrid.bot_means import BotFeatureMeans, BotSums, NoNoise
-from evaluation.hybrid.calibration import others_mean, q_squared
-from evaluation.hybrid.features import Design
+from evaluation.hybrid.calibration import q_squared
+from evaluation.hybrid.features import Design, log_lengths
 from evaluation.hybrid.gaussian_process_folds import FoldMeans, fold_means
-from evaluation.hybrid.levels import log_lengths
 from evaluation.hybrid.rating_noise import RatingNoise
 from evaluation.stats.correlation import rowwise
 
@@ -27,32 +26,32 @@ LENGTH_RIVALS = {
 }
 """Columns that each rival reads; each column is a block."""
 LEVEL = 0.95
+FEWEST_BOTS = 5
+LOST_DEGREES = 3
+"""Degrees of freedom less than bots: each bot is predicted from the others, so errors of two bots hang together."""
 
 
 @dataclass(frozen=True, slots=True)
-class GainOver:
-    """Q² of a fit less Q² of a rival, over the same bots.
+class ErrorRatio:
+    """Root mean square error of a fit over that of a rival, paired by bot; below 1 the fit is better.
 
     Attributes:
-        low, high: 95 %, by Student's t of the K differences of squared errors; None for fewer than three bots.
+        low, high: 95 % interval of Pitman and Morgan; None for fewer than five bots.
     """
 
-    q2: float
+    value: float
     low: float | None
     high: float | None
 
     @property
-    def is_clear(self) -> bool:
-        """True if the fit is better, by the whole interval."""
-        return self.low is not None and self.low > 0
-
-    @property
-    def is_loss(self) -> bool:
-        """True if the rival is better, by the whole interval."""
-        return self.high is not None and self.high < 0
+    def is_better(self) -> bool | None:
+        """True if the whole interval is below 1, False if above; None: it is not known which errs less."""
+        if self.low is None or self.high is None or self.low <= 1 <= self.high:
+            return None
+        return self.high < 1
 
     def to_json(self) -> dict[str, Any]:
-        return {"q2": self.q2, "ci95": None if self.low is None else [self.low, self.high]}
+        return {"value": self.value, "ci95": None if self.low is None else [self.low, self.high]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,29 +61,38 @@ class Rival:
     Attributes:
         r: Pearson's r with the human means, one intercept for all folds; None where undefined.
         q2, mae: by the intercept of each fold.
-        gain: of the fit over this rival.
+        ratio: errors of the fit over those of this rival.
     """
 
     r: float | None
     q2: float
     mae: float
-    gain: GainOver
+    ratio: ErrorRatio
 
     def to_json(self) -> dict[str, Any]:
-        return {"r": self.r, "q2": self.q2, "mae": self.mae, "gain": self.gain.to_json()}
+        return {"r": self.r, "q2": self.q2, "mae": self.mae, "error_ratio": self.ratio.to_json()}
 
 
-def gain_over(predicted: np.ndarray, rival: np.ndarray, human: np.ndarray) -> GainOver:
-    """Compare the squared errors of two predictions of the same (K,) means."""
+def error_ratio(predicted: np.ndarray, rival: np.ndarray, human: np.ndarray) -> ErrorRatio:
+    """Compare the errors of two predictions of the same (K,) means, both with mean 0.
+
+    The interval holds the ratios λ for which e − λf and e + λf are uncorrelated by Student's t (Pitman 1939, Morgan
+    1939), e and f being the errors of the fit and of the rival.
+    """
     from scipy import stats
 
-    terms = (human - rival) ** 2 - (human - predicted) ** 2
-    unit = float(((human - others_mean(human[None])[0]) ** 2).sum())
-    value, n = float(terms.sum()) / unit, len(terms)
-    if n < 3:
-        return GainOver(value, None, None)
-    half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1) * terms.std(ddof=1) * np.sqrt(n)) / unit
-    return GainOver(value, value - half, value + half)
+    e, f = human - predicted, human - rival
+    n, own, other, both = len(human), float(e @ e), float(f @ f), float(e @ f)
+    if own == 0 or other == 0:
+        value = 1.0 if own == other else 0.0 if own == 0 else float("inf")
+        return ErrorRatio(value, *((None, None) if n < FEWEST_BOTS or own == other else (value, value)))
+    value = float(np.sqrt(own / other))
+    if n < FEWEST_BOTS:
+        return ErrorRatio(value, None, None)
+    free = n - LOST_DEGREES
+    t = float(stats.t.ppf((1 + LEVEL) / 2, free))
+    times = float(np.exp(0.5 * np.arccosh(1 + 2 * t**2 * max(0.0, 1 - both**2 / own / other) / free)))
+    return ErrorRatio(value, value / times, value * times)
 
 
 @dataclass(frozen=True)
@@ -112,7 +120,7 @@ class RivalPredictions:
                 r if np.isfinite(r) else None,
                 float(q_squared(own[None], y[None])[0]),
                 float(np.abs(y - own).mean()),
-                gain_over(np.array([predicted[bot] for bot in bots]), own, y),
+                error_ratio(np.array([predicted[bot] for bot in bots]), own, y),
             )
         return found
 

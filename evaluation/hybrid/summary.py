@@ -195,7 +195,8 @@ STANDINGS = {
     "undefined": "nothing: there is no correlation over bots",
     "few_bots": "nothing: too few bots",
     "chance": "nothing: not above chance",
-    "baseline": "no more than a trivial predictor",
+    "baseline": "nothing: clearly worse than the length of conversations",
+    "unsettled": "no ranking yet: above chance, not known whether better than the length of conversations",
     "ranking": "ranking further bots of the same kind, task and participants",
 }
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from evaluation.findings import Finding, finding
-from evaluation.hybrid.bot_level import BotLevel, BotLevelDiagnostics, Intercept, OrderedPairs, most_influential
+from evaluation.hybrid.bot_level import BotLevel, BotLevelDiagnostics, OrderedPairs, most_influential
 from evaluation.hybrid.calibration import PredictionAccuracy
+from evaluation.hybrid.rivals import Rival
 from evaluation.stats.comparisons import ORDER_ALPHA
 
 FEW_BOTS = 5
@@ -16,16 +17,16 @@ FEW_BOTS = 5
 MUCH = 0.1
 """From such a change of r on something is said of the bot that makes it."""
 
-Standing = Literal["undefined", "few_bots", "chance", "baseline", "ranking"]
-"""What a correlation over bots is good for.
+Standing = Literal["undefined", "few_bots", "chance", "baseline", "unsettled", "ranking"]
+"""What a correlation over bots is good for, with one intercept for all folds.
 
 - `undefined`: there is none; `few_bots`: too few points for one to mean anything.
 - `chance`: it, or Q² by the fold's own intercept, is not above what chance passes once in twenty: no ground for using
   the prediction.
-- `baseline`: above chance, but a trivial predictor does as well, or nothing is left of r given the lengths of
-  conversations.
-- `ranking`: further bots of the same kind can be ranked by it, with the same task and sort of participants; not
-  single conversations, other kinds of bots, or bots trained to please the metric.
+- `baseline`: above chance, but clearly worse than a rival, by the interval of the difference.
+- `unsettled`: above chance; not known whether better than every rival, or there was none to compare with.
+- `ranking`: clearly better than every rival: further bots of the same kind can be ranked by it, with the same task and
+  sort of participants; not single conversations, other kinds of bots, or bots trained to please the metric.
 """
 
 
@@ -34,15 +35,15 @@ class Evidence:
     """Results of one way to predict the bots' ratings.
 
     Attributes:
-        level: Pearson's r over bots.
-        baselines: trivial predictors by name and method, fitted and applied alike.
+        level: Pearson's r over bots, with one intercept for all folds.
+        rivals: the fit compared with each rival, by name.
         influence: by bot, r over the other bots minus r over all.
         values: accuracy of the predicted values, by the fold's own intercept; None where that is not known.
     """
 
     level: BotLevel
     pairs: OrderedPairs
-    baselines: Mapping[str, Mapping[str, BotLevel]]
+    rivals: Mapping[str, Rival]
     influence: Mapping[str, float | None]
     values: PredictionAccuracy | None = None
 
@@ -59,22 +60,18 @@ class Evidence:
         return passed and (self.values is None or self.values.q2 is None or values_count(self.values))
 
     @property
-    def rival(self) -> tuple[str, float] | None:
-        """The best trivial predictor and its r; None where none is above 0."""
-        found = {
-            name: r
-            for name, levels in self.baselines.items()
-            if "pearson" in levels and (r := levels["pearson"].correlation.r) is not None and r > 0
+    def strongest(self) -> str | None:
+        """The rival that is hardest to beat, by the upper end of the interval; None without rivals."""
+        ends = {
+            name: one.ratio.value if one.ratio.high is None else one.ratio.high for name, one in self.rivals.items()
         }
-        best = max(found, key=lambda name: found[name], default=None)
-        return None if best is None else (best, found[best])
+        return max(ends, key=lambda name: ends[name], default=None)
 
     @property
-    def beats_rivals(self) -> bool:
-        """True if r exceeds every trivial predictor's, and is above 0 given the lengths, where that is known."""
-        above = self.rival is None or (self.r is not None and self.r > self.rival[1])
-        partial = None if self.values is None or self.values.partial is None else self.values.partial.r
-        return above and (partial is None or partial > 0)
+    def beats_rivals(self) -> bool | None:
+        """True if the fit is clearly better than every rival, False if clearly worse than one; None: not known."""
+        better = {rival.ratio.is_better for rival in self.rivals.values()}
+        return False if False in better else True if better == {True} else None
 
     def standing(self, n_bots: int) -> Standing:
         """Return the standing that r over so many bots supports."""
@@ -84,7 +81,7 @@ class Evidence:
             return "few_bots"
         if not self.beats_chance:
             return "chance"
-        return "ranking" if self.beats_rivals else "baseline"
+        return {True: "ranking", False: "baseline", None: "unsettled"}[self.beats_rivals]  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +89,12 @@ class FitVerdict:
     """Verdict that the numbers of a fit support.
 
     Attributes:
-        intercept: of all numbers that name no other one.
         standing: of the prediction from conversations with people.
         findings: reasons for the standing; an inconclusive standing has one with the cause.
         selfplay: standing of the prediction from self-play; None without any, or where `standing` is inconclusive.
         findings_selfplay: reasons for `selfplay`.
     """
 
-    intercept: Intercept
     standing: Standing
     findings: tuple[Finding, ...]
     selfplay: Standing | None = None
@@ -108,7 +103,7 @@ class FitVerdict:
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
         return {
-            "intercept": self.intercept,
+            "intercept": "common",
             "standing": self.standing,
             "findings": [found.to_json() for found in self.findings],
             "standing_selfplay": self.selfplay,
@@ -121,7 +116,6 @@ def verdict_of(
     left_out: Evidence,
     n_bots: int,
     *,
-    intercept: Intercept,
     selfplay: Evidence | None = None,
     n_selfplay: int = 0,
 ) -> FitVerdict:
@@ -135,21 +129,18 @@ def verdict_of(
     """
     standing = left_out.standing(n_bots)
     if standing in ("undefined", "few_bots"):
-        return FitVerdict(intercept, standing, _told(left_out, n_bots))
+        return FitVerdict(standing, _told(left_out, n_bots))
     found = [*_told(left_out, n_bots, frame.over_conversations)]
-    common = frame.intercepts["common"][0]
-    if intercept == "fold" and common.correlation.r is not None:
-        found.append(finding("common_intercept", r=common.correlation.r, null95=common.null95))
     found += _values(left_out.values)
     found += _limits(frame, left_out.r or 0.0)
     if selfplay is None:
-        return FitVerdict(intercept, standing, tuple(found))
+        return FitVerdict(standing, tuple(found))
     # With few bots their number is the reason for a missing correlation, so it is said first.
     played: Standing = "few_bots" if n_selfplay < FEW_BOTS else selfplay.standing(n_selfplay)
     told = _told(selfplay, n_selfplay)
     if played != "few_bots":
         told = (*told, *_values(selfplay.values))
-    return FitVerdict(intercept, standing, tuple(found), played, told)
+    return FitVerdict(standing, tuple(found), played, told)
 
 
 def _told(found: Evidence, n_bots: int, over_conversations: tuple[float, float] | None = None) -> tuple[Finding, ...]:
@@ -172,9 +163,21 @@ def _told(found: Evidence, n_bots: int, over_conversations: tuple[float, float] 
         told.append(finding("wrong_order", r=r))
     if null95 is not None:
         told.append(finding("chance", null95=null95, passed=r > null95))
-    if found.rival is not None:
-        name, value = found.rival
-        told.append(finding("baseline", name=name, r=value, passed=r > value))
+    if (name := found.strongest) is not None:
+        rival = found.rivals[name]
+        ratio = rival.ratio.to_json()
+        told.append(
+            finding(
+                "rival",
+                name=name,
+                r=rival.r,
+                q2=rival.q2,
+                mae=rival.mae,
+                error_ratio=ratio["value"],
+                ci95=ratio["ci95"],
+                passed=found.beats_rivals,
+            )
+        )
     if found.pairs.resolvable:
         told.append(
             finding(
@@ -201,14 +204,7 @@ def _values(values: PredictionAccuracy | None) -> list[Finding]:
     given = (
         []
         if partial is None or partial.r is None
-        else [
-            finding(
-                "given_lengths",
-                r=partial.r,
-                ci95=None if partial.low is None else [partial.low, partial.high],
-                passed=partial.r > 0,
-            )
-        ]
+        else [finding("given_lengths", r=partial.r, ci95=None if partial.low is None else [partial.low, partial.high])]
     )
     return [
         finding(

@@ -44,8 +44,7 @@ def metrics_store(study: Any, wanted: Mapping[str, Collection[str]], *, seed: in
 
 def metrics_of_fit(preset: str = "strong") -> dict[str, Collection[str]]:
     """Return the metrics that a fit reads, those of its baselines too, as `metrics_store` takes them."""
-    from evaluation.hybrid.features import preset_get
-    from evaluation.hybrid.levels import LENGTHS
+    from evaluation.hybrid.features import LENGTHS, preset_get
     from webapp.jobs.selectors.analysis_tables import metrics_of_columns
 
     found = metrics_of_columns([*preset_get(preset).features, *LENGTHS])

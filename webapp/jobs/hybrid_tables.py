@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evaluation.findings import Finding, finding
-from evaluation.hybrid.levels import LENGTHS
+from evaluation.hybrid.features import LENGTHS
 from evaluation.languages import holds_for
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversation_values

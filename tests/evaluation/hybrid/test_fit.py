@@ -354,9 +354,14 @@ def test_self_play_is_held_against_trivial_predictors_applied_to_it(intercept):
     document = found.to_json()
     told = document["baselines_selfplay"]["number_of_turns"]["bot_level"]["pearson"]
     assert told["r"] == level.correlation.r
-    played = document["verdict"]["findings_selfplay"][0]
+    played_before, played = played, document["verdict"]["findings_selfplay"][0]
     assert (played["code"], played["n_bots"]) == ("correlation", 6)
-    assert played["r"] == document["bot_level_selfplay"]["pearson"]["r"]
+    by_common = fit_hybrid(human, features=FEATURES, selfplay=played_before).to_json()
+    assert document["verdict"] == by_common["verdict"], "a fit has one verdict, whatever its intercept"
+    assert played["r"] == by_common["bot_level_selfplay"]["pearson"]["r"]
+    assert set(by_common["rivals_selfplay"]) == {"log_turns", "log_words", "log_turns_and_words", "group"}
+    assert by_common["rivals_selfplay"]["log_turns"]["r"] != by_common["rivals"]["log_turns"]["r"]
+    assert by_common["rivals_selfplay"]["group"]["r"] == pytest.approx(by_common["rivals"]["group"]["r"])
 
 
 def test_every_dimension_is_told_with_the_target_as_it_stands_elsewhere():
@@ -554,14 +559,8 @@ def test_both_intercepts_are_told_whichever_is_asked_for():
         inside = document["intercepts"][kind]
         assert inside["bot_level"]["pearson"] == document["bot_level"]["pearson"]
         assert inside["pairs"] == document["pairs"]
-    # A verdict argues from the fit's own intercept and names the one that it quotes.
-    common = told["fold"]["intercepts"]["common"]["bot_level"]["pearson"]["r"]
-    named = {
-        kind: {found["code"]: found for found in document["verdict"]["findings"]} for kind, document in told.items()
-    }
-    assert named["fold"]["common_intercept"]["r"] == common
-    assert named["common"]["correlation"]["r"] == common
-    assert "common_intercept" not in named["common"]
+    assert told["fold"]["verdict"] == told["common"]["verdict"]
+    assert told["fold"]["rivals"] == told["common"]["rivals"]
 
 
 def test_a_conversation_that_lacks_a_target_dimension_is_counted_and_left_out():

@@ -7,11 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from evaluation.findings import Reason
 from evaluation.hybrid.bot_level import BotLevel, BotLevelDiagnostics, BotMeanCeiling, OrderedPairs, most_influential
 from evaluation.hybrid.calibration import prediction_accuracy
 from evaluation.hybrid.fit import fit_hybrid
+from evaluation.hybrid.rivals import ErrorRatio, Rival, error_ratio
 from evaluation.hybrid.verdict import Evidence, verdict_of
 from evaluation.ratings import Ratings
 from evaluation.stats.correlation import Correlation
@@ -36,17 +38,21 @@ def frame(r, **changed):
     return BotLevelDiagnostics(**{**found, **changed})
 
 
-def evidence(r, rival=0.1, *, null95=0.5, pairs=(28, 24, 10, 9, "fixed"), influence=None):
-    return Evidence(
-        level(r, null95),
-        OrderedPairs(*pairs),
-        {"number_of_turns": {"pearson": level(rival)}},
-        influence or {"a": -0.3, "b": 0.01},
-    )
+def rival(*ends):
+    """Return a rival with the interval of the fit's errors over its own."""
+    return Rival(0.6, 0.3, 1.0, ErrorRatio(sum(ends) / 2, *ends))
 
 
-def verdict(found, n_bots=8, *, r=0.9, intercept="common", **played):
-    return verdict_of(frame(r), found, n_bots, intercept=intercept, **played)
+BETTER, UNKNOWN, WORSE = (0.4, 0.8), (0.5, 1.2), (1.1, 1.9)
+
+
+def evidence(r, *ratios, null95=0.5, pairs=(28, 24, 10, 9, "fixed"), influence=None):
+    rivals = {f"rival{k}": rival(*ends) for k, ends in enumerate(ratios or [BETTER])}
+    return Evidence(level(r, null95), OrderedPairs(*pairs), rivals, influence or {"a": -0.3, "b": 0.01})
+
+
+def verdict(found, n_bots=8, *, r=0.9, **played):
+    return verdict_of(frame(r), found, n_bots, **played)
 
 
 def codes(findings):
@@ -54,16 +60,17 @@ def codes(findings):
 
 
 @pytest.mark.parametrize(
-    ("r", "rival", "above_chance", "above_rival", "standing"),
+    ("r", "ratios", "above_chance", "above_rival", "standing"),
     [
-        (0.9, 0.4, True, True, "ranking"),
-        (0.3, 0.1, False, True, "chance"),
-        (-0.4, 0.1, False, False, "chance"),
-        (0.8, 0.93, True, False, "baseline"),
+        (0.9, [BETTER, BETTER], True, True, "ranking"),
+        (0.3, [BETTER], False, True, "chance"),
+        (-0.4, [BETTER], False, True, "chance"),
+        (0.8, [BETTER, WORSE, UNKNOWN], True, False, "baseline"),
+        (0.9, [BETTER, UNKNOWN], True, None, "unsettled"),
     ],
 )
-def test_the_standing_follows_from_the_numbers(r, rival, above_chance, above_rival, standing):
-    said = verdict(evidence(r, rival), r=r)
+def test_the_standing_follows_from_the_numbers(r, ratios, above_chance, above_rival, standing):
+    said = verdict(evidence(r, *ratios), r=r)
     found = codes(said.findings)
     assert said.standing == standing
     assert found["correlation"] == {
@@ -73,7 +80,9 @@ def test_the_standing_follows_from_the_numbers(r, rival, above_chance, above_riv
         "ci95_over_conversations": [r - 0.1, r + 0.02],
     }
     assert found["chance"] == {"null95": 0.5, "passed": above_chance}
-    assert found["baseline"] == {"name": "number_of_turns", "r": rival, "passed": above_rival}
+    hardest = max(ratios)
+    told = {"r": 0.6, "q2": 0.3, "mae": 1.0, "error_ratio": sum(hardest) / 2, "ci95": list(hardest)}
+    assert found["rival"] == {"name": f"rival{ratios.index(hardest)}", **told, "passed": above_rival}
     assert found["influential_bot"] == {"bot": "a", "r_without": r - 0.3}
     assert found["pairs"] == {"resolvable": 10, "ordered": 9, "alpha": pytest.approx(0.1), "test": "fixed"}
     assert found["ceiling"] == {"best_r": 0.9}
@@ -82,12 +91,26 @@ def test_the_standing_follows_from_the_numbers(r, rival, above_chance, above_riv
     assert said.findings_selfplay == ()
 
 
-def test_the_folds_intercept_is_named_and_the_common_one_told_too():
-    said = verdict(evidence(0.38), r=0.56, intercept="fold")
-    assert said.intercept == "fold"
-    assert codes(said.findings)["correlation"]["r"] == 0.38
-    assert codes(said.findings)["common_intercept"] == {"r": 0.56, "null95": 0.5}
-    assert "common_intercept" not in codes(verdict(evidence(0.9)).findings)
+def test_without_a_rival_nothing_is_known_of_lengths():
+    said = verdict(replace(evidence(0.9), rivals={}))
+    assert said.standing == "unsettled"
+    assert "rival" not in codes(said.findings)
+
+
+def test_the_ends_of_the_ratio_are_where_sums_and_differences_of_errors_correlate() -> None:
+    """Of n pairs with mean 0 the correlation of e − λf and e + λf has the chance p that it has at the ends, .05."""
+    rng = np.random.default_rng(0)
+    human, e, f = np.zeros(9), rng.normal(size=9), 2 * rng.normal(size=9)
+    found = error_ratio(e, f, human)
+    for end in (found.low, found.high):
+        assert end is not None
+        a, b = e - end * f, e + end * f
+        r = a @ b / np.sqrt((a @ a) * (b @ b))
+        assert 2 * stats.t.sf(abs(r) * np.sqrt(6 / (1 - r**2)), 6) == pytest.approx(0.05)
+    assert found.value == pytest.approx(np.sqrt((e @ e) / (f @ f)))
+    assert error_ratio(f, e, human).low == pytest.approx(1 / found.high)
+    assert error_ratio(e[:4], f[:4], human[:4]).is_better is None, "four bots say nothing"
+    assert [error_ratio(human, f, human).is_better, error_ratio(f, human, human).is_better] == [True, False]
 
 
 def test_much_hangs_on_the_bot_whose_leaving_changes_r_most_whichever_way():
@@ -102,10 +125,10 @@ def test_much_hangs_on_the_bot_whose_leaving_changes_r_most_whichever_way():
 
 def test_what_is_left_within_groups_is_compared_with_r():
     within = Correlation(0.2, 0.5, None, None, 8)
-    found = verdict_of(frame(0.9, within_group=within), evidence(0.9), 8, intercept="common")
+    found = verdict_of(frame(0.9, within_group=within), evidence(0.9), 8)
     assert codes(found.findings)["within_groups"] == {"r": 0.2, "mostly_between": True}
     halves = frame(0.9, ceiling=BotMeanCeiling(-0.1, -0.4, 0.2, None))
-    found = verdict_of(halves, evidence(0.9), 8, intercept="common")
+    found = verdict_of(halves, evidence(0.9), 8)
     assert codes(found.findings)["halves_disagree"] == {"reliability": -0.1}
 
 
@@ -114,10 +137,10 @@ def test_what_is_left_within_groups_is_compared_with_r():
     [
         (evidence(0.9), evidence(0.84), ("ranking", "ranking")),
         (evidence(0.9), evidence(0.3), ("ranking", "chance")),
-        (evidence(0.9), evidence(0.6, 0.7), ("ranking", "baseline")),
+        (evidence(0.9), evidence(0.6, WORSE), ("ranking", "baseline")),
         (evidence(0.2), evidence(0.3), ("chance", "chance")),
         (evidence(-0.59), evidence(0.84), ("chance", "ranking")),
-        (evidence(0.6, 0.8), evidence(0.84), ("baseline", "ranking")),
+        (evidence(0.6, WORSE), evidence(0.84), ("baseline", "ranking")),
     ],
 )
 def test_self_play_has_a_standing_of_its_own(left_out, played, standings):
@@ -125,7 +148,7 @@ def test_self_play_has_a_standing_of_its_own(left_out, played, standings):
     assert (said.standing, said.selfplay) == standings
     found = codes(said.findings_selfplay)
     assert found["correlation"]["r"] == played.r
-    assert {"chance", "baseline"} <= found.keys()
+    assert {"chance", "rival"} <= found.keys()
     assert "ceiling" not in found
 
 
@@ -160,15 +183,9 @@ def test_values_are_argued_from_the_gain_over_the_mean_of_the_other_bots(shift, 
 
 @pytest.mark.parametrize(
     ("q2", "null95", "partial", "standing"),
-    [
-        (0.5, 0.3, 0.4, "ranking"),
-        (0.2, 0.3, 0.4, "chance"),
-        (0.5, 0.3, -0.1, "baseline"),
-        (0.5, 0.3, None, "ranking"),
-        (None, None, None, "ranking"),
-    ],
+    [(0.5, 0.3, 0.4, "ranking"), (0.2, 0.3, None, "chance"), (None, None, None, "ranking")],
 )
-def test_a_ranking_needs_q2_beyond_chance_and_more_than_the_lengths_say(q2, null95, partial, standing):
+def test_a_ranking_needs_q2_beyond_chance(q2, null95, partial, standing):
     human = {bot: float(place) for place, bot in enumerate("abcdef")}
     given = Correlation(partial, 0.5, None, None, 6)
     known = prediction_accuracy(human, human, {})
@@ -177,8 +194,6 @@ def test_a_ranking_needs_q2_beyond_chance_and_more_than_the_lengths_say(q2, null
     assert said.standing == standing
     found = codes(said.findings)
     assert ("given_lengths" in found) == (partial is not None and q2 is not None)
-    if standing == "baseline":
-        assert found["given_lengths"] == {"r": partial, "ci95": None, "passed": False}
 
 
 def test_a_slope_has_no_interval_that_would_hold_too_little() -> None:
@@ -203,6 +218,8 @@ def test_a_permuted_study_does_not_pass() -> None:
         conversation=[f"c{i}" for i in range(n_bots * n)],
         bot=np.repeat([f"b{k}" for k in range(n_bots)], n),
         quality=x @ [1.0, -0.5] + rng.normal(size=n_bots * n),
+        words_user=rng.poisson(8, n_bots * n),
+        n_turns=rng.integers(6, 20, n_bots * n),
     )
     ratings = Ratings.from_frame(human.assign(rater=None), ["quality"])
     tables = Tables(human, ratings, ("quality",))

@@ -68,7 +68,9 @@ def study(four_bots: int, db: None) -> Study:
 
 def test_fits_stand_in_one_table_with_what_chance_and_the_best_rival_reach(staff: Client, study: Study) -> None:
     assertContains(staff.get(address(study)), "No fit is finished yet.")
-    older = fit_of(study, q2={"value": 0.41, "null95": 0.22})
+    rival = {"code": "rival", "name": "log_words", "error_ratio": 0.71, "ci95": [0.5, 1.1], "passed": None}
+    verdict = {"standing": "unsettled", "standing_selfplay": None, "findings": [rival]}
+    older = fit_of(study, q2={"value": 0.41, "null95": 0.22}, verdict=verdict)
     few = fit_of(study, 4)
     page = staff.get(address(study))
     rows = cells_of(page)
@@ -76,10 +78,11 @@ def test_fits_stand_in_one_table_with_what_chance_and_the_best_rival_reach(staff
     full = rows[1]
     assert (full["r"], full["95 %"], full["null, 95 %"]) == (".84", "[.34, .97]", ".60")
     assert (full["Q²"], full["null, 95 %*"]) == (".41", ".22")
-    assert (full["Best baseline"], full["its r"]) == ("Words per message", ".58")
+    found = full["Strongest rival"], full["Errors, times"], full["95 %*"]
+    assert found == ("The words of a message", "0.71", "[0.50, 1.10]")
     assert "r, self-play" not in full  # no fit was applied to any
     # Under five bots no correlation is told, of the rivals neither.
-    assert {rows[0][name] for name in ("r", "95 %", "Q²", "Best baseline", "its r")} == {"–"}
+    assert {rows[0][name] for name in ("r", "95 %", "Q²", "Strongest rival", "Errors, times")} == {"–"}
     assert "too few: 4 bots" in text_of(page.content.decode())
     assertContains(page, f'href="{address(study)}?fit={older.pk}"')
     assertContains(page, "The best of several fits looks better than it is")

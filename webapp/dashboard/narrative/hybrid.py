@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from evaluation.hybrid.summary import human_mean, points_of, ranks_only, weights_of
 from evaluation.hybrid.verdict import FEW_BOTS
+from evaluation.number_format import share
 from evaluation.plots.charts import ScatterPoint
 from evaluation.stats.comparisons import ORDER_ALPHA
 from webapp.core.language import plural
@@ -14,25 +15,25 @@ from webapp.dashboard.charts.figure import PageFigure
 from webapp.dashboard.charts.scatter import Ends, predictions_figure, scatter_figure, weights_figure
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.hybrid_tables import (
-    LENGTHS,
     Bots,
-    Predictor,
     Result,
+    capitalised,
     carrying_table,
     checks_table,
     combined_table,
+    correlation_cells,
     dimensions_table,
     expected_table,
     intercept_in_words,
     is_unchecked,
-    predictors_of,
+    metric_level,
     predictors_table,
     ranks_table,
     raters_in_words,
     selfplay_table,
 )
-from webapp.dashboard.narrative.hybrid_verdict import caution_sentences, verdict_conclusion
-from webapp.dashboard.narrative.phrases import NamedTable, feature_titles, listed, short_titles
+from webapp.dashboard.narrative.hybrid_verdict import RIVALS, caution_sentences, verdict_text
+from webapp.dashboard.narrative.phrases import NamedTable, feature_titles, listed, reason_text, short_titles
 from webapp.dashboard.narrative.verdicts import test_named
 
 MANY_BOTS = 30
@@ -61,7 +62,6 @@ class HybridView:
         conclusion: what the numbers support, or why they support nothing.
         caution: what to know before quoting the correlation.
         tiles: r, and whether it is above the best count of words or turns, and above chance; empty with too few bots.
-        metric: the metric's r over bots; None with too few.
         pairs: how many pairs of bots are in the order of the ratings.
         notes: cautions of the fit.
         figures: rated bots, self-play, bots without ratings, and weights, those that there are.
@@ -72,7 +72,6 @@ class HybridView:
     conclusion: str
     caution: str
     tiles: list[Tile]
-    metric: Predictor | None
     pairs: str
     notes: list[str]
     figures: dict[str, PageFigure]
@@ -91,8 +90,6 @@ def hybrid_view(
     """
     titles = dimensions or {}
     target = target_in_words(result["target"], titles)
-    enough = result["n_bots"] >= FEW_BOTS
-    predictors = predictors_of(result) if enough else []
     tables = (
         predictors_table(result),
         checks_table(result, bots),
@@ -103,14 +100,13 @@ def hybrid_view(
         selfplay_table(result),
         dimensions_table(result, titles),
     )
-    caution = " ".join(_cautions(result, predictors))
+    caution = " ".join(_cautions(result))
     return HybridView(
         target=target,
         intercept=intercept_in_words(result),
-        conclusion=verdict_conclusion(result.get("verdict")) or caution,
+        conclusion=verdict_text(result.get("verdict")) or caution,
         caution=caution,
-        tiles=_tiles(predictors, result),
-        metric=predictors[0] if enough else None,
+        tiles=list(_tiles(result)),
         pairs=_pairs(result["pairs"]),
         notes=caution_sentences(result.get("cautions", [])),
         figures={figure.id: figure for figure in _figures(result, bots, link, target)},
@@ -118,7 +114,7 @@ def hybrid_view(
     )
 
 
-def _cautions(result: Result, predictors: list[Predictor]) -> Iterator[str]:
+def _cautions(result: Result) -> Iterator[str]:
     """Yield what to know before quoting the correlation over bots."""
     n = result["n_bots"]
     if not n:
@@ -131,33 +127,37 @@ def _cautions(result: Result, predictors: list[Predictor]) -> Iterator[str]:
             + " that say anything: any order of so few points can look like a line."
         ).format(n=n, few=FEW_BOTS)
         return
-    r = predictors[0].value
+    found = metric_level(result)
+    r = found.get("r")
     if r is None:
-        yield f"There is no correlation to quote: {predictors[0].why}."
+        yield f"There is no correlation to quote: {reason_text(found.get('reason'))}."
     elif r < 0:
         yield "Below 0 it puts the bots in the wrong order."
     if n < MANY_BOTS:
         yield f"{n} bots are few: more bots would tell you more than more ratings."
 
 
-def _tiles(predictors: list[Predictor], result: Result) -> list[Tile]:
-    if not predictors or predictors[0].value is None:
-        return []
-    metric, *rivals = predictors
-    r = predictors[0].value
+def _tiles(result: Result) -> Iterator[Tile]:
+    found = metric_level(result)
+    if found.get("r") is None:
+        return
+    r, interval, _ = (cell.text for cell in correlation_cells(found))
     over = f"95 % interval over {phrases.bots_text(result['n_bots'])}, {intercept_in_words(result)}."
-    found = [Tile("r with people’s means", f"{metric.r} {metric.interval}".removesuffix(" –"), over)]
-    lengths = [one for one in rivals if one.name in LENGTHS and one.value is not None]
-    best = max(lengths, key=lambda one: one.value or 0.0, default=None)
-    if best is not None and best.value is not None:
-        found.append(_answer("Better than length?", r > max(0.0, best.value), f"{best.title} alone: {best.r}."))
-    if metric.null95 is not None:
-        chance = f"Permuted ratings pass {metric.chance} once in twenty fits."
-        found.append(_answer("Better than chance?", r > max(0.0, metric.null95), chance))
-    return found
+    yield Tile("r with people’s means", f"{r} {interval}".removesuffix(" –"), over)
+    verdict = result.get("verdict")
+    findings = verdict["findings"] if isinstance(verdict, Mapping) else []
+    by_code = {one["code"]: one for one in findings}
+    if rival := by_code.get("rival"):
+        told = f"{capitalised(RIVALS.get(rival['name'], rival['name']))} alone: Q² {share(rival['q2'])}."
+        yield _answer("Better than length?", rival["passed"], told)
+    if chance := by_code.get("chance"):
+        told = f"Permuted ratings pass r {share(chance['null95'])} once in twenty fits."
+        yield _answer("Better than chance?", chance["passed"], told)
 
 
-def _answer(title: str, is_so: bool, words: str) -> Tile:
+def _answer(title: str, is_so: bool | None, words: str) -> Tile:
+    if is_so is None:
+        return Tile(title, "Not known", words)
     return Tile(title, "Yes" if is_so else "No", words, "good" if is_so else "bad")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.conf import settings
 
-from evaluation.analysis.leaderboard import leaderboard, ranks_shown
+from evaluation.analysis.leaderboard import LeaderboardEntry, leaderboard, ranks_shown
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.number_format import digits_for, figure, percent, span
 from evaluation.stats.comparisons import Comparison
@@ -17,15 +17,23 @@ from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.hybrid import HybridView, hybrid_view, target_in_words
 from webapp.dashboard.narrative.hybrid_tables import (
     Bots,
-    Predictor,
     bot_cell,
+    capitalised,
+    correlation_cells,
     intercept_in_words,
-    named_table,
-    predictor,
-    predictors_of,
-    predictors_selfplay,
+    metric_level,
 )
-from webapp.dashboard.narrative.phrases import NamedTable, Section, count_cell, number_cell, reason_text, share_cell
+from webapp.dashboard.narrative.hybrid_verdict import RIVALS
+from webapp.dashboard.narrative.phrases import (
+    NamedTable,
+    Section,
+    count_cell,
+    declared_table,
+    number_cell,
+    reason_text,
+    share_cell,
+    span_cell,
+)
 from webapp.jobs.models import HybridFit, SelfPlayRun
 from webapp.results.study_data import StudyFrame
 
@@ -83,74 +91,84 @@ def hybrid_section(
 
 
 def _sentence(name: str, view: HybridView, result: Mapping[str, Any]) -> str:
-    metric = view.metric
-    if metric is None or metric.value is None:
-        return f"{name}: {metric.why if metric else view.caution}"
+    found = metric_level(result)
+    if found.get("r") is None:
+        return f"{name}: {view.caution}"
+    r, interval, chance = (cell.text for cell in correlation_cells(found))
     over = phrases.bots_text(result["n_bots"])
-    chance = f"chance passes {metric.chance} once in twenty"
-    return f"{name}: r = {metric.r} {metric.interval} over {over}; {chance}. {view.pairs}"
+    return f"{name}: r = {r} {interval} over {over}; chance passes {chance} once in twenty. {view.pairs}"
+
+
+_SEVERAL = (
+    "The best of several fits looks better than it is: decide which one you report before you look, or test it on bots "
+    "that none of them has seen."
+)
 
 
 def fits_table(fits: Sequence[HybridFit], link: Callable[[HybridFit], str], *, several: bool) -> NamedTable:
-    """Tabulate fits: how well each predicts bots that it has not seen, and what chance and the best rival reach.
+    """Tabulate fits: how well each predicts bots that it has not seen, beside chance and the strongest rival.
 
     Args:
         fits: finished ones.
         several: whether they are of several studies, so that each says of which.
     """
-    has_played = any(predictors_selfplay(fit.result or {}) for fit in fits)
-    columns = ("Fit", "What", "Bots#", "r#", "95 %#", "null, 95 %#", "Q²#", "null, 95 %#", "Best baseline", "its r#")
-    rows = []
-    for fit in fits:
-        result = fit.result or {}
-        metric, best = _metric_and_best(result)
-        few = _few(result)
-        q2 = {} if few else result.get("q2") or {}
-        why = few or reason_text(q2.get("reason")) or "not told by this fit"
-        why_best = few or "no baseline has a correlation"
-        played = next(iter(predictors_selfplay(result)), None)
-        rows.append(
-            [
-                Cell(str(fit.pk), link(fit)),
-                Cell(f"{fit.study.name}: {_params_of(fit)}" if several else _params_of(fit)),
-                count_cell(result["n_bots"]),
-                *_of_predictor(metric),
-                share_cell(q2.get("value"), why=why),
-                share_cell(q2.get("null95"), why=why),
-                Cell(best.title if best else "–", why="" if best else why_best),
-                share_cell(best.value if best else None, why=why_best),
-                *(_of_predictor(played)[:2] if has_played else []),
-            ]
-        )
-    note = (
-        "The best of several fits looks better than it is: decide which one you report before you look, or test it on "
-        "bots that none of them has seen."
-    )
-    return named_table(
+    rows = [(fit, fit.result or {}) for fit in fits]
+    played: list[tuple[str, Callable[[tuple[HybridFit, Mapping[str, Any]]], Cell]]] = [
+        ("r, self-play", lambda row: correlation_cells(_played_level(row[1]))[0]),
+        ("95 %", lambda row: correlation_cells(_played_level(row[1]))[1]),
+    ]
+    return declared_table(
         "fits",
         "Fits beside one another",
-        (*columns, "r, self-play#", "95 %#") if has_played else columns,
         rows,
-        "Each bot predicted without its own ratings. Null: what permuted ratings pass once in twenty fits. Q²: the "
-        "gain over the mean of the other bots, 1 is perfect, 0 is none. Baseline: the best of the trivial predictors "
-        "of the same bots.",
-        note if len(fits) > 1 else "",
+        ("Fit", lambda row: Cell(str(row[0].pk), link(row[0]))),
+        ("What", lambda row: Cell(f"{row[0].study.name}: {_params_of(row[0])}" if several else _params_of(row[0]))),
+        ("Bots", lambda row: count_cell(row[1]["n_bots"])),
+        ("r", lambda row: correlation_cells(metric_level(row[1]))[0]),
+        ("95 %", lambda row: correlation_cells(metric_level(row[1]))[1]),
+        ("null, 95 %", lambda row: correlation_cells(metric_level(row[1]))[2]),
+        ("Q²", lambda row: _value_cell(row[1], "value")),
+        ("null, 95 %", lambda row: _value_cell(row[1], "null95")),
+        ("Strongest rival", lambda row: _rival_cells(row[1])[0]),
+        ("Errors, times", lambda row: _rival_cells(row[1])[1]),
+        ("95 %", lambda row: _rival_cells(row[1])[2]),
+        *(played if any(result.get("bot_level_selfplay") for _, result in rows) else []),
+        method="Each bot predicted without its own ratings. Null: what permuted ratings pass once in twenty fits. Q²: "
+        "the gain over the mean of the other bots, 1 is perfect, 0 is none. Errors, times: of the fit over those of "
+        "the rival that is hardest to beat; clearly better where the interval is below 1.",
+        note=_SEVERAL if len(fits) > 1 else "",
     )
+
+
+def _played_level(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not result.get("bot_level_selfplay"):
+        return {"reason": "it was applied to no self-play"}
+    return metric_level(result, "bot_level_selfplay")
+
+
+def _value_cell(result: Mapping[str, Any], key: str) -> Cell:
+    if few := _few(result):
+        return share_cell(None, why=few)
+    q2 = result.get("q2") or {}
+    return share_cell(q2.get(key), why=reason_text(q2.get("reason")) or "not told by this fit")
+
+
+def _rival_cells(result: Mapping[str, Any]) -> list[Cell]:
+    """Make the cells of the rival's name, the ratio of errors and its interval."""
+    verdict = result.get("verdict")
+    findings = verdict["findings"] if isinstance(verdict, Mapping) else []
+    rival = next((one for one in findings if one["code"] == "rival"), None)
+    if rival is None:
+        why = _few(result) or "no rival was fitted"
+        return [Cell("–", why=why), number_cell(None, why=why), span_cell(None, None, why=why)]
+    name = capitalised(RIVALS.get(rival["name"], rival["name"]))
+    return [Cell(name), number_cell(rival["error_ratio"]), span_cell(*(rival["ci95"] or (None, None)))]
 
 
 def _few(result: Mapping[str, Any]) -> str:
     """Say that the bots are too few for a correlation; empty where they are not."""
     n = int(result["n_bots"])
     return "" if n >= FEW_BOTS else f"too few: {phrases.bots_text(n)}"
-
-
-def _metric_and_best(result: Mapping[str, Any]) -> tuple[Predictor, Predictor | None]:
-    """Return the metric and the trivial predictor with the highest r, where there are bots enough to say."""
-    if few := _few(result):
-        return predictor("", "", {"reason": few}), None
-    metric, *rivals = predictors_of(result)
-    known = [one for one in rivals if one.value is not None]
-    return metric, max(known, key=lambda one: one.value or 0.0, default=None)
 
 
 def _params_of(fit: HybridFit) -> str:
@@ -167,17 +185,6 @@ def _params_of(fit: HybridFit) -> str:
     return ", ".join(parts)
 
 
-def _of_predictor(found: Predictor | None) -> list[Cell]:
-    """Return a predictor's r, its interval and what chance passes, as cells."""
-    if found is None:
-        return [Cell("–", why="it was applied to no self-play")] * 3
-    why = found.why or "not told by this fit"
-    return [
-        Cell(found.r, why=found.why if found.value is None else "", raw=(found.value,)),
-        *(Cell(text, why=why if text == "–" else "") for text in (found.interval, found.chance)),
-    ]
-
-
 def runs_table(
     fits: Sequence[HybridFit], bots: Bots, link: Callable[[SelfPlayRun], str]
 ) -> tuple[NamedTable, list[tuple[str, str]]] | None:
@@ -188,7 +195,7 @@ def runs_table(
     """
     newest: dict[tuple[int, int], HybridFit] = {}
     for fit in fits:
-        if fit.run_id is not None and predictors_selfplay(fit.result or {}):
+        if fit.run_id is not None and (fit.result or {}).get("bot_level_selfplay"):
             newest.setdefault((fit.study_id, fit.run_id), fit)
     if not newest:
         return None
@@ -199,18 +206,26 @@ def runs_table(
         for bot, one in found.items()
         if one.get("predicted_selfplay") is not None or one.get("rank_selfplay") is not None
     )
-    rows = []
-    for bot in sorted(names, key=lambda bot: bots[bot].slot if bot in bots else len(bots) + 1):
-        of_bot = [found.get(bot) or {} for found in by_fit]
-        human = next((mean for one in of_bot if (mean := one.get("human_mean")) is not None), None)
-        rows.append([bot_cell(bot, bots), number_cell(human, why="it has no ratings"), *map(_played, of_bot)])
-    table = named_table(
+
+    def human(bot: str) -> float | None:
+        means = [found.get(bot, {}).get("human_mean") for found in by_fit]
+        return next((mean for mean in means if mean is not None), None)
+
+    def played(found: Mapping[str, Any]) -> Callable[[str], Cell]:
+        return lambda bot: _played(found.get(bot) or {})
+
+    table = declared_table(
         "runs",
         "What self-play predicts, run by run",
-        ("Bot", "People#", *(f"run {fit.run_id}, fit {fit.pk}#" for fit in newest.values())),
-        rows,
-        "The rating that the newest fit of each run predicts from the bot’s conversations with itself, with the 90 % "
-        "interval named on the fit’s page; bots that were rated are predicted without their ratings.",
+        sorted(names, key=lambda bot: bots[bot].slot if bot in bots else len(bots) + 1),
+        ("Bot", lambda bot: bot_cell(bot, bots)),
+        ("People", lambda bot: number_cell(human(bot), why="it has no ratings")),
+        *(
+            (f"run {fit.run_id}, fit {fit.pk}", played(found))
+            for fit, found in zip(newest.values(), by_fit, strict=True)
+        ),
+        method="The rating that the newest fit of each run predicts from the bot’s conversations with itself, with the "
+        "90 % interval named on the fit’s page; bots that were rated are predicted without their ratings.",
     )
     runs = {fit.run_id: fit.run for fit in newest.values() if fit.run is not None}
     return table, [(f"run {pk}", link(run)) for pk, run in runs.items()]
@@ -242,38 +257,48 @@ def studies_table(studies: Sequence[ComparedStudy]) -> NamedTable | None:
     boards = [
         {place.bot: place for place in leaderboard(one.found.means, one.found.compared).places} for one in studies
     ]
-    columns = ["Bot"]
-    for one in studies:
+
+    def title(bot: str) -> str:
+        return next(one.frame.bots[bot].title for one in studies if bot in one.frame.bots)
+
+    def columns(one: ComparedStudy, board: Mapping[str, Any]) -> list[tuple[str, Callable[[str], Cell]]]:
         rated = one.frame.headline
-        columns += [f"{one.frame.study.name}: {rated.title.lower()}, {rated.low:g} to {rated.high:g}#", "Rank#"]
-    rows = []
-    for bot in dict.fromkeys(bot for board in boards for bot in board):
-        # A bot's mark is that of its place in one study, so here it has none.
-        cells = [Cell(next(one.frame.bots[bot].title for one in studies if bot in one.frame.bots))]
-        for one, board in zip(studies, boards, strict=True):
-            place = board.get(bot)
-            if place is None:
-                cells += [Cell("–", why="not rated in this study")] * 2
-                continue
-            digits, mean = digits_for(one.frame.headline.low, one.frame.headline.high), place.mean
-            shown = f"{figure(mean.mean, digits)} {span(mean.low, mean.high, digits)}"
-            why_rank = "" if place.ranks else "a control bot has no rank"
-            cells.append(Cell(shown, one.frame.link(bot), why=reason_text(mean.reason), raw=(mean.mean,)))
-            cells.append(Cell(ranks_shown(place.ranks), why=why_rank, raw=place.ranks or (None, None)))
-        rows.append(cells)
+        what = f"{one.frame.study.name}: {rated.title.lower()}, {rated.low:g} to {rated.high:g}"
+        return [(what, lambda bot: _mean_cell(one, board.get(bot))), ("Rank", lambda bot: _rank_cell(board.get(bot)))]
+
     level = percent(studies[0].found.means.level)
     note = (
         "Other people rated in each study, perhaps of other conversations: compare who is above whom, not means with "
         "means."
     )
-    return named_table(
+    return declared_table(
         "studies",
         "The same bots in several studies",
-        columns,
-        rows,
-        f"Mean of all ratings with {level} interval; ranks as on each leaderboard.",
-        " ".join([*(_agreement(studies[0], other) for other in studies[1:]), note]),
+        dict.fromkeys(bot for board in boards for bot in board),
+        # A bot's mark is that of its place in one study, so here it has none.
+        ("Bot", lambda bot: Cell(title(bot))),
+        *(column for one, board in zip(studies, boards, strict=True) for column in columns(one, board)),
+        method=f"Mean of all ratings with {level} interval; ranks as on each leaderboard.",
+        note=" ".join([*(_agreement(studies[0], other) for other in studies[1:]), note]),
     )
+
+
+_NOT_RATED = "not rated in this study"
+
+
+def _mean_cell(one: ComparedStudy, place: LeaderboardEntry | None) -> Cell:
+    if place is None:
+        return Cell("–", why=_NOT_RATED)
+    digits, mean = digits_for(one.frame.headline.low, one.frame.headline.high), place.mean
+    shown = f"{figure(mean.mean, digits)} {span(mean.low, mean.high, digits)}"
+    return Cell(shown, one.frame.link(place.bot), why=reason_text(mean.reason), raw=(mean.mean,))
+
+
+def _rank_cell(place: LeaderboardEntry | None) -> Cell:
+    if place is None:
+        return Cell("–", why=_NOT_RATED)
+    why = "" if place.ranks else "a control bot has no rank"
+    return Cell(ranks_shown(place.ranks), why=why, raw=place.ranks or (None, None))
 
 
 def _agreement(first: ComparedStudy, other: ComparedStudy) -> str:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from evaluation.analysis.correlations import correlation_read, selfplay_bots
+from evaluation.analysis.correlations import selfplay_bots
 from evaluation.hybrid.bot_level import most_influential
 from evaluation.hybrid.calibration import CONFLICT
 from evaluation.hybrid.summary import ranks_only
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.number_format import figure, percent, share, span
-from webapp.dashboard.charts.figure import Cell, PageTable, headers_of
+from webapp.dashboard.charts.figure import Cell
 from webapp.dashboard.charts.scatter import Ends, beyond_words
 from webapp.dashboard.narrative import phrases
-from webapp.dashboard.narrative.hybrid_verdict import INTERCEPTS
-from webapp.dashboard.narrative.phrases import NamedTable, number_cell, reason_text, share_cell, span_cell
+from webapp.dashboard.narrative.hybrid_verdict import INTERCEPTS, RIVALS
+from webapp.dashboard.narrative.phrases import (
+    NamedTable,
+    declared_table,
+    number_cell,
+    reason_text,
+    share_cell,
+    span_cell,
+)
 from webapp.ratings.selectors import BotInfo
 
 Bots = Mapping[str, BotInfo]
@@ -24,41 +31,6 @@ Result = Mapping[str, Any]
 """`HybridResult.to_json()`."""
 
 METHODS = {"pearson": "Pearson r", "spearman": "Spearman ρ", "kendall": "Kendall τ"}
-_BASELINES = {
-    "mean_of_the_other_bots": "Mean of the other bots",
-    "words_per_human_turn": "Words per message",
-    "log_words_per_human_turn": "Words per message, as logarithm",
-    "number_of_turns": "Number of turns",
-    "log_number_of_turns": "Number of turns, as logarithm",
-    "group": "Which group the bot is of",
-}
-LENGTHS = tuple(_BASELINES)[1:5]
-"""Baselines that count words or turns."""
-
-
-@dataclass(frozen=True, slots=True)
-class Predictor:
-    """One line of the table of predictors."""
-
-    name: str
-    title: str
-    r: str
-    interval: str
-    chance: str
-    why: str
-    value: float | None = None
-    null95: float | None = None
-
-
-def named_table(
-    id: str, title: str, columns: Sequence[str], rows: list[list[Cell]], method: str = "", note: str = ""
-) -> NamedTable:
-    """Make a table.
-
-    Args:
-        columns: titles; those of columns of numbers end in `#`.
-    """
-    return NamedTable(id, title, PageTable(headers_of(*columns), rows), method, note)
 
 
 def bot_cell(bot: str, bots: Bots) -> Cell:
@@ -72,71 +44,69 @@ def intercept_in_words(result: Result) -> str:
     return str(INTERCEPTS.get(result["intercept"], result["intercept"]))
 
 
-def predictor(name: str, title: str, found: Result) -> Predictor:
-    """Return a line of a correlation as the document holds it."""
-    ci, null95, r = found.get("ci95"), found.get("null95"), found.get("r")
-    interval = span(*ci, shares=True) if ci else "–"
-    return Predictor(name, title, share(r), interval, share(null95), reason_text(found.get("reason")), r, null95)
+def metric_level(result: Result, level: str = "bot_level") -> Result:
+    """Return Pearson's r over bots of a fit, or the reason why it is not shown.
 
-
-def predictors_of(result: Result) -> list[Predictor]:
-    """Return the metric and its rivals on conversations with people."""
-    return _predictors("Hybrid metric", result["bot_level"], result.get("baselines"))
-
-
-def predictors_selfplay(result: Result) -> list[Predictor]:
-    """Return the metric and its rivals on self-play, where the fit was applied to some."""
-    if not result.get("bot_level_selfplay"):
-        return []
-    title, n = "Hybrid metric on self-play", selfplay_bots(result)
+    Args:
+        level: of a fit's document, `bot_level` or `bot_level_selfplay`.
+    """
+    n = result["n_bots"] if level == "bot_level" else selfplay_bots(result)
     if n < FEW_BOTS:
-        return [predictor("", title, {"reason": f"too few: {phrases.bots_text(n)}"})]
-    return _predictors(title, result["bot_level_selfplay"], result.get("baselines_selfplay"))
+        return {"reason": f"too few: {phrases.bots_text(n)}"}
+    return (result.get(level) or {}).get("pearson") or {}
 
 
-def _predictors(title: str, levels: Result, baselines: Result | None) -> list[Predictor]:
-    rivals = [
-        predictor(
-            name, _BASELINES.get(name, name.replace("_", " ").capitalize()), found["bot_level"].get("pearson", {})
-        )
-        for name, found in (baselines or {}).items()
+def correlation_cells(found: Result) -> list[Cell]:
+    """Make the cells of r, its interval, and what chance passes."""
+    why = reason_text(found.get("reason"))
+    return [
+        share_cell(found.get("r"), why=why),
+        _ends_cell(found.get("ci95"), why or "not told by this fit", shares=True),
+        share_cell(found.get("null95"), why=why or "not told by this fit"),
     ]
-    return [predictor("", title, levels.get("pearson", {})), *rivals]
 
 
 def predictors_table(result: Result) -> NamedTable | None:
-    """Tabulate the metric beside trivial predictors, over bots, on self-play, and over conversations."""
-    enough = result["n_bots"] >= FEW_BOTS
-    over = {
-        "bots": predictors_of(result) if enough else [],
-        "bots, from self-play": predictors_selfplay(result) if enough else [],
-        "conversations": [
-            predictor(name, METHODS.get(name, name), found)
-            for name, found in result["conversation_level"].items()
-            if result["n_conversations"]
-        ],
-    }
-    rows = [
-        [
-            Cell(one.title),
-            Cell(unit),
-            Cell(one.r, why=one.why if one.value is None else "", raw=(one.value,)),
-            Cell(one.interval),
-            Cell(one.chance),
-        ]
-        for unit, found in over.items()
-        for one in found
-    ]
+    """Tabulate the metric and its rivals over bots, on self-play, and the metric over conversations."""
+    sources = {"bots": ("bot_level", result, "rivals")}
+    if result.get("bot_level_selfplay"):
+        sources["bots, from self-play"] = ("bot_level_selfplay", result.get("values_selfplay"), "rivals_selfplay")
+    rows: list[tuple[str, str, Result, Result]] = []
+    for over, (level, values, rivals) in sources.items():
+        if result["n_bots"] < FEW_BOTS:
+            break
+        found = metric_level(result, level)
+        accuracy = {"q2": ((values or {}).get("q2") or {}).get("value"), "mae": (values or {}).get("mae")}
+        rows.append(("Hybrid metric", over, found, accuracy if found.get("r") is not None else {}))
+        if "reason" not in found:
+            rows += [(RIVALS.get(name, name), over, one, one) for name, one in (result.get(rivals) or {}).items()]
+    if result["n_conversations"]:
+        rows += [(METHODS[name], "conversations", one, {}) for name, one in result["conversation_level"].items()]
     if not rows:
         return None
-    return named_table(
+    return declared_table(
         "predictors",
-        "Against trivial predictors",
-        ("Predictor", "Over", "r#", "95 %#", "null, 95 %#"),
+        "Compared with the length of conversations",
         rows,
-        f"Pearson’s r, {intercept_in_words(result)}; each bot predicted without its own ratings. Null: what permuted "
-        "ratings pass once in twenty fits. In self-play there is no participant, so the bot’s own turns count.",
+        ("Predictor", lambda row: Cell(capitalised(row[0]))),
+        ("Over", lambda row: Cell(row[1])),
+        ("r", lambda row: correlation_cells(row[2])[0]),
+        ("95 %", lambda row: correlation_cells(row[2])[1]),
+        ("null, 95 %", lambda row: correlation_cells(row[2])[2]),
+        ("Q²", lambda row: share_cell(row[3].get("q2"))),
+        ("Mean error", lambda row: number_cell(row[3].get("mae"))),
+        ("Errors, times", lambda row: number_cell((row[3].get("error_ratio") or {}).get("value"))),
+        ("95 %", lambda row: _ends_cell((row[3].get("error_ratio") or {}).get("ci95"))),
+        method=f"Each bot predicted without its own ratings. r of the metric by {intercept_in_words(result)}, of the "
+        "others by one for all folds. Null: what permuted ratings pass once in twenty fits. Errors, times: root mean "
+        "square error of the metric over that of this predictor; clearly better where the interval is below 1. In "
+        "self-play there is no participant, so the bot’s own turns count.",
     )
+
+
+def capitalised(words: str) -> str:
+    """Return the words with a capital at their beginning."""
+    return words[:1].upper() + words[1:]
 
 
 def checks_table(result: Result, bots: Bots) -> NamedTable | None:
@@ -144,9 +114,15 @@ def checks_table(result: Result, bots: Bots) -> NamedTable | None:
     found = [*(_checks(result, bots) if result["n_bots"] >= FEW_BOTS else ()), *_penalties(result)]
     if not found:
         return None
-    rows = [[Cell(title), Cell(value), Cell(why)] for title, value, why in found]
-    columns = ("Check", "Found#", "Meaning")
-    return named_table("checks", "Checks", columns, rows, "What the correlation over bots hangs on.")
+    return declared_table(
+        "checks",
+        "Checks",
+        found,
+        ("Check", lambda check: Cell(check[0])),
+        ("Found", lambda check: Cell(check[1])),
+        ("Meaning", lambda check: Cell(check[2])),
+        method="What the correlation over bots hangs on.",
+    )
 
 
 Check = tuple[str, str, str]
@@ -254,17 +230,6 @@ def combined_table(result: Result, bots: Bots) -> NamedTable | None:
     known = {bot: found["combined"] for bot, found in result["bots"].items() if found.get("combined")}
     if not known:
         return None
-    rows = [
-        [
-            bot_cell(bot, bots),
-            number_cell(found["ratings_mean"]),
-            span_cell(*found["ratings_ci95"]),
-            number_cell(found["mean"]),
-            span_cell(*found["ci95"]),
-            number_cell(found["ratings_worth"], 0),
-        ]
-        for bot, found in sorted(known.items(), key=lambda one: -one[1]["mean"])
-    ]
     note = (
         "It holds for bots like the others. Such a mean never stands alone behind “A is better than B”: that needs the "
         "ratings of both."
@@ -274,14 +239,19 @@ def combined_table(result: Result, bots: Bots) -> NamedTable | None:
             f" Ratings and prediction contradict each other for {', '.join(contradicted)}, by more than {CONFLICT} "
             "standard errors: neither interval can be trusted there; collect more ratings."
         )
-    return named_table(
+    return declared_table(
         "hybrid-combined",
         "Ratings and prediction together",
-        ("Bot", "Ratings alone#", "95 %#", "With the prediction#", "95 %#", "Worth, in ratings#"),
-        rows,
-        "Empirical Bayes: each bot predicted by the others, weighed with its own ratings by their precision. Worth: "
-        "how many further ratings would narrow the interval as much.",
-        note,
+        sorted(known.items(), key=lambda one: -one[1]["mean"]),
+        ("Bot", lambda row: bot_cell(row[0], bots)),
+        ("Ratings alone", lambda row: number_cell(row[1]["ratings_mean"])),
+        ("95 %", lambda row: span_cell(*row[1]["ratings_ci95"])),
+        ("With the prediction", lambda row: number_cell(row[1]["mean"])),
+        ("95 %", lambda row: span_cell(*row[1]["ci95"])),
+        ("Worth, in ratings", lambda row: number_cell(row[1]["ratings_worth"], 0)),
+        method="Empirical Bayes: each bot predicted by the others, weighed with its own ratings by their precision. "
+        "Worth: how many further ratings would narrow the interval as much.",
+        note=note,
     )
 
 
@@ -291,27 +261,17 @@ def expected_table(result: Result, bots: Bots, scale: Ends = None) -> NamedTable
     Args:
         scale: of the ratings, to say which predictions lie beyond its ends.
     """
-    rows, notes = [], []
+    rows: list[tuple[str, str, float | None, Result, str]] = []
+    notes = []
     for bot, one in result["bots"].items():
         human = one.get("adjusted_mean", one["human_mean"])
-        sources = [("people", one)] if one.get("interval95_new") else []
         refused = [reason_text(reason) for reason in one.get("reasons", []) if is_unchecked(reason)]
-        if one.get("selfplay") or refused:
-            sources.append(("itself", one.get("selfplay") or {}))
         notes += [f"{bot_cell(bot, bots).text}: {reason}." for reason in refused]
-        for source, found in sources:
-            why, predicted = "" if found else refused[0], found.get("predicted_fold")
-            rows.append(
-                [
-                    bot_cell(bot, bots),
-                    Cell(source),
-                    number_cell(human),
-                    Cell(figure(predicted), why=why or beyond_words(predicted, scale), raw=(predicted,)),
-                    span_cell(*(found.get("interval95") or (None, None)), why=why or "this preset states none"),
-                    span_cell(*(found.get("interval95_new") or (None, None)), why=why),
-                    Cell(str(found.get("n_new", "–"))),
-                ]
-            )
+        if one.get("interval95_new"):
+            rows.append((bot, "people", human, one, ""))
+        if one.get("selfplay") or refused:
+            found = one.get("selfplay") or {}
+            rows.append((bot, "itself", human, found, "" if found else refused[0]))
     if not rows:
         return None
     is_of_true_mean = any(one.get("interval95") or one.get("selfplay") for one in result["bots"].values())
@@ -322,10 +282,28 @@ def expected_table(result: Result, bots: Bots, scale: Ends = None) -> NamedTable
         "bots are off."
     )
     method = f"Each bot without its own ratings, by the intercept of its fold. {interval} {raters_in_words(result)}"
-    columns = ["Bot", "Talking to", "Human mean#", "Predicted#", "95 %, true mean#", "95 %, further ratings#"]
-    columns.append("Further ratings#")
-    title = "Where each bot’s mean is expected"
-    return named_table("hybrid-expected", title, columns, rows, method.strip(), " ".join(notes))
+    return declared_table(
+        "hybrid-expected",
+        "Where each bot’s mean is expected",
+        rows,
+        ("Bot", lambda row: bot_cell(row[0], bots)),
+        ("Talking to", lambda row: Cell(row[1])),
+        ("Human mean", lambda row: number_cell(row[2])),
+        ("Predicted", lambda row: _predicted_cell(row[3].get("predicted_fold"), row[4], scale)),
+        ("95 %, true mean", lambda row: _ends_cell(row[3].get("interval95"), row[4] or "this preset states none")),
+        ("95 %, further ratings", lambda row: _ends_cell(row[3].get("interval95_new"), row[4])),
+        ("Further ratings", lambda row: phrases.count_cell(row[3].get("n_new"), row[4])),
+        method=method.strip(),
+        note=" ".join(notes),
+    )
+
+
+def _predicted_cell(value: float | None, why: str, scale: Ends) -> Cell:
+    return Cell(figure(value), why=why or beyond_words(value, scale), raw=(value,))
+
+
+def _ends_cell(ends: Sequence[float] | None, why: str = "", *, shares: bool = False) -> Cell:
+    return span_cell(*(ends or (None, None)), shares=shares, why=why)
 
 
 def is_unchecked(reason: Mapping[str, Any] | str) -> bool:
@@ -345,26 +323,23 @@ def ranks_table(result: Result, bots: Bots) -> NamedTable | None:
     """Tabulate the bots' predicted ranks by a fit of another study; None for a fit that predicts values."""
     if not ranks_only(result):
         return None
-    titles = {"rank": "Rank, from people’s chats#", "rank_selfplay": "Rank, from self-play#"}
-    if all(one.get("rank_selfplay") is None for one in result["bots"].values()):
-        del titles["rank_selfplay"]
+    titles = {"rank": "Rank, from people’s chats", "rank_selfplay": "Rank, from self-play"}
+    keys = [key for key in titles if key == "rank" or any(one.get(key) for one in result["bots"].values())]
     last = len(result["bots"]) + 1
-    rows = [
-        [
-            bot_cell(bot, bots),
-            number_cell(one["human_mean"], why="it has no ratings"),
-            *(phrases.count_cell(one.get(key), "it could not be predicted") for key in titles),
-        ]
-        for bot, one in sorted(result["bots"].items(), key=lambda pair: [pair[1].get(key) or last for key in titles])
-    ]
-    return named_table(
+    return declared_table(
         "hybrid-ranks",
         "The order of the predictions",
-        ("Bot", "Human mean#", *titles.values()),
-        rows,
-        "Places by the predictions, 1 is best. The fit is of another study, so the values that it predicts mean "
+        sorted(result["bots"].items(), key=lambda row: [row[1].get(key) or last for key in keys]),
+        ("Bot", lambda row: bot_cell(row[0], bots)),
+        ("Human mean", lambda row: number_cell(row[1]["human_mean"], why="it has no ratings")),
+        *((titles[key], partial(_rank_cell, key)) for key in keys),
+        method="Places by the predictions, 1 is best. The fit is of another study, so the values that it predicts mean "
         "nothing here and are not shown.",
     )
+
+
+def _rank_cell(key: str, row: tuple[str, Result]) -> Cell:
+    return phrases.count_cell(row[1].get(key), "it could not be predicted")
 
 
 def carrying_table(result: Result, bots: Bots) -> NamedTable | None:
@@ -373,18 +348,6 @@ def carrying_table(result: Result, bots: Bots) -> NamedTable | None:
     if not found:
         return None
 
-    def percent_cell(value: float) -> Cell:
-        return Cell(percent(value), raw=(value,))
-
-    rows = [
-        [
-            bot_cell(bot, bots),
-            number_cell(one["cooks_distance"]),
-            percent_cell(one["leverage"]),
-            percent_cell(one["n"] / found["n"]),
-        ]
-        for bot, one in sorted(found["bots"].items(), key=lambda pair: -(pair[1]["cooks_distance"] or 0.0))
-    ]
     notes = []
     if found["condition"] is not None:
         notes.append(f"Condition number of the standardised features: {found['condition']:.1f}.")
@@ -394,16 +357,23 @@ def carrying_table(result: Result, bots: Bots) -> NamedTable | None:
             f"The single conversation that moves the fit most is {first['conversation']}, of "
             f"{bot_cell(first['bot'], bots).text}: Cook’s distance {figure(first['cooks_distance'])}."
         )
-    return named_table(
+    return declared_table(
         "hybrid-carrying",
         "Which bots carry the fit",
-        ("Bot", "Cook’s distance#", "Of the leverage#", "Of the conversations#"),
-        rows,
-        "Of the fit on all rated conversations, by statsmodels. Leverage: how much the features alone give a bot’s "
-        "ratings to say; above its share of conversations, it is unlike the others. Cook’s distance: how far "
+        sorted(found["bots"].items(), key=lambda row: -(row[1]["cooks_distance"] or 0.0)),
+        ("Bot", lambda row: bot_cell(row[0], bots)),
+        ("Cook’s distance", lambda row: number_cell(row[1]["cooks_distance"])),
+        ("Of the leverage", lambda row: _percent_cell(row[1]["leverage"])),
+        ("Of the conversations", lambda row: _percent_cell(row[1]["n"] / found["n"])),
+        method="Of the fit on all rated conversations, by statsmodels. Leverage: how much the features alone give a "
+        "bot’s ratings to say; above its share of conversations, it is unlike the others. Cook’s distance: how far "
         "predictions move without the bot, in squared standard errors for each coefficient.",
-        " ".join(notes),
+        note=" ".join(notes),
     )
+
+
+def _percent_cell(value: float) -> Cell:
+    return Cell(percent(value), raw=(value,))
 
 
 def selfplay_table(result: Result) -> NamedTable | None:
@@ -411,14 +381,16 @@ def selfplay_table(result: Result) -> NamedTable | None:
     shifts = result.get("selfplay_shifts")
     if not shifts:
         return None
-    return named_table(
+    return declared_table(
         "hybrid-shifts",
         "How self-play differs from conversations with people",
-        ("Block", "Self-play differs by#", "Furthest rated bot#"),
-        [[Cell(name), Cell(share(one["shift"])), Cell(share(one["widest"]))] for name, one in shifts.items()],
-        "Standard deviations within bots, root mean square over a block’s columns; the furthest rated bot from the "
-        "centre of all, with people. There is no participant in self-play: turns of both sides are averaged.",
-        " ".join(_selfplay_values(result.get("values_selfplay"))),
+        shifts.items(),
+        ("Block", lambda row: Cell(row[0])),
+        ("Self-play differs by", lambda row: share_cell(row[1]["shift"])),
+        ("Furthest rated bot", lambda row: share_cell(row[1]["widest"])),
+        method="Standard deviations within bots, root mean square over a block’s columns; the furthest rated bot from "
+        "the centre of all, with people. There is no participant in self-play: turns of both sides are averaged.",
+        note=" ".join(_selfplay_values(result.get("values_selfplay"))),
     )
 
 
@@ -451,25 +423,26 @@ def dimensions_table(result: Result, titles: Mapping[str, str]) -> NamedTable | 
         return None
     chats = result.get("dimensions_conversation_level") or {}
     is_played = result.get("bot_level_selfplay") and selfplay_bots(result) >= FEW_BOTS
-    columns = {"predicted": ("r, bots#", "95 %#"), "predicted_selfplay": ("r, bots, self-play#", "95 %#")}
-    if not is_played:
-        del columns["predicted_selfplay"]
-    rows = []
-    for name in found:
-        cells = [Cell(titles.get(name, name.replace("_", " ").capitalize()))]
-        for source in columns:
-            value = correlation_read((found[name].get(source) or {}).get("pearson"))
-            why = reason_text(value.reason)
-            cells += [share_cell(value.r, 2, why), span_cell(value.low, value.high, shares=True, why=why)]
-        for method in ("spearman", "within_bots"):
-            value = correlation_read((chats.get(name) or {}).get(method))
-            cells.append(share_cell(value.r, 2, reason_text(value.reason)))
-        rows.append(cells)
+    columns = {"predicted": "r, bots", **({"predicted_selfplay": "r, bots, self-play"} if is_played else {})}
     target = result["target"].replace(",", ", ").replace("_", " ")
-    return named_table(
+
+    def level(source: str, name: str) -> Result:
+        return (found[name].get(source) or {}).get("pearson") or {}
+
+    return declared_table(
         "hybrid-dimensions",
         "With every rating",
-        ("Dimension", *sum(columns.values(), ()), "ρ, conversations#", "r, within bots#"),
-        rows,
-        f"Predictions of {target} against each rating, {intercept_in_words(result)}.",
+        found,
+        ("Dimension", lambda name: Cell(titles.get(name, name.replace("_", " ").capitalize()))),
+        *(
+            column
+            for source, title in columns.items()
+            for column in (
+                (title, lambda name, source=source: correlation_cells(level(source, name))[0]),
+                ("95 %", lambda name, source=source: correlation_cells(level(source, name))[1]),
+            )
+        ),
+        ("ρ, conversations", lambda name: correlation_cells((chats.get(name) or {}).get("spearman") or {})[0]),
+        ("r, within bots", lambda name: correlation_cells((chats.get(name) or {}).get("within_bots") or {})[0]),
+        method=f"Predictions of {target} against each rating, {intercept_in_words(result)}.",
     )

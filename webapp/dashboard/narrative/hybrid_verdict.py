@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from evaluation.number_format import figure, share
+from evaluation.number_format import figure
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import feature_titles, listed, reason_text
 from webapp.jobs.selectors.metrics import language_name
@@ -14,64 +14,65 @@ Found = Mapping[str, Any]
 """A finding as `Finding.to_json` wrote it."""
 
 INTERCEPTS = {"common": "one intercept for all folds", "fold": "an intercept for each fold"}
-_RANKING = (
-    "The numbers support ranking further bots of the same kind, with the same task and the same sort of "
-    "participants{from_selfplay}; they do not support judging single conversations, other kinds of bots, or bots "
-    "trained to please the metric."
-)
-_FROM_SELFPLAY = {
-    None: "",
-    "chance": ", from conversations with people but not from self-play",
-    "baseline": ", from conversations with people; self-play supports no more than a simple count",
-    "ranking": ", from conversations with people and from self-play",
+RIVALS = {
+    "log_turns": "the number of turns",
+    "log_words": "the words of a message",
+    "log_turns_and_words": "turns and words together",
+    "group": "the group that a bot is of",
 }
-_UNUSABLE = "The numbers do not support using this prediction{from_selfplay} in place of people’s ratings{why}."
-_SAME_FITS = ": the r on self-play comes from the same fits, which fail on the conversations they were made from"
-_INCONCLUSIVE = ("undefined", "few_bots")
+_STANDINGS = {
+    "ranking": "clearly better than the length of conversations",
+    "unsettled": "better than chance; it is not yet known whether it is better than the length of conversations",
+    "baseline": "clearly worse than {rival} alone",
+    "chance": "not better than chance",
+}
+_USES = {
+    "ranking": "The fit can rank further bots of the same kind, with the same task and the same sort of participants. "
+    "It cannot judge single conversations, other kinds of bots, or bots trained to please the metric.",
+    "unsettled": "Do not rank bots by it yet: rate more bots first.",
+    "baseline": "Use the count instead.",
+    "chance": "Do not use it in place of people’s ratings.",
+}
 
 
 def verdict_text(verdict: Found | str | None) -> str:
-    """Return the correlation of a fit with the uses that it supports.
+    """Return the uses that a fit supports, the conclusion first, or the reason why it supports none.
 
     Args:
         verdict: as `FitVerdict.to_json` wrote it. A fit of a version before there were codes has a paragraph, and one
             older still has none.
     """
-    if not verdict or isinstance(verdict, str) or verdict["standing"] in _INCONCLUSIVE:
-        return verdict_conclusion(verdict)
-    found = verdict["findings"][0]
-    ends = "95 % interval {} to {}; ".format(*map(share, found["ci95"])) if found["ci95"] else ""
-    correlation = "Over {bots}, each predicted without its own ratings, r is {r} ({ends}{intercept}).".format(
-        bots=phrases.bots_text(found["n_bots"]),
-        r=share(found["r"]),
-        ends=ends,
-        intercept=INTERCEPTS[verdict["intercept"]],
-    )
-    return f"{correlation} {verdict_conclusion(verdict)}"
-
-
-def verdict_conclusion(verdict: Found | str | None) -> str:
-    """Return the uses that a fit supports, or the reason why it supports none; arguments as of `verdict_text`."""
     if isinstance(verdict, str) or not verdict:
         return str(verdict or "")
     first, standing, selfplay = verdict["findings"][0], verdict["standing"], verdict["standing_selfplay"]
     if standing == "undefined":
         why = reason_text(first["reason"]) if first["n_bots"] else "no bot is rated"
-        return f"There is no correlation over bots to judge{': ' if why else ''}{why}."
+        return f"Not known: there is no correlation over bots to judge{': ' if why else ''}{why}."
     if standing == "few_bots":
         return (
-            f"Only {phrases.bots_text(first['n_bots'])} rated. So few points can lie on a line by chance, whatever r "
-            "is; nothing about other bots follows from this fit."
+            f"Not yet known: only {phrases.bots_text(first['n_bots'])} rated. So few points can lie on a line by "
+            "chance, whatever r is; nothing about other bots follows from this fit."
         )
-    if selfplay in _INCONCLUSIVE:
-        selfplay = None
-    if standing == "ranking":
-        return _RANKING.format(from_selfplay=_FROM_SELFPLAY[selfplay])
-    if standing == "baseline":
-        too = ", from self-play either" if selfplay else ""
-        return f"The numbers support no more than the simple count does{too}."
-    why = _SAME_FITS if selfplay in ("baseline", "ranking") else ""
-    return _UNUSABLE.format(from_selfplay=", from self-play either," if selfplay else "", why=why)
+    standing, sentence = _standing_text("The prediction is", standing, verdict["findings"])
+    text = f"{sentence} {_USES[standing]}"
+    if selfplay in _STANDINGS:
+        text += f" {_standing_text('From self-play it is', selfplay, verdict['findings_selfplay'])[1]}"
+    return text
+
+
+def _standing_text(subject: str, standing: str, findings: Sequence[Found]) -> tuple[str, str]:
+    """Return a standing, and the sentence of it with the comparison that it rests on."""
+    rival = next((one for one in findings if one["code"] == "rival"), None)
+    if rival is None and standing in ("ranking", "baseline"):
+        # Fits of earlier versions compared two correlations, which says nothing of which predicts better.
+        standing = "unsettled"
+    name = RIVALS.get(rival["name"], rival["name"]) if rival else ""
+    sentence = f"{subject} {_STANDINGS[standing].format(rival=name)}."
+    if rival and rival["ci95"] and standing != "chance":
+        ends = " to ".join(map(figure, rival["ci95"]))
+        ratio = figure(rival["error_ratio"])
+        sentence += f" Its errors are {ratio} times those of a prediction by {name} (95 % interval {ends})."
+    return standing, sentence
 
 
 _CAUTIONS = {

@@ -217,8 +217,8 @@ def test_every_page_tells_the_numbers_of_the_command(
     assert f"{r} {ends} 95 % interval over 7 bots, one intercept for all folds." in hybrid
     for page in (hybrid, told):
         assert f"Hybrid metric bots {r} {ends} {share(pearson['null95'])} " in page
-        assert f"Hybrid metric on self-play bots, from self-play {on_selfplay} " in page
-        assert "The numbers " in page
+        assert f"Hybrid metric bots, from self-play {on_selfplay} " in page
+        assert "The prediction is " in page
     # A number and its title stand in either order.
     assert f"{r} hybrid metric of quality, r over 7 bots, one intercept for all folds" in told or (
         f"hybrid metric of quality, r over 7 bots, one intercept for all folds {r}" in told

@@ -10,7 +10,7 @@ from evaluation.hybrid.fit import fit_hybrid
 from evaluation.number_format import figure, share
 from webapp.dashboard.narrative.hybrid import HybridView, hybrid_view, target_in_words
 from webapp.dashboard.narrative.hybrid_tables import combined_table
-from webapp.dashboard.narrative.hybrid_verdict import verdict_conclusion
+from webapp.dashboard.narrative.hybrid_verdict import verdict_text
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +70,9 @@ def test_verdict_and_checks_of_a_strong_fit(result: dict) -> None:
         assert row[5].text.startswith("[")
     assert view.figures["scatter"].method.endswith("Lines: 90 % intervals of people’s means.")
     assert {row[5].text for row in view.figures["scatter"].table.rows} == {"–"}
-    assert view.conclusion == verdict_conclusion(result["verdict"])
-    assert [tile.value for tile in view.tiles[1:]] == ["Yes", "Yes"]
+    assert view.conclusion == verdict_text(result["verdict"])
+    # All bots have the same number of turns, so only words are a rival, and the feature is words.
+    assert [tile.value for tile in view.tiles[1:]] == ["Not known", "Yes"]
     rows = checks_of(view)
     fold = result["intercepts"]["fold"]["bot_level"]["pearson"]
     assert rows["r, an intercept for each fold"][0] == share(fold["r"])

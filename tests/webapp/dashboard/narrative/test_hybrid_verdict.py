@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 import pytest
 
 from evaluation.findings import finding
-from tests.evaluation.hybrid.test_verdict import evidence, verdict
+from tests.evaluation.hybrid.test_verdict import BETTER, UNKNOWN, WORSE, evidence, verdict
 from webapp.dashboard.narrative.hybrid_verdict import caution_sentences, verdict_text
 
 
@@ -16,29 +15,35 @@ def told(*args: Any, **options: Any) -> str:
     return verdict_text(verdict(*args, **options).to_json())
 
 
-def test_the_correlation_stands_with_its_interval_and_intercept() -> None:
-    said = told(evidence(0.9, 0.4))
-    assert said.startswith(
-        "Over 8 bots, each predicted without its own ratings, r is .90 (95 % interval .70 to .95; one intercept for "
-        "all folds). The numbers support ranking further bots of the same kind, "
-    )
-    assert "self-play" not in said
-    assert "an intercept for each fold)" in told(evidence(0.38), r=0.56, intercept="fold")
-
-
-@pytest.mark.parametrize(("people", "played"), list(product([0.9, 0.2, -0.59], [None, 0.84, 0.3, -0.2])))
-def test_every_standing_ends_in_one_sentence(people: float, played: float | None) -> None:
+@pytest.mark.parametrize(
+    ("r", "ratio", "begins", "ends"),
+    [
+        (0.9, BETTER, "The prediction is clearly better than the length of conversations.", "please the metric."),
+        (0.9, UNKNOWN, "The prediction is better than chance; it is not yet known whether", "rate more bots first."),
+        (0.9, WORSE, "The prediction is clearly worse than rival0 alone.", "Use the count instead."),
+        (0.2, BETTER, "The prediction is not better than chance.", "in place of people’s ratings."),
+    ],
+)
+@pytest.mark.parametrize("played", [None, 0.84, 0.3, -0.2])
+def test_the_conclusion_stands_first(r: float, ratio: Any, begins: str, ends: str, played: float | None) -> None:
     selfplay = {} if played is None else {"selfplay": evidence(played), "n_selfplay": 8}
-    said = told(evidence(people), r=people, **selfplay)
-    last = said.split("The numbers ")[-1]
-    assert last.startswith("support ranking" if people == 0.9 else "do not support using")
-    assert said.endswith(".")
+    said = told(evidence(r, ratio), r=r, **selfplay)
+    assert said.startswith(begins)
+    assert ends in said
+    assert ("Its errors are" in said) == (r > 0.5 or played == 0.84)
+    better = "From self-play it is clearly better" if played == 0.84 else "From self-play it is not better than chance."
+    assert ("From self-play" in said) == (better in said) == (played is not None)
     assert ".." not in said
-    assert ("self-play" in last) == (played is not None)
+
+
+def test_a_fit_stored_before_rivals_were_compared_claims_nothing_about_lengths() -> None:
+    document = verdict(evidence(0.9)).to_json()
+    document["findings"] = [one for one in document["findings"] if one["code"] != "rival"]
+    assert "not yet known whether it is better than the length" in verdict_text(document)
 
 
 def test_few_bots_and_older_fits() -> None:
-    assert told(evidence(0.9), 4).startswith("Only 4 bots rated. So few points")
+    assert told(evidence(0.9), 4).startswith("Not yet known: only 4 bots rated. So few points")
     assert told(evidence(0.9), selfplay=evidence(0.99), n_selfplay=4) == told(evidence(0.9))
     assert verdict_text("A paragraph stored by an earlier version.").startswith("A paragraph")
     assert verdict_text(None) == ""
