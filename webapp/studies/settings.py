@@ -6,8 +6,9 @@ Reading a study's file or editing a study in a form creates them; an error names
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Annotated, Any
 
 from django.core.exceptions import ValidationError
@@ -368,14 +369,19 @@ def values_nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     return nested
 
 
+@lru_cache(maxsize=256)
+def _stored_values(text: str) -> StudyValues:
+    """Return the values of a stored text, checked once: they are frozen, and every page reads them."""
+    return StudyValues.model_validate(json.loads(text))
+
+
 class ValuesField(models.JSONField):
     """A JSON column that holds `StudyValues`. Migrations know it as plain JSON."""
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
-        found = super().from_db_value(value, expression, connection)
-        if found is None or isinstance(expression, KeyTransform):
-            return found
-        return StudyValues.model_validate(found)
+        if value is None or isinstance(expression, KeyTransform):
+            return super().from_db_value(value, expression, connection)
+        return _stored_values(value)
 
     def get_prep_value(self, value: Any) -> Any:
         return super().get_prep_value(_plain(value))
