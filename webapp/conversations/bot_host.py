@@ -30,7 +30,7 @@ from webapp.bots.selectors import bot_entry_list, bot_find, bot_pools, bots_to_t
 from webapp.conversations import events, frames, reply_pipeline, selectors, services
 from webapp.conversations.filtering import filters_load
 from webapp.conversations.models import Conversation
-from webapp.conversations.reply_pipeline import reply_make
+from webapp.conversations.reply_pipeline import reply_begin, reply_make
 from webapp.conversations.selectors import heartbeat_ages_s
 from webapp.conversations.services import replies
 from webapp.core.database import DATABASE_AWAY, DirectDispatch, in_database
@@ -132,18 +132,14 @@ class BotHostRuntime:
 
     async def _answer(self, conversation_id: uuid.UUID) -> None:
         bind_contextvars(conversation_id=str(conversation_id))  # of this task alone
-        lease = uuid.uuid4()
-        claimed = await in_database(services.reply_claim)(
-            conversation_id=conversation_id, lease=lease, lease_s=settings.CONFAB_REPLY_LEASE_S
-        )
-        if not claimed:
-            await self._tell(
-                conversation_id, await in_database(services.reply_give_up)(conversation_id=conversation_id)
-            )
-            return
-        self._leases[conversation_id] = lease
+        lease = self._leases[conversation_id] = uuid.uuid4()
         try:
-            await reply_make(self.host, conversation_id, lease)
+            due = await in_database(reply_begin)(conversation_id, lease)
+            if due is not None:
+                await reply_make(self.host, due, lease)
+            else:
+                failure = await in_database(services.reply_give_up)(conversation_id=conversation_id)
+                await self._tell(conversation_id, failure)
         except asyncio.CancelledError:
             await in_database(services.reply_release)(lease=lease)
             raise

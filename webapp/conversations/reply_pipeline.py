@@ -25,7 +25,7 @@ from django.conf import settings
 from django.utils import timezone
 
 import chatbots
-from chatbots.bots.base import BotError, FallbackBot, WholeBot
+from chatbots.bots.base import BotError, FallbackBot
 from chatbots.endpoints.metering import PaidBot, ReplyCost
 from chatbots.registry import UnknownName
 from webapp.bots.models import BotVersion
@@ -90,13 +90,16 @@ class FinishedReply:
     withheld_text: str = ""
 
 
-def reply_plan_read(conversation_id: uuid.UUID) -> ReplyPlan:
-    """Read the conversation's due reply.
+def reply_begin(conversation_id: uuid.UUID, lease: uuid.UUID) -> ReplyPlan | None:
+    """Claim the conversation's due reply and read it; None if another host has it or it was tried too often.
 
     Raises:
         LookupError: none is due.
     """
-    row = Conversation.objects.select_related("bot", "slot__task__version").get(pk=conversation_id)
+    lease_s = settings.CONFAB_REPLY_LEASE_S
+    if not services.reply_claim(conversation_id=conversation_id, lease=lease, lease_s=lease_s):
+        return None
+    row = selectors.chats_under_way().get(pk=conversation_id)
     if row.due_turn is None or row.version is None:
         raise LookupError(f"no reply is due in {conversation_id}")
     with suppress(UnknownName):  # a bot added in the browser may have changed since this process read it
@@ -120,14 +123,14 @@ def reply_plan_read(conversation_id: uuid.UUID) -> ReplyPlan:
     return replace(due, pace=due.values.pacing.draw(slots[0].pk, due.turn), pair=pair)
 
 
-async def reply_make(host: BotHost, conversation_id: uuid.UUID, lease: uuid.UUID) -> None:
+async def reply_make(host: BotHost, due: ReplyPlan, lease: uuid.UUID) -> None:
     """Have the due reply made, show it, store it and say so; nothing is said if the lease is lost meanwhile.
 
     Raises:
         BotError: there is no reply, or a filter that withholds could not look at it.
         OperationalError, InterfaceError: the database is away.
     """
-    await _Replying(host, await in_database(reply_plan_read)(conversation_id), lease).make()
+    await _Replying(host, due, lease).make()
 
 
 class _Replying:
@@ -135,7 +138,7 @@ class _Replying:
 
     def __init__(self, host: BotHost, due: ReplyPlan, lease: uuid.UUID) -> None:
         self.host, self.due, self.lease = host, due, lease
-        self.is_typed = isinstance(bot_find(due.bot.bot_id), WholeBot)
+        self.is_typed = hasattr(bot_find(due.bot.bot_id), "answer")  # a `WholeBot`: its reply is known at once
         self.is_held = withholds(due.values)
         self._zero = time.monotonic() - (timezone.now() - due.since).total_seconds()
         self._sent = ""
@@ -236,7 +239,8 @@ class _Replying:
     async def _finish(self, made: FinishedReply) -> None:
         if self._stored is None:
             return
-        await self._tell(self._sent, made.text)
+        if self._sent:  # a reply of which nothing was shown is in the frame that ends it
+            await self._tell(self._sent, made.text)
         frame = frames.reply_frame(turn=self.due.turn, text=self._stored.turn.text, can_rate=self._stored.can_rate)
         await events.frame_publish(self.due.conversation_id, frame)
 

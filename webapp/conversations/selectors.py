@@ -72,6 +72,15 @@ def conversation_for(participant_ids: Collection[UUID], conversation_id: UUID) -
     return found
 
 
+def chats_under_way() -> QuerySet[Conversation]:
+    """Return all conversations with what storing and showing a message reads; other columns are read when asked for."""
+    return Conversation.objects.select_related("bot", "slot__task__version").only(
+        *("source", "state", "seed", "n_exchanges", "slot__side", "slot__task__version__values"),
+        *("bot__bot_id", "bot__title", "bot__params"),
+        *("due_turn", "due_since", "due_lease", "due_lease_until", "due_error", "due_attempts", "due_retries"),
+    )
+
+
 def moves_of(conversation_id: UUID) -> int | None:
     """Return the number of moves of the chat's participant to another device.
 
@@ -193,7 +202,7 @@ def turns_of(conversation_id: UUID) -> list[dict[str, Any]]:
 
 def history(conversation_id: UUID) -> History:
     """Return the turns in order, the pending reply, and whether rating is open."""
-    conversation = Conversation.objects.select_related("slot__task__version").get(pk=conversation_id)
+    conversation = chats_under_way().get(pk=conversation_id)
     is_open = conversation.state == Conversation.State.OPEN
     due = conversation.due_turn if is_open else None
     return History(
@@ -206,7 +215,7 @@ def history(conversation_id: UUID) -> History:
 
 def reply_state(conversation_id: UUID, turn_index: int) -> DueReply:
     """Return the state of the reply with this number."""
-    conversation = Conversation.objects.select_related("slot__task__version", "bot").get(pk=conversation_id)
+    conversation = chats_under_way().get(pk=conversation_id)
     text = (
         Turn.objects.filter(conversation_id=conversation_id, index=turn_index, speaker="bot")
         .values_list("text", flat=True)

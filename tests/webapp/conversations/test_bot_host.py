@@ -87,7 +87,7 @@ async def test_a_reply_is_made_once_however_often_it_is_asked_for() -> None:
     try:
         for runtime in (first, second, first):
             runtime.request(conversation.pk)
-        await published(second, conversation, 2)
+        await published(second, conversation, 1)
         history = await in_database(selectors.history)(conversation.pk)
     finally:
         await first.close()
@@ -143,8 +143,8 @@ async def test_a_database_that_is_away_for_a_moment_is_no_failure_of_the_bot(mon
     monkeypatch.setattr(reply_pipeline, "STORE_AGAIN_S", 0.01)
     runtime = BotHostRuntime()
     try:
-        frames = await published(runtime, conversation, 2)
-        assert [frame["type"] for frame in frames] == ["token", "reply"]
+        frames = await published(runtime, conversation, 1)
+        assert [frame["type"] for frame in frames] == ["reply"]
         # Away for longer: the reply is given back, and due as it was.
         monkeypatch.setattr(settings, "CONFAB_REPLY_TIMEOUT_S", -1)
         other, tried = await in_database(due)("test-quick", key="other"), -99
@@ -239,7 +239,7 @@ async def test_what_is_streamed_is_what_is_stored_and_can_be_stored(bot_id: str)
     finally:
         await runtime.close()
     assert frames[-1]["text"] == history.turns[1]["text"] == WELL[bot_id]
-    assert "".join(f["text"] for f in frames[:-1]) == WELL[bot_id]
+    assert "".join(f["text"] for f in frames[:-1]) in ("", WELL[bot_id])  # what is known at once needs no pieces
     assert [f["offset"] for f in frames[:-1]] == [
         sum(len(g["text"]) for g in frames[:i]) for i in range(len(frames) - 1)
     ]

@@ -20,7 +20,7 @@ from django.utils.translation import ngettext
 from chatbots.text import sanitise_input
 from webapp.conversations.frames import KeystrokeCounts
 from webapp.conversations.models import Conversation, ReplyReport, Turn, Typing
-from webapp.conversations.selectors import failure_of
+from webapp.conversations.selectors import chats_under_way, failure_of
 from webapp.conversations.services.endings import (
     conversation_complete,
     conversation_finish_failed,
@@ -33,6 +33,7 @@ from webapp.conversations.services.endings import (
     task_end_with_chats,
 )
 from webapp.conversations.services.replies import (
+    DUE_FIELDS,
     BotTurn,
     due_set,
     reply_claim,
@@ -71,12 +72,7 @@ def turn_add_human(
         Refused: `not_found`, `empty`, `too_long`, `waiting_for_reply` or `closed`.
     """
     with transaction.atomic():
-        conversation = (
-            Conversation.objects.select_for_update(of=("self",))
-            .select_related("bot", "slot__task__version")
-            .filter(pk=conversation_id)
-            .first()
-        )
+        conversation = chats_under_way().select_for_update(of=("self",)).filter(pk=conversation_id).first()
         if conversation is None:  # its participant was erased
             raise Refused("not_found", _("We cannot open this chat here."), client_id=str(client_id))
         turns = Turn.objects.filter(conversation=conversation)
@@ -128,7 +124,7 @@ def turn_add_human(
         if typed is not None and version.values.typing.is_agreed_to:
             Typing.objects.create(turn=turn, **typed.model_dump())
         due_set(conversation, turn=index + 1, since=turn.created_at)
-        conversation.save()
+        conversation.save(update_fields=DUE_FIELDS)
     return HumanTurn(turn, conversation.bot.bot_id, created=True)
 
 

@@ -20,7 +20,7 @@ from webapp.conversations.filtering import FilterLabel, marks_store
 from webapp.conversations.frames import BUSY
 from webapp.conversations.models import BotHostHeartbeat, Conversation, ReplyFailure, Turn
 from webapp.conversations.pacing import ReplyTimes
-from webapp.conversations.selectors import Failure, can_rate, failure_of
+from webapp.conversations.selectors import Failure, can_rate, chats_under_way, failure_of
 from webapp.core.prometheus import REPLIES, REPLY_FAILURES, REPLY_FIRST, REPLY_WHOLE
 
 
@@ -46,6 +46,8 @@ NOTHING_DUE: dict[str, Any] = {
     "due_retries": 0,
     "due_ready_at": None,
 }
+DUE_FIELDS = [*NOTHING_DUE, "updated_at"]
+"""Columns that a change of the due reply writes."""
 
 
 def due_set(conversation: Conversation, *, turn: int | None = None, since: datetime | None = None) -> None:
@@ -149,7 +151,7 @@ def turn_add_bot(
         marks_store([turn], [marks])
         conversation.n_exchanges += 1
         due_set(conversation)
-        conversation.save()
+        conversation.save(update_fields=["n_exchanges", *DUE_FIELDS])
     _count(turn.answered_by or bot_id, times)
     return BotTurn(turn, can_rate=can_rate(conversation))
 
@@ -198,7 +200,7 @@ def _fail(conversation: Conversation, error: str, *, is_trouble: bool = True) ->
     conversation.due_error = sanitise(error, limit) or "unknown error"
     conversation.due_lease = None
     conversation.due_lease_until = None
-    conversation.save()
+    conversation.save(update_fields=DUE_FIELDS)
     return failure_of(conversation)
 
 
@@ -213,8 +215,7 @@ def _failure_keep(conversation: Conversation, reason: str) -> None:
 
 def _locked(conversation_id: UUID) -> Conversation | None:
     """Return the chat, locked for this transaction; None if its participant was erased."""
-    rows = Conversation.objects.select_for_update(of=("self",))
-    return rows.select_related("bot", "slot__task__version").filter(pk=conversation_id).first()
+    return chats_under_way().select_for_update(of=("self",)).filter(pk=conversation_id).first()
 
 
 def _is_held(conversation: Conversation, lease: UUID) -> bool:
