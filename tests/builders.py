@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -11,13 +12,16 @@ from django.core.cache import caches
 from django.core.cache.backends.locmem import LocMemCache
 from django.test import Client
 
+from evaluation.ratings import RatingDimension
 from webapp.bots.services import bot_answered
 from webapp.conversations import services as conversation_services
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.pacing import ReplyTimes
 from webapp.conversations.task_start import conversation_start
 from webapp.core.rights import Right
+from webapp.ratings.selectors import BotInfo
 from webapp.ratings.services import RatingOutcome, rating_submit
+from webapp.results.study_data import Facts, StudyFrame
 from webapp.studies.items import item_add
 from webapp.studies.models import Item, Participant, Study, StudyVersion
 from webapp.studies.rubrics import rubric_default
@@ -217,3 +221,8 @@ def make_arena(key: str = "a", **fields: Any) -> Study:
         "min_exchanges": 1,
     }
     return make_study(key, **{**defaults, **fields})
+
+
+def frame_of(bots: Mapping[str, BotInfo], *dimensions: RatingDimension) -> StudyFrame:
+    """Return the context of results on these bots, of a study that is not stored."""
+    return StudyFrame(Study(key="k"), False, bots, Facts(0, 0, 0, tuple(bots), dimensions, dimensions))

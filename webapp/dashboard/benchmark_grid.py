@@ -63,27 +63,16 @@ class DataSet:
 
     def ceiling(self) -> Mapping[str, Any] | None:
         """Return the highest correlation that a perfect metric could reach here, or None without any."""
-        for row in self.result["metrics"]:
-            part = self.part(row["metric"])
-            if part is not None and part.get("n"):
-                found: Mapping[str, Any] = part["ceiling"]
-                return found
-        return None
+        parts = (self.part(row["metric"]) for row in self.result["metrics"])
+        return next((part["ceiling"] for part in parts if part and part.get("n")), None)
 
     def remarks(self, metric: str) -> Mapping[str, int]:
         """Return counts of remarks on a metric's replies, over the whole file or study."""
-        for row in self.result["metrics"]:
-            if row["metric"] == metric:
-                found: Mapping[str, int] = row["agreement"].get(self.target, {}).get("remarks", {})
-                return found
-        return {}
+        return self._whole(metric).get("remarks", {})
 
     def column(self, metric: str) -> str:
         """Return the column that stands for a metric; empty where it was not computed."""
-        for row in self.result["metrics"]:
-            if row["metric"] == metric:
-                return str(row["agreement"].get(self.target, {}).get("column", ""))
-        return ""
+        return str(self._whole(metric).get("column", ""))
 
     @property
     def result(self) -> Mapping[str, Any]:
@@ -93,13 +82,16 @@ class DataSet:
 
     def part(self, metric: str) -> Mapping[str, Any] | None:
         """Return the agreement of a metric here; None where it was not computed."""
-        for row in self.result["metrics"]:
-            if row["metric"] == metric:
-                whole: Mapping[str, Any] | None = row["agreement"].get(self.target)
-                if whole is None or not self.source or "unavailable" in whole:
-                    return whole
-                return dict(whole.get("sources", {}).get(self.source) or {}) or None
-        return None
+        whole = self._whole(metric)
+        if not self.source or "unavailable" in whole:
+            return whole or None
+        return whole.get("sources", {}).get(self.source) or None
+
+    def _whole(self, metric: str) -> Mapping[str, Any]:
+        """Return the agreement of a metric over the whole file or study; empty where it was not computed."""
+        rows = (row["agreement"] for row in self.result["metrics"] if row["metric"] == metric)
+        found: Mapping[str, Any] = next(rows, {}).get(self.target) or {}
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +126,10 @@ class GridCell:
     @property
     def number(self) -> str:
         return share(self.r)
+
+    @property
+    def ends(self) -> tuple[float | None, float | None]:
+        return self.low, self.high
 
     @property
     def interval(self) -> str:
@@ -290,7 +286,7 @@ def grid_of(jobs: Sequence[Job], *, method: Method, target: str, language: str =
         GridRow(
             name,
             found["title"],
-            "baseline" if name == BASELINE else "version {v}".format(v=found["version"]),
+            "baseline" if name == BASELINE else f"version {found['version']}",
             ", ".join(sorted(set(_versions(shown, name)))),
             tuple(_cell(one, name, method, target) for one in sets),
         )

@@ -10,42 +10,19 @@ from evaluation.number_format import share, span
 from evaluation.published.correlations import Published, PublishedSet, caveats_of, published_rows, published_sets
 from evaluation.stats.correlation import Method
 from webapp.dashboard.benchmark_grid import METHODS, Grid, GridRow
-from webapp.dashboard.charts.figure import Cell, PageTable, headers_of
+from webapp.dashboard.charts.figure import Cell, PageTable
 from webapp.dashboard.narrative import phrases
-from webapp.dashboard.narrative.phrases import count_cell, reason_text, share_cell, span_cell
+from webapp.dashboard.narrative.phrases import NamedTable, count_cell, page_table, reason_text, share_cell, span_cell
 from webapp.jobs.models import Job, State
 from webapp.results.benchmark import BASELINE
 
 
 @dataclass(frozen=True, slots=True)
 class ChoiceSet:
-    """A study whose people compare two replies or chats.
+    """Choices in a study whose people compare two replies or chats: its questions, and choices beside people's."""
 
-    Attributes:
-        question: that people answered, with its title; questions: all of them.
-        judge: the name of the judge; empty where no file of its choices was given.
-        left_out: why choices are missing, by who lacks them.
-        biases: what the judge leans on besides, in words: place and length.
-    """
-
-    job: Job
-    title: str
-    question: str
     questions: Mapping[str, str]
-    judge: str
-    table: PageTable
-    left_out: tuple[str, ...]
-    biases: tuple[str, ...] = ()
-
-    @property
-    def question_title(self) -> str:
-        """The question in words."""
-        return self.questions[self.question]
-
-    @property
-    def n_pairs(self) -> int:
-        """Pairs that there are to choose from."""
-        return int((self.job.result or {})["n_items"])
+    table: NamedTable
 
 
 def choice_sets(jobs: Iterable[Job], target: str) -> list[ChoiceSet]:
@@ -62,22 +39,26 @@ def choice_sets(jobs: Iterable[Job], target: str) -> list[ChoiceSet]:
         questions: dict[str, str] = dict(result["questions"])
         question = target if target in questions else next(iter(questions))
         judge = result["judge"]
-        choosers = [] if judge is None else [("{judge} (judge)".format(judge=judge["title"]), judge)]
-        metrics = [(one["title"], one) for one in result["metrics"]]
-        metrics.sort(key=lambda one: (one[1]["metric"] == BASELINE, -_agreed(one[1], question)))
-        choosers += metrics
-        found.append(
-            ChoiceSet(
-                job,
-                job.study.name if job.study is not None else job.payload["study"],
-                question,
-                questions,
-                judge["title"] if judge is not None else "",
-                _table(choosers, question),
-                tuple(_left_out(choosers, question)),
-                tuple(_biases(judge)) if judge is not None else (),
-            )
+        choosers = [] if judge is None else [(f"{judge['title']} (judge)", judge)]
+        metrics = sorted(result["metrics"], key=lambda one: (one["metric"] == BASELINE, -_agreed(one, question)))
+        choosers += [(one["title"], one) for one in metrics]
+        method = (
+            f"{phrases.pairs_text(int(result['n_items']))} of replies, “{questions[question]}”. Of the answers that "
+            "chose a reply: the share that chose the same one as people; half would be the same by chance. Two people: "
+            "how often two of them choose the same reply of these pairs, beside which a judge is to be read. Cohen’s κ "
+            "counts ties. A metric chooses the reply with the better score. Intervals are clustered by rater and by "
+            "context."
         )
+        if judge is None:
+            method += (
+                " No judge has chosen yet: have “judge_pairs --study … --output judged.csv” judge the pairs, and add "
+                "its file below."
+            )
+        title = job.study.name if job.study is not None else job.payload["study"]
+        remarks = [*(_biases(judge) if judge is not None else ()), *_left_out(choosers, question)]
+        table = _table(choosers, question)
+        name = f"Which of two is better: {title}"
+        found.append(ChoiceSet(questions, NamedTable(f"choices-{job.pk}", name, table, method, remarks=remarks)))
     return found
 
 
@@ -88,23 +69,21 @@ def _biases(judge: Mapping[str, Any]) -> Iterator[str]:
         return
     place, changed, length = found["position_bias"], found["changed"], found["length_bias"]
     yield (
-        "Position bias of {judge}: {value} {ends}, how much likelier it prefers what stands first (−.5 to .5, 0 is "
-        "none); in {share} {of} of {n} pairs its choice changes with the order."
-    ).format(
-        judge=judge["title"],
-        value=share(place["value"]),
-        ends=span(*(place["ci95"] or (None, None)), shares=True),
-        share=share(changed["value"]),
-        of=span(*(changed["ci95"] or (None, None)), shares=True),
-        n=found["n"],
+        f"Position bias of {judge['title']}: {_printed(place, 'value')}, how much likelier it prefers what stands "
+        f"first (−.5 to .5, 0 is none); in {_printed(changed, 'value')} of {found['n']} pairs its choice changes with "
+        "the order."
     )
     if length["r"] is None:
-        yield "Length bias: undefined, {why}.".format(why=reason_text(length.get("reason")))
+        yield f"Length bias: undefined, {reason_text(length.get('reason'))}."
     else:
         yield (
-            "Length bias: Spearman {value} {ends} of its preference with how much longer the first reply is; a bias "
-            "as far as people’s does not go with it."
-        ).format(value=share(length["r"]), ends=span(*(length["ci95"] or (None, None)), shares=True))
+            f"Length bias: Spearman {_printed(length, 'r')} of its preference with how much longer the first reply is; "
+            "a bias as far as people’s does not go with it."
+        )
+
+
+def _printed(found: Mapping[str, Any], key: str) -> str:
+    return f"{share(found[key])} {span(*(found['ci95'] or (None, None)), shares=True)}"
 
 
 def _agreed(chooser: Mapping[str, Any], question: str) -> float:
@@ -114,29 +93,23 @@ def _agreed(chooser: Mapping[str, Any], question: str) -> float:
 
 
 def _table(choosers: Sequence[tuple[str, Mapping[str, Any]]], question: str) -> PageTable:
-    headers = headers_of(
-        *("Who chooses", "Same reply as people#", "95 %#", "Two people#", "95 %#", "Cohen’s κ#", "95 %#", "Answers#"),
-        *("Pairs#", "Raters#", "Only people said “the same”#", "Only it said “the same”#", "Both said “the same”#"),
+    titles = (
+        *("Same reply as people", "95 %", "Two people", "95 %", "Cohen’s κ", "95 %", "Answers", "Pairs", "Raters"),
+        *("Only people said “the same”", "Only it said “the same”", "Both said “the same”"),
     )
-    rows = []
-    for title, chooser in choosers:
-        one = chooser["choices"][question]
+
+    def numbers(one: Mapping[str, Any]) -> list[Cell]:
         if "unavailable" in one:
-            blank = Cell("–", why="cannot be computed here: {why}".format(why=one["unavailable"]))
-            rows.append([Cell(title), *[blank] * (len(headers) - 1)])
-            continue
+            return [Cell("–", why=f"cannot be computed here: {one['unavailable']}")] * len(titles)
         ties = one["counts"]
-        rows.append(
-            [
-                Cell(title),
-                *_estimate(one["agreed"]),
-                *_estimate(one["people"]),
-                *_estimate(one["kappa"]),
-                *map(count_cell, (one["n"], one["n_pairs"], one["n_raters"])),
-                *(count_cell(ties[name]) for name in ("people_tied", "chooser_tied", "both_tied")),
-            ]
-        )
-    return PageTable(headers, rows)
+        counts = [one[name] for name in ("n", "n_pairs", "n_raters")]
+        counts += [ties[name] for name in ("people_tied", "chooser_tied", "both_tied")]
+        estimates = [cell for name in ("agreed", "people", "kappa") for cell in _estimate(one[name])]
+        return [*estimates, *map(count_cell, counts)]
+
+    return page_table(
+        choosers, ("Who chooses", lambda row: Cell(row[0])), (titles, lambda row: numbers(row[1]["choices"][question]))
+    )
 
 
 def _estimate(found: Mapping[str, Any]) -> list[Cell]:
@@ -151,11 +124,8 @@ def _left_out(choosers: Sequence[tuple[str, Mapping[str, Any]]], question: str) 
         for why, n in chooser["choices"][question].get("skipped", {}).items():
             told.setdefault((why, n), []).append(title)
     return [
-        "{pairs} left out: {why} ({who}).".format(
-            pairs=phrases.pairs_text(n),
-            why=reason_text(why),
-            who="all" if len(titles) == len(choosers) else ", ".join(titles),
-        )
+        f"{phrases.pairs_text(n)} left out: {reason_text(why)} "
+        f"({'all' if len(titles) == len(choosers) else ', '.join(titles)})."
         for (why, n), titles in told.items()
     ]
 
@@ -181,12 +151,9 @@ def sets_published() -> list[SetPublished]:
     found = []
     for name, one in published_sets().items():
         rows = [row for row in published_rows() if row.set == name]
-        found.append(SetPublished(name, one, published_table(rows), _ceilings(one), caveats_of(rows)))
+        ceilings = ", ".join(f"{_in_words(model)} {share(value)}" for model, value in one.ceilings.items())
+        found.append(SetPublished(name, one, published_table(rows), ceilings, caveats_of(rows)))
     return found
-
-
-def _ceilings(one: PublishedSet) -> str:
-    return ", ".join(f"{_in_words(model)} {share(value)}" for model, value in one.ceilings.items())
 
 
 def published_table(rows: Sequence[Published]) -> PageTable:
@@ -197,28 +164,15 @@ def published_table(rows: Sequence[Published]) -> PageTable:
     has_dimensions = len({row.dimension for row in rows}) > 1
     methods = [method for method in METHODS if any(row.values.get(method) is not None for row in rows)]
     has_notes = any(row.note for row in rows)
-    headers = headers_of(
-        "Metric",
-        "Dialogue model",
-        *["Dimension"] * has_dimensions,
-        *(f"{METHODS[method]}#" for method in methods),
-        *("n#", "Published by"),
-        *["Mind"] * has_notes,
-    )
-    return PageTable(
-        headers,
-        [
-            [
-                Cell(row.title),
-                Cell(_in_words(row.system) or "all"),
-                *[Cell(row.dimension)] * has_dimensions,
-                *(Cell(_with_interval(row, method), raw=_raw(row, method)) for method in methods),
-                Cell(str(row.n or ""), raw=(row.n,)),
-                Cell(row.place),
-                *[Cell(row.note)] * has_notes,
-            ]
-            for row in rows
-        ],
+    return page_table(
+        rows,
+        ("Metric", lambda row: Cell(row.title)),
+        ("Dialogue model", lambda row: Cell(_in_words(row.system) or "all")),
+        *[("Dimension", lambda row: Cell(row.dimension))] * has_dimensions,
+        ([METHODS[method] for method in methods], lambda row: [_with_interval(row, method) for method in methods]),
+        ("n", lambda row: Cell(str(row.n or ""), raw=(row.n,))),
+        ("Published by", lambda row: Cell(row.place)),
+        *[("Mind", lambda row: Cell(row.note))] * has_notes,
     )
 
 
@@ -227,32 +181,13 @@ def _in_words(model: str) -> str:
     return model.replace("_", " ")
 
 
-def _raw(row: Published, method: Method) -> tuple[float | None, ...]:
-    return (row.values.get(method),)
-
-
-def _with_interval(row: Published, method: Method) -> str:
+def _with_interval(row: Published, method: Method) -> Cell:
     value = row.values.get(method)
-    if value is None:
-        return "–"
-    return f"{share(value)} {span(*row.interval(method), shares=True)}"
+    shown = "–" if value is None else f"{share(value)} {span(*row.interval(method), shares=True)}"
+    return Cell(shown, raw=(value,))
 
 
-@dataclass(frozen=True, slots=True)
-class BesideOurs:
-    """Published figures beside ours on the same data sets.
-
-    Attributes:
-        caveats: what to mind of the published ones.
-        parts: data sets of which fewer replies are here, in words.
-    """
-
-    table: PageTable
-    caveats: list[str]
-    parts: list[str]
-
-
-def beside_ours(grid: Grid, method: Method) -> BesideOurs | None:
+def beside_ours(grid: Grid, method: Method) -> NamedTable | None:
     """Set what is published of the grid's data sets beside its own figures; None where nothing is.
 
     Shown are the metrics that are computed here or have a form that is; the others have a page of their own.
@@ -260,22 +195,28 @@ def beside_ours(grid: Grid, method: Method) -> BesideOurs | None:
     found = list(_pairs(grid, method))
     if not found:
         return None
-    headers = headers_of(
-        *("Data", "Published metric", "r#", "95 %#", "n#", "Published by", "Here", "r#", "95 %#", "n#", "Same formula")
+    table = page_table(
+        found,
+        (("Data", "Published metric"), lambda one: [Cell(one[0]), Cell(one[1].title)]),
+        (("r", "95 %"), lambda one: _cells(one[1].values[method], *one[1].interval(method))),
+        ("n", lambda one: Cell(str(one[1].n or ""), raw=(one[1].n,))),
+        ("Published by", lambda one: Cell(one[1].place)),
+        ("Here", lambda one: Cell(one[2].title, href=one[2].cells[one[3]].href)),
+        (("r", "95 %"), lambda one: _cells(one[2].cells[one[3]].r, *one[2].cells[one[3]].ends)),
+        ("n", lambda one: count_cell(one[2].cells[one[3]].n)),
+        ("Same formula", lambda one: Cell("yes" if one[1].is_same else "no")),
     )
-    rows = []
-    for title, row, ours, k in found:
-        cell = ours.cells[k]
-        value, (low, high) = row.values[method], row.interval(method)
-        rows.append([
-            Cell(title), Cell(row.title), Cell(share(value), raw=(value,)),
-            Cell(span(low, high, shares=True), raw=(low, high)), Cell(str(row.n or ""), raw=(row.n,)),
-            Cell(row.place), Cell(ours.title, href=cell.href), Cell(cell.number, raw=(cell.r,)),
-            Cell(span(cell.low, cell.high, shares=True), raw=(cell.low, cell.high)),
-            Cell(str(cell.n), raw=(cell.n,)), Cell("yes" if row.is_same else "no"),
-        ])  # fmt: skip
     parts = [f"{one.title}: {one.n_items} of {one.whole} replies are here." for one in grid.sets if one.whole]
-    return BesideOurs(PageTable(headers, rows), caveats_of([row for _t, row, _o, _k in found]), parts)
+    method = (
+        "Papers print no intervals; theirs are by r and n, as if replies were independent. “Same formula”: the "
+        "published metric itself, checked to three decimals; else the one that ours is nearest to."
+    )
+    remarks = [*parts, *caveats_of([row for _t, row, _o, _k in found])]
+    return NamedTable("beside", "Published figures beside these", table, method, remarks=remarks)
+
+
+def _cells(value: float | None, low: float | None, high: float | None) -> list[Cell]:
+    return [share_cell(value), span_cell(low, high, shares=True)]
 
 
 def _pairs(grid: Grid, method: Method) -> Iterator[tuple[str, Published, GridRow, int]]:

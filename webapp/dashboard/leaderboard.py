@@ -100,25 +100,19 @@ def board_params(request: HttpRequest, frame: StudyFrame, *, more: Sequence[str]
     keys = [*(dimension.key for dimension in frame.all_dimensions), *more]
     by = request.GET.get("by", "")
     if by and by not in keys:
-        wrong.append("There is no question “{name}”; there are {known}.".format(name=by, known=", ".join(keys)))
+        wrong.append(f"There is no question “{by}”; there are {', '.join(keys)}.")
         by = ""
     chosen: dict[str, list[str]] = {}
     for name in ("bots", "against"):
         asked = list(dict.fromkeys(filter(None, request.GET.getlist(name))))
-        unknown = [bot for bot in asked if bot not in frame.rated_bots]
+        unknown = [f"“{bot}”" for bot in asked if bot not in frame.rated_bots]
         if unknown:
-            wrong.append(
-                "No rated bot of this study is called {names}; there are {known}.".format(
-                    names=listed([f"“{bot}”" for bot in unknown]), known=", ".join(frame.rated_bots)
-                )
-            )
-        chosen[name] = [bot for bot in asked if bot not in unknown]
-    if len(chosen["against"]) > 2:
-        wrong.append(
-            "{n} bots are selected, and two can be compared: here are {names}.".format(
-                n=len(chosen["against"]), names=listed([frame.title(bot) for bot in chosen["against"][:2]])
-            )
-        )
+            known = ", ".join(frame.rated_bots)
+            wrong.append(f"No rated bot of this study is called {listed(unknown)}; there are {known}.")
+        chosen[name] = [bot for bot in asked if bot in frame.rated_bots]
+    if (n := len(chosen["against"])) > 2:
+        names = listed([frame.title(bot) for bot in chosen["against"][:2]])
+        wrong.append(f"{n} bots are selected, and two can be compared: here are {names}.")
     seed = request.GET.get("seed", "1")
     if not (seed.isascii() and seed.isdigit() and len(seed) <= _LONGEST_SEED):
         wrong.append(f"“{seed}” is no seed; a whole number such as 7 would be.")

@@ -13,6 +13,7 @@ import hashlib
 import io
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -25,7 +26,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from evaluation.formats.tables import escape_cell
 from webapp.dashboard.charts.figure import Cell, PageTable
-from webapp.dashboard.report_document import Chapter, Document, ReportPart
+from webapp.dashboard.report_document import Document, ReportPart
 
 
 def table_csv(table: PageTable) -> str:
@@ -267,20 +268,16 @@ def _address(text: str, kind: str) -> str:
 
 def numbered(document: Document) -> Document:
     """Return the report with its figures and tables numbered as they stand, but for those with a label of their own."""
-    n_figures = n_tables = 0
-    chapters: list[Chapter] = []
-    for chapter in document.chapters:
-        parts = []
-        for part in chapter.parts:
-            label = part.label
-            if not label and part.drawing is not None:
-                n_figures += 1
-                label = f"Figure {n_figures}"
-            elif not label:
-                n_tables += 1
-                label = f"Table {n_tables}"
-            parts.append(replace(part, label=label))
-        chapters.append(replace(chapter, parts=tuple(parts)))
+    counts: Counter[str] = Counter()
+
+    def labelled(part: ReportPart) -> ReportPart:
+        if part.label:
+            return part
+        kind = "Table" if part.drawing is None else "Figure"
+        counts[kind] += 1
+        return replace(part, label=f"{kind} {counts[kind]}")
+
+    chapters = [replace(chapter, parts=tuple(map(labelled, chapter.parts))) for chapter in document.chapters]
     return replace(document, chapters=tuple(chapters))
 
 

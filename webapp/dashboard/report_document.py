@@ -23,11 +23,11 @@ from evaluation.result_json import result_dump, result_load
 from evaluation.stats.agreement import AgreementEstimate
 from evaluation.stats.means import share_interval
 from webapp.core.language import plural
-from webapp.dashboard.charts.figure import Cell, Header, PageFigure, PageTable
+from webapp.dashboard.charts.figure import Cell, PageFigure, PageTable
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.hybrid import target_in_words
 from webapp.dashboard.narrative.hybrid_tables import intercept_in_words
-from webapp.dashboard.narrative.phrases import NamedTable, Section, reason_text
+from webapp.dashboard.narrative.phrases import NamedTable, Section, declared_table, reason_text
 from webapp.dashboard.selectors import study_cards
 from webapp.jobs.selectors.fits import fit_leading
 from webapp.results.study_data import StudyFrame
@@ -128,10 +128,8 @@ class Document:
         return [one for one in self.headlines if one.is_shown]
 
     def chosen(self, ids: Collection[str]) -> Document:
-        """Return the report with these sections alone; with all where none is named."""
-        if not ids:
-            return self
-        return replace(self, chapters=tuple(one for one in self.chapters if one.id in ids))
+        """Return the report with these sections alone; with all where none of its own is named."""
+        return replace(self, chapters=tuple(one for one in self.chapters if one.id in ids) or self.chapters)
 
     def unknown(self, ids: Iterable[str]) -> list[str]:
         """Return those of these names that no section has."""
@@ -214,7 +212,7 @@ _LEVEL = 0.95
 
 def headlines_of(frame: StudyFrame, agreement: RaterAgreement, means: BotMeans) -> tuple[Headline, ...]:
     """Return four numbers to stand above the report, then the bots' means."""
-    cards = study_cards(frame.study, include_synthetic=frame.include_synthetic, without=frame.without)
+    cards = study_cards(frame.study, **frame.counted)
     rated = "items rated" if judges_items(frame.study) else "conversations rated"
     shown = [count_headline("n", frame.facts.n_conversations, rated), _agreement(agreement), _hybrid(frame)]
     left = share_interval(cards.n_left, cards.n_over) if cards.n_over else None
@@ -323,7 +321,7 @@ def _section(now: Document, before: Past) -> Section:
     section.lead.append(f"Since the report of {before.made:%-d %B %Y, %H:%M} UTC, {counted}.")
     earlier = {one.key: one for one in before.headlines}
     later = {one.key: one for one in now.headlines}
-    rows = [_row(earlier.get(key), later.get(key)) for key in dict.fromkeys([*later, *earlier])]
+    rows = [(earlier.get(key), later.get(key)) for key in dict.fromkeys([*later, *earlier])]
     changed = [key for key, one in later.items() if key not in earlier or _printed(earlier[key]) != _printed(one)]
     section.lead.append(
         plural(
@@ -335,28 +333,21 @@ def _section(now: Document, before: Past) -> Section:
         if changed
         else "Its headline numbers are the same."
     )
-    headers = [Header("Number")]
-    for when in ("Before", "Now"):
-        headers += [Header(when, numeric=True), Header(f"{when}, interval")]
-    headers.append(Header("Change", numeric=True))
-    section.tables.append(
-        NamedTable(
-            CHANGES_SECTION,
-            "Headline numbers before and now",
-            PageTable(headers, rows),
-            note=(
-                "Both reports rest on the earlier conversations, so overlapping intervals say nothing about whether a "
-                "change is one of chance."
-            ),
-        )
+    table = declared_table(
+        CHANGES_SECTION,
+        "Headline numbers before and now",
+        rows,
+        ("Number", lambda row: Cell((row[1] or row[0]).what)),
+        (("Before", "Before, interval"), lambda row: _cells(row[0])),
+        (("Now", "Now, interval"), lambda row: _cells(row[1])),
+        ("Change", lambda row: _change(*row)),
+        note=(
+            "Both reports rest on the earlier conversations, so overlapping intervals say nothing about whether a "
+            "change is one of chance."
+        ),
     )
+    section.tables.append(table)
     return section
-
-
-def _row(before: Headline | None, now: Headline | None) -> list[Cell]:
-    one = now or before
-    assert one is not None, "a row is of a number that one of the reports has"
-    return [Cell(one.what), *_cells(before), *_cells(now), _change(before, now)]
 
 
 def _cells(found: Headline | None) -> list[Cell]:

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from django.db.models import Count, Max, Q
 
@@ -18,8 +18,10 @@ from chatbots.identity import canonical_json
 from chatbots.validation import InputModel, Many
 from evaluation.result_json import result_load
 from webapp.dashboard.report_document import Document, Past, document_load
-from webapp.jobs.models import UNFINISHED, Job, State
-from webapp.jobs.services.jobs import job_ask, job_cancel, job_key, job_restart
+from webapp.jobs.models import Job, State
+from webapp.jobs.services.jobs import job_ask, job_key, job_restart
+from webapp.jobs.services.shards import jobs_forget
+from webapp.ratings.selectors import Counted
 from webapp.results.cache import AnalysisKey
 from webapp.results.fingerprint import DataState
 from webapp.studies.models import Study, Task
@@ -44,10 +46,15 @@ class ReportAsked(InputModel):
     without: Many[str] = ()
     like: str = ""
 
+    @property
+    def counted(self) -> Counted:
+        """The work that counts."""
+        return Counted(include_synthetic=self.include_synthetic, without=self.without)
 
-def report_state(study: Study, *, include_synthetic: bool = False, without: tuple[str, ...] = ()) -> DataState:
+
+def report_state(study: Study, **counted: Unpack[Counted]) -> DataState:
     """Return the state of the data; its digest changes with anything that a report is made of."""
-    question = AnalysisKey(study, "correlations", include_synthetic=include_synthetic, without=without)
+    question = AnalysisKey(study, "correlations", **counted)
     fits = study.hybrid_fits.filter(result__isnull=False).aggregate(n=Count("pk"), newest=Max("pk"))
     gone = Q(state__in=(Task.State.WITHDRAWN, Task.State.EXPIRED))
     left = Task.objects.filter(participant__study=study).aggregate(
@@ -84,16 +91,13 @@ def _read(path: Path, _changed: int) -> Document:
     return document_load(path.read_bytes())
 
 
-def report_before(
-    study: Study, digest: str, *, include_synthetic: bool = False, without: tuple[str, ...] = (), like: str = ""
-) -> Past | None:
+def report_before(study: Study, digest: str, *, like: str = "", **counted: Unpack[Counted]) -> Past | None:
     """Return the summary of the newest report on another state of the data, or None.
 
     Args:
         digest: digest of the state that is reported now.
     """
-    asked = reports_of(study, include_synthetic=include_synthetic, without=without, like=like)
-    made = asked.filter(state=State.DONE).exclude(key__endswith=f":{digest}")
+    made = reports_of(study, like=like, **counted).filter(state=State.DONE).exclude(key__endswith=f":{digest}")
     for job in made:
         try:
             return result_load((job.result or {}).get("past"), Past)
@@ -102,18 +106,11 @@ def report_before(
     return None
 
 
-def report_ask(
-    *,
-    study: Study,
-    include_synthetic: bool = False,
-    without: tuple[str, ...] = (),
-    like: str = "",
-    created_by: User | None = None,
-) -> Job:
+def report_ask(*, study: Study, like: str = "", created_by: User | None = None, **counted: Unpack[Counted]) -> Job:
     """Return the job that makes the report of the data as they are now; where it failed, it is tried again."""
     files_expire()
-    asked = ReportAsked(study=study.pk, include_synthetic=include_synthetic, without=without, like=like)
-    state = report_state(study, include_synthetic=include_synthetic, without=without).digest
+    asked = ReportAsked(study=study.pk, like=like, **counted)
+    state = report_state(study, **counted).digest
     there = Job.objects.filter(kind=KIND, key=job_key(asked, state)).first()
     if there is not None and there.state == State.DONE and report_read(there) is None:
         there.delete()
@@ -123,29 +120,22 @@ def report_ask(
     return job
 
 
-def reports_of(
-    study: Study, *, include_synthetic: bool = False, without: tuple[str, ...] = (), like: str = ""
-) -> QuerySet[Job]:
+def reports_of(study: Study, *, like: str = "", **counted: Unpack[Counted]) -> QuerySet[Job]:
     """Return the jobs of a study's report, the newest first."""
-    asked = ReportAsked(study=study.pk, include_synthetic=include_synthetic, without=without, like=like)
+    asked = ReportAsked(study=study.pk, like=like, **counted)
     return Job.objects.filter(kind=KIND, key__startswith=job_key(asked, "")).order_by("-pk")
 
 
-def report_newest(
-    study: Study, *, include_synthetic: bool = False, without: tuple[str, ...] = (), like: str = ""
-) -> Job | None:
+def report_newest(study: Study, *, like: str = "", **counted: Unpack[Counted]) -> Job | None:
     """Return the newest report whose file is there; None without one."""
     files_expire()
-    reports = reports_of(study, include_synthetic=include_synthetic, without=without, like=like)
-    made = reports.filter(state=State.DONE)
+    made = reports_of(study, like=like, **counted).filter(state=State.DONE)
     return next((job for job in made if report_path(job).is_file()), None)
 
 
 def reports_forget(studies: Collection[int]) -> None:
     """Remove the reports of these studies, and stop those that are being made: somebody was erased."""
-    jobs = Job.objects.filter(kind=KIND, study__in=studies)
-    for job in jobs.filter(state__in=UNFINISHED):
-        job_cancel(job=job)
-    for job in jobs:
-        report_remove(job.pk)
-    jobs.exclude(state__in=UNFINISHED).delete()
+    jobs = list(Job.objects.filter(kind=KIND, study__in=studies).values_list("pk", flat=True))
+    jobs_forget([KIND], studies)
+    for pk in jobs:
+        report_remove(pk)

@@ -6,10 +6,10 @@ metrics (`evaluation.metric_agreement`), the exported table `judged` and noteboo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import numpy as np
 from django.db.models import Max, Q, QuerySet
@@ -20,7 +20,7 @@ from evaluation.items import VOTE, VOTE_SCALE, JudgedItem
 from evaluation.ratings import RatingDimension, rater_named
 from webapp.conversations.models import Conversation, Turn
 from webapp.ratings.models import Rating
-from webapp.ratings.selectors import ratings_counted, study_conversations, study_dimensions
+from webapp.ratings.selectors import Counted, ratings_counted, study_conversations, study_dimensions
 from webapp.studies.models import Item, Study
 from webapp.studies.privacy import pseudonym
 from webapp.studies.selectors import judges_items, marks_turns
@@ -31,26 +31,14 @@ _CHATS = 100
 """So many are read at once."""
 
 
-def study_judged(
-    study: Study, *, include_synthetic: bool = False, include_failed: bool = False, without: Sequence[str] = ()
-) -> Iterator[JudgedItem]:
+def study_judged(study: Study, **counted: Unpack[Counted]) -> Iterator[JudgedItem]:
     """Yield the single replies that participants of a study rated, in constant memory; raters have pseudonyms.
 
     Where people judge items, these, with their ratings; those with several replies are compared, not judged. Elsewhere
     the
     replies of chats that were marked or voted on: of a vote up or down the dimension is `VOTE`, and no vote says
     nothing.
-
-    Args:
-        include_synthetic: also what scripted participants said.
-        include_failed: also of chats whose bot failed, and by people who missed an attention check.
-        without: names of flags; what people with one of them said is left out.
     """
-    counted: dict[str, Any] = {
-        "include_synthetic": include_synthetic,
-        "include_failed": include_failed,
-        "without": without,
-    }
     if judges_items(study):
         yield from _items(study, ratings_counted(study, **counted))
         return
@@ -180,14 +168,12 @@ def _id(person: Any) -> str | None:
     return str(person) if person else None
 
 
-def study_references(
-    study: Study, *, include_synthetic: bool = False, include_failed: bool = False, without: Sequence[str] = ()
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def study_references(study: Study, **counted: Unpack[Counted]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return direction, the reference's score as it was left, and as it was shown; in the order of `study_ratings`.
 
     Each is (k,), NaN where there is none.
     """
-    found = ratings_counted(study, include_synthetic=include_synthetic, include_failed=include_failed, without=without)
+    found = ratings_counted(study, **counted)
     rows: list[Any] = list(found.order_by("pk").values_list("answers", "item__reference_score"))
     nan = float("nan")
     known = [nan if score is None else score for _answers, score in rows]

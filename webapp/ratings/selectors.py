@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery, UUIDField
@@ -118,6 +118,20 @@ def raters_count(ratings: QuerySet[Rating]) -> int:
     return known.distinct().union(named.values_list("participant").distinct()).count()
 
 
+class Counted(TypedDict, total=False):
+    """Options on the work that counts for a study's numbers.
+
+    Attributes:
+        include_synthetic: also that of scripted participants.
+        include_failed: also chats whose bot failed, and work of people who missed an attention check.
+        without: names of flags; work of people with one of them is left out.
+    """
+
+    include_synthetic: bool
+    include_failed: bool
+    without: Sequence[str]
+
+
 def ratings_counted(
     study: Study, *, include_synthetic: bool = False, include_failed: bool = False, without: Sequence[str] = ()
 ) -> QuerySet[Rating]:
@@ -154,7 +168,7 @@ def ratings_counted(
 def conversations_counted(
     study: Study, *, include_synthetic: bool = False, include_failed: bool = False, without: Sequence[str] = ()
 ) -> Q:
-    """Return the condition on conversations that count for the study's numbers; see `study_conversations`."""
+    """Return the condition on conversations that count for the study's numbers; see `Counted`."""
     states = [Conversation.State.COMPLETED]
     if include_failed:
         states += [Conversation.State.FAILED, Conversation.State.ENDED]
@@ -163,19 +177,9 @@ def conversations_counted(
     return counted if include_synthetic else counted & Q(is_synthetic=False)
 
 
-def study_conversations(
-    study: Study, *, include_synthetic: bool = False, include_failed: bool = False, without: Sequence[str] = ()
-) -> QuerySet[Conversation]:
-    """Return the conversations that count for the study's numbers; none of people with one of the flags `without`.
-
-    Args:
-        include_failed: also those whose bot failed, or that ended with a missed check.
-    """
-    return Conversation.objects.filter(
-        conversations_counted(
-            study, include_synthetic=include_synthetic, include_failed=include_failed, without=without
-        )
-    )
+def study_conversations(study: Study, **counted: Unpack[Counted]) -> QuerySet[Conversation]:
+    """Return the conversations that count for the study's numbers."""
+    return Conversation.objects.filter(conversations_counted(study, **counted))
 
 
 def study_dimensions(study: Study) -> list[RatingDimension]:
@@ -242,27 +246,20 @@ def dimensions_led(dimensions: Sequence[RatingDimension], whole: Sequence[str]) 
 def study_ratings(
     study: Study,
     *,
-    include_synthetic: bool = False,
-    include_failed: bool = False,
-    without: Sequence[str] = (),
     exclude_bots: Collection[str] = (),
     earlier_questions: bool = False,
     only: Sequence[str] | None = None,
+    **counted: Unpack[Counted],
 ) -> Ratings:
     """Read all ratings of a study's conversations, or of its items where those are rated (`ratings_counted`).
 
     Args:
-        include_synthetic: also those of scripted participants.
-        include_failed: also those of chats whose bot failed.
-        without: names of flags; what people with one of them did is left out.
         exclude_bots: bots to leave out.
         earlier_questions: also questions that only earlier versions of the rubric asked, if anybody answered.
         only: ids of conversations, a few hundred at most; then the ratings of these and no others are read.
     """
     if only is None:
-        ratings = ratings_counted(
-            study, include_synthetic=include_synthetic, include_failed=include_failed, without=without
-        )
+        ratings = ratings_counted(study, **counted)
     else:
         ratings = Rating.objects.filter(conversation__study=study, conversation_id__in=only)
     of_items, of_turns = judges_items(study), marks_turns(study)

@@ -23,12 +23,9 @@ class ResultsConfig(AppConfig):
 
 
 def _forget_results(studies: Collection[int]) -> None:
-    # The analysis behind it is a third of what a command would import at its start.
-    from webapp.results.benchmark import benchmarks_forget
-    from webapp.results.cache import results_forget
+    from webapp.jobs.services.shards import jobs_forget
 
-    results_forget(studies)
-    benchmarks_forget(studies)
+    jobs_forget(["results", "benchmark"], studies)
 
 
 def _forget_shards(instance: Any, **_: Any) -> None:

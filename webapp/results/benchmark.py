@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -105,14 +105,7 @@ def benchmark_metrics() -> list[BenchmarkMetric]:
 
 
 def benchmark_ask(
-    *,
-    metrics: Sequence[str],
-    study: Study | None = None,
-    file: str = "",
-    title: str = "",
-    judged: str = "",
-    judged_title: str = "",
-    created_by: User | None = None,
+    *, metrics: Sequence[str], study: Study | None = None, created_by: User | None = None, **files: str
 ) -> Job:
     """Return the job that sets metrics against a study's raters or a file's; the one there is, of the same data and
     versions.
@@ -120,12 +113,13 @@ def benchmark_ask(
     One that failed or was stopped begins again.
 
     Args:
-        judged: as `BenchmarkParams`.
+        files: `file`, `judged` and their titles, as in `BenchmarkParams`.
 
     Raises:
         Refused: no metric, an unknown one, or a judge's choices beside a study that does not compare.
     """
-    if study is not None and (why := pairs_refusal(study, judged=bool(judged))):
+    asked = BenchmarkParams(study=study.key if study is not None else "", metrics=tuple(metrics), **files)
+    if study is not None and (why := pairs_refusal(study, judged=bool(asked.judged))):
         raise Refused("not_compared", why)
     known = {one.name: one.metric for one in benchmark_metrics()}
     if not metrics:
@@ -135,15 +129,8 @@ def benchmark_ask(
     versions = {name: known[name].identity.key for name in metrics}
     job = job_ask(
         kind=BENCHMARK_KIND,
-        payload={
-            "study": study.key if study is not None else "",
-            "file": file,
-            "title": title,
-            "judged": judged,
-            "judged_title": judged_title,
-            "metrics": list(metrics),
-        },
-        state=_digest([versions, data_now(study) if study is not None else file, *([judged] if judged else [])]),
+        payload=asked.model_dump(mode="json"),
+        state=_digest([versions, data_now(study) if study is not None else asked.file, *filter(None, [asked.judged])]),
         study=study,
         created_by=created_by,
     )
@@ -219,11 +206,8 @@ def benchmark_again(*, job: Job, created_by: User | None = None) -> Job:
     return benchmark_ask(
         metrics=[name for name in job.payload["metrics"] if name in known],
         study=job.study,
-        file=job.payload["file"],
-        title=job.payload["title"],
-        judged=job.payload.get("judged", ""),
-        judged_title=job.payload.get("judged_title", ""),
         created_by=created_by,
+        **{name: value for name, value in job.payload.items() if name not in ("study", "metrics")},
     )
 
 
@@ -348,13 +332,3 @@ def benchmark_done(pk: int) -> Job | None:
     """Return a finished comparison; None where there is none of this number."""
     done = Job.objects.filter(pk=pk, kind=BENCHMARK_KIND, state=State.DONE, result__isnull=False)
     return done.select_related("study").first()
-
-
-def benchmarks_forget(studies: Collection[int]) -> None:
-    """Remove the results of these studies, and stop those under way: a participant was erased."""
-    jobs = Job.objects.filter(kind=BENCHMARK_KIND, study__in=studies)
-    for job in jobs.filter(state__in=UNFINISHED):
-        job_cancel(job=job)
-    for job in jobs:
-        shards_forget(job=job)
-    jobs.exclude(state__in=UNFINISHED).delete()

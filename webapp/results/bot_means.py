@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from django.db.models import Count, QuerySet
@@ -31,6 +31,7 @@ from webapp.ratings.selectors import (
     MODEL_LOOKUP,
     NO_MODEL,
     BotInfo,
+    Counted,
     as_counted,
     dimensions_led,
     ratings_counted,
@@ -86,27 +87,16 @@ class StudySummary:
 
 
 def bot_summary(
-    study: Study,
-    *,
-    include_synthetic: bool = False,
-    include_failed: bool = False,
-    without: Sequence[str] = (),
-    found: tuple[BotMeans, Comparisons] | None = None,
+    study: Study, *, found: tuple[BotMeans, Comparisons] | None = None, **counted: Unpack[Counted]
 ) -> StudySummary:
     """Summarise every bot of the study: means with intervals, votes and orderings.
 
     Args:
-        without: names of flags; what people with one of them did is left out.
         found: means and comparisons of these conversations, where they are there; else they are computed.
     """
     questions = [as_counted(dimension) for dimension in study_dimensions(study)]
     dimensions = dimensions_led(questions, study_whole(study))
     bots = study_bots(study)
-    counted: dict[str, Any] = {
-        "include_synthetic": include_synthetic,
-        "include_failed": include_failed,
-        "without": without,
-    }
     conversations = study_conversations(study, **counted)
     rated = ratings_counted(study, **counted)
     counts = _counts(study, conversations, rated)
@@ -153,7 +143,7 @@ def _rank(summary: BotSummary, dimensions: Sequence[RatingDimension]) -> tuple[f
     return -leading, summary.bot.bot_id, summary.bot.slot
 
 
-def _results(study: Study, counted: Mapping[str, Any]) -> tuple[BotMeans, Comparisons] | None:
+def _results(study: Study, counted: Counted) -> tuple[BotMeans, Comparisons] | None:
     """Compute everything that is resampled; None without a rating."""
     from evaluation.analysis.comparisons import bot_means, compare
 

@@ -8,7 +8,7 @@ results are computed directly, since that costs less than looking them up; see `
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -23,8 +23,8 @@ from webapp.core.errors import Refused
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, State
 from webapp.jobs.selectors.jobs import job_read, job_title
-from webapp.jobs.services.jobs import UNFINISHED, job_ask, job_cancel, job_key, job_restart
-from webapp.jobs.services.shards import shards_forget
+from webapp.jobs.services.jobs import UNFINISHED, job_ask, job_key, job_restart
+from webapp.ratings.selectors import Counted
 from webapp.results.compute import PARTS, AnalysisPart
 from webapp.results.fingerprint import DataState, data_state
 from webapp.results.study_data import Facts, StudyData, study_data
@@ -83,26 +83,21 @@ class AnalysisKey:
     without: tuple[str, ...] = ()
 
     @property
+    def counted(self) -> Counted:
+        """The work that counts."""
+        return Counted(
+            include_synthetic=self.include_synthetic, include_failed=self.include_failed, without=self.without
+        )
+
+    @property
     def asked(self) -> AnalysisParams:
         """Payload of the question's job."""
-        return AnalysisParams(
-            study=self.study.pk,
-            part=self.part,
-            include_synthetic=self.include_synthetic,
-            include_failed=self.include_failed,
-            without=self.without,
-        )
+        return AnalysisParams(study=self.study.pk, part=self.part, **self.counted)
 
     @cached_property
     def state(self) -> DataState:
         """The data as they are when this is read first."""
-        return data_state(
-            self.study,
-            PARTS[self.part].reads,
-            include_synthetic=self.include_synthetic,
-            include_failed=self.include_failed,
-            without=self.without,
-        )
+        return data_state(self.study, PARTS[self.part].reads, **self.counted)
 
     def beside(self, part: str) -> AnalysisKey:
         """Return the question about another part of the same data; what both read is looked up once."""
@@ -153,9 +148,7 @@ def get_result(question: AnalysisKey, *, created_by: User | None = None) -> Curr
     if not question.state.n_ratings:
         return CurrentResult()
     if question.is_small:
-        data = data_of(question)
-        made = None if data is None else compute_part(question.part, data)
-        return CurrentResult(made, timezone.now())
+        return CurrentResult(_computed(question), timezone.now())
     now = question.jobs().filter(key=job_key(question.asked, question.state.digest)).first()
     if now is not None and now.state == State.DONE:
         made = made_of(now)
@@ -194,8 +187,7 @@ def result_at_hand(question: AnalysisKey) -> ComputedResult | None:
     if not question.state.n_ratings:
         return None
     if question.is_small:
-        data = data_of(question)
-        return None if data is None else compute_part(question.part, data)
+        return _computed(question)
     return stored_now(question)
 
 
@@ -213,8 +205,7 @@ def compute_now(question: AnalysisKey, *, wait: Callable[[], None]) -> ComputedR
     if not question.state.n_ratings:
         return None
     if question.is_small:
-        data = data_of(question)
-        return None if data is None else compute_part(question.part, data)
+        return _computed(question)
     job = request_result(question)
     if job.state in (State.FAILED, State.CANCELLED):
         job = job_restart(job=job, enqueue=True)
@@ -249,12 +240,13 @@ def made_of(job: Job) -> ComputedResult | None:
 
 def data_of(question: AnalysisKey) -> StudyData | None:
     """Read the study that is asked about; None without a rating."""
-    return study_data(
-        question.study,
-        include_synthetic=question.include_synthetic,
-        include_failed=question.include_failed,
-        without=question.without,
-    )
+    return study_data(question.study, **question.counted)
+
+
+def _computed(question: AnalysisKey) -> ComputedResult | None:
+    """Read the study and compute the part that is asked for; None without a rating."""
+    data = data_of(question)
+    return None if data is None else compute_part(question.part, data)
 
 
 def compute_part(part: str, data: StudyData) -> ComputedResult:
@@ -288,13 +280,3 @@ def prune(job: Job) -> int:
 def question_of(job: Job) -> str:
     """Return the question of a job, the first part of its key."""
     return job.key.rpartition(":")[0]
-
-
-def results_forget(studies: Collection[int]) -> None:
-    """Remove the stored results of these studies, and stop those under way: a participant was erased."""
-    jobs = Job.objects.filter(kind=RESULTS_KIND, study__in=studies)
-    for job in jobs.filter(state__in=UNFINISHED):
-        job_cancel(job=job)
-    for job in jobs:
-        shards_forget(job=job)
-    jobs.exclude(state__in=UNFINISHED).delete()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 from evaluation.analysis.answers import AnswerDistributions, DimensionAnswers, answers, dimension_answers
 from evaluation.analysis.comparisons import BotMeans, Comparisons, bot_means, compare
@@ -40,7 +40,7 @@ from webapp.jobs.selectors.analysis_tables import VOTES, metric_frame, participa
 from webapp.jobs.selectors.fits import fit_leading, fits_newest
 from webapp.jobs.selectors.metrics import metric_titles
 from webapp.jobs.selectors.selfplay import run_with_metrics
-from webapp.ratings.selectors import study_conversations, study_ratings
+from webapp.ratings.selectors import Counted, study_conversations, study_ratings
 from webapp.results.bot_means import StudyPowered, study_powered
 from webapp.results.fingerprint import Reads
 from webapp.results.item_results import StudyItems, study_items
@@ -105,9 +105,7 @@ def study_point(
     column: str,
     group: int,
     exchange: int,
-    *,
-    include_synthetic: bool = False,
-    without: Sequence[str] = (),
+    **counted: Unpack[Counted],
 ) -> tuple[Grouping, dict[str, float]] | None:
     """Return the conversations behind a point of a course with their values, and the groups; None for no such point.
 
@@ -119,7 +117,7 @@ def study_point(
     if result is None or column not in MEASURES[result.grouping.kind]:
         return None
     grouping = result.grouping
-    chats = study_conversations(study, include_synthetic=include_synthetic, without=without)
+    chats = study_conversations(study, **counted)
     values = turn_values(chats, grouping.conversations, [column])
     behind = behind_point(grouping, values.get(column, {}), group, exchange)
     return (grouping, behind) if behind else None
@@ -259,13 +257,10 @@ class StudyDimensions:
         return {key: found.to_json() for key, found in self.compared.items()}
 
 
-def study_dimensions_compared(data: StudyData) -> StudyDimensions:
-    """Return the comparisons of all bots by every question, each corrected for its own pairs."""
-    first = data.headline.key
-    others = [d.key for d in data.all_dimensions if d.key != first]
-    return StudyDimensions(
-        {first: compare(data.ratings, plans=False), **{key: compare(data.ratings, key, plans=False) for key in others}}
-    )
+def _dimensions_compared(data: StudyData) -> StudyDimensions:
+    """Compare all bots by every question, each corrected for its own pairs."""
+    asked = {one.key: None if one == data.headline else one.key for one in data.all_dimensions}
+    return StudyDimensions({key: compare(data.ratings, of, plans=False) for key, of in asked.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,11 +285,6 @@ def study_answers(data: StudyData) -> StudyAnswers:
     return StudyAnswers(dimension_answers(data.ratings), answers(data.ratings, list(data.bots)))
 
 
-def study_models(data: StudyData) -> RatingModels:
-    """Return models of the ratings over the bots' factors."""
-    return rating_models(data.ratings, data.factors)
-
-
 def study_raters(data: StudyData) -> RaterAnalysis:
     """Return the raters' agreement, their use of the scale, and those that rater filters would flag."""
     return analyse_raters(data.ratings, seconds=chat_seconds(data.conversations), turned=data.turned)
@@ -317,10 +307,10 @@ class AnalysisPart:
 
 PARTS: dict[str, AnalysisPart] = {
     "comparisons": AnalysisPart(StudyComparisons, lambda data, run: study_comparisons(data)),
-    "dimensions": AnalysisPart(StudyDimensions, lambda data, run: study_dimensions_compared(data)),
+    "dimensions": AnalysisPart(StudyDimensions, lambda data, run: _dimensions_compared(data)),
     "answers": AnalysisPart(StudyAnswers, lambda data, run: study_answers(data)),
     "items": AnalysisPart(StudyItems, lambda data, run: study_items(data)),
-    "models": AnalysisPart(RatingModels, lambda data, run: study_models(data)),
+    "models": AnalysisPart(RatingModels, lambda data, run: rating_models(data.ratings, data.factors)),
     "raters": AnalysisPart(RaterAnalysis, lambda data, run: study_raters(data)),
     "trajectories": AnalysisPart(StudyTrajectories, lambda data, run: study_trajectories(data), ("metrics",)),
     "correlations": AnalysisPart(StudyCorrelations, study_correlations, ("metrics", "runs")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from django.db.models import Count, Max
 
@@ -17,7 +17,7 @@ from webapp.jobs.selectors.fits import fit_leading
 from webapp.ratings.flag_selectors import without_state
 from webapp.ratings.models import Rating
 from webapp.ratings.paired_comparisons import answers_counted, compares_pairs, pairs_counted
-from webapp.ratings.selectors import conversations_counted, study_bots, study_conversations
+from webapp.ratings.selectors import Counted, conversations_counted, study_bots, study_conversations
 from webapp.search.index_statistics import conversation_totals, rated_totals
 from webapp.studies.models import Rubric, Study
 from webapp.studies.selectors import judges_items
@@ -72,25 +72,13 @@ def analysed_counts(
     )
 
 
-def data_state(
-    study: Study,
-    reads: Collection[Reads] = (),
-    *,
-    include_synthetic: bool = False,
-    include_failed: bool = False,
-    without: Sequence[str] = (),
-) -> DataState:
+def data_state(study: Study, reads: Collection[Reads] = (), **counted: Unpack[Counted]) -> DataState:
     """Return the state of the data that a result would be made of, in a few queries that read no answers.
 
     Args:
         reads: what it is made of beside the ratings.
-        without: names of flags; who has one now is left out.
     """
-    counted: dict[str, Any] = {
-        "include_synthetic": include_synthetic,
-        "include_failed": include_failed,
-        "without": without,
-    }
+    without = counted.get("without", ())
     chats = study_conversations(study, **counted)
     rated = rated_totals(study, **counted)
     # By version, a number, for names are slow to tell apart.
@@ -103,12 +91,12 @@ def data_state(
         study.updated_at,
         list(Rubric.objects.filter(pk=study.rubric_id).values_list()),
         list(study.rubric.dimensions.values_list()),
-        [include_synthetic, include_failed, without_state(study, without)],
+        [counted.get("include_synthetic", False), counted.get("include_failed", False), without_state(study, without)],
         rated,
         sorted(of_versions),
     ]
     if compares_pairs(study):
-        judged = pairs_counted(study, include_synthetic=include_synthetic, without=without)
+        judged = pairs_counted(study, include_synthetic=counted.get("include_synthetic", False), without=without)
         parts.append(judged.aggregate(Count("pk"), Max("updated_at")))
     if weights := study.values.referencing.weights_study:
         of = Rating.objects.filter(item__study__key=weights)

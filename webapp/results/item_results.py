@@ -98,9 +98,7 @@ def _weights(data: StudyData) -> dict[str, float]:
 
 
 def _references(data: StudyData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return study_references(
-        data.study, include_synthetic=data.include_synthetic, include_failed=data.include_failed, without=data.without
-    )
+    return study_references(data.study, **data.counted)
 
 
 @dataclass(frozen=True, slots=True)

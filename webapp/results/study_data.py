@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from django.db.models import QuerySet
@@ -22,7 +22,7 @@ from evaluation.ratings import RatingDimension, Ratings
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
 from webapp.jobs.selectors.analysis_tables import bot_versions, factors_of, measured_of, metric_frame
-from webapp.ratings.selectors import BotInfo, dimensions_led, study_bots, study_conversations, study_ratings
+from webapp.ratings.selectors import BotInfo, Counted, dimensions_led, study_bots, study_conversations, study_ratings
 from webapp.results.fingerprint import data_state
 from webapp.studies.bot_columns import BotColumns
 from webapp.studies.models import Study
@@ -73,6 +73,11 @@ class StudyFrame:
     link: Link = lambda bot: ""
     point_link: PointLink = lambda *point: ""
     without: tuple[str, ...] = ()
+
+    @property
+    def counted(self) -> Counted:
+        """The work that counts."""
+        return Counted(include_synthetic=self.include_synthetic, without=self.without)
 
     @property
     def dimensions(self) -> tuple[RatingDimension, ...]:
@@ -126,19 +131,21 @@ class StudyData:
         bots: by id, in the order of their marks.
         versions: identities that conversations were held with.
         turned: keys of dimensions that were worded negatively and whose answers came turned round already.
-        without: names of flags; what people with one of them did is left out.
     """
 
     study: Study
-    include_synthetic: bool
+    counted: Counted
     ratings: Ratings
     bots: Mapping[str, BotInfo]
     versions: list[BotVersion]
     own: BotColumns
     conversations: QuerySet[Conversation]
     turned: frozenset[str] = frozenset()
-    include_failed: bool = False
-    without: tuple[str, ...] = ()
+
+    @property
+    def without(self) -> Sequence[str]:
+        """Names of flags; what people with one of them did is left out."""
+        return self.counted.get("without", ())
 
     @cached_property
     def facts(self) -> Facts:
@@ -191,7 +198,8 @@ class StudyData:
     @cached_property
     def metrics(self) -> pd.DataFrame:
         """`metric_frame` of the study, the conversation's id as index."""
-        frame = metric_frame(study=self.study, include_synthetic=self.include_synthetic, without=self.without)
+        counted = {name: value for name, value in self.counted.items() if name != "include_failed"}
+        frame = metric_frame(study=self.study, **counted)
         return frame.set_index("conversation")
 
     @cached_property
@@ -206,20 +214,11 @@ class StudyData:
 
 
 def study_data(
-    study: Study,
-    *,
-    include_synthetic: bool = False,
-    include_failed: bool = False,
-    without: Sequence[str] = (),
-    own: BotColumns | None = None,
-    turned: Collection[str] = (),
+    study: Study, *, own: BotColumns | None = None, turned: Collection[str] = (), **counted: Unpack[Counted]
 ) -> StudyData | None:
     """Read a study; None without a rating.
 
     Args:
-        include_synthetic: also what scripted participants rated.
-        include_failed: also chats whose bot failed.
-        without: names of flags; what people with one of them did is left out.
         own: in place of the study's own table of bots.
         turned: keys of dimensions that were worded negatively and whose answers came turned round already.
 
@@ -229,11 +228,6 @@ def study_data(
     if own is not None:
         own = replace(own, marked=BotColumns.from_json(study.bot_columns).marked)
         study.bot_columns = own.to_json()  # not saved: for this reading alone
-    counted: dict[str, Any] = {
-        "include_synthetic": include_synthetic,
-        "include_failed": include_failed,
-        "without": without,
-    }
     ratings = study_ratings(study, **counted)
     keys = list(ratings.answers)
     unknown = next((key for key in turned if key not in keys), None)
@@ -243,15 +237,13 @@ def study_data(
         return None
     return StudyData(
         study=study,
-        include_synthetic=include_synthetic,
+        counted=counted,
         ratings=ratings,
         bots=study_bots(study),
         versions=bot_versions(study),
         own=BotColumns.from_json(study.bot_columns),
         conversations=study_conversations(study, **counted),
         turned=frozenset(turned),
-        include_failed=include_failed,
-        without=tuple(without),
     )
 
 
@@ -276,15 +268,8 @@ def read_once() -> Iterator[None]:
         _kept.reset(token)
 
 
-def study_read(
-    study: Study, *, include_synthetic: bool = False, include_failed: bool = False, without: Sequence[str] = ()
-) -> StudyData | None:
+def study_read(study: Study, **counted: Unpack[Counted]) -> StudyData | None:
     """Return `study_data`; within `read_once` that which was read before, unless anything has changed since."""
-    counted: dict[str, Any] = {
-        "include_synthetic": include_synthetic,
-        "include_failed": include_failed,
-        "without": tuple(without),
-    }
     kept = _kept.get()
     if kept is None:
         return study_data(study, **counted)

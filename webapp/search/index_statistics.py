@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from django.db.models import Count, Exists, F, FilteredRelation, Max, Min, OuterRef, Q, QuerySet, Sum
@@ -18,7 +18,7 @@ from django.db.models.functions import Coalesce, Floor
 from evaluation.stats.means import SHARE, mean_interval
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
-from webapp.ratings.selectors import conversations_counted, ratings_counted
+from webapp.ratings.selectors import Counted, conversations_counted, ratings_counted
 from webapp.search.fields import Number
 from webapp.search.models import Figure, Series
 from webapp.search.query import sorted_rows
@@ -114,20 +114,13 @@ def conversations_by_bot(rows: QuerySet[Conversation]) -> dict[str, int]:
     return dict(found)
 
 
-def rated_totals(
-    study: Study, *, include_synthetic: bool = False, include_failed: bool = False, without: Sequence[str] = ()
-) -> dict[str, Any]:
+def rated_totals(study: Study, **counted: Unpack[Counted]) -> dict[str, Any]:
     """Return the number of ratings that count (`ratings_counted`), and the times that change with them.
 
     Ratings of whole conversations are counted from the index. Others are counted one by one: those of turns and
     items, and those of studies where raters are left out, who may be others than those who chatted.
     """
-    counted: dict[str, Any] = {
-        "include_synthetic": include_synthetic,
-        "include_failed": include_failed,
-        "without": without,
-    }
-    if without or judges_items(study) or marks_turns(study):
+    if counted.get("without") or judges_items(study) or marks_turns(study):
         # Of chats a million ratings need not be looked up among the items.
         changed = {"changed": Max("item__updated_at")} if judges_items(study) else {}
         return ratings_counted(study, **counted).aggregate(n=Count("pk"), newest=Max("updated_at"), **changed)

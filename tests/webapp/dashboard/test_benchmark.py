@@ -22,8 +22,9 @@ from webapp.conversations.services import vote_set
 from webapp.core.rights import Right
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, State
+from webapp.jobs.services.shards import jobs_forget
 from webapp.ratings.services import rating_add
-from webapp.results.benchmark import benchmark_ask, benchmark_folder, benchmark_metrics, benchmarks_forget
+from webapp.results.benchmark import benchmark_ask, benchmark_folder, benchmark_metrics
 from webapp.studies.items import item_add
 from webapp.studies.models import Study
 from webapp.studies.services import task_open
@@ -146,7 +147,7 @@ def test_a_study_is_computed_anew_when_its_people_said_more_and_forgotten_with_t
     run_job(again)
     assert "Compute again" not in staff.get(ADDRESS).content.decode()
     assert benchmark_ask(study=study, metrics=["words_bot"]) != first
-    benchmarks_forget([study.pk])
+    jobs_forget(["benchmark"], [study.pk])
     assert not Job.objects.filter(kind="benchmark", state=State.DONE).exists()
 
 

@@ -25,7 +25,7 @@ from evaluation.plots.text_layout import tick_label
 from evaluation.ratings import RatingDimension
 from webapp.dashboard.charts.figure import NARROW, Cell, PageFigure, PageTable, Variant
 from webapp.dashboard.narrative import phrases
-from webapp.dashboard.narrative.phrases import headers, mean_cells, reason_text
+from webapp.dashboard.narrative.phrases import count_cell, mean_cells, page_table, reason_text
 from webapp.results.bot_means import BotSummary, StudySummary
 
 WIDE = 958.0
@@ -149,10 +149,8 @@ def _sentence(summary: StudySummary) -> str:
 
 def _rank(place: LeaderboardEntry | None) -> Cell:
     """Return the places that the tests leave open to a bot."""
-    if place is None:
-        return Cell(NONE, why="it has no ratings")
-    if place.ranks is None:
-        return Cell(NONE, why="a control bot has no rank")
+    if place is None or place.ranks is None:
+        return Cell(NONE, why="it has no ratings" if place is None else "a control bot has no rank")
     return Cell(ranks_shown(place.ranks), raw=place.ranks)
 
 
@@ -160,16 +158,14 @@ def _table(summary: StudySummary, link: Link) -> PageTable:
     places = {}
     if summary.means is not None and summary.compared is not None:
         places = {place.bot: place for place in leaderboard(summary.means, summary.compared).places}
-    numeric = [title for one in summary.dimensions for title in (one.title, percent(LEVEL))]
-    rows = []
-    for bot in summary.bots:
-        cells = [
-            Cell(bot.bot.title, link(bot), slot=bot.bot.slot, hollow=bot.bot.is_control),
-            _rank(places.get(bot.bot.bot_id)),
-            Cell(str(bot.n_ratings)),
-        ]
-        for dimension in summary.dimensions:
-            cells += mean_cells(bot.intervals[dimension.key])
-        cells += [Cell(str(bot.votes_up)), Cell(str(bot.votes_down))]
-        rows.append(cells)
-    return PageTable(headers("Bot", numeric=["Rank", "Ratings", *numeric, "Up", "Down"]), rows)
+    return page_table(
+        summary.bots,
+        ("Bot", lambda one: Cell(one.bot.title, link(one), slot=one.bot.slot, hollow=one.bot.is_control)),
+        ("Rank", lambda one: _rank(places.get(one.bot.bot_id))),
+        ("Ratings", lambda one: count_cell(one.n_ratings)),
+        (
+            [title for one in summary.dimensions for title in (one.title, percent(LEVEL))],
+            lambda one: [cell for asked in summary.dimensions for cell in mean_cells(one.intervals[asked.key])],
+        ),
+        (("Up", "Down"), lambda one: [count_cell(one.votes_up), count_cell(one.votes_down)]),
+    )

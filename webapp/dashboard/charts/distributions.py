@@ -21,7 +21,7 @@ from evaluation.plots.text_layout import shorten, tick_label
 from evaluation.ratings import RatingDimension
 from webapp.dashboard.charts.figure import NARROW, Cell, PageFigure, PageTable, for_widths
 from webapp.dashboard.narrative import phrases
-from webapp.dashboard.narrative.phrases import headers
+from webapp.dashboard.narrative.phrases import count_cell, number_cell, page_table
 from webapp.ratings.flags.base import clock
 from webapp.ratings.selectors import BotInfo
 
@@ -64,19 +64,18 @@ def spread_figure(
         f"{phrases.ratings_text(n)}.",
         wide=wide,
         narrow=narrow,
-        table=PageTable(
-            headers("Bot", numeric=[*map(tick_label, steps), "Mean", "n"]),
-            [
-                [
-                    Cell(one.bot.title, one.href, slot=one.bot.slot, hollow=one.bot.is_control),
-                    *[Cell(f"{100 * count / one.n:.0f} %" if one.n else "–") for count in one.counts],
-                    Cell(figure(one.mean), why="" if one.n else "no rating yet"),
-                    Cell(str(one.n)),
-                ]
-                for one in spreads
-            ],
+        table=page_table(
+            spreads,
+            ("Bot", lambda one: Cell(one.bot.title, one.href, slot=one.bot.slot, hollow=one.bot.is_control)),
+            ([*map(tick_label, steps)], lambda one: [_share(count, one.n) for count in one.counts]),
+            ("Mean", lambda one: number_cell(one.mean, why="no rating yet")),
+            ("n", lambda one: count_cell(one.n)),
         ),
     )
+
+
+def _share(count: int, n: int) -> Cell:
+    return Cell(f"{100 * count / n:.0f} %", raw=(count / n,)) if n else count_cell(None)
 
 
 def _draw(
@@ -159,11 +158,8 @@ def durations_figure(durations: Mapping[str, Any]) -> PageFigure | None:
     if not durations.get("n"):
         return None
     median, threshold = durations["median"], durations["threshold"]
-    if threshold is None:
-        method = "{n} finished tasks, median {median} minutes; too few to call anybody fast."
-    else:
-        method = "{n} finished tasks, median {median} minutes; flagged as fast below {threshold}, half of it."
-    method = method.format(n=durations["n"], median=clock(median), threshold=clock(threshold or 0))
+    fast = f"flagged as fast below {clock(threshold)}, half of it" if threshold else "too few to call anybody fast"
+    method = f"{durations['n']} finished tasks, median {clock(median)} minutes; {fast}."
     drawn = for_widths(lambda width, css: _drawn(durations, width, name=method, css=css), _WIDE)
     return PageFigure("durations", "How long tasks took", method, *drawn, _table(durations))
 
@@ -195,14 +191,17 @@ def _drawn(durations: Mapping[str, Any], width: float, *, name: str, css: str = 
 
 
 def _table(durations: Mapping[str, Any]) -> PageTable:
-    bars, width = durations["bars"], durations["width"]
-    rows = []
-    for number, n in enumerate(bars):
+    last, width = len(durations["bars"]) - 1, durations["width"]
+
+    def minutes(number: int) -> Cell:
         low, high = clock(number * width), clock((number + 1) * width)
-        is_last = number == len(bars) - 1
-        span = "{low} or more" if is_last else "{low} to {high}"
-        rows.append([Cell(span.format(low=low, high=high)), Cell(f"{n:,}", raw=(n,))])
-    return PageTable(headers("Minutes", numeric=["Tasks"]), rows)
+        return Cell(f"{low} or more" if number == last else f"{low} to {high}")
+
+    return page_table(
+        enumerate(durations["bars"]),
+        ("Minutes", lambda row: minutes(row[0])),
+        ("Tasks", lambda row: count_cell(row[1])),
+    )
 
 
 Link = Callable[[str, str], str]

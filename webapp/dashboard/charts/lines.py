@@ -19,11 +19,11 @@ from evaluation.plots.svg import Scale, drawing, el, group, line, number, padded
 from evaluation.plots.text_layout import shorten, text_width, tick_label
 from evaluation.stats.trajectories import Course
 from evaluation.tables import Column
-from webapp.dashboard.charts.figure import Cell, PageFigure, PageTable, Variant
+from webapp.dashboard.charts.figure import NARROW, Cell, PageFigure, PageTable, Variant
 from webapp.dashboard.narrative import phrases
-from webapp.dashboard.narrative.phrases import count_cell, headers, number_cell
+from webapp.dashboard.narrative.phrases import count_cell, number_cell, page_table
 
-WIDE, NARROW = 958.0, 298.0
+WIDE = 958.0
 GAP = 40.0
 FEWEST = 10
 """A point that stands for fewer conversations is in the table only."""
@@ -66,7 +66,7 @@ def lines_figure(
         left, top = (i % 2) * (half + GAP), 26 + (i // 2) * (height + 22)
         wide_parts.append(_panel(panel, names, left, top, half, height, x_title))
     rows = (len(drawn) + 1) // 2
-    said = "{n} measures by turn for {groups}.".format(n=len(drawn), groups=" and ".join(names) or "–")
+    said = f"{len(drawn)} measures by turn for {' and '.join(names) or '–'}."
     wide = drawing(
         WIDE, 26 + rows * (height + 22) if rows else 26, *wide_parts, name=said, interactive=True, class_="plot-wide"
     )
@@ -176,28 +176,22 @@ def _line(found: LineGroup, i: int, title: str, x: Scale, y: Scale, x_title: str
 
 
 def _table(panels: Sequence[LinePanel], x_title: str) -> PageTable:
-    rows = []
+    def point(row: tuple[LinePanel, LineGroup | None, int]) -> list[Cell]:
+        panel, found, t = row
+        if found is None:
+            return [Cell("–", why=panel.missing), *[Cell("–")] * 4]
+        course, n = found.course, int(found.course.n[t])
+        ends = (float(course.low[t]), float(course.high[t]))
+        alone = "one conversation has no spread" if n < 2 else ""
+        numbers = [count_cell(t + 1), number_cell(float(course.mean[t])), Cell(span(*ends), why=alone, raw=ends)]
+        return [Cell(found.title), *numbers, Cell(str(n), href=found.link(t + 1), raw=(n,))]
+
+    rows: list[tuple[LinePanel, LineGroup | None, int]] = []
     for panel in panels:
-        if panel.missing:
-            rows.append([Cell(panel.title), Cell("–", why=panel.missing), *[Cell("–")] * 4])
-        for found in panel.groups:
-            course = found.course
-            for t in range(len(course.n)):
-                if not course.n[t]:
-                    continue
-                mean, ends = float(course.mean[t]), (float(course.low[t]), float(course.high[t]))
-                alone = "one conversation has no spread" if course.n[t] < 2 else ""
-                rows.append(
-                    [
-                        Cell(panel.title),
-                        Cell(found.title),
-                        count_cell(t + 1),
-                        number_cell(mean),
-                        Cell(span(*ends), why=alone, raw=ends),
-                        Cell(str(int(course.n[t])), href=found.link(t + 1), raw=(int(course.n[t]),)),
-                    ]
-                )
-    return PageTable(headers("Measure", "Group", numeric=[x_title.capitalize(), "Mean", "90 %", "n"]), rows)
+        rows += [(panel, None, 0)] if panel.missing else []
+        rows += [(panel, found, int(t)) for found in panel.groups for t in np.flatnonzero(found.course.n)]
+    titles = ("Group", x_title.capitalize(), "Mean", "90 %", "n")
+    return page_table(rows, ("Measure", lambda row: Cell(row[0].title)), (titles, point))
 
 
 @dataclass(frozen=True, slots=True)

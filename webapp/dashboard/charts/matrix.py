@@ -28,9 +28,9 @@ from webapp.dashboard.charts.figure import NARROW, Cell, More, PageFigure, PageT
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import (
     count_cell,
-    headers,
     number_cell,
     p_cell,
+    page_table,
     reason_text,
     share_cell,
     span_cell,
@@ -52,18 +52,13 @@ def heatmap_figure(
     Args:
         found: correlations by (row, column) with row < column.
     """
-    rows = []
-    for (i, j), value in found.items():
-        rows.append(
-            [
-                Cell(titles[i]),
-                Cell(titles[j]),
-                share_cell(value.r, why=reason_text(value.reason)),
-                span_cell(value.low, value.high, shares=True),
-                count_cell(value.n),
-            ]
-        )
-    heads = headers("Dimension", "With", numeric=["ρ", "95 %", "n"])
+    table = page_table(
+        found.items(),
+        (("Dimension", "With"), lambda one: [Cell(titles[place]) for place in one[0]]),
+        ("ρ", lambda one: share_cell(one[1].r, why=reason_text(one[1].reason))),
+        ("95 %", lambda one: span_cell(one[1].low, one[1].high, shares=True)),
+        ("n", lambda one: count_cell(one[1].n)),
+    )
     both = {**found, **{(j, i): value for (i, j), value in found.items()}}
     is_small = len(titles) <= 6
     name = f"Rank correlations of {len(titles)} dimensions."
@@ -73,7 +68,7 @@ def heatmap_figure(
         return _draw(titles, titles, both, "ρ", (), width, name=name, css=css)
 
     drawn = for_widths(draw, 400.0 if is_small else 640.0)
-    return PageFigure(id, title, method, *drawn, PageTable(heads, rows), note)
+    return PageFigure(id, title, method, *drawn, table, note)
 
 
 MATRIX_WIDE = 958.0
@@ -174,24 +169,21 @@ def _table(
     sure: Collection[tuple[int, int]],
     beside: tuple[str, Found] | None,
 ) -> PageTable:
-    heads = [*headers("Measure", "With", numeric=[symbol, "95 %", "p", "n"]), *headers("Survives Holm")]
-    heads += headers(numeric=[beside[0]]) if beside is not None else []
-    lines = []
-    for (i, j), value in found.items():
-        cells = [
-            Cell(rows[i]),
-            Cell(columns[j]),
-            share_cell(value.r, why=reason_text(value.reason)),
-            span_cell(value.low, value.high, shares=True),
-            p_cell(value.p),
-            count_cell(value.n),
-            Cell("yes" if (i, j) in sure else "no" if value.p is not None else "–"),
-        ]
-        if beside is not None:
-            other = beside[1][i, j]
-            cells.append(share_cell(other.r, why=reason_text(other.reason)))
-        lines.append(cells)
-    return PageTable(heads, lines)
+    def other(place: tuple[int, int]) -> Cell:
+        value = beside[1][place]  # type: ignore[index]
+        return share_cell(value.r, why=reason_text(value.reason))
+
+    return page_table(
+        found.items(),
+        ("Measure", lambda one: Cell(rows[one[0][0]])),
+        ("With", lambda one: Cell(columns[one[0][1]])),
+        (symbol, lambda one: share_cell(one[1].r, why=reason_text(one[1].reason))),
+        ("95 %", lambda one: span_cell(one[1].low, one[1].high, shares=True)),
+        ("p", lambda one: p_cell(one[1].p)),
+        ("n", lambda one: count_cell(one[1].n)),
+        ("Survives Holm", lambda one: Cell("yes" if one[0] in sure else "no" if one[1].p is not None else "–")),
+        *([(beside[0], lambda one: other(one[0]))] if beside is not None else []),
+    )
 
 
 def differences_figure(
@@ -217,35 +209,33 @@ def differences_figure(
     """
     drawn = Differences(pairs, digits, "Holm", reason_text)
     rated = [RatedBot(bot.bot_id, bot.title, bot.slot, bot.is_control) for bot in bots]
-    heads = [*headers("Pair", numeric=["Difference", percent(level), "p", "p, Holm"]), *headers("In words")]
     titles = {bot.bot_id: bot.title for bot in bots}
-    rows = []
-    for i, bot in enumerate(bots):
-        for other in bots[i + 1 :]:
-            found = drawn.of(bot.bot_id, other.bot_id)
-            if found is None:
-                continue
-            comparison, sign = found
-            low, high = difference_ends(comparison, sign)
-            gap = None if comparison.difference is None else sign * comparison.difference
-            why = reason_text(comparison.reason)
-            rows.append(
-                [
-                    Cell(f"{titles[bot.bot_id]} − {titles[other.bot_id]}"),
-                    number_cell(gap, digits, why),
-                    span_cell(low, high, digits, why=why),
-                    p_cell(comparison.p, why),
-                    p_cell(comparison.p_holm, why),
-                    Cell(verdicts.get((comparison.a, comparison.b), "")),
-                ]
-            )
+    places = [(bot.bot_id, other.bot_id) for i, bot in enumerate(bots) for other in bots[i + 1 :]]
+
+    def difference(row: tuple[Comparison, int]) -> list[Cell]:
+        comparison, sign = row
+        gap = None if comparison.difference is None else sign * comparison.difference
+        why = reason_text(comparison.reason)
+        return [
+            number_cell(gap, digits, why),
+            span_cell(*difference_ends(comparison, sign), digits, why=why),
+            p_cell(comparison.p, why),
+            p_cell(comparison.p_holm, why),
+            Cell(verdicts.get((comparison.a, comparison.b), "")),
+        ]
+
+    table = page_table(
+        [(pair, found) for pair in places if (found := drawn.of(*pair)) is not None],
+        ("Pair", lambda row: Cell(f"{titles[row[0][0]]} − {titles[row[0][1]]}")),
+        (("Difference", percent(level), "p", "p, Holm", "In words"), lambda row: difference(row[1])),
+    )
     return PageFigure(
         "differences",
         title,
         method,
         _draw_differences(rated, rated, drawn, WIDE, css="plot-wide"),
         _narrow(rated, drawn),
-        PageTable(heads, rows),
+        table,
         note,
         note_lead,
     )

@@ -16,9 +16,9 @@ from evaluation.plots.rows import RowName, ValueRow, values_drawing
 from evaluation.plots.svg import Scale, drawing, el, line, text, ticks
 from evaluation.stats.means import mean_interval
 from webapp.core.language import plural
-from webapp.dashboard.charts.figure import Cell, More, PageFigure, PageTable, Variant, for_widths
+from webapp.dashboard.charts.figure import Cell, More, PageFigure, Variant, for_widths
 from webapp.dashboard.narrative import phrases
-from webapp.dashboard.narrative.phrases import count_cell, headers, number_cell, share_cell, span_cell
+from webapp.dashboard.narrative.phrases import count_cell, number_cell, page_table, share_cell, span_cell
 
 Ends = tuple[float, float] | None
 """The lowest and the highest value of a rating scale; None where it is not known, or nothing lies beyond it."""
@@ -65,7 +65,13 @@ def scatter_figure(
         if len(drawn) > CROWDED
         else drawn_as(515, 390, css="plot-wide"),
         narrow=[Variant("", drawn_as(298, 480 if len(drawn) > CROWDED else 330, size=11))],
-        table=_table(points, x_title, y_title, scale),
+        table=page_table(
+            points,
+            (("Bot", "n"), _bot),
+            (x_title, lambda one: number_cell(one.human, why="it has no ratings")),
+            ("90 %", lambda one: span_cell(*(one.human_span or _NO_ENDS))),
+            ((y_title, "90 %"), lambda one: _predicted(one, scale)),
+        ),
         note=note,
     )
 
@@ -74,10 +80,9 @@ def beyond_words(value: float | None, scale: Ends) -> str:
     """Say that a prediction lies beyond the rating scale; empty where it does not."""
     if value is None or scale is None or scale[0] <= value <= scale[1]:
         return ""
-    words = "below the scale, whose lowest is {end}"
     if value > scale[1]:
-        words = "above the scale, whose highest is {end}"
-    return words.format(end=f"{scale[value > scale[1]]:g}")
+        return f"above the scale, whose highest is {scale[1]:g}"
+    return f"below the scale, whose lowest is {scale[0]:g}"
 
 
 def _says(point: ScatterPoint, x_title: str, y_title: str, scale: Ends) -> str:
@@ -90,19 +95,6 @@ def _says(point: ScatterPoint, x_title: str, y_title: str, scale: Ends) -> str:
         + (f"{beyond}\n" if beyond else "")
         + phrases.conversations_text(point.n)
     )
-
-
-def _table(points: Sequence[ScatterPoint], x_title: str, y_title: str, scale: Ends) -> PageTable:
-    rows = [
-        [
-            *_bot(point),
-            number_cell(point.human, why="it has no ratings"),
-            span_cell(*(point.human_span or _NO_ENDS)),
-            *_predicted(point, scale),
-        ]
-        for point in points
-    ]
-    return PageTable(headers("Bot", numeric=["n", x_title, "90 %", y_title, "90 %"]), rows)
 
 
 def _bot(point: ScatterPoint) -> list[Cell]:
@@ -159,9 +151,7 @@ def predictions_figure(
         *for_widths(
             lambda width, css: values_drawing(drawn, width, name=name, others=rated or (), shade=rated, css=css), 515
         ),
-        PageTable(
-            headers("Bot", numeric=["n", "Predicted", "90 %"]), [[*_bot(p), *_predicted(p, scale)] for p in ordered]
-        ),
+        page_table(ordered, (("Bot", "n"), _bot), (("Predicted", "90 %"), lambda one: _predicted(one, scale))),
         note,
     )
 
@@ -178,13 +168,13 @@ def items_figure(
     Args:
         points: the metric's score and people's mean of each.
     """
-    numeric = ["from", "to", "n", f"Mean {y}", "95 %", "lowest", "highest"]
+    titles = ("Fifth of the scores", "from", "to", "n", f"Mean {y}", "95 %", "lowest", "highest")
     return PageFigure(
         id,
         title,
         method,
         *for_widths(lambda width, css: _draw_items(points, width, x, y, css=css), 620),
-        PageTable(headers("Fifth of the scores", numeric=numeric), [_fifth(*one) for one in _fifths(points)]),
+        page_table(_fifths(points), (titles, lambda one: _fifth(*one))),
         note,
     )
 
@@ -251,11 +241,12 @@ def weights_figure(weights: Sequence[Weight], *, title: str, method: str, note: 
         more = More(all_of_them % {"n": len(ordered)}, told, wide, narrow)
         strongest = set(sorted(range(len(ordered)), key=lambda i: -abs(ordered[i].mean))[:WEIGHTS_SHOWN])
         wide, narrow = _draw_weights([one for i, one in enumerate(ordered) if i in strongest])
-    rows = [
-        [Cell(one.title, why=one.about), share_cell(one.mean), span_cell(one.low, one.high, shares=True)]
-        for one in ordered
-    ]
-    table = PageTable(headers("Feature", numeric=["Weight", "90 %"]), rows)
+    table = page_table(
+        ordered,
+        ("Feature", lambda one: Cell(one.title, why=one.about)),
+        ("Weight", lambda one: share_cell(one.mean)),
+        ("90 %", lambda one: span_cell(one.low, one.high, shares=True)),
+    )
     return PageFigure("weights", title, method, wide, narrow, table, note, more=more)
 
 

@@ -16,6 +16,7 @@ from webapp.jobs.models import Job, State
 from webapp.ratings.paired_comparisons import compares_pairs
 from webapp.results.cache import AnalysisKey, ComputedResult, compute_now
 from webapp.results.compute import PARTS
+from webapp.results.kinds.analysis import study_of_job
 from webapp.results.refresh import refresh_flags
 from webapp.results.study_data import read_once, study_frame
 from webapp.studies.models import Study
@@ -35,13 +36,10 @@ class ReportFile(JobKind[Job, ReportAsked]):
         return [ShardPlan(n_total=len(PARTS) + 1)]
 
     def slice(self, work: ShardWork[Job, ReportAsked]) -> dict[str, int]:
-        study = work.job.study
-        if study is None or study.pk != work.asked.study:
-            raise Refused("no_study", f"there is no study {work.asked.study}")
+        study = study_of_job(work.job, work.asked.study)
         if work.asked.without:
             refresh_flags(study, exact=True)
-        counted = {"include_synthetic": work.asked.include_synthetic, "without": work.asked.without}
-        of_pairs = pair_report(study, **counted) if compares_pairs(study) else None  # type: ignore[arg-type]
+        of_pairs = pair_report(study, **work.asked.counted) if compares_pairs(study) else None
         if of_pairs is not None:
             work.beat(len(PARTS), note="")
             return self._kept(work, study, of_pairs)
@@ -49,10 +47,7 @@ class ReportFile(JobKind[Job, ReportAsked]):
         with read_once():
             for n, part in enumerate(PARTS):
                 work.beat(n, note=part)
-                question = AnalysisKey(
-                    study, part, include_synthetic=work.asked.include_synthetic, without=work.asked.without
-                )
-                found = compute_now(question, wait=work.beat)
+                found = compute_now(AnalysisKey(study, part, **work.asked.counted), wait=work.beat)
                 if found is None:
                     raise Refused("no_ratings", f"study {study.key} has no ratings any more")
                 made[part] = found
@@ -61,13 +56,8 @@ class ReportFile(JobKind[Job, ReportAsked]):
 
     def _kept(self, work: ShardWork[Job, ReportAsked], study: Study, document: Document) -> dict[str, Any]:
         """Write the document with what has changed since the previous one."""
-        before = report_before(
-            study,
-            work.job.key.rpartition(":")[2],
-            include_synthetic=work.asked.include_synthetic,
-            without=work.asked.without,
-            like=work.asked.like,
-        )
+        digest = work.job.key.rpartition(":")[2]
+        before = report_before(study, digest, like=work.asked.like, **work.asked.counted)
         path = report_path(work.job)
         try:
             kept = document if work.asked.like else with_changes(document, before)
@@ -83,9 +73,7 @@ class ReportFile(JobKind[Job, ReportAsked]):
             report_path(job).unlink(missing_ok=True)
         assert job.study is not None, "jobs go with their studies"
         asked = ReportAsked.model_validate(job.payload)
-        reports = reports_of(
-            job.study, include_synthetic=asked.include_synthetic, without=asked.without, like=asked.like
-        )
+        reports = reports_of(job.study, like=asked.like, **asked.counted)
         for n, older in enumerate(reports.filter(pk__lt=job.pk, state=State.DONE)):
             report_path(older).unlink(missing_ok=True)
             if n:  # the one before this tells what has changed since
@@ -94,7 +82,7 @@ class ReportFile(JobKind[Job, ReportAsked]):
 
 def _document(study: Study, made: dict[str, ComputedResult], asked: ReportAsked) -> Document:
     facts = made["comparisons"].facts
-    frame = study_frame(study, facts, include_synthetic=asked.include_synthetic, without=asked.without)
+    frame = study_frame(study, facts, **asked.counted)  # type: ignore[arg-type]
 
     def result(part: str) -> Any:
         return made[part].result

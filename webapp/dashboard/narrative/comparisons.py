@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from evaluation.analysis.answers import DimensionAnswers
 from evaluation.analysis.comparisons import LEVEL, BotMeans, Comparisons, Units
-from evaluation.analysis.planning import PredictionWorth, RaterPlan
+from evaluation.analysis.planning import PredictionWorth, RaterPlan, prediction_worth
 from evaluation.analysis.prediction_powered import PoweredMeans
 from evaluation.number_format import digits_for, figure, percent, share
 from evaluation.ratings import MEAN_KEY, RatingDimension
-from evaluation.stats.power import RaterNeed
+from evaluation.stats.power import PairPlan, RaterNeed
 from webapp.dashboard.charts.bots import bots_figure
 from webapp.dashboard.charts.distributions import answers_figure
-from webapp.dashboard.charts.figure import Cell, PageTable
+from webapp.dashboard.charts.figure import Cell
 from webapp.dashboard.charts.matrix import differences_figure
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import (
     NamedTable,
     Section,
     count_cell,
-    headers,
+    declared_table,
     listed,
+    mean_cells,
     named_cell,
     number_cell,
     reason_text,
@@ -36,8 +37,11 @@ from webapp.dashboard.narrative.verdicts import (
     ranking_verdicts,
     test_said,
 )
+from webapp.jobs.selectors.fits import fit_leading
 from webapp.jobs.selectors.metrics import metric_titles
+from webapp.ratings.selectors import study_whole
 from webapp.results.bot_means import HYBRID_SOURCE, StudyPowered, StudySummary
+from webapp.results.compute import StudyComparisons
 from webapp.results.study_data import StudyFrame
 from webapp.studies.assignment.capacity import is_collecting
 
@@ -62,29 +66,34 @@ def ratings_section(frame: StudyFrame, summary: StudySummary, answers: Dimension
 
 def _distributions(frame: StudyFrame, means: BotMeans) -> NamedTable:
     """Tabulate every bot's answers to every question in five numbers."""
-    numeric = ["n", "Mean", "SD", "Lowest", "25 %", "Median", "75 %", "Highest"]
-    rows = []
-    for bot in frame.rated_bots:
-        for dimension in frame.all_dimensions:
-            found = means.rows[bot, dimension.key]
-            n, digits = found.interval.n, digits_for(dimension.low, dimension.high)
-            why = "one rating has no spread" if n else "no rating of this dimension"
-            numbers = [found.interval.mean, found.sd, *found.quantiles] if n else [None] * 7
-            cells = [number_cell(value, digits, why) for value in numbers]
-            rows.append([named_cell(frame.bots, bot), Cell(dimension.title), count_cell(n), *cells])
-    table = PageTable(headers("Bot", "Dimension", numeric=numeric), rows)
-    return NamedTable("distributions", "Distribution of the ratings of each bot", table)
+
+    def numbers(row: tuple[str, RatingDimension]) -> list[Cell]:
+        bot, dimension = row
+        found = means.rows[bot, dimension.key]
+        n, digits = found.interval.n, digits_for(dimension.low, dimension.high)
+        why = "one rating has no spread" if n else "no rating of this dimension"
+        values = [found.interval.mean, found.sd, *found.quantiles] if n else [None] * 7
+        return [count_cell(n), *(number_cell(value, digits, why) for value in values)]
+
+    return declared_table(
+        "distributions",
+        "Distribution of the ratings of each bot",
+        [(bot, dimension) for bot in frame.rated_bots for dimension in frame.all_dimensions],
+        ("Bot", lambda row: named_cell(frame.bots, row[0])),
+        ("Dimension", lambda row: Cell(row[1].title)),
+        (("n", "Mean", "SD", "Lowest", "25 %", "Median", "75 %", "Highest"), numbers),
+    )
 
 
-def comparisons_section(
-    frame: StudyFrame, compared: Comparisons, planned: RaterPlan | None, worth: PredictionWorth | None = None
-) -> Section:
-    """Return the section on the bots' order, and the ratings needed for undecided pairs.
+def prediction_of(frame: StudyFrame) -> PredictionWorth | None:
+    """Return the ratings saved by the leading fit's predictions of further bots, or None without a fit."""
+    fit = fit_leading(frame.study, frame.without)
+    return prediction_worth(fit.result, study_whole(frame.study)) if fit is not None and fit.result else None
 
-    Args:
-        compared: the comparisons, with plans.
-        worth: ratings that the hybrid metric's predictions of further bots save.
-    """
+
+def comparisons_section(frame: StudyFrame, found: StudyComparisons) -> Section:
+    """Return the section on the bots' order, and the ratings needed for undecided pairs."""
+    compared = found.compared
     digits = digits_for(frame.headline.low, frame.headline.high)
     titles = {bot: info.title for bot, info in frame.bots.items()}
     section = Section("comparisons", "Which bots differ significantly")
@@ -114,8 +123,8 @@ def comparisons_section(
         )
     )
     section.tables.append(_plan_table(frame, compared))
-    if planned is not None:
-        section.tables.append(planning_table(frame, planned, worth))
+    if found.planned is not None:
+        section.tables.append(planning_table(frame, found.planned, prediction_of(frame)))
     return section
 
 
@@ -143,34 +152,27 @@ def _controls(compared: Comparisons, titles: dict[str, str]) -> str:
 
 def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
     digits = digits_for(frame.headline.low, frame.headline.high)
-    units = "Raters" if compared.units == "raters" else "Units"
-    level = percent(1 - compared.alpha)
-    numeric = [f"{units} now", "Difference", level, f"{units} needed", "if the interval’s ends are true"]
-    rows = []
-    for plan in compared.plans:
+    units = "raters" if compared.units == "raters" else "units"
+
+    def needed(plan: PairPlan) -> list[Cell]:
         low = "–" if plan.needed_least is None else two_digits(plan.needed_least)
         high = "no end" if plan.needed_most is None else two_digits(plan.needed_most)
         why = reason_text(plan.reason)
-        rows.append(
-            [
-                Cell(f"{frame.title(plan.a)} − {frame.title(plan.b)}"),
-                Cell(str(plan.n_a) if plan.n_a == plan.n_b else f"{plan.n_a}, {plan.n_b}", raw=(plan.n_a, plan.n_b)),
-                number_cell(plan.difference, digits, why),
-                span_cell(plan.low, plan.high, digits),
-                Cell(
-                    "–" if plan.needed is None else two_digits(plan.needed),
-                    why=why if plan.needed is None else "",
-                    raw=(plan.needed,),
-                ),
-                Cell(f"{low} to {high}", why=why, raw=(plan.needed_least, plan.needed_most)),
-            ]
-        )
-    return NamedTable(
+        most_likely = Cell(two_digits(plan.needed), raw=(plan.needed,)) if plan.needed else count_cell(None, why)
+        return [most_likely, Cell(f"{low} to {high}", why=why, raw=(plan.needed_least, plan.needed_most))]
+
+    return declared_table(
         "needed",
-        "How many raters each pair would have taken"
-        if compared.units == "raters"
-        else "How many conversations each pair would have taken",
-        PageTable(headers("Pair", numeric=numeric), rows),
+        f"How many {'raters' if units == 'raters' else 'conversations'} each pair would have taken",
+        compared.plans,
+        ("Pair", lambda one: Cell(f"{frame.title(one.a)} − {frame.title(one.b)}")),
+        (
+            f"{units.capitalize()} now",
+            lambda one: Cell(", ".join(map(str, dict.fromkeys((one.n_a, one.n_b)))), raw=(one.n_a, one.n_b)),
+        ),
+        ("Difference", lambda one: number_cell(one.difference, digits, reason_text(one.reason))),
+        (percent(1 - compared.alpha), lambda one: span_cell(one.low, one.high, digits)),
+        ((f"{units.capitalize()} needed", "if the interval’s ends are true"), needed),
         method=(
             f"{_units_named(compared.units)} per bot for a power of {share(compared.power)} at p < "
             f"{share(compared.alpha)} shared among {len(compared.plans)} pairs; difference and error are those of "
@@ -196,24 +198,13 @@ def planning_table(frame: StudyFrame, plan: RaterPlan, worth: PredictionWorth | 
     """Tabulate the raters per bot for differences that might matter, by this study's spread.
 
     Args:
-        worth: as `comparisons_section`.
+        worth: ratings that the hybrid metric's predictions of further bots save.
     """
     digits = digits_for(frame.headline.low, frame.headline.high)
     # A conversation has one bot, so nobody unnamed rates both.
     is_paired = plan.units != "conversations"
-    numeric = ["Share of the scale", "Each bot its own raters" if is_paired else "Conversations needed"]
-    numeric += ["with the prediction"] if worth is not None else []
-    numeric += ["Every rater rates both"] if is_paired else []
-    rows = [
-        [
-            number_cell(row.difference, digits),
-            Cell(f"{100 * row.share:.3g} %"),
-            _need_cell(row.independent_least, row.independent),
-            *([] if worth is None else [_need_cell(row.independent_least, row.independent, worth)]),
-            *([_need_cell(row.paired_least, row.paired)] if is_paired else []),
-        ]
-        for row in plan.rows
-    ]
+    paired = ("Every rater rates both", lambda row: _need_cell(row.paired_least, row.paired))
+    predicted = ("with the prediction", lambda row: _need_cell(row.independent_least, row.independent, worth))
     note = ""
     if plan.detectable is not None:
         note = (
@@ -224,12 +215,18 @@ def planning_table(frame: StudyFrame, plan: RaterPlan, worth: PredictionWorth | 
         note = f"{note} {_prediction(frame, worth)}".strip()
     if is_collecting(frame.study):
         note = f"{note} {_plans_one_look()}".strip()
-    return NamedTable(
+    return declared_table(
         "planning",
-        "How many raters for a difference that matters?"
-        if is_paired
-        else "How many conversations for a difference that matters?",
-        PageTable(headers("Difference", numeric=numeric), rows),
+        f"How many {'raters' if is_paired else 'conversations'} for a difference that matters?",
+        plan.rows,
+        ("Difference", lambda row: number_cell(row.difference, digits)),
+        ("Share of the scale", lambda row: Cell(f"{100 * row.share:.3g} %")),
+        (
+            "Each bot its own raters" if is_paired else "Conversations needed",
+            lambda row: _need_cell(row.independent_least, row.independent),
+        ),
+        *([] if worth is None else [predicted]),
+        *([paired] if is_paired else []),
         method=(
             f"{_units_named(plan.units)} per bot, with one rating each, for a power of {share(plan.power)}, "
             f"{phrases.pairs_text(plan.n_comparisons)} compared; {percent(plan.rater_share)} of the variance between "
@@ -339,7 +336,7 @@ def _gained(means: PoweredMeans) -> str:
     by = _named(means.by)
     if means.saved is None:
         reasons = dict.fromkeys(reason_text(one.reason) for one in means.bots.values() if one.reason)
-        return "Predictions by {by} cannot be used: {why}.".format(by=by, why="; ".join(reasons) or "no bot is rated")
+        return f"Predictions by {by} cannot be used: {'; '.join(reasons) or 'no bot is rated'}."
     if not means.gains:
         return f"Predictions by {by} gain nothing here: report the means of the ratings alone."
     return (
@@ -361,29 +358,20 @@ def _table(frame: StudyFrame, means: PoweredMeans) -> NamedTable:
         "conversations": "clustered by conversation, for raters are not named",
         "raters_and_conversations": "clustered by rater, or by conversation where no rater is named",
     }[means.units]
-    numeric = ["Ratings", "Unrated", "Mean of the ratings", ends, "With predictions", ends, "Ratings saved"]
-    rows = []
-    for bot in frame.rated_bots:
-        one = means.bots.get(bot)
-        if one is None:
-            continue
-        why = reason_text(one.reason)
-        rows.append(
-            [
-                named_cell(frame.bots, bot),
-                count_cell(one.n),
-                count_cell(one.n_unrated),
-                number_cell(one.ratings, digits),
-                span_cell(one.ratings_low, one.ratings_high, digits, why=alone),
-                number_cell(one.mean, digits, why),
-                span_cell(one.low, one.high, digits, why=why),
-                share_cell(one.saved, why=why or "the ratings do not vary"),
-            ]
-        )
-    return NamedTable(
+    return declared_table(
         "powered",
         f"{frame.headline.title} with and without predictions of unrated conversations",
-        PageTable(headers("Bot", numeric=numeric), rows),
+        [(bot, means.bots[bot]) for bot in frame.rated_bots if bot in means.bots],
+        ("Bot", lambda row: named_cell(frame.bots, row[0])),
+        ("Ratings", lambda row: count_cell(row[1].n)),
+        ("Unrated", lambda row: count_cell(row[1].n_unrated)),
+        ("Mean of the ratings", lambda row: number_cell(row[1].ratings, digits)),
+        (ends, lambda row: span_cell(row[1].ratings_low, row[1].ratings_high, digits, why=alone)),
+        (("With predictions", ends), lambda row: mean_cells(row[1], digits)),
+        (
+            "Ratings saved",
+            lambda row: share_cell(row[1].saved, why=reason_text(row[1].reason) or "the ratings do not vary"),
+        ),
         method=(
             f"Prediction-powered means (PPI++; Angelopoulos, Duchi and Zrnic, 2023) by {_named(means.by)}, with "
             f"weights of its own for each bot. Both intervals by Student’s t, {clusters}. Ratings saved: the share "

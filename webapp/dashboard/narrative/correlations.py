@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
 from django.conf import settings
 
@@ -16,62 +17,45 @@ from webapp.dashboard.charts.matrix import heatmap_figure, matrix_figure
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.hybrid_verdict import INTERCEPTS
 from webapp.dashboard.narrative.phrases import Section, controls_said, listed
-from webapp.jobs.selectors.metrics import metric_titles
+from webapp.jobs.selectors.fits import fit_by_id
+from webapp.jobs.selectors.metrics import left_out_sentences, metric_titles, metrics_left_out
+from webapp.results.compute import StudyCorrelations
+from webapp.results.study_data import StudyFrame
 
 
-def correlations_section(
-    dimensions: CorrelationMatrix | None,
-    metrics: CorrelationMatrix | None,
-    bots: CorrelationMatrix | None,
-    *,
-    questions: Sequence[RatingDimension],
-    study_key: str,
-    run: int | None,
-    hybrid: HybridCorrelations | None,
-    fit: int | None,
-    controls_in_fit: bool,
-    has_controls: bool,
-    left_out: Sequence[str] = (),
-) -> Section:
-    """Return the three matrices of the paper.
-
-    Args:
-        questions: the dimensions with their titles, the headline first.
-        study_key: for the command that computes what is missing.
-        run: self-play whose metrics are set against the bots' ratings.
-        hybrid: rows of the fit that pages speak of.
-        fit: its number.
-        controls_in_fit: whether bots made to be bad take part in it.
-        has_controls: whether such bots are rated. They are in the matrix of dimensions alone.
-        left_out: sentences of metrics that do not hold for the language of conversations.
-    """
+def correlations_section(frame: StudyFrame, found: StudyCorrelations) -> Section:
+    """Return the three matrices of the paper; bots made to be bad are in the matrix of dimensions alone."""
+    dimensions, metrics, bots = found.dimensions, found.metrics, found.bots
+    fit = fit_by_id(found.fit) if found.fit is not None else None
+    result = fit.result if fit is not None else None
+    hybrid = HybridCorrelations(result) if result else None
     section = Section("correlations", "What moves together")
-    titles = {question.key: question.title for question in questions}
-    section.missing.extend(_missing_of_hybrid(hybrid, fit))
-    section.missing.extend(left_out)
-    note = _note_of_hybrid(hybrid, fit, controls_in_fit)
+    titles = {question.key: question.title for question in frame.all_dimensions}
+    section.missing.extend(_missing_of_hybrid(hybrid, found.fit))
+    section.missing.extend(left_out_sentences(metrics_left_out(study=frame.study)))
+    note = _note_of_hybrid(frame, hybrid, found.fit)
     if dimensions is None:
         section.missing.append("Dimensions among themselves: there is only one.")
     else:
         section.lead.extend(_closest(dimensions, titles))
-        section.figures.append(dimensions_figure(dimensions, titles, has_controls=has_controls))
+        section.figures.append(_dimensions_figure(frame, dimensions, titles))
     if metrics is None:
         section.missing.append(
             f"Ratings against metrics: none is computed yet; run `{settings.CONFAB_PROGRAM} compute_metrics --study "
-            f"{study_key}`."
+            f"{frame.study.key}`."
         )
     else:
-        section.conclusion = _strongest(metrics, questions[0])
+        section.conclusion = _strongest(metrics, frame.headline)
         section.lead.append(section.conclusion)
-        section.figures.append(_metrics_figure(metrics, titles, note, has_controls))
-    if run is None:
+        section.figures.append(_metrics_figure(frame, metrics, titles, note))
+    if found.run is None:
         section.missing.append(
             "Self-play against ratings: no finished self-play run has metrics for three of these bots."
         )
     if bots is None:
         section.missing.append("Bots against bots: nothing is known of three rated bots.")
     else:
-        section.figures.append(_bots_figure(bots, titles, run, note, has_controls))
+        section.figures.append(_bots_figure(frame, bots, titles, found.run, note))
         section.caution = (
             f"Correlations over {phrases.bots_text(bots.n)} say little alone: their intervals are wide, and what "
             "distinguishes the bots in one way distinguishes them in others."
@@ -97,10 +81,6 @@ def _row_title(row: CorrelationRow, matrix: CorrelationMatrix, titles: Mapping[s
     return f"{title} (rated chats)" if over_bots else title
 
 
-def _rows(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> list[str]:
-    return [_row_title(row, matrix, titles) for row in matrix.rows]
-
-
 def _closest(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> list[str]:
     """Compose the sentence on the two most closely correlated dimensions."""
     known = {key: value for key, value in matrix.cells.items() if value.r is not None}
@@ -113,8 +93,7 @@ def _closest(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> list[str]:
     ]
 
 
-def dimensions_figure(matrix: CorrelationMatrix, titles: Mapping[str, str], *, has_controls: bool) -> PageFigure:
-    """Return the heatmap of the dimensions, for every page that shows it."""
+def _dimensions_figure(frame: StudyFrame, matrix: CorrelationMatrix, titles: Mapping[str, str]) -> PageFigure:
     return heatmap_figure(
         [titles[key] for key in matrix.columns],
         dict(matrix.cells),
@@ -122,7 +101,7 @@ def dimensions_figure(matrix: CorrelationMatrix, titles: Mapping[str, str], *, h
         title="Which ratings move together",
         method=_sentences(
             f"Spearman over {phrases.conversations_text(matrix.n)}, 95 % intervals by the jackknife over people.",
-            controls_said(has_controls, left_out=False),
+            controls_said(frame, left_out=False),
         ),
         note="Raters who like one thing tend to like everything (the halo effect), which explains part of this.",
     )
@@ -144,52 +123,56 @@ def _sentences(*said: str) -> str:
     return " ".join(one for one in said if one)
 
 
-def _metrics_figure(matrix: CorrelationMatrix, titles: Mapping[str, str], note: str, has_controls: bool) -> PageFigure:
-    alone = "A correlation over all bots may be a difference between bots alone; within bots it is about single chats."
+def _matrix_figure(
+    frame: StudyFrame, matrix: CorrelationMatrix, titles: Mapping[str, str], *method: str, **texts: Any
+) -> PageFigure:
     return matrix_figure(
-        _rows(matrix, titles),
+        [_row_title(row, matrix, titles) for row in matrix.rows],
         [titles[key] for key in matrix.columns],
         dict(matrix.cells),
+        method=_sentences(*method, controls_said(frame, left_out=True)),
+        sure=matrix.survives,
+        first=_first(matrix, titles),
+        **texts,
+    )
+
+
+def _metrics_figure(frame: StudyFrame, matrix: CorrelationMatrix, titles: Mapping[str, str], note: str) -> PageFigure:
+    alone = "A correlation over all bots may be a difference between bots alone; within bots it is about single chats."
+    return _matrix_figure(
+        frame,
+        matrix,
+        titles,
+        f"Spearman over {phrases.conversations_text(matrix.n)}; intervals by the jackknife over people; "
+        f"bold: p < .05 after Holm’s correction for {matrix.n_corrected} correlations. "
+        "The table also has Pearson’s r within bots.",
         id="metrics-dimensions",
         title="Which metrics go with which ratings?",
-        method=_sentences(
-            f"Spearman over {phrases.conversations_text(matrix.n)}; intervals by the jackknife over people; "
-            f"bold: p < .05 after Holm’s correction for {matrix.n_corrected} correlations. "
-            "The table also has Pearson’s r within bots.",
-            controls_said(has_controls, left_out=True),
-        ),
         symbol="ρ",
-        sure=matrix.survives,
         beside=("r within bots", dict(matrix.within)),
         note=f"{alone} {note}".strip(),
-        first=_first(matrix, titles),
     )
 
 
 def _bots_figure(
-    matrix: CorrelationMatrix, titles: Mapping[str, str], run: int | None, note: str, has_controls: bool
+    frame: StudyFrame, matrix: CorrelationMatrix, titles: Mapping[str, str], run: int | None, note: str
 ) -> PageFigure:
     played = "" if run is None else f" self-play run {run};"
     families = (
         f"Two families of bots make everything correlate, and of {matrix.n_corrected} correlations one in twenty "
         "passes p < .05 by chance."
     )
-    return matrix_figure(
-        _rows(matrix, titles),
-        [titles[key] for key in matrix.columns],
-        dict(matrix.cells),
+    return _matrix_figure(
+        frame,
+        matrix,
+        titles,
+        f"Pearson over the means of {phrases.bots_text(matrix.n)};{played} bold: p < .05 after Holm’s correction "
+        f"for {matrix.n_corrected} correlations.",
         id="bots-dimensions",
         title="Which figures of a bot go with its ratings?",
-        method=_sentences(
-            f"Pearson over the means of {phrases.bots_text(matrix.n)};{played} bold: p < .05 after Holm’s correction "
-            f"for {matrix.n_corrected} correlations.",
-            controls_said(has_controls, left_out=True),
-        ),
         symbol="r",
-        sure=matrix.survives,
         note_lead=_few(matrix.n),
         note=f"{families} {note}".strip(),
-        first=_first(matrix, titles),
     )
 
 
@@ -222,11 +205,12 @@ def _missing_of_hybrid(hybrid: HybridCorrelations | None, fit: int | None) -> li
     return []
 
 
-def _note_of_hybrid(hybrid: HybridCorrelations | None, fit: int | None, controls_in_fit: bool) -> str:
+def _note_of_hybrid(frame: StudyFrame, hybrid: HybridCorrelations | None, fit: int | None) -> str:
     """Compose the note on the hybrid metric's rows; empty without them."""
     if hybrid is None or not hybrid.has_conversations:
         return ""
-    controls = ", with controls" if controls_in_fit else ""
+    rated = [bot for bot, of_bot in hybrid.result["bots"].items() if of_bot["human_mean"] is not None]
+    controls = ", with controls" if any(bot in frame.bots and frame.bots[bot].is_control for bot in rated) else ""
     return (
         f"Hybrid-metric rows come from fit {fit} ({INTERCEPTS[hybrid.result['intercept']]}{controls}). They are "
         "excluded from the Holm correction; see the fit's page for its null distribution."

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import get_args
 
-from evaluation.analysis.agreement import ItemSets
+from evaluation.analysis.agreement import ItemSets, SetAgreement
 from evaluation.analysis.answers import Approval
 from evaluation.analysis.items import LEVEL, DimensionItems, Grades, HumanBound, ItemMeans, Label
 from evaluation.analysis.reference_ratings import ReferenceRatings
 from evaluation.number_format import digits_for, figure, percent, share
 from evaluation.ratings import RatingDimension
-from webapp.core.language import plural
-from webapp.dashboard.charts.figure import Cell, PageTable
+from webapp.dashboard.charts.figure import Cell
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import (
     NamedTable,
     Section,
     count_cell,
-    headers,
+    declared_table,
     mean_cells,
     named_cell,
-    number_cell,
     reason_text,
     share_cell,
     span_cell,
@@ -31,7 +30,6 @@ from webapp.results.study_data import StudyFrame
 
 MOST_ITEMS = 200
 """A page lists so many items; all of them are in the exported table item_means."""
-LABELS: dict[Label, object] = {"contradiction": "Contradiction", "neutral": "Neutral", "entailment": "Entailment"}
 
 
 def items_section(frame: StudyFrame, found: StudyItems) -> Section:
@@ -64,17 +62,8 @@ def items_section(frame: StudyFrame, found: StudyItems) -> Section:
 
 
 def _raters_sentence(found: ItemMeans) -> str:
-    if found.fewest == found.most:
-        words = plural(
-            found.n_items, "%(n)s item, rated by %(most)s people.", "%(n)s items, each rated by %(most)s people."
-        )
-    else:
-        words = plural(
-            found.n_items,
-            "%(n)s item, rated by %(fewest)s to %(most)s people.",
-            "%(n)s items, each rated by %(fewest)s to %(most)s people.",
-        )
-    return words % {"n": f"{found.n_items:,}", "fewest": found.fewest, "most": found.most}
+    n = " to ".join(map(str, dict.fromkeys((found.fewest, found.most))))
+    return f"{phrases.items_text(found.n_items)}, {'each ' if found.n_items != 1 else ''}rated by {n} people."
 
 
 def _bound_sentence(bound: HumanBound) -> str:
@@ -87,25 +76,21 @@ def _bound_sentence(bound: HumanBound) -> str:
 
 
 def _ties_sentence(found: Grades) -> str:
-    n = len(found.items)
     return (
-        "{ties} of {n} items have no single most frequent grade; the lowest of the most frequent counts. By the mean "
-        "rating {same} of them get the same label."
-    ).format(ties=f"{found.n_ties:,}", n=f"{n:,}", same=f"{found.n_same_label:,}")
+        f"{found.n_ties:,} of {len(found.items):,} items have no single most frequent grade; the lowest of the most "
+        f"frequent counts. By the mean rating {found.n_same_label:,} of them get the same label."
+    )
 
 
 def _labels_table(found: Grades, bots: Mapping[str, BotInfo]) -> NamedTable:
-    numeric = ["Items"]
-    for label in LABELS.values():
-        numeric += [str(label), "90 %"]
-    rows = []
-    for bot in found.bots:
-        labels = [cell for one in bot.labels for cell in mean_cells(one, shares=True)]
-        rows.append([named_cell(bots, bot.bot), count_cell(bot.n_items), *labels])
-    return NamedTable(
+    labels = [title for label in get_args(Label) for title in (label.capitalize(), "90 %")]
+    return declared_table(
         "labels",
         "Labels of the items",
-        PageTable(headers("Model", numeric=numeric), rows),
+        found.bots,
+        ("Model", lambda bot: named_cell(bots, bot.bot)),
+        ("Items", lambda bot: count_cell(bot.n_items)),
+        (labels, lambda bot: [cell for one in bot.labels for cell in mean_cells(one, shares=True)]),
         method=(
             "Share of a model’s items by the majority’s grade: the two highest grades are entailment, the one below "
             "them neutral, the lowest contradiction. 90 % intervals over items."
@@ -114,17 +99,19 @@ def _labels_table(found: Grades, bots: Mapping[str, BotInfo]) -> NamedTable:
 
 
 def _grades_table(found: Grades, bots: Mapping[str, BotInfo]) -> NamedTable:
-    rows = [[named_cell(bots, bot.bot), *map(count_cell, bot.grades)] for bot in found.bots]
-    table = PageTable(headers("Model", numeric=[f"{level:g}" for level in found.levels]), rows)
-    return NamedTable("grades", "Items by the majority’s grade", table)
+    return declared_table(
+        "grades",
+        "Items by the majority’s grade",
+        found.bots,
+        ("Model", lambda bot: named_cell(bots, bot.bot)),
+        ([f"{level:g}" for level in found.levels], lambda bot: [*map(count_cell, bot.grades)]),
+    )
 
 
 def _reference_sentences(found: ReferenceRatings) -> list[str]:
     told = [
-        (
-            "In {kept} of {n} ratings the score stands where the rater’s “better”, “same” or “worse” says, and in "
-            "{contradicting} on the other side of the reference reply."
-        ).format(kept=f"{found.n_kept_rule:,}", n=f"{found.n_ratings:,}", contradicting=f"{found.n_contradicting:,}")
+        f"In {found.n_kept_rule:,} of {found.n_ratings:,} ratings the score stands where the rater’s “better”, “same” "
+        f"or “worse” says, and in {found.n_contradicting:,} on the other side of the reference reply."
     ]
     if found.revised_by is not None:
         told.append(
@@ -135,16 +122,16 @@ def _reference_sentences(found: ReferenceRatings) -> list[str]:
 
 
 def _reference_table(found: ReferenceRatings, bots: Mapping[str, BotInfo]) -> NamedTable:
-    numeric = ["Overall", "Above the reference reply", "Worse", "Same", "Better"]
-    rows = []
-    for bot in found.bots:
-        cells = [cell for one in (bot.overall, bot.above) for cell in mean_cells(one)]
-        cells += [cell for one in bot.directions for cell in mean_cells(one, shares=True)]
-        rows.append([named_cell(bots, bot.bot), *cells, count_cell(bot.n_ratings)])
-    return NamedTable(
+    directions = ("Worse", "90 %", "Same", "90 %", "Better", "90 %")
+    return declared_table(
         "beside-reference",
         "Compared with the reference replies",
-        PageTable(headers("Model", numeric=[*(title for one in numeric for title in (one, "90 %")), "n"]), rows),
+        found.bots,
+        ("Model", lambda bot: named_cell(bots, bot.bot)),
+        (("Overall", "90 %"), lambda bot: mean_cells(bot.overall)),
+        (("Above the reference reply", "90 %"), lambda bot: mean_cells(bot.above)),
+        (directions, lambda bot: [cell for one in bot.directions for cell in mean_cells(one, shares=True)]),
+        ("n", lambda bot: count_cell(bot.n_ratings)),
         method="Overall is the weighted mean of the questions that an item is asked. 90 % intervals over raters.",
         note="Raters saw the reference reply’s score, so do not compare these numbers with others.",
     )
@@ -152,11 +139,12 @@ def _reference_table(found: ReferenceRatings, bots: Mapping[str, BotInfo]) -> Na
 
 def _weights_table(found: StudyItems, dimensions: Mapping[str, RatingDimension]) -> NamedTable:
     assert found.beside is not None
-    rows = [[Cell(dimensions[key].title), share_cell(weight, 3)] for key, weight in found.beside.weights.items()]
-    return NamedTable(
+    return declared_table(
         "weights",
         "How much each question counts",
-        PageTable(headers("Dimension", numeric=["Weight"]), rows),
+        found.beside.weights.items(),
+        ("Dimension", lambda one: Cell(dimensions[one[0]].title)),
+        ("Weight", lambda one: share_cell(one[1], 3)),
         method=f"By what people chose in the study {found.weights_from}: softmax of the shares."
         if found.weights_from
         else "All count alike.",
@@ -165,21 +153,16 @@ def _weights_table(found: StudyItems, dimensions: Mapping[str, RatingDimension])
 
 def _approval_table(found: Approval, dimensions: Sequence[RatingDimension]) -> NamedTable:
     titles = {dimension.key: dimension.title for dimension in dimensions}
-    rows = [
-        [
-            Cell(titles.get(one.option, one.option)),
-            share_cell(one.approval, 2),
-            span_cell(one.low, one.high, shares=True),
-            share_cell(one.weight, 3),
-            span_cell(one.weight_low, one.weight_high, 3, shares=True, why="one person: no interval"),
-            count_cell(one.n),
-        ]
-        for one in found.options
-    ]
-    return NamedTable(
+    alone = "one person: no interval"
+    return declared_table(
         "approval",
         "What people chose",
-        PageTable(headers("What", numeric=["Chosen by", "95 %", "Weight", "95 %", "n"]), rows),
+        found.options,
+        ("What", lambda one: Cell(titles.get(one.option, one.option))),
+        (("Chosen by", "95 %"), lambda one: mean_cells(one, of="approval", shares=True, why="")),
+        ("Weight", lambda one: share_cell(one.weight, 3)),
+        ("95 %", lambda one: span_cell(one.weight_low, one.weight_high, 3, shares=True, why=alone)),
+        ("n", lambda one: count_cell(one.n)),
         method=(
             "Share of people who chose it, with Wilson’s interval; the weights are the softmax of the shares, their "
             "intervals over people."
@@ -189,33 +172,22 @@ def _approval_table(found: Approval, dimensions: Sequence[RatingDimension]) -> N
 
 def _sets_table(found: ItemSets, dimensions: Mapping[str, RatingDimension]) -> NamedTable:
     several = len({one.items for one in found.sets}) > 1
-    first = ["Set", "Dimension"] if several else ["Dimension"]
-    numeric = [
-        "Items",
-        "Raters",
-        "Krippendorff’s α",
-        "95 %",
-        "Fleiss’ κ",
-        "95 %",
-        "Gwet’s AC",
-        "95 %",
-        "Cohen’s κ",
-        "95 %",
-    ]
-    rows = []
-    for one in found.sets:
-        cells = [Cell(one.items or "no name")] if several else []
-        title = dimensions[one.dimension].title if one.dimension in dimensions else one.dimension
-        cells += [Cell(title), count_cell(one.n_shared), count_cell(one.n_raters or None)]
-        for coefficient in (one.alpha, one.fleiss, one.gwet, one.cohen):
-            why = reason_text(coefficient.reason)
-            cells.append(share_cell(coefficient.value, 2, why))
-            cells.append(span_cell(coefficient.low, coefficient.high, shares=True, why=why))
-        rows.append(cells)
-    return NamedTable(
+
+    def title(one: SetAgreement) -> str:
+        return dimensions[one.dimension].title if one.dimension in dimensions else one.dimension
+
+    return declared_table(
         "item-sets",
         "How far raters agree on each set of items" if several else "How far raters agree",
-        PageTable(headers(*first, numeric=numeric), rows),
+        found.sets,
+        *([("Set", lambda one: Cell(one.items or "no name"))] if several else []),
+        ("Dimension", lambda one: Cell(title(one))),
+        ("Items", lambda one: count_cell(one.n_shared)),
+        ("Raters", lambda one: count_cell(one.n_raters or None)),
+        (("Krippendorff’s α", "95 %"), lambda one: mean_cells(one.alpha, of="value", shares=True)),
+        (("Fleiss’ κ", "95 %"), lambda one: mean_cells(one.fleiss, of="value", shares=True)),
+        (("Gwet’s AC", "95 %"), lambda one: mean_cells(one.gwet, of="value", shares=True)),
+        (("Cohen’s κ", "95 %"), lambda one: mean_cells(one.cohen, of="value", shares=True)),
         method=(
             "Items with two ratings or more. Krippendorff’s α is nominal for two answers, ordinal for few and of "
             "intervals for a slider. Gwet’s AC is AC1 for two answers, else AC2 by linear weights. Cohen’s κ is that "
@@ -227,19 +199,14 @@ def _sets_table(found: ItemSets, dimensions: Mapping[str, RatingDimension]) -> N
 
 
 def _bounds_table(found: ItemMeans, dimensions: Mapping[str, RatingDimension]) -> NamedTable:
-    rows = [
-        [
-            Cell(dimensions[one.dimension].title),
-            share_cell(one.bound.average, 2, reason_text(one.bound.reason)),
-            share_cell(one.bound.highest, 2, reason_text(one.bound.reason)),
-            count_cell(one.bound.n_pairs),
-        ]
-        for one in found.dimensions
-    ]
-    return NamedTable(
+    return declared_table(
         "human-bound",
         "What one rater’s answers predict of another’s",
-        PageTable(headers("Dimension", numeric=["Average r", "Highest r", "Pairs of raters"]), rows),
+        found.dimensions,
+        ("Dimension", lambda one: Cell(dimensions[one.dimension].title)),
+        ("Average r", lambda one: share_cell(one.bound.average, 2, reason_text(one.bound.reason))),
+        ("Highest r", lambda one: share_cell(one.bound.highest, 2, reason_text(one.bound.reason))),
+        ("Pairs of raters", lambda one: count_cell(one.bound.n_pairs)),
         method=f"Pearson’s r of two raters over the items that both rated, {found.dimensions[0].bound.least} at least.",
     )
 
@@ -250,25 +217,20 @@ def _items_table(found: DimensionItems, dimension: RatingDimension, bots: Mappin
     if len(shown) > MOST_ITEMS:
         half = MOST_ITEMS // 2
         shown = (*shown[:half], *shown[-half:])
-    rows = [
-        [
-            Cell(one.item),
-            named_cell(bots, one.bot),
-            number_cell(one.mean, digits),
-            span_cell(one.low, one.high, digits, why="one rating, or all the same"),
-            count_cell(one.n),
-        ]
-        for one in shown
-    ]
     note = ""
     if len(shown) < len(found.items):
-        note = "The best and the worst {n} of {all}; all of them are in the exported table item_means.".format(
-            n=len(shown), all=f"{len(found.items):,}"
+        note = (
+            f"The best and the worst {len(shown)} of {len(found.items):,}; all of them are in the exported table "
+            "item_means."
         )
-    return NamedTable(
+    return declared_table(
         "item-means",
         f"Means of the items on {dimension.title.lower()}",
-        PageTable(headers("Item", "Model", numeric=["Mean", percent(LEVEL), "n"]), rows),
+        shown,
+        ("Item", lambda one: Cell(one.item)),
+        ("Model", lambda one: named_cell(bots, one.bot)),
+        (("Mean", percent(LEVEL)), lambda one: mean_cells(one, digits, why="one rating, or all the same")),
+        ("n", lambda one: count_cell(one.n)),
         method="90 % intervals over the raters of an item, on the scale.",
         note=note,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from django.utils import timezone
@@ -23,16 +23,17 @@ from evaluation.ratings import MEAN_KEY
 from evaluation.stats.comparisons import ORDER_ALPHA
 from evaluation.stats.trajectories import N_EXTREME
 from evaluation.stats.zscores import MIN_RATINGS
-from webapp.bots.models import BotVersion
-from webapp.dashboard.charts.figure import Cell, Header, PageTable
+from webapp.dashboard.charts.figure import Cell
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import NamedTable, Section, bot_cell, declared_table
 from webapp.jobs.models import HybridFit, MetricVersion
+from webapp.jobs.selectors.analysis_tables import bot_versions
+from webapp.jobs.selectors.fits import fits_newest
+from webapp.jobs.selectors.metrics import versions_used
 from webapp.ratings.flags.base import flag_kinds
-from webapp.ratings.selectors import title_as_given
+from webapp.ratings.selectors import study_conversations, title_as_given
 from webapp.results.study_data import StudyFrame
 from webapp.studies.assignment.capacity import is_collecting
-from webapp.studies.models import Dimension
 from webapp.studies.selectors import judges_items
 
 
@@ -55,15 +56,15 @@ def _is_present(result: Mapping[str, Any], preset: str) -> bool:
 
 def _paper(result: Mapping[str, Any]) -> str:
     return (
-        "Ratings were predicted from {features} by ordinary least squares over {conversations} of {bots}, without "
+        f"Ratings were predicted from {_features(result)} by ordinary least squares over {_over(result)}, without "
         "one bot at a time (Ghandeharioun et al., 2019); leverages, Cook’s distances (1977) and the condition number "
         "are those of the fit to all of them."
-    ).format(features=_features(result), **_numbers(result))
+    )
 
 
 def _strong(result: Mapping[str, Any]) -> str:
     return (
-        "Mean ratings of bots were predicted from their mean features ({features}; {conversations} of {bots}) by a "
+        f"Mean ratings of bots were predicted from their mean features ({_features(result)}; {_over(result)}) by a "
         "Gaussian process with known noise, fitted without the bot that is predicted (preset strong, version 3). "
         "Ratings y lose the effects of their raters, random effects beside fixed effects of bots (Henderson, 1975) "
         "by restricted maximum likelihood, learned on the K bots of a fold. m_j is then bot j’s mean, and s²N the "
@@ -71,46 +72,34 @@ def _strong(result: Mapping[str, Any]) -> str:
         "single ratings; without names of raters it is diagonal, s² / n_eff,j with n_eff,j = n_j / (1 + (k − 1) ICC) "
         "for n_j ratings, k a conversation. s² is the variance of a rating within bots and raters. Features are in "
         "units of their pooled standard deviation within bots, X_b the centred bot means of block b, and K_b = K X_b "
-        "X_bᵀ / tr(X_b X_bᵀ). m ~ N(μ1, s²V), V = θI + Σ_b τ_b K_b + N, μ flat. Points of the grid θ ∈ {{{thetas}}}, "
-        "τ_b ∈ {{{taus}}} have the weight w ∝ |V|^(−½) (1ᵀV⁻¹1)^(−½) exp(−(m − μ̂1)ᵀV⁻¹(m − μ̂1) / 2s²) p(θ + Σ "
-        "τ_b), μ̂ = 1ᵀV⁻¹m / 1ᵀV⁻¹1 and p log-normal with median {median} and σ {sigma}; none is picked. A bot with "
-        "features x has by each point the mean μ̂ + kᵀV⁻¹(m − μ̂1), k = Σ_b τ_b k_b(x), and the variance s²(θ + Σ_b "
+        "X_bᵀ / tr(X_b X_bᵀ). m ~ N(μ1, s²V), V = θI + Σ_b τ_b K_b + N, μ flat. Points of the grid "
+        f"θ ∈ {{{_grid(RESIDUAL_VARIANCE_GRID)}}}, τ_b ∈ {{{_grid(BLOCK_VARIANCE_GRID)}}} have the weight "
+        "w ∝ |V|^(−½) (1ᵀV⁻¹1)^(−½) exp(−(m − μ̂1)ᵀV⁻¹(m − μ̂1) / 2s²) p(θ + Σ τ_b), μ̂ = 1ᵀV⁻¹m / 1ᵀV⁻¹1 and p "
+        f"log-normal with median {PRIOR_MEDIAN:g} and σ {PRIOR_SIGMA:g}; none is picked. A bot with features "
+        "x has by each point the mean μ̂ + kᵀV⁻¹(m − μ̂1), k = Σ_b τ_b k_b(x), and the variance s²(θ + Σ_b "
         "τ_b k_b(x, x) − kᵀV⁻¹k + (1 − 1ᵀV⁻¹k)² / 1ᵀV⁻¹1), to which that of drawing its conversations again is added "
         "(Rasmussen and Williams, 2006, sections 2.2 and 2.7). Predictions are the mixture’s means, intervals of the "
         "true mean lie between its quantiles, those of the mean of n further ratings have their noise too. Ratings "
         "of the bot itself weigh the points again and are combined with each (empirical Bayes), less what their "
-        "raters share with the others.  The null permutes m {permutations} times and weighs the grid again each "
+        f"raters share with the others.  The null permutes m {N_PERMUTATIONS:,} times and weighs the grid again each "
         "time. Q² = 1 − Σ(m_j − p_j)² / Σ(m_j − m̄_−j)², with m̄_−j the mean of the other bots. From self-play the "
         "turns of both sides are averaged; intervals are widened by what the errors of the other bots on self-play "
         "exceed the stated variance by, where four others show it."
-    ).format(
-        features=_features(result),
-        thetas=_grid(RESIDUAL_VARIANCE_GRID),
-        taus=_grid(BLOCK_VARIANCE_GRID),
-        median=f"{PRIOR_MEDIAN:g}",
-        sigma=f"{PRIOR_SIGMA:g}",
-        permutations=f"{N_PERMUTATIONS:,}",
-        **_numbers(result),
     )
 
 
 _PARAGRAPHS = {"paper": _paper, "strong": _strong}
 
 
-def _numbers(result: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        "conversations": phrases.conversations_text(result["n_conversations"]),
-        "bots": phrases.bots_text(result["n_bots"]),
-    }
+def _over(result: Mapping[str, Any]) -> str:
+    return f"{phrases.conversations_text(result['n_conversations'])} of {phrases.bots_text(result['n_bots'])}"
 
 
 def _features(result: Mapping[str, Any]) -> str:
     """Describe the number of columns that a fit reads, and any blocks."""
-    n = len(result["features"])
     blocks = result.get("block_shares") or {}
-    if not blocks:
-        return f"{n} metrics of conversations"
-    return "{n} metrics of conversations in the blocks {blocks}".format(n=n, blocks=", ".join(blocks))
+    said = f"{len(result['features'])} metrics of conversations"
+    return f"{said} in the blocks {', '.join(blocks)}" if blocks else said
 
 
 def _grid(values: Sequence[float]) -> str:
@@ -122,36 +111,19 @@ _DIGEST = 12
 _CUT = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """Sources of the numbers of a study.
-
-    Attributes:
-        bots: versions of the bots in its conversations.
-        metrics: versions with results for its conversations, each with whether it is the current one.
-        fits: fits of the hybrid metric, as pages show them.
-        questions: questions of the rubric, as participants saw them.
-    """
-
-    bots: Sequence[BotVersion]
-    metrics: Sequence[tuple[MetricVersion, bool]]
-    fits: Sequence[HybridFit]
-    questions: Sequence[Dimension]
-
-
-def methods_section(frame: StudyFrame, sources: Sources) -> Section:
+def methods_section(frame: StudyFrame) -> Section:
     """Write sentences that can go into a paper, and the tables that make their numbers traceable."""
+    fits = fits_newest(frame.study, frame.without)
     section = Section("methods", "Data and methods")
     section.lead.extend([_data_sentence(frame), _statistics_sentence(frame)])
-    section.lead.extend([*hybrid_methods(sources.fits), _software_sentence()])
-    section.tables.extend([_bots(frame, sources.bots), _metrics(sources.metrics)])
-    if sources.fits:
-        section.tables.append(_fits(sources.fits))
-    section.tables.extend([_questions(sources.questions), _environment()])
+    section.lead.extend([*hybrid_methods(fits), _software_sentence()])
+    metrics = versions_used(study_conversations(frame.study, **frame.counted))
+    section.tables.extend([_bots(frame), _metrics(metrics), *([_fits(fits)] if fits else [])])
+    section.tables.extend([_questions(frame), _environment()])
     return section
 
 
-def pair_methods_section(frame: StudyFrame, sources: Sources) -> Section:
+def pair_methods_section(frame: StudyFrame) -> Section:
     """Return the same for a study whose people compare pairs."""
     section = Section("methods", "Data and methods")
     always = is_collecting(frame.study)
@@ -180,7 +152,7 @@ def pair_methods_section(frame: StudyFrame, sources: Sources) -> Section:
     if frame.include_synthetic:
         told += " Scripted participants are counted."
     section.lead += [told, _software_sentence()]
-    section.tables += [_bots(frame, sources.bots), _questions(sources.questions), _environment()]
+    section.tables += [_bots(frame), _questions(frame), _environment()]
     return section
 
 
@@ -242,11 +214,11 @@ def _software_sentence() -> str:
     return f"Computed with Confab {release()}."
 
 
-def _bots(frame: StudyFrame, versions: Sequence[BotVersion]) -> NamedTable:
+def _bots(frame: StudyFrame) -> NamedTable:
     return declared_table(
         "bot-identities",
         "Bots as they were",
-        versions,
+        bot_versions(frame.study),
         (
             "Bot",
             lambda one: (
@@ -306,11 +278,11 @@ def _fits(fits: Sequence[HybridFit]) -> NamedTable:
     )
 
 
-def _questions(questions: Sequence[Dimension]) -> NamedTable:
+def _questions(frame: StudyFrame) -> NamedTable:
     return declared_table(
         "questions",
         "What raters were asked",
-        questions,
+        frame.study.rubric.dimensions.all(),
         ("Dimension", lambda one: Cell(title_as_given(one))),
         ("Question", lambda one: Cell(one.question)),
         ("Scale", lambda one: Cell(f"{one.scale[0]:g} … {one.scale[1]:g}")),
@@ -319,9 +291,13 @@ def _questions(questions: Sequence[Dimension]) -> NamedTable:
 
 
 def _environment() -> NamedTable:
-    rows = [[Cell("Confab"), Cell(release())], [Cell("Python"), Cell(platform.python_version())]]
-    for package in _PACKAGES:
-        version = package_version(package)
-        rows.append([Cell(package), Cell(version) if version else Cell("–", why="not installed")])
-    rows.append([Cell("Made"), Cell(f"{timezone.now():%Y-%m-%d %H:%M} UTC")])
-    return NamedTable("environment", "Software", PageTable([Header("Package"), Header("Version")], rows))
+    versions = {"Confab": release(), "Python": platform.python_version()}
+    versions |= {package: package_version(package) for package in _PACKAGES}
+    versions["Made"] = f"{timezone.now():%Y-%m-%d %H:%M} UTC"
+    return declared_table(
+        "environment",
+        "Software",
+        versions.items(),
+        ("Package", lambda one: Cell(one[0])),
+        ("Version", lambda one: Cell(one[1]) if one[1] else Cell("–", why="not installed")),
+    )

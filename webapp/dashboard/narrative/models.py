@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from evaluation.analysis.rating_models import BOT, FactorialModel, RatingModels
 from evaluation.findings import Finding
@@ -17,63 +17,51 @@ from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import (
     NamedTable,
     Section,
-    bot_cell,
     controls_said,
     count_cell,
     declared_table,
     listed,
+    mean_cells,
+    named_cell,
     number_cell,
     p_cell,
     reason_text,
     share_cell,
     span_cell,
 )
-from webapp.ratings.selectors import BotInfo
+from webapp.results.study_data import StudyFrame
 
 
-def models_section(
-    found: RatingModels, headline: RatingDimension, bots: Mapping[str, BotInfo], *, has_controls: bool
-) -> Section:
-    """Return the three models in words and tables.
-
-    Args:
-        headline: what bots are ranked by, with its title.
-        bots: by id, those that are rated at least.
-        has_controls: whether bots made to be bad are rated; the models leave them out.
-    """
+def models_section(frame: StudyFrame, found: RatingModels) -> Section:
+    """Return the three models in words and tables; they leave out bots made to be bad."""
     section = Section("models", "What the ratings depend on")
-    section.missing.extend(_unused(one, bots) for one in found.unused)
+    section.missing.extend(_unused(one, frame) for one in found.unused)
     if found.factorial is None or found.mixed is None or found.ordinal is None:
         section.missing.append("Fewer than two bots are rated, so there is nothing to model.")
         return section
-    _factorial(section, found.factorial, found, headline)
+    _factorial(section, found.factorial, found, frame.headline)
     if found.mixed.reason is not None:
         section.missing.append(f"Mixed model: {reason_text(found.mixed.reason)}.")
     else:
-        section.lead.append(_mixed_sentence(found.mixed, headline))
-        section.tables.append(_mixed_table(found.mixed, found, headline, bots))
+        section.lead.append(_mixed_sentence(found.mixed, frame.headline))
+        section.tables.append(_mixed_table(found.mixed, found, frame))
     if found.ordinal.reason is not None:
         section.missing.append(f"Ordinal model: {reason_text(found.ordinal.reason)}.")
     else:
-        section.tables.append(_ordinal_table(found.ordinal, found, headline, bots))
-    if has_controls:
-        section.lead.append(controls_said(has_controls, left_out=True))
+        section.tables.append(_ordinal_table(found.ordinal, found, frame))
+    if frame.controls:
+        section.lead.append(controls_said(frame, left_out=True))
     return section
 
 
-def _unused(found: Finding, bots: Mapping[str, BotInfo]) -> str:
-    values = found.values
-    match found.code:
-        case "factor_unknown":
-            return "Factor “{name}” is not used: it is unknown for {bots}.".format(
-                name=values["factor"], bots=listed([bots[bot].title for bot in values["bots"]])
-            )
-        case "factor_constant":
-            return "Factor “{name}” is not used: all bots are alike in it.".format(name=values["factor"])
-        case _beyond:
-            return "Factor “{name}” is not used: {n} factors are analysed.".format(
-                name=values["factor"], n=values["most"]
-            )
+def _unused(found: Finding, frame: StudyFrame) -> str:
+    if found.code == "factor_unknown":
+        why = f"it is unknown for {listed([frame.title(bot) for bot in found.values['bots']])}"
+    elif found.code == "factor_constant":
+        why = "all bots are alike in it"
+    else:
+        why = f"{found.values['most']} factors are analysed"
+    return f"Factor “{found.values['factor']}” is not used: {why}."
 
 
 def _factorial(section: Section, found: FactorialModel, models: RatingModels, headline: RatingDimension) -> None:
@@ -180,8 +168,7 @@ def _marginals(table: Anova, level: float) -> NamedTable:
         table.marginals,
         ("Factor", lambda one: Cell(one.factor)),
         ("Level", lambda one: Cell(one.level)),
-        ("Mean", lambda one: number_cell(one.mean, 1)),
-        (percent(level), lambda one: span_cell(one.low, one.high, 1, why=reason_text(one.reason))),
+        (("Mean", percent(level)), lambda one: mean_cells(one, 1)),
         ("n", lambda one: count_cell(one.n)),
         method="Of the bots’ means by generalised least squares, by which bots are compared.",
     )
@@ -195,19 +182,16 @@ def _mixed_sentence(model: MixedModel, headline: RatingDimension) -> str:
     )
 
 
-def _mixed_table(
-    model: MixedModel, models: RatingModels, headline: RatingDimension, bots: Mapping[str, BotInfo]
-) -> NamedTable:
-    digits = digits_for(headline.low, headline.high)
+def _mixed_table(model: MixedModel, models: RatingModels, frame: StudyFrame) -> NamedTable:
+    digits = digits_for(frame.headline.low, frame.headline.high)
     # A rater without a name is counted by the conversation.
     raters = "Raters or chats" if models.n_unnamed else "Raters"
     return declared_table(
         "mixed",
-        f"{headline.title} as the average rater would see it",
+        f"{frame.headline.title} as the average rater would see it",
         sorted(model.bots, key=lambda bot: -bot.mean),
-        ("Bot", lambda one: bot_cell(bots[one.bot])),
-        ("Mean", lambda one: number_cell(one.mean, digits)),
-        (percent(models.level), lambda one: span_cell(one.low, one.high, digits, why=reason_text(one.reason))),
+        ("Bot", lambda one: named_cell(frame.bots, one.bot)),
+        (("Mean", percent(models.level)), lambda one: mean_cells(one, digits)),
         ("Plain mean", lambda one: number_cell(one.raw_mean, digits)),
         ("n", lambda one: count_cell(one.n)),
         (raters, lambda one: count_cell(one.n_raters)),
@@ -233,24 +217,22 @@ def _by_whom(models: RatingModels) -> Iterator[str]:
         ) % {"n": f"{models.n_unnamed:,}"}
 
 
-def _ordinal_table(
-    model: OrdinalModel, models: RatingModels, headline: RatingDimension, bots: Mapping[str, BotInfo]
-) -> NamedTable:
+def _ordinal_table(model: OrdinalModel, models: RatingModels, frame: StudyFrame) -> NamedTable:
     order = sorted(model.bots, key=lambda bot: -bot.effect)
     above_best = models.above_best
     return declared_table(
         "ordinal",
         "The same without taking the points of the scale for equal steps",
         order,
-        ("Bot", lambda one: bot_cell(bots[one.bot])),
+        ("Bot", lambda one: named_cell(frame.bots, one.bot)),
         ("Log odds", lambda one: number_cell(one.effect)),
         (percent(models.level), lambda one: span_cell(one.low, one.high)),
         (
-            f"Chance to be rated above {bots[order[0].bot].title}",
+            f"Chance to be rated above {frame.title(order[0].bot)}",
             lambda one: share_cell(above_best.get(one.bot), 2, "the bot itself"),
         ),
         ("n", lambda one: count_cell(one.n)),
-        method=" ".join(_ordinal_method(model, models, headline)),
+        method=" ".join(_ordinal_method(model, models, frame.headline)),
         note=_odds_note(model, models),
     )
 
@@ -280,9 +262,8 @@ def _odds_note(model: OrdinalModel, models: RatingModels) -> str:
     """Report the test of proportional odds; "" if it cannot be tested."""
     if models.odds_are_proportional is None:
         return ""
-    words = (
-        "Deviance {value} on {df} df, {p}: nothing speaks against proportional odds."
-        if models.odds_are_proportional
-        else "Deviance {value} on {df} df, {p}: the odds are not proportional, so read the log odds as averages."
-    )
-    return words.format(value=figure(model.deviance, 1), df=model.deviance_df, p=probability(model.deviance_p))
+    verdict = "nothing speaks against proportional odds"
+    if not models.odds_are_proportional:
+        verdict = "the odds are not proportional, so read the log odds as averages"
+    p = probability(model.deviance_p)
+    return f"Deviance {figure(model.deviance, 1)} on {model.deviance_df} df, {p}: {verdict}."

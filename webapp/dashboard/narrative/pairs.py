@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from evaluation.analysis.pairs import Kappa, PairOutcome, PairResults
 from evaluation.analysis.single_turn import ProtocolComparison, ProtocolPair
 from evaluation.number_format import figure, percent, share, span
 from evaluation.stats.bradley_terry import BradleyTerry
-from webapp.core.language import plural
-from webapp.dashboard.charts.figure import Cell, PageTable
+from webapp.dashboard.charts.figure import Cell
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import (
     NamedTable,
     Section,
     count_cell,
-    headers,
+    declared_table,
     listed,
     mean_cells,
     named_cell,
@@ -26,7 +26,10 @@ from webapp.dashboard.narrative.phrases import (
     span_cell,
 )
 from webapp.dashboard.narrative.verdicts import one_look
-from webapp.ratings.selectors import BotInfo
+from webapp.ratings.paired_comparisons import compares_pairs
+from webapp.ratings.selectors import BotInfo, study_bots
+from webapp.results.item_results import PairPage
+from webapp.studies.models import Study
 
 Bots = Mapping[str, BotInfo]
 Titles = Mapping[str, str]
@@ -38,11 +41,8 @@ def pairs_section(found: PairResults, titles: Titles, bots: Bots) -> Section:
     leading = next(iter(titles))
     section.lead.append(pairs_conclusion(found, titles, bots))
     section.lead.append(
-        "{people} gave {judgements} of {pairs}.".format(
-            people=phrases.people_text(found.n_raters),
-            judgements=plural(found.n, "%(n)s judgement", "%(n)s judgements") % {"n": f"{found.n:,}"},
-            pairs=phrases.pairs_text(found.n_items),
-        )
+        f"{phrases.people_text(found.n_raters)} gave {phrases.judgements_text(found.n)} of "
+        f"{phrases.pairs_text(found.n_items)}."
     )
     alpha = share(1 - found.level)
     section.how.append(
@@ -67,7 +67,7 @@ def pairs_section(found: PairResults, titles: Titles, bots: Bots) -> Section:
         [(titles[one.question], "Single replies", one) for one in found.kappas],
         found.level,
     )
-    section.tables.append(_noted(kappas, one_look()) if found.is_collecting else kappas)
+    section.tables.append(replace(kappas, note=one_look()) if found.is_collecting else kappas)
     return section
 
 
@@ -85,18 +85,20 @@ def pairs_conclusion(found: PairResults, titles: Titles, bots: Bots) -> str:
     return f"{told} First: {first[0]}." if len(first) == 1 else f"{told} No bot is preferred to {listed(first)}."
 
 
-def protocols_section(
-    found: ProtocolComparison, titles: Titles, bots: Bots, *, one_turn: str, interactive: str
-) -> Section:
-    """Return the section that compares the order by single replies with the order by chats.
+def protocols_section(study: Study, page: PairPage) -> Section | None:
+    """Return the section that compares the order by single replies with the order by chats with the same bots.
 
-    Args:
-        one_turn, interactive: names of the two studies.
+    None where only one of the two is there.
     """
+    found, titles = page.compared, page.titles
+    if found is None or page.other is None:
+        return None
+    one_turn, interactive = (study, page.other) if compares_pairs(study) else (page.other, study)
+    bots = study_bots(interactive)
     section = Section("one-turn", "One turn against interactive evaluation")
     section.lead.append(
-        f"“{one_turn}” compares single replies of {phrases.bots_text(len(found.bots))}; "
-        f"in “{interactive}” people chatted with them."
+        f"“{one_turn.name}” compares single replies of {phrases.bots_text(len(found.bots))}; "
+        f"in “{interactive.name}” people chatted with them."
     )
     asked = list(dict.fromkeys(row.question for row in found.rows))
     section.points += [_agreement_sentence(found, key, titles[key]) for key in asked]
@@ -111,36 +113,24 @@ def protocols_section(
         for kappa in all_kappas
         if kappa.question == key
     ]
-    section.tables.append(_kappas_table("protocol-kappas", "Agreement by each way of asking", kappas, found.level))
-    section.tables[-1] = _noted(
-        section.tables[-1],
-        (
-            "Of chats, an item is a pair of bots, and the answer which of the two a person rated higher, or both the "
-            "same: so both ways of asking answer the same question."
-        ),
+    note = (
+        "Of chats, an item is a pair of bots, and the answer which of the two a person rated higher, or both the "
+        "same: so both ways of asking answer the same question."
     )
+    table = _kappas_table("protocol-kappas", "Agreement by each way of asking", kappas, found.level)
+    section.tables.append(replace(table, note=note))
     return section
-
-
-def _noted(table: NamedTable, note: str) -> NamedTable:
-    return NamedTable(table.id, table.title, table.table, table.method, note)
 
 
 def _outcome_sentence(one: PairOutcome, bots: Bots) -> str:
     a, b = _title(bots, one.a), _title(bots, one.b)
-    numbers = {
-        "a": a,
-        "b": b,
-        "wins": percent(one.wins.mean),
-        "losses": percent(one.losses.mean),
-        "ties": percent(one.ties.mean),
-    }
     if one.sign:
         better, worse = (a, b) if one.sign > 0 else (b, a)
         verdict = f"{better} is preferred to {worse}"
     else:
         verdict = f"{a} and {b} do not differ significantly"
-    return "{verdict}: {a} wins {wins}, {b} wins {losses}, the same {ties}.".format(verdict=verdict, **numbers)
+    wins, losses, ties = (percent(part.mean) for part in (one.wins, one.losses, one.ties))
+    return f"{verdict}: {a} wins {wins}, {b} wins {losses}, the same {ties}."
 
 
 def _kappa_sentence(one: Kappa, titles: Titles) -> str:
@@ -155,54 +145,43 @@ def _kappa_sentence(one: Kappa, titles: Titles) -> str:
 
 def _agreement_sentence(found: ProtocolComparison, key: str, title: str) -> str:
     n = found.count(key)
-    told = (
-        "{title}: of {pairs} of bots, both ways put {same} in the same order and {contrary} in contrary orders; "
-        "{one_turn} differ significantly in single replies alone, {interactive} in chats alone, {neither} in "
-        "neither."
+    return (
+        f"{title}: of {phrases.pairs_text(sum(n.values()))} of bots, both ways put {n['same']} in the same order and "
+        f"{n['contrary']} in contrary orders; {n['one_turn']} differ significantly in single replies alone, "
+        f"{n['interactive']} in chats alone, {n['neither']} in neither."
     )
-    return told.format(title=title, pairs=phrases.pairs_text(sum(n.values())), **n)
 
 
 def _outcomes_table(found: PairResults, titles: Titles, bots: Bots) -> NamedTable:
     level = percent(found.level)
-    numeric = ["A wins", level, "Same", level, "B wins", level, "p, Holm"]
-    rows = []
-    for one in found.outcomes:
-        cells = [cell for part in (one.wins, one.ties, one.losses) for cell in mean_cells(part, shares=True)]
-        rows.append([*_named(one, titles, bots), *cells, p_cell(one.p_holm, reason_text(one.ahead.reason))])
-    return NamedTable(
+    intervals, test = ("over raters", "of one look")
+    if found.is_collecting:
+        intervals, test = ("that allow for looking at any time", "always valid")
+    return declared_table(
         "outcomes",
         "Wins, ties and losses",
-        PageTable(headers("Question", "A", "B", numeric=numeric), rows),
-        method=(
-            (
-                "Shares of judgements; {level} intervals that allow for looking at any time; p: always valid, that as "
-                "many prefer A as B, corrected by Holm for the pairs of a question."
-            )
-            if found.is_collecting
-            else (
-                "Shares of judgements; {level} intervals over raters; p: of one look, that as many prefer A as B, "
-                "corrected by Holm for the pairs of a question."
-            )
-        ).format(level=level),
+        found.outcomes,
+        (("Question", "A", "B"), lambda one: _named(one, titles, bots)),
+        (("A wins", level), lambda one: mean_cells(one.wins, shares=True)),
+        (("Same", level), lambda one: mean_cells(one.ties, shares=True)),
+        (("B wins", level), lambda one: mean_cells(one.losses, shares=True)),
+        ("p, Holm", lambda one: p_cell(one.p_holm, reason_text(one.ahead.reason))),
+        method=f"Shares of judgements; {level} intervals {intervals}; p: {test}, that as many prefer A as B, "
+        "corrected by Holm for the pairs of a question.",
     )
 
 
 def _ambiguous_table(found: PairResults, titles: Titles, bots: Bots) -> NamedTable:
-    rows = [
-        [
-            *_named(one, titles, bots),
-            *map(count_cell, (one.n, one.n_items, one.n_ambiguous)),
-            share_cell(one.clear.mean, 2, reason_text(one.clear.reason)),
-            share_cell(one.clear_ties.mean, 2, reason_text(one.clear_ties.reason)),
-        ]
-        for one in found.outcomes
-    ]
-    numeric = ["Judgements", "Pairs", "Ambiguous", "A wins", "Same"]
-    return NamedTable(
+    return declared_table(
         "ambiguous",
         "Without ambiguous pairs",
-        PageTable(headers("Question", "A", "B", numeric=numeric), rows),
+        found.outcomes,
+        (("Question", "A", "B"), lambda one: _named(one, titles, bots)),
+        ("Judgements", lambda one: count_cell(one.n)),
+        ("Pairs", lambda one: count_cell(one.n_items)),
+        ("Ambiguous", lambda one: count_cell(one.n_ambiguous)),
+        ("A wins", lambda one: share_cell(one.clear.mean, 2, reason_text(one.clear.reason))),
+        ("Same", lambda one: share_cell(one.clear_ties.mean, 2, reason_text(one.clear_ties.reason))),
         method="A pair is ambiguous where its two most frequent answers are as frequent as each other.",
     )
 
@@ -214,22 +193,14 @@ def _named(one: PairOutcome | ProtocolPair, titles: Titles, bots: Bots) -> list[
 def _strengths_table(found: PairResults, title: str, bots: Bots) -> NamedTable:
     level = percent(found.level)
     held = found.held if found.held is not None and found.held.reason is None else None
-    titles = ["Rank", "Log odds", level]
-    titles += ["Rank, style equal", "Log odds, style equal", level] if held else []
-    titles += ["Won", "Lost", "Same"]
-    ordered = sorted(found.strengths.bots, key=lambda bot: (-bot.strength, bot.bot))
     ranks = found.strengths.rank_ranges()
     of_held = {bot.bot: bot for bot in held.bots} if held else {}
     held_ranks = held.rank_ranges() if held else {}
-    rows = []
-    for bot in ordered:
-        cells = [named_cell(bots, bot.bot), _rank_cell(*ranks[bot.bot]), number_cell(bot.strength)]
-        cells.append(span_cell(bot.low, bot.high))
-        if bot.bot in of_held:
-            same = of_held[bot.bot]
-            cells += [_rank_cell(*held_ranks[bot.bot]), number_cell(same.strength)]
-            cells.append(span_cell(same.low, same.high))
-        rows.append([*cells, *map(count_cell, (bot.wins, bot.losses, bot.ties))])
+
+    def style_equal(bot: str) -> list[Cell]:
+        same = of_held[bot]
+        return [_rank_cell(*held_ranks[bot]), number_cell(same.strength), span_cell(same.low, same.high)]
+
     method = (
         f"Bradley–Terry model with ties (Davidson, 1970), against the average bot; {level} intervals with whole "
         "raters as units. A range of ranks holds every place that comparisons of two bots, corrected by Holm, "
@@ -237,10 +208,16 @@ def _strengths_table(found: PairResults, title: str, bots: Bots) -> NamedTable:
     )
     if found.is_collecting:
         method = f"{method} {one_look()}"
-    return NamedTable(
+    return declared_table(
         "strengths",
         f"Strength of the bots by {title.lower()}",
-        PageTable(headers("Bot", numeric=titles), rows),
+        sorted(found.strengths.bots, key=lambda bot: (-bot.strength, bot.bot)),
+        ("Bot", lambda one: named_cell(bots, one.bot)),
+        ("Rank", lambda one: _rank_cell(*ranks[one.bot])),
+        ("Log odds", lambda one: number_cell(one.strength)),
+        (level, lambda one: span_cell(one.low, one.high)),
+        *([(("Rank, style equal", "Log odds, style equal", level), lambda one: style_equal(one.bot))] if held else []),
+        (("Won", "Lost", "Same"), lambda one: [*map(count_cell, (one.wins, one.losses, one.ties))]),
         method=method,
         note=_held_note(held, level) if held else "",
     )
@@ -265,57 +242,40 @@ def _held_note(held: BradleyTerry, level: str) -> str:
 
 
 def _kappas_table(table_id: str, title: str, found: Sequence[tuple[str, str, Kappa]], level: float) -> NamedTable:
-    numeric = ["κ", percent(level), "Items", "Answers", "Pairs of raters"]
     shared = sorted({one.shared for _question, _way, one in found})
-    rows = [
-        [
-            Cell(question),
-            Cell(way),
-            share_cell(one.found.value, 2, reason_text(one.found.reason)),
-            span_cell(one.found.low, one.found.high, shares=True, why=reason_text(one.found.reason)),
-            *map(count_cell, (one.found.n_items, one.found.n_ratings, one.n_pairs)),
-        ]
-        for question, way, one in found
-    ]
-    return NamedTable(
+    return declared_table(
         table_id,
         title,
-        PageTable(headers("Question", "Way of asking", numeric=numeric), rows),
-        method="Median of Cohen’s κ over pairs of raters with {n} shared items or more; intervals over items.".format(
-            n=" or ".join(map(str, shared))
-        ),
+        found,
+        ("Question", lambda row: Cell(row[0])),
+        ("Way of asking", lambda row: Cell(row[1])),
+        (("κ", percent(level)), lambda row: mean_cells(row[2].found, of="value", shares=True)),
+        ("Items", lambda row: count_cell(row[2].found.n_items)),
+        ("Answers", lambda row: count_cell(row[2].found.n_ratings)),
+        ("Pairs of raters", lambda row: count_cell(row[2].n_pairs)),
+        method=f"Median of Cohen’s κ over pairs of raters with {' or '.join(map(str, shared))} shared items or more; "
+        "intervals over items.",
     )
 
 
 def _beside_table(found: ProtocolComparison, titles: Titles, bots: Bots) -> NamedTable:
     level = percent(found.level)
-    heads = [*headers("Question", "A", "B", numeric=["One turn", level, "Chats", level]), *headers("Significant in")]
-    rows = [
-        [
-            *_named(row, titles, bots),
-            *mean_cells(row.one_turn, shares=True),
-            number_cell(row.difference, 2, reason_text(row.reason)),
-            span_cell(row.low, row.high, why=reason_text(row.reason)),
-            Cell(_verdict(row)),
-        ]
-        for row in found.rows
-    ]
-    return NamedTable(
+    one_turn, chats = (
+        "the always-valid test, as more are to come" if test == "always" else "the fixed-sample test"
+        for test in found.tests
+    )
+    return declared_table(
         "one-turn",
         "The same bots by both ways of asking",
-        PageTable(heads, rows),
-        method=(
-            "One turn: share of comparisons that A wins less that of those that B wins. Chats: mean rating of A "
-            "less that of B. {level} intervals, not corrected for the number of pairs. Significant: corrected by "
-            "Holm for all pairs of a question, p < {alpha}; single replies by {one_turn}, chats by {chats}."
-        ).format(
-            level=level,
-            alpha=share(1 - found.level),
-            **{
-                name: "the always-valid test, as more are to come" if test == "always" else "the fixed-sample test"
-                for name, test in zip(("one_turn", "chats"), found.tests, strict=True)
-            },
-        ),
+        found.rows,
+        (("Question", "A", "B"), lambda row: _named(row, titles, bots)),
+        (("One turn", level), lambda row: mean_cells(row.one_turn, shares=True)),
+        (("Chats", level), lambda row: mean_cells(row, of="difference")),
+        ("Significant in", lambda row: Cell(_verdict(row))),
+        method="One turn: share of comparisons that A wins less that of those that B wins. Chats: mean rating of A "
+        f"less that of B. {level} intervals, not corrected for the number of pairs. Significant: corrected by "
+        f"Holm for all pairs of a question, p < {share(1 - found.level)}; single replies by {one_turn}, chats by "
+        f"{chats}.",
     )
 
 

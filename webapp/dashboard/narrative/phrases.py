@@ -14,13 +14,14 @@ from typing import Any, TypeVar
 
 from evaluation.findings import Reason, reason_read
 from evaluation.metrics.registry import metric_list
-from evaluation.number_format import figure, percent, probability, share, span
+from evaluation.number_format import figure, p_value, percent, probability, share, span
 from evaluation.stats.comparisons import ORDER_ALPHA
 from evaluation.tables import Column
 from webapp.core.language import plural
 from webapp.dashboard.charts.figure import Cell, Header, PageFigure, PageTable
 from webapp.jobs.selectors.metrics import language_name
 from webapp.ratings.selectors import BotInfo
+from webapp.results.study_data import StudyFrame
 
 Row = TypeVar("Row")
 
@@ -35,6 +36,7 @@ bots_text = _counter("bot")
 conversations_text = _counter("conversation")
 dimensions_text = _counter("dimension")
 items_text = _counter("item")
+judgements_text = _counter("judgement")
 pairs_text = _counter("pair")
 people_text = _counter("person", "people")
 raters_text = _counter("rater")
@@ -113,6 +115,7 @@ class NamedTable:
     Attributes:
         id: unique on its page, and the name of its CSV.
         title, method, note: as a figure's.
+        remarks: further sentences, as a list.
     """
 
     id: str
@@ -120,23 +123,34 @@ class NamedTable:
     table: PageTable
     method: str = ""
     note: str = ""
+    remarks: Sequence[str] = ()
+
+
+Columns = tuple[str | Sequence[str], Callable[[Row], Cell | Sequence[Cell]]]
+"""A title and the cell of a row, or the titles of several columns and their cells."""
+
+
+def page_table(rows: Iterable[Row], *columns: Columns[Row]) -> PageTable:
+    """Return a table of declared columns; a column is numeric where one of its cells has a number."""
+    titles = [title for names, _make in columns for title in ([names] if isinstance(names, str) else names)]
+    cells = [
+        [
+            cell
+            for _names, make in columns
+            for made in [make(row)]
+            for cell in ([made] if isinstance(made, Cell) else made)
+        ]
+        for row in rows
+    ]
+    heads = [Header(title, any(row[i].raw for row in cells)) for i, title in enumerate(titles)]
+    return PageTable(heads, cells)
 
 
 def declared_table(
-    id: str,
-    title: str,
-    rows: Iterable[Row],
-    *columns: tuple[str, Callable[[Row], Cell]],
-    method: str = "",
-    note: str = "",
+    id: str, title: str, rows: Iterable[Row], *columns: Columns[Row], method: str = "", note: str = ""
 ) -> NamedTable:
-    """Return a table of declared columns, each a title and the cell of a row.
-
-    A column is numeric where one of its cells has a number.
-    """
-    cells = [[make(row) for _title, make in columns] for row in rows]
-    headers = [Header(name, any(row[i].raw for row in cells)) for i, (name, _make) in enumerate(columns)]
-    return NamedTable(id, title, PageTable(headers, cells), method, note)
+    """Return a table of declared columns with its title."""
+    return NamedTable(id, title, page_table(rows, *columns), method, note)
 
 
 @dataclass(slots=True)
@@ -191,21 +205,23 @@ def span_cell(low: float | None, high: float | None, digits: int = 2, *, shares:
     return Cell(span(low, high, digits, shares=shares), why=why if low is None else "", raw=(low, high))
 
 
-def mean_cells(found: Any, digits: int = 2, *, shares: bool = False) -> list[Cell]:
-    """Make the cells of a mean and of its interval, of what has `mean`, `low`, `high` and `reason`."""
-    why = reason_text(found.reason)
+def mean_cells(
+    found: Any, digits: int = 2, *, shares: bool = False, of: str = "mean", why: str | None = None
+) -> list[Cell]:
+    """Make the cells of an estimate and of its interval, of what has `low`, `high` and `reason`.
+
+    Args:
+        of: name of the estimate.
+        why: reason for a missing number, where it has none of its own.
+    """
+    why = reason_text(found.reason) if why is None else why
     cell = share_cell if shares else number_cell
-    return [cell(found.mean, digits, why), span_cell(found.low, found.high, digits, shares=shares, why=why)]
+    return [cell(getattr(found, of), digits, why), span_cell(found.low, found.high, digits, shares=shares, why=why)]
 
 
 def named_cell(bots: Mapping[str, BotInfo], bot: str) -> Cell:
     """Make a cell of a bot's name, with its mark where the study knows it."""
     return bot_cell(bots[bot]) if bot in bots else Cell(bot)
-
-
-def headers(*texts: str, numeric: Sequence[str] = ()) -> list[Header]:
-    """Make the headers of columns, those of numbers last."""
-    return [*(Header(text) for text in texts), *(Header(text, numeric=True) for text in numeric)]
 
 
 def count_cell(n: int | None, why: str = "") -> Cell:
@@ -215,8 +231,7 @@ def count_cell(n: int | None, why: str = "") -> Cell:
 
 def p_cell(p: float | None, why: str | None = "") -> Cell:
     """Make a cell of a p-value."""
-    shown = probability(p).removeprefix("p ").removeprefix("= ")
-    return Cell(shown, why=(why or "") if p is None else "", raw=(p,))
+    return Cell(p_value(p), why=(why or "") if p is None else "", raw=(p,))
 
 
 def bot_cell(bot: BotInfo) -> Cell:
@@ -231,9 +246,9 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def controls_said(has_controls: bool, *, left_out: bool) -> str:
+def controls_said(frame: StudyFrame, *, left_out: bool) -> str:
     """Name what was done with rated controls; empty without any."""
-    if not has_controls:
+    if not frame.controls:
         return ""
     return "Controls are left out." if left_out else "Controls are in."
 

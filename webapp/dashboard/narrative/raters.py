@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from evaluation.analysis.agreement import AgreementCoefficient, RaterAgreement
 from evaluation.analysis.answers import DimensionAnswers
@@ -17,17 +17,15 @@ from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import (
     NamedTable,
     Section,
-    bot_cell,
     count_cell,
     declared_table,
+    mean_cells,
+    named_cell,
     number_cell,
     reason_text,
-    share_cell,
-    span_cell,
 )
-from webapp.ratings.selectors import BotInfo
-
-Bots = Mapping[str, BotInfo]
+from webapp.results.study_data import StudyFrame
+from webapp.studies.selectors import judges_items
 
 _RULES = {
     "flat": "The same answer to all questions",
@@ -39,63 +37,54 @@ _RULES = {
 }
 
 
-def raters_section(
-    found: RaterAnalysis,
-    dimensions: Sequence[RatingDimension],
-    bots: Bots,
-    *,
-    names: bool = True,
-    of_items: bool = False,
-) -> Section:
+_COEFFICIENTS = {
+    "alpha_ordinal": "Krippendorff’s α, ordinal",
+    "alpha_interval": "Krippendorff’s α, interval",
+    "icc_mean": "ICC(k), their mean",
+    "fleiss": "Fleiss’ κ",
+    "gwet": "Gwet’s AC",
+    "cohen": "Cohen’s κ, linear weights",
+}
+
+
+def raters_section(frame: StudyFrame, found: RaterAnalysis, *, names: bool = True) -> Section:
     """Return agreement, scores on each rater's own scale and rater filters.
 
     Args:
-        dimensions: with their titles, what bots are ranked by first.
-        bots: by id, those that are rated at least.
         names: whether to list flagged raters one by one (a report gives their numbers only).
-        of_items: whether items were rated, not conversations.
     """
-    headline = dimensions[0]
     section = Section("raters", "The raters")
-    section.lead.extend(agreement_sentences(found.agreement, headline, of_items=of_items))
-    section.tables.append(agreement_table(found.agreement, dimensions, of_items=of_items))
+    section.lead.extend(agreement_sentences(frame, found.agreement))
+    section.tables.append(agreement_table(frame, found.agreement))
     if found.own_scales.reason is not None:
-        why = reason_text(found.own_scales.reason)
-        section.missing.append(f"Scores on each rater’s own scale: {why}.")
+        section.missing.append(f"Scores on each rater’s own scale: {reason_text(found.own_scales.reason)}.")
     else:
         section.lead.append(_own_sentence(found.own_scales))
-        section.tables.append(_own_table(found.own_scales, headline, bots))
+        section.tables.append(_own_table(frame, found.own_scales))
     if found.screening.reason is not None:
-        why = reason_text(found.screening.reason)
-        section.missing.append(f"Rater filters: {why}.")
+        section.missing.append(f"Rater filters: {reason_text(found.screening.reason)}.")
         return section
     section.lead.append(_screening_sentence(found.screening))
     section.conclusion = section.lead[-1]
     section.tables.append(_rules_table(found.screening))
     if found.screening.flagged:
-        section.tables.append(_without(found.screening, headline, bots))
+        section.tables.append(_without(frame, found.screening))
         if names:
             section.tables.append(_flagged(found.screening.flagged))
     return section
 
 
 def answers_section(
-    found: DimensionAnswers,
-    dimension: RatingDimension,
-    bots: Bots,
-    link: Callable[[str, str], str],
-    *,
-    of_items: bool = False,
+    frame: StudyFrame, found: DimensionAnswers, dimension: RatingDimension, link: Callable[[str, str], str]
 ) -> Section:
     """Return the spread of the answers to a question, and the difference between raters of one conversation.
 
     Args:
         link: address of the conversations of a bot with an answer.
-        of_items: whether items were rated, not conversations.
     """
     section = Section("agreement", "Answers and agreement")
-    each = "item" if of_items else "conversation"
-    shared, counted = found.shared, phrases.items_text if of_items else phrases.conversations_text
+    each, shared = _thing(frame), found.shared
+    counted = phrases.items_text if each == "item" else phrases.conversations_text
     if shared.n_conversations:
         section.lead += [
             f"Two raters of the same {each} differ by {figure(shared.difference)} points of "
@@ -104,67 +93,50 @@ def answers_section(
         ]
     else:
         section.missing.append(f"Every {each} was rated by one rater, so raters cannot be compared.")
-    section.figures.append(answers_figure(found, dimension, bots, link))
+    section.figures.append(answers_figure(found, dimension, frame.bots, link))
     return section
 
 
-def agreement_table(
-    found: RaterAgreement, dimensions: Sequence[RatingDimension], *, of_items: bool = False
-) -> NamedTable:
+def _thing(frame: StudyFrame) -> str:
+    return "item" if judges_items(frame.study) else "conversation"
+
+
+def agreement_table(frame: StudyFrame, found: RaterAgreement) -> NamedTable:
     """Return each coefficient that fits, for each dimension; the others say why they do not."""
-    titles = {dimension.key: dimension.title for dimension in dimensions}
-    same = "the same item" if of_items else "the same conversation"
+    titles = {dimension.key: dimension.title for dimension in frame.all_dimensions}
+    note = "0 is what chance gives, 1 is full agreement. Gwet’s AC does not fall where nearly all answers are the same."
+    if not judges_items(frame.study):
+        note += (
+            " The same bot is another chat for every rater, so agreement about bots is lower than agreement about "
+            "one and the same chat would be."
+        )
     return declared_table(
         "agreement",
         "Do raters agree?",
         found.coefficients,
         ("Dimension", lambda one: Cell(titles[one.dimension])),
         ("Coefficient", lambda one: Cell(_coefficient(one))),
-        ("Agreement about", lambda one: Cell("the same bot" if one.about == "bot" else same)),
-        ("Value", lambda one: share_cell(one.found.value, 2, reason_text(one.found.reason))),
-        ("95 %", lambda one: span_cell(one.found.low, one.found.high, shares=True, why=reason_text(one.found.reason))),
+        ("Agreement about", lambda one: Cell(f"the same {'bot' if one.about == 'bot' else _thing(frame)}")),
+        (("Value", "95 %"), lambda one: mean_cells(one.found, of="value", shares=True)),
         ("Items", lambda one: count_cell(one.found.n_items)),
         ("Ratings", lambda one: count_cell(one.found.n_ratings)),
         method="95 % intervals over items by the jackknife, of a median by resampling; of intraclass correlations "
         "by the F distribution.",
-        note="0 is what chance gives, 1 is full agreement. Gwet’s AC does not fall where nearly all "
-        "answers are the same."
-        + (
-            ""
-            if of_items
-            else " The same bot is another chat for every rater, so agreement about bots is lower than agreement about "
-            "one and the same chat would be."
-        ),
+        note=note,
     )
 
 
 def _coefficient(one: AgreementCoefficient) -> str:
     """Return the coefficient's name."""
-    match one.code:
-        case "alpha_ordinal":
-            return "Krippendorff’s α, ordinal"
-        case "alpha_interval":
-            return "Krippendorff’s α, interval"
-        case "icc_one" if one.about == "bot":
-            return "ICC(1), one rater"
-        case "icc_one":
-            return "ICC(1), one rating"
-        case "icc_mean":
-            return "ICC(k), their mean"
-        case "fleiss":
-            return "Fleiss’ κ"
-        case "gwet":
-            return "Gwet’s AC"
-        case "cohen":
-            return "Cohen’s κ, linear weights"
-        case _other:
-            return f"Cohen’s κ, linear weights, median of {phrases.pairs_text(one.n_pairs)}"
+    if one.code == "icc_one":
+        return f"ICC(1), one {'rater' if one.about == 'bot' else 'rating'}"
+    median = f"Cohen’s κ, linear weights, median of {phrases.pairs_text(one.n_pairs)}"
+    return _COEFFICIENTS.get(one.code, median)
 
 
-def agreement_sentences(found: RaterAgreement, headline: RatingDimension, *, of_items: bool = False) -> list[str]:
+def agreement_sentences(frame: StudyFrame, found: RaterAgreement) -> list[str]:
     """Compose sentences on raters' agreement on the same conversation, or else on the bots."""
-    same, name = found.same_conversation, headline.title.lower()
-    thing = "item" if of_items else "conversation"
+    same, name, thing = found.same_conversation, frame.headline.title.lower(), _thing(frame)
     if same.value is not None:
         ends = span(same.low, same.high, shares=True)
         return [f"Raters of the same {thing} agree on {name} by Krippendorff’s α = {share(same.value)} {ends}."]
@@ -192,16 +164,15 @@ def _own_sentence(found: OwnScales) -> str:
     )
 
 
-def _own_table(found: OwnScales, headline: RatingDimension, bots: Bots) -> NamedTable:
-    digits = digits_for(headline.low, headline.high)
+def _own_table(frame: StudyFrame, found: OwnScales) -> NamedTable:
+    digits = digits_for(frame.headline.low, frame.headline.high)
     return declared_table(
         "zscores",
         "On each rater’s own scale",
         found.bots,
-        ("Bot", lambda one: bot_cell(bots[one.bot])),
+        ("Bot", lambda one: named_cell(frame.bots, one.bot)),
         ("Mean", lambda one: number_cell(one.mean, digits)),
-        ("z-score", lambda one: number_cell(one.own.mean, 2, reason_text(one.own.reason))),
-        (percent(LEVEL), lambda one: span_cell(one.own.low, one.own.high, why=reason_text(one.own.reason))),
+        (("z-score", percent(LEVEL)), lambda one: mean_cells(one.own)),
         ("n", lambda one: count_cell(one.own.n)),
         method=(
             "Each rating minus its rater’s mean, over its rater’s standard deviation; raters with at least "
@@ -239,18 +210,17 @@ def _rules_table(found: Screening) -> NamedTable:
     )
 
 
-def _without(found: Screening, headline: RatingDimension, bots: Bots) -> NamedTable:
+def _without(frame: StudyFrame, found: Screening) -> NamedTable:
     """Return the bots' means with and without the flagged raters."""
-    digits = digits_for(headline.low, headline.high)
+    digits = digits_for(frame.headline.low, frame.headline.high)
     return declared_table(
         "unflagged",
         "What leaving them out would change",
         found.bots,
-        ("Bot", lambda one: bot_cell(bots[one.bot])),
+        ("Bot", lambda one: named_cell(frame.bots, one.bot)),
         ("All raters", lambda one: number_cell(one.mean, digits)),
         ("n", lambda one: count_cell(one.n)),
-        ("Without the flagged", lambda one: number_cell(one.kept.mean, digits, reason_text(one.kept.reason))),
-        (percent(LEVEL), lambda one: span_cell(one.kept.low, one.kept.high, digits, why=reason_text(one.kept.reason))),
+        (("Without the flagged", percent(LEVEL)), lambda one: mean_cells(one.kept, digits)),
         ("n", lambda one: count_cell(one.kept.n)),
         ("Flagged only", lambda one: number_cell(one.flagged, digits, "none of them rated it")),
         ("n", lambda one: count_cell(one.n_flagged)),

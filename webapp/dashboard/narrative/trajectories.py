@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from functools import partial
 
 from django.conf import settings
+from django.urls import reverse
 
 from evaluation.analysis.trajectories import SEED, GroupContrast, Grouping, TrajectoryMeasure, TrajectoryResult
 from evaluation.metrics.registry import metric_list
 from evaluation.number_format import digits_for, figure, share, span
-from evaluation.ratings import RatingDimension
 from evaluation.tables import Column
 from webapp.dashboard.charts.figure import Cell, PageFigure
 from webapp.dashboard.charts.lines import LineGroup, LinePanel, lines_figure
@@ -26,40 +25,25 @@ from webapp.dashboard.narrative.phrases import (
     reason_text,
 )
 from webapp.jobs.selectors.analysis_tables import VOTES
-from webapp.ratings.selectors import BotInfo
+from webapp.results.compute import StudyTrajectories, point_ratings, study_point
+from webapp.results.study_data import StudyFrame
 
 MOST = 500
 """So many conversations behind a point are listed."""
 
-PointLink = Callable[[str, str, int, int], str]
-"""Address of the conversations behind a point, by figure, column, group and exchange; "" in the report."""
 
-
-def trajectories_section(
-    best_worst: TrajectoryResult,
-    by_trait: TrajectoryResult,
-    *,
-    headline: RatingDimension,
-    study_key: str,
-    has_controls: bool,
-    point_link: PointLink = lambda *point: "",
-) -> Section:
-    """Return Figures 3 and 4 of the paper on a study.
-
-    Args:
-        headline: what conversations are ranked by.
-        has_controls: whether bots made to be bad are rated. They are left out of the best and worst, not of the traits.
-        study_key: for the command that computes what is missing.
-    """
+def trajectories_section(frame: StudyFrame, found: StudyTrajectories) -> Section:
+    """Return Figures 3 and 4 of the paper on a study; controls are left out of the best and worst alone."""
+    best_worst, by_trait = found.best_worst, found.by_trait
     section = Section("trajectories", "How conversations unfold")
     grouping = best_worst.grouping
     if not grouping.groups:
         section.missing.append(f"Best and worst conversations: {reason_text(grouping.reason)}.")
     else:
-        panels = _panels(best_worst, study_key, point_link)
+        panels = _panels(frame, best_worst)
         section.points.extend(_statements(best_worst, panels))
         section.conclusion = verdict_sentence(best_worst).partition(" (")[0] + "."
-        section.figures.append(_best_worst_figure(best_worst, panels, headline, has_controls))
+        section.figures.append(_best_worst_figure(frame, best_worst, panels))
         if grouping.reason:
             section.missing.append(f"Best and worst conversations: {reason_text(grouping.reason)}.")
     grouping = by_trait.grouping
@@ -71,16 +55,14 @@ def trajectories_section(
     elif len(grouping.groups) < 2:
         section.missing.append(f"{grouping.trait}: only one kind of bot has rated conversations.")
     else:
-        panels = _panels(by_trait, study_key, point_link)
+        panels = _panels(frame, by_trait)
         section.points.extend(_statements(by_trait, panels))
-        section.figures.append(_by_trait_figure(by_trait, panels, has_controls))
+        section.figures.append(_by_trait_figure(frame, by_trait, panels))
     return section
 
 
-def _best_worst_figure(
-    found: TrajectoryResult, panels: list[LinePanel], headline: RatingDimension, has_controls: bool
-) -> PageFigure:
-    grouping = found.grouping
+def _best_worst_figure(frame: StudyFrame, found: TrajectoryResult, panels: list[LinePanel]) -> PageFigure:
+    grouping, headline = found.grouping, frame.headline
     digits = digits_for(headline.low, headline.high)
     n = len(grouping.groups[0].conversations)
     return lines_figure(
@@ -91,7 +73,7 @@ def _best_worst_figure(
             f"The {phrases.conversations_text(n)} rated highest and the {n} rated lowest by {headline.title.lower()} "
             f"({figure(grouping.lowest_best, digits)} and above, {figure(grouping.highest_worst, digits)} and "
             "below); mean over those that reach the exchange, 90 % intervals. "
-            f"{controls_said(has_controls, left_out=True)}"
+            f"{controls_said(frame, left_out=True)}"
         ).strip(),
         note_lead=verdict_sentence(found),
         note=_note_best_worst(grouping),
@@ -111,12 +93,12 @@ def _note_best_worst(grouping: Grouping) -> str:
     return f"{note} Ties at the borders ({ties}) were drawn by seed {SEED}."
 
 
-def _by_trait_figure(found: TrajectoryResult, panels: list[LinePanel], has_controls: bool) -> PageFigure:
+def _by_trait_figure(frame: StudyFrame, found: TrajectoryResult, panels: list[LinePanel]) -> PageFigure:
     grouping = found.grouping
     drawn = "" if grouping.n_drawn is None else f" {grouping.n_drawn} conversations drawn by seed {SEED}."
     method = (
         f"Rated conversations by the bot’s {grouping.trait}; mean and 90 % interval.{drawn} "
-        f"{controls_said(has_controls, left_out=False)}"
+        f"{controls_said(frame, left_out=False)}"
     ).strip()
     return lines_figure(
         panels,
@@ -152,19 +134,17 @@ def group_title(grouping: Grouping, place: int) -> str:
     return f"{group.name} {len(group.conversations)}"
 
 
-def _panels(found: TrajectoryResult, study_key: str, point_link: PointLink) -> list[LinePanel]:
-    return [_panel(found.grouping, measure, study_key, point_link) for measure in found.measures]
+def _panels(frame: StudyFrame, found: TrajectoryResult) -> list[LinePanel]:
+    return [_panel(frame, found.grouping, measure) for measure in found.measures]
 
 
-def _panel(grouping: Grouping, measure: TrajectoryMeasure, study_key: str, point_link: PointLink) -> LinePanel:
+def _panel(frame: StudyFrame, grouping: Grouping, measure: TrajectoryMeasure) -> LinePanel:
     title = column_title(measure.name)
     if not measure.courses:
-        if measure.name == VOTES:
-            return LinePanel(title, [], "no votes")
-        command = f"{settings.CONFAB_PROGRAM} compute_metrics --study {study_key}"
-        return LinePanel(title, [], f"not computed yet: run `{command}`")
+        command = f"{settings.CONFAB_PROGRAM} compute_metrics --study {frame.study.key}"
+        return LinePanel(title, [], "no votes" if measure.name == VOTES else f"not computed yet: run `{command}`")
     groups = [
-        LineGroup(group_title(grouping, place), course, partial(point_link, grouping.kind, measure.name, place))
+        LineGroup(group_title(grouping, place), course, partial(frame.point_link, grouping.kind, measure.name, place))
         for place, course in enumerate(measure.courses)
     ]
     return LinePanel(title, groups)
@@ -209,37 +189,36 @@ def verdict_sentence(found: TrajectoryResult) -> str:
         return ""
     first, second = (group_title(found.grouping, place) for place in (0, 1))
     return (
-        "{first} against {second}: {found} (means of conversations, errors clustered by person, p < {alpha} by "
-        "Holm’s correction)."
-    ).format(first=first[:1].upper() + first[1:], second=second, found="; ".join(parts), alpha=share(1 - found.level))
+        f"{first[:1].upper()}{first[1:]} against {second}: {'; '.join(parts)} (means of conversations, errors "
+        f"clustered by person, p < {share(1 - found.level)} by Holm’s correction)."
+    )
 
 
 def point_table(
-    point: tuple[Grouping, Mapping[str, float]],
-    rated: Mapping[str, tuple[BotInfo, float]],
-    *,
-    place: tuple[str, int, int],
-    headline: RatingDimension,
-    link: Callable[[str], str],
-) -> NamedTable:
-    """Return the conversations behind a point, as a table.
+    frame: StudyFrame, found: StudyTrajectories, kind: str, column: str, group: int, exchange: int
+) -> NamedTable | None:
+    """Return the conversations behind a point of a trajectory; None for no such point.
 
     Args:
-        point: the grouping, and values of the point's measure by conversation, highest first.
-        rated: bot and headline by conversation, of those that are listed.
-        place: column of the measure, group, and exchange from 1.
-        link: address of a conversation.
+        kind, column, group: which course; the group by its place in the figure.
+        exchange: from 1.
     """
-    (grouping, values), (measure, group, exchange) = point, place
+    point = study_point(frame.study, found, kind, column, group, exchange, **frame.counted)
+    if point is None:
+        return None
+    (grouping, values), headline = point, frame.headline
+    means = point_ratings(frame.study, list(values)[:MOST], headline.key)
+    # Without those that are gone since the courses were computed.
+    values = {pk: value for n, (pk, value) in enumerate(values.items()) if n >= MOST or pk in means}
     digits = digits_for(headline.low, headline.high)
     return declared_table(
         "behind",
-        f"{column_title(measure)}, exchange {exchange}: {group_title(grouping, group)}",
-        [pk for pk in list(values)[:MOST] if pk in rated],
-        ("Conversation", lambda pk: Cell(pk[:8], href=link(pk))),
-        ("Bot", lambda pk: bot_cell(rated[pk][0])),
-        (headline.title, lambda pk: number_cell(rated[pk][1], digits)),
-        (column_title(measure), lambda pk: number_cell(values[pk])),
+        f"{column_title(column)}, exchange {exchange}: {group_title(grouping, group)}",
+        [pk for pk in list(values)[:MOST] if pk in means],
+        ("Conversation", lambda pk: Cell(pk[:8], href=reverse("dashboard:conversation", args=[pk]))),
+        ("Bot", lambda pk: bot_cell(frame.bots[means[pk][0]])),
+        (headline.title, lambda pk: number_cell(means[pk][1], digits)),
+        (column_title(column), lambda pk: number_cell(values[pk])),
         method=f"{phrases.conversations_text(len(values))}, the highest values first.",
         note=f"The first {MOST} are listed." if len(values) > MOST else "",
     )

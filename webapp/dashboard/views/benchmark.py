@@ -13,17 +13,17 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from evaluation.number_format import p_value, share, span
+from evaluation.number_format import share, span
 from evaluation.published.correlations import caveats_of
 from evaluation.stats.correlation import Method
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.benchmark_grid import MEAN, METHODS, NAME, RANK, Grid, grid_of
 from webapp.dashboard.benchmark_tables import ChoiceSet, beside_ours, choice_sets, published_table, sets_published
-from webapp.dashboard.charts.figure import Cell, PageTable, headers_of
+from webapp.dashboard.charts.figure import Cell
 from webapp.dashboard.charts.scatter import items_figure
 from webapp.dashboard.forms import UPLOAD_LIMIT_MB, BenchmarkForm
-from webapp.dashboard.narrative.phrases import share_cell, span_cell
+from webapp.dashboard.narrative.phrases import NamedTable, count_cell, declared_table, p_cell, share_cell, span_cell
 from webapp.dashboard.navigation import page, requires, staff_only
 from webapp.dashboard.render import table_csv
 from webapp.dashboard.views.jobs import job_context
@@ -173,9 +173,14 @@ def benchmark_cell(request: HttpRequest, pk: int, metric: str) -> HttpResponse:
         "were independent.",
         x=row.title,
         y=one.target,
-        note="{n} replies to {contexts} contexts, {different} of them different. Intervals by the jackknife "
-        "over contexts.".format(n=part["n"], contexts=part["n_contexts"], different=part["n_responses"]),
+        note=f"{part['n']} replies to {part['n_contexts']} contexts, {part['n_responses']} of them different. "
+        "Intervals by the jackknife over contexts.",
     )
+    tables = [_coefficients(part), *_models(part)]
+    if published:
+        method = "Of the whole data set. Intervals by r and n, as if replies were independent."
+        title, remarks = "Published on the same data", caveats_of(published)
+        tables.append(NamedTable("published", title, published_table(published), method, remarks=remarks))
     return page(
         request,
         "benchmark_cell.html",
@@ -185,39 +190,48 @@ def benchmark_cell(request: HttpRequest, pk: int, metric: str) -> HttpResponse:
         one=one,
         n_shown=len(points),
         n=part["n"],
-        coefficients=_coefficients(part),
-        models=_models(part),
-        skipped=part["skipped"],
-        remarks=one.remarks(metric),
+        tables=tables,
+        counted=[
+            ("Left out", part["skipped"], ""),
+            ("Scored on less", one.remarks(metric), "Of all replies of the file or study."),
+        ],
         version=row.versions,
-        published=published_table(published) if published else None,
-        caveats=caveats_of(published),
     )
 
 
-def _coefficients(part: Any) -> PageTable:
-    rows = [
-        [Cell(title), share_cell(part[name]["r"], 3), span_cell(*(part[name]["ci95"] or (None, None)), shares=True)]
-        for name, title in METHODS.items()
-    ]
-    return PageTable(headers_of("Coefficient", "r#", "95 %#"), rows)
+def _coefficients(part: Any) -> NamedTable:
+    return declared_table(
+        "coefficients",
+        "Coefficients",
+        METHODS.items(),
+        ("Coefficient", lambda method: Cell(method[1])),
+        ("r", lambda method: share_cell(part[method[0]]["r"], 3)),
+        ("95 %", lambda method: span_cell(*_ends(part[method[0]]), shares=True)),
+        method="Intervals by the jackknife over contexts.",
+    )
 
 
-def _models(part: Any) -> PageTable | None:
-    found = part.get("models") or {}
-    if not found:
-        return None
-    headers = headers_of("Dialogue model", "n#", *(f"{title}#" for title in METHODS.values()), "p (Spearman)#")
-    rows = [
-        [
-            Cell(model),
-            Cell(str(one["n"])),
-            *(Cell(f"{share(one[m]['r'])} {span(*(one[m]['ci95'] or (None, None)), shares=True)}") for m in METHODS),
-            Cell(p_value(one["spearman"]["p"])),
-        ]
-        for model, one in found.items()
+def _ends(found: Any) -> tuple[float | None, float | None]:
+    return found["ci95"] or (None, None)
+
+
+def _models(part: Any) -> list[NamedTable]:
+    def coefficients(one: Any) -> list[Cell]:
+        return [Cell(f"{share(one[m]['r'])} {span(*_ends(one[m]), shares=True)}", raw=(one[m]["r"],)) for m in METHODS]
+
+    if not part.get("models"):
+        return []
+    return [
+        declared_table(
+            "models",
+            "By dialogue model",
+            part["models"].items(),
+            ("Dialogue model", lambda model: Cell(model[0])),
+            ("n", lambda model: count_cell(model[1]["n"])),
+            ([*METHODS.values()], lambda model: coefficients(model[1])),
+            ("p (Spearman)", lambda model: p_cell(model[1]["spearman"]["p"])),
+        )
     ]
-    return PageTable(headers, rows)
 
 
 def _grid(request: HttpRequest, jobs: list[Job]) -> tuple[Grid, Method, dict[str, str]]:

@@ -6,7 +6,6 @@ A report that was shared by a link is open to readers without an account.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
@@ -29,6 +28,7 @@ from webapp.dashboard.render import body_html, report_html
 from webapp.dashboard.report_document import Document, document_dump, document_load
 from webapp.dashboard.report_files import KIND, report_ask, report_newest, report_read, report_state, reports_of
 from webapp.dashboard.report_paper import LIKE
+from webapp.dashboard.report_sections import FoldedSection
 from webapp.dashboard.views.export import (
     datasheet_file,
     datasheet_section,
@@ -73,21 +73,6 @@ _FOLDS = (
 """Folded sections of the page: id, title, content in one sentence, and the right that it needs."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReportFold:
-    """A folded section of the page, shown by `_fold.html`."""
-
-    id: str
-    title: str
-    conclusion: str
-    is_open: bool
-
-    @property
-    def body(self) -> str:
-        """Template of its content."""
-        return f"dashboard/_report_{self.id}.html"
-
-
 def sections_asked(request: HttpRequest) -> list[str]:
     """Return the names of the sections that the address chooses; none for all of them."""
     found = [name for one in request.GET.getlist("sections") for name in one.split(",") if name]
@@ -110,7 +95,7 @@ def like_asked(request: HttpRequest) -> str:
     """
     like = request.GET.get("like", "")
     if like and like not in LIKE:
-        raise Http404("There is no paper “{name}”; there is {known}.".format(name=like, known=", ".join(LIKE)))
+        raise Http404(f"There is no paper “{like}”; there is {', '.join(LIKE)}.")
     return like
 
 
@@ -144,7 +129,7 @@ def share(request: HttpRequest, key: str) -> HttpResponse:
         raise Http404("There is no report yet. Make one on the page of the report.")
     if not form.is_valid():
         return _page(request, study, share_form=form, status=400)
-    chosen = document.chosen(_known(document, sections_asked(request)))
+    chosen = document.chosen(sections_asked(request))
     try:
         _row, token = share_make(
             study=study,
@@ -187,9 +172,8 @@ def _counted(request: HttpRequest, study: Study) -> dict[str, Any]:
 
 def _newest(request: HttpRequest, study: Study) -> Document | None:
     """Return the newest report of those whom the address counts."""
-    job = report_newest(
-        study, include_synthetic=synthetic_asked(request), without=requested_flags(request), like=like_asked(request)
-    )
+    without = requested_flags(request)
+    job = report_newest(study, include_synthetic=synthetic_asked(request), without=without, like=like_asked(request))
     return report_read(job) if job is not None else None
 
 
@@ -223,7 +207,7 @@ def _page(
     part = "export" if is_export else request.GET.get("part", "")
     of_part: dict[str, Any] = {}
     if part == "preview" and document is not None:
-        of_part = {"preview": body_html(document, _known(document, asked), 2)}
+        of_part = {"preview": body_html(document, tuple(asked), 2)}
     elif part == "export":
         of_part = export_section(request, study, form=refused)
     elif part == "package" and may(request.user, Right.PAY):
@@ -254,7 +238,7 @@ def _page(
         like_address=f"{here}{kept_in_address(request) or '?'}&like={LIKE[0]}".replace("?&", "?"),
         chosen=chosen,
         folds=[
-            ReportFold(name, title, conclusion, is_open=name == part)
+            FoldedSection(name, title, conclusion, is_open=name == part)
             for name, title, conclusion, right in _FOLDS
             if (name != "preview" or document is not None) and may(request.user, right)
         ],
@@ -313,12 +297,6 @@ def datasheet(request: HttpRequest, key: str) -> HttpResponseBase:
     return redirect(report_address(request, study, "datasheet"))
 
 
-def _known(document: Document, asked: Sequence[str]) -> tuple[str, ...]:
-    """Return those of the sections asked for that the report has."""
-    unknown = document.unknown(asked)
-    return tuple(name for name in asked if name not in unknown)
-
-
 @require_safe
 @staff_only
 def report_file(request: HttpRequest, key: str) -> HttpResponse:
@@ -328,11 +306,8 @@ def report_file(request: HttpRequest, key: str) -> HttpResponse:
         raise Http404("There is no report yet. Make one on the page of the report.")
     asked = sections_asked(request)
     if unknown := document.unknown(asked):
-        raise Http404(
-            "The report has no section “{name}”; it has {known}.".format(
-                name=unknown[0], known=", ".join(one.id for one in document.chapters)
-            )
-        )
+        known = ", ".join(one.id for one in document.chapters)
+        raise Http404(f"The report has no section “{unknown[0]}”; it has {known}.")
     # To be kept, not shown here: it brings its own policy, and the site's would take its style away.
     return HttpResponse(
         report_html(document.chosen(asked)),

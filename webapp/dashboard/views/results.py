@@ -6,7 +6,6 @@ A study that compares pairs shows what was preferred. Details are folded section
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -25,16 +24,15 @@ from webapp.dashboard.filters import apply_flag_filter
 from webapp.dashboard.forms import PlanForm
 from webapp.dashboard.head_to_head import head_to_head
 from webapp.dashboard.leaderboard import VOTES, BoardParams, board_of, board_params, pairs_board, votes_board
-from webapp.dashboard.narrative.comparisons import planning_table
+from webapp.dashboard.narrative.comparisons import planning_table, prediction_of
 from webapp.dashboard.narrative.hybrid_fits import ComparedStudy, studies_table
-from webapp.dashboard.narrative.pairs import pairs_section
+from webapp.dashboard.narrative.pairs import pairs_section, protocols_section
 from webapp.dashboard.narrative.phrases import NamedTable, Section
 from webapp.dashboard.navigation import staff_only
-from webapp.dashboard.report_sections import SECTIONS, prediction_of, protocols_part
+from webapp.dashboard.report_sections import SECTIONS, Choice, FoldedSection
 from webapp.dashboard.selectors import studies_to_compare
 from webapp.dashboard.views.studies import (
     ShownResult,
-    StudiesBeside,
     additional_result,
     stored_result,
     studies_asked,
@@ -45,34 +43,13 @@ from webapp.dashboard.views.studies import (
 from webapp.ratings.paired_comparisons import compares_pairs, studies_beside
 from webapp.ratings.selectors import study_bots, study_conversations
 from webapp.results.bot_means import bot_summary
-from webapp.results.item_results import study_pairs
+from webapp.results.item_results import PairPage, study_pairs
 from webapp.results.study_data import StudyFrame
 from webapp.search.index_statistics import has_votes, votes_of_bots
 from webapp.studies.models import Study
 
 _KEPT = ("failed", "synthetic", "without", "with")
 """Parts of the address that folded sections keep."""
-
-
-@dataclass(slots=True)
-class ResultFold:
-    """A folded section of the page.
-
-    Attributes:
-        section: None while it is folded.
-        others: studies to show for comparison, each with whether it is shown.
-        beside: studies with the same bots.
-    """
-
-    id: str
-    title: str
-    conclusion: str = ""
-    is_open: bool = False
-    section: Section | None = None
-    plan_form: PlanForm | None = None
-    plan: NamedTable | None = None
-    others: tuple[tuple[Study, bool], ...] = ()
-    beside: StudiesBeside | None = None
 
 
 @require_safe
@@ -122,9 +99,7 @@ def _ratings(request: HttpRequest, study: Study) -> dict[str, Any]:
     frame = found.frame
     if frame is None:
         return {"waiting": found.waiting}
-    chats = study_conversations(
-        study, include_synthetic=frame.include_synthetic, include_failed=failed, without=frame.without
-    )
+    chats = study_conversations(study, **frame.counted, include_failed=failed)
     is_voted = has_votes(study, chats)
     choice = board_params(request, frame, more=[VOTES] if is_voted else [])
     by = choice.by or frame.headline.key
@@ -180,54 +155,49 @@ def _two(
 
 def _folds(
     request: HttpRequest, study: Study, found: ShownResult, frame: StudyFrame, *, failed: bool
-) -> list[ResultFold]:
+) -> list[FoldedSection]:
     """Return the folded sections of a study of ratings, the requested one with its content."""
     opened = request.GET.get("part", "")
-    questions = ResultFold("questions", "All questions", is_open=opened == "questions")
+    questions = FoldedSection("questions", "All questions", is_open=opened == "questions")
     if questions.is_open:
-        summary = bot_summary(
-            study,
-            include_synthetic=frame.include_synthetic,
-            include_failed=failed,
-            without=frame.without,
-            found=(found.result.means, found.result.compared),
-        )
+        results = (found.result.means, found.result.compared)
+        summary = bot_summary(study, **frame.counted, include_failed=failed, found=results)
         figure = bots_figure(summary, lambda bot: frame.link(bot.bot.bot_id))
-        questions.section = Section("questions", "All questions", figures=[figure])
-    pairs = ResultFold("comparisons", "All pairs of bots, and plans", is_open=opened == "comparisons")
+        questions.content = Section("questions", "All questions", figures=[figure])
+    pairs = FoldedSection("comparisons", "All pairs of bots, and plans", is_open=opened == "comparisons")
     if pairs.is_open:
-        pairs.section = SECTIONS["comparisons"](frame, found.result)
-        del pairs.section.lead[0]  # it is the heading of the page
+        pairs.content = SECTIONS["comparisons"](frame, found.result)
+        del pairs.content.lead[0]  # it is the heading of the page
         pairs.plan_form = PlanForm(request.GET or None)
         pairs.plan = _plan(frame, found.result.planned, pairs.plan_form) if pairs.plan_form.is_valid() else None
     others = studies_beside(study)
     return [questions, pairs, *_same_bots(request, study, others), *_one_turn(request, study, others)]
 
 
-def _same_bots(request: HttpRequest, study: Study, of_other_kind: Sequence[Study]) -> list[ResultFold]:
+def _same_bots(request: HttpRequest, study: Study, of_other_kind: Sequence[Study]) -> list[FoldedSection]:
     """Return the section on the same bots in other studies; none where there is no other study.
 
     Args:
         of_other_kind: studies that `with` names for the section on single replies.
     """
-    fold, not_here = ResultFold("studies", "The same bots in other studies"), {one.key for one in of_other_kind}
+    fold, not_here = FoldedSection("studies", "The same bots in other studies"), {one.key for one in of_other_kind}
     asked = [key for key in request.GET.getlist("with") if key not in not_here]
     fold.is_open = request.GET.get("part") == fold.id or any(asked)
     if not fold.is_open:
         return [fold] if any(one.key not in not_here for one in studies_to_compare(study)) else []
     fold.beside = studies_asked(study, asked)
-    fold.section = Section(fold.id, fold.title, missing=fold.beside.wrong)
+    fold.content = Section(fold.id, fold.title, missing=fold.beside.wrong)
     compared = []
     for one in [study, *fold.beside.others] if fold.beside.others else []:
         found = stored_result(request, one, "comparisons")
         if found.frame is not None:
             compared.append(ComparedStudy(found.frame, found.result))
         elif found.waiting is None:
-            fold.section.missing.append(f"“{one.key}” has no ratings yet.")
+            fold.content.missing.append(f"“{one.key}” has no ratings yet.")
         else:
-            fold.section.missing.append(f"The comparison of the bots of “{one.key}” is being computed.")
+            fold.content.missing.append(f"The comparison of the bots of “{one.key}” is being computed.")
     table = studies_table(compared)
-    fold.section.tables += [table] if table else []
+    fold.content.tables += [table] if table else []
     return [fold]
 
 
@@ -239,42 +209,42 @@ def _plan(frame: StudyFrame, planned: RaterPlan | None, form: PlanForm) -> Named
     return planning_table(frame, chosen, prediction_of(frame))
 
 
-def _one_turn(request: HttpRequest, study: Study, others: Sequence[Study]) -> list[ResultFold]:
+def _one_turn(request: HttpRequest, study: Study, others: Sequence[Study]) -> list[FoldedSection]:
     """Return the section on single replies and chats with the same bots; none without a study of the other kind."""
     if not others:
         return []
-    fold = ResultFold("one-turn", "Single replies and chats with the same bots")
+    fold = FoldedSection("one-turn", "Single replies and chats with the same bots")
     fold.is_open = request.GET.get("part") == fold.id or request.GET.get("with") in [one.key for one in others]
     if fold.is_open:
-        found = study_pairs(
-            study,
-            beside=request.GET.get("with", ""),
-            include_synthetic=synthetic_asked(request),
-            without=apply_flag_filter(request, study),
-        )
-        fold.section = protocols_part(study, found) or Section(
+        found = _study_pairs(request, study)
+        fold.content = protocols_section(study, found) or Section(
             "one-turn", fold.title, missing=["No two bots have both ratings of chats and compared replies yet."]
         )
-        fold.others = tuple((one, one == found.other) for one in others) if len(others) > 1 else ()
+        if len(others) > 1:
+            fold.choice = Choice("with", "Other study", [(one.key, one.name, one == found.other) for one in others])
     return [fold]
 
 
-def _pairs(request: HttpRequest, study: Study) -> dict[str, Any]:
-    """Return the context of a study that compares pairs."""
-    found = study_pairs(
+def _study_pairs(request: HttpRequest, study: Study) -> PairPage:
+    return study_pairs(
         study,
         beside=request.GET.get("with", ""),
         include_synthetic=synthetic_asked(request),
         without=apply_flag_filter(request, study),
     )
+
+
+def _pairs(request: HttpRequest, study: Study) -> dict[str, Any]:
+    """Return the context of a study that compares pairs."""
+    found = _study_pairs(request, study)
     if found.results is None:
         return {}
     bots = study_bots(study)
     section = pairs_section(found.results, found.titles, bots)
     outcomes, *tables = section.tables
-    detail = ResultFold("pairs", "Agreement, and results without ambiguous pairs")
+    detail = FoldedSection("pairs", "Agreement, and results without ambiguous pairs")
     detail.is_open = request.GET.get("part") == detail.id
-    detail.section = Section("pairs", detail.title, tables=tables)
+    detail.content = Section("pairs", detail.title, tables=tables)
     return {
         "opening": Section("", "", section.lead[1:], section.points, how=section.how, missing=section.missing),
         "verdict": section.lead[0],

@@ -6,8 +6,7 @@ the same address with `part` and `only`, so that no section costs what the other
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import lru_cache, partial
 from typing import Any
 
@@ -24,8 +23,9 @@ from webapp.dashboard.forms import BotColumnsForm
 from webapp.dashboard.narrative.comparisons import powered_section, predictor_title
 from webapp.dashboard.narrative.phrases import Section
 from webapp.dashboard.narrative.raters import answers_section
+from webapp.dashboard.narrative.trajectories import point_table
 from webapp.dashboard.navigation import requires, staff_only
-from webapp.dashboard.report_sections import SECTIONS, point_part
+from webapp.dashboard.report_sections import SECTIONS, Choice, FoldedSection
 from webapp.dashboard.views.studies import (
     ShownResult,
     analysis_key,
@@ -53,34 +53,6 @@ _TITLES = {
     "powered": "Unrated chats",
 }
 """Sections in order."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A selection within a section: the parameter of the address, its label, and options with the chosen one."""
-
-    name: str
-    label: str
-    options: Sequence[tuple[str, str, bool]]
-
-
-@dataclass(frozen=True, slots=True)
-class WhySection:
-    """A section of the page.
-
-    Attributes:
-        conclusion: one sentence, shown while it is folded, too.
-        content: None where it is folded, or has no result.
-        waiting: as in `ShownResult`.
-    """
-
-    id: str
-    title: str
-    conclusion: str = ""
-    is_open: bool = False
-    content: Section | None = None
-    waiting: dict[str, Any] | None = None
-    choice: Choice | None = None
 
 
 def why_parts(study: Study) -> list[str]:
@@ -137,8 +109,8 @@ def _result_of(part: str) -> str:
 
 def _section(
     request: HttpRequest, first: AnalysisKey, name: str, bots: tuple[BotInfo, ...], *, is_open: bool
-) -> WhySection:
-    shown = partial(WhySection, name, _TITLES[name], is_open=is_open)
+) -> FoldedSection:
+    shown = partial(FoldedSection, name, _TITLES[name], is_open=is_open)
     key = first.beside(_result_of(name))
     if not is_open:
         try:
@@ -181,11 +153,7 @@ def _content(name: str, frame: StudyFrame, result: Any, chosen_by: Mapping[str, 
         )
         options = [(one.key, one.title, one is chosen) for one in frame.dimensions]
         section = answers_section(
-            result.answers.of(chosen.key),
-            chosen,
-            frame.bots,
-            lambda bot, answer: link(bot=bot, answer=answer),
-            of_items=judges_items(frame.study),
+            frame, result.answers.of(chosen.key), chosen, lambda bot, answer: link(bot=bot, answer=answer)
         )
         return section, Choice("dimension", "Dimension", options)
     if name == "powered":
@@ -229,15 +197,7 @@ def point(request: HttpRequest, key: str, figure: str, column: str, group: int, 
         raise Http404
     table = None
     if found.frame is not None:
-        table = point_part(
-            found.frame,
-            found.result,
-            figure,
-            column,
-            group,
-            exchange,
-            lambda pk: reverse("dashboard:conversation", args=[pk]),
-        )
+        table = point_table(found.frame, found.result, figure, column, group, exchange)
         if table is None:
             raise Http404
     return study_page(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from django.db import transaction
@@ -13,9 +13,9 @@ from django.utils import timezone
 from chatbots.text import sanitise
 from webapp.jobs.kinds.base import ShardPlan
 from webapp.jobs.leases import free_rows, holder_end, holder_new
-from webapp.jobs.models import JobBase, Shard, State
+from webapp.jobs.models import UNFINISHED, Job, JobBase, Shard, State
 from webapp.jobs.selectors.jobs import rows_of, shard_counts, shards_free
-from webapp.jobs.services.jobs import job_lives
+from webapp.jobs.services.jobs import job_cancel, job_lives
 
 CANDIDATES = 32
 """So many free shards are looked at before a worker gives up: others claim them at the same time."""
@@ -105,6 +105,16 @@ def shard_end(*, job: JobBase, shard: Shard, result: Any) -> bool:
     n_done, n_total, _ = shard_counts(job)
     rows_of(job).filter(state=State.RUNNING).update(heartbeat_at=now, updated_at=now, n_done=n_done, n_total=n_total)
     return True
+
+
+def jobs_forget(kinds: Collection[str], studies: Collection[int]) -> None:
+    """Remove the results of jobs on these studies, and stop those under way: a participant was erased."""
+    jobs = Job.objects.filter(kind__in=kinds, study__in=studies)
+    for job in jobs.filter(state__in=UNFINISHED):
+        job_cancel(job=job)
+    for job in jobs:
+        shards_forget(job=job)
+    jobs.exclude(state__in=UNFINISHED).delete()
 
 
 def shards_forget(*, job: JobBase) -> None:

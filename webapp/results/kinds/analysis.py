@@ -136,6 +136,17 @@ class BenchmarkJob(JobKind[Job, BenchmarkParams]):
             Job.objects.filter(pk=job.pk).update(state=State.CANCELLED, result=None)
 
 
+def study_of_job(job: Job, pk: int) -> Study:
+    """Return the study of a job, which its payload names as well.
+
+    Raises:
+        Refused: it is gone.
+    """
+    if job.study is None or job.study.pk != pk:
+        raise Refused("no_study", f"there is no study {pk}")
+    return job.study
+
+
 def _data_then(results: Sequence[dict[str, Any]], n_items: int) -> str:
     """Return the digest of the data that all shards were of, and take it out of their results.
 
@@ -188,13 +199,9 @@ class AnalysisJob(JobKind[Job, AnalysisParams]):
             raise Refused("no_part", f"there is no part {quote(asked.part)}; there are {', '.join(PARTS)}")
 
     def slice(self, work: ShardWork[Job, AnalysisParams]) -> dict[str, Any]:
-        asked, study = work.asked, work.job.study
-        if study is None or study.pk != asked.study:
-            raise Refused("no_study", f"there is no study {asked.study}")
+        asked, study = work.asked, study_of_job(work.job, work.asked.study)
         work.beat(note=str(_("Reading the ratings")))
-        data = study_read(
-            study, include_synthetic=asked.include_synthetic, include_failed=asked.include_failed, without=asked.without
-        )
+        data = study_read(study, **asked.model_dump(exclude={"study", "part"}))
         if data is None:
             raise Refused("no_ratings", f"study {study.key} has no ratings any more")
         work.beat(note=str(_("Computing")), now=True)
@@ -206,61 +213,51 @@ class AnalysisJob(JobKind[Job, AnalysisParams]):
         prune(job)
 
 
-class FlagJobParams(InputModel):
-    """Parameters of the job: the study.
-
-    Attributes:
-        study: its number.
-    """
+class StudyJobParams(InputModel):
+    """Parameters of a job on a study: its number."""
 
     study: int
 
 
+class _StudyJob(JobKind[Job, StudyJobParams]):
+    """Job on all the data of a study, of which the newest is kept."""
+
+    queue = "analysis"
+    Payload = StudyJobParams
+
+    def slice(self, work: ShardWork[Job, StudyJobParams]) -> dict[str, Any]:
+        return self.look(work, study_of_job(work.job, work.asked.study))
+
+    def look(self, work: ShardWork[Job, StudyJobParams], study: Study) -> dict[str, Any]:
+        """Look at the study, and return what the job's result is."""
+        raise NotImplementedError
+
+    def follow_up(self, job: Job) -> None:
+        older = Job.objects.filter(kind=self.name, study=job.study).exclude(pk=job.pk)
+        older.exclude(state__in=UNFINISHED).delete()
+
+
 @register_kind
-class FlagsJob(JobKind[Job, FlagJobParams]):
+class FlagsJob(_StudyJob):
     """Look at the work of all of a study's people; what is found is kept in its `TaskFlag` and `FlagState`."""
 
     name = FLAGS_KIND
     title = _("Flags")
-    queue = "analysis"
-    Payload = FlagJobParams
 
-    def slice(self, work: ShardWork[Job, FlagJobParams]) -> dict[str, Any]:
-        study = work.job.study
-        if study is None or study.pk != work.asked.study:
-            raise Refused("no_study", f"there is no study {work.asked.study}")
+    def look(self, work: ShardWork[Job, StudyJobParams], study: Study) -> dict[str, Any]:
         state = flags_make(study=study)
         work.beat(now=True)
         return {"n_tasks": state.n_tasks}
 
-    def follow_up(self, job: Job) -> None:
-        older = Job.objects.filter(kind=FLAGS_KIND, study=job.study).exclude(pk=job.pk)
-        older.exclude(state__in=UNFINISHED).delete()
-
-
-class OrderJobParams(InputModel):
-    """Parameters of the job: the study.
-
-    Attributes:
-        study: its number.
-    """
-
-    study: int
-
 
 @register_kind
-class RankingJob(JobKind[Job, OrderJobParams]):
+class RankingJob(_StudyJob):
     """Look at a study's ratings; what is found is kept in its `OrderState`."""
 
     name = RANKING_KIND
     title = _("Order of the bots")
-    queue = "analysis"
-    Payload = OrderJobParams
 
-    def slice(self, work: ShardWork[Job, OrderJobParams]) -> dict[str, Any]:
-        study = work.job.study
-        if study is None or study.pk != work.asked.study:
-            raise Refused("no_study", f"there is no study {work.asked.study}")
+    def look(self, work: ShardWork[Job, StudyJobParams], study: Study) -> dict[str, Any]:
         found: RankingProgress | PairRankingProgress
         if compares_pairs(study):
             judged = study_judgements(study)
@@ -275,7 +272,3 @@ class RankingJob(JobKind[Job, OrderJobParams]):
         work.beat(now=True)
         order_state_store(study=study, found=found.to_json(), n_ratings=n)
         return {"n_ratings": n}
-
-    def follow_up(self, job: Job) -> None:
-        older = Job.objects.filter(kind=RANKING_KIND, study=job.study).exclude(pk=job.pk)
-        older.exclude(state__in=UNFINISHED).delete()

@@ -23,7 +23,8 @@ from webapp.dashboard.charts.figure import PageTable
 from webapp.dashboard.charts.matrix import matrix_figure
 from webapp.dashboard.narrative.comparisons import planning_table
 from webapp.dashboard.narrative.phrases import Section
-from webapp.dashboard.report_sections import hybrid_part, point_part
+from webapp.dashboard.narrative.trajectories import point_table
+from webapp.dashboard.report_sections import hybrid_part
 from webapp.jobs.models import HybridFit
 from webapp.jobs.selectors.analysis_tables import VOTES, turn_values
 from webapp.results.compute import study_correlations, study_trajectories
@@ -215,7 +216,7 @@ def test_a_point_leads_to_the_conversations_it_is_the_mean_of(data: StudyData) -
         return f"/point/{len(points) - 1}"
 
     section = section_of(data, "trajectories", point_link=link)
-    behind = partial(point_part, study_frame(data.study, data.facts), study_trajectories(data), link=str)
+    behind = partial(point_table, study_frame(data.study, data.facts), study_trajectories(data))
     checked = 0
     for figure in section.figures:
         for row in figure.table.rows:
@@ -226,7 +227,7 @@ def test_a_point_leads_to_the_conversations_it_is_the_mean_of(data: StudyData) -
             values = [line[3].raw[0] for line in found.table.rows]
             assert len(values) == row[5].raw[0]
             assert np.mean(values) == pytest.approx(row[3].raw[0])
-            assert {line[0].href for line in found.table.rows} <= set(data.per_conversation.index)
+            assert {line[0].href.split("/")[-2] for line in found.table.rows} <= set(data.per_conversation.index)
             checked += 1
         assert '<a href="/point/' in figure.wide
     assert checked > 10

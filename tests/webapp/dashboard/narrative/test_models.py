@@ -12,6 +12,7 @@ import pytest
 from evaluation.analysis.rating_models import RatingModels, rating_models
 from evaluation.number_format import figure
 from evaluation.ratings import RatingDimension, Ratings
+from tests.builders import frame_of
 from webapp.dashboard.narrative.models import models_section
 from webapp.dashboard.narrative.phrases import NamedTable, Section
 from webapp.ratings.selectors import BotInfo
@@ -39,7 +40,7 @@ def ratings(spread: float = 0.8, seed: int = 7) -> Ratings:
 
 
 def told(found: RatingModels) -> Section:
-    return models_section(found, QUALITY, BOTS, has_controls=False)
+    return models_section(frame_of(BOTS, QUALITY), found)
 
 
 def table(section: Section, id: str) -> NamedTable:

@@ -11,6 +11,7 @@ import pytest
 from evaluation.analysis.raters import RaterAnalysis, analyse_raters
 from evaluation.number_format import figure, share
 from evaluation.ratings import RatingDimension, Ratings
+from tests.builders import frame_of
 from webapp.dashboard.narrative.phrases import NamedTable, Section
 from webapp.dashboard.narrative.raters import raters_section
 from webapp.ratings.selectors import BotInfo
@@ -46,7 +47,7 @@ def found() -> RaterAnalysis:
 
 
 def told(found: RaterAnalysis, *, names: bool = True) -> Section:
-    return raters_section(found, DIMENSIONS, BOTS, names=names)
+    return raters_section(frame_of(BOTS, *DIMENSIONS), found, names=names)
 
 
 def table(section: Section, id: str) -> NamedTable:

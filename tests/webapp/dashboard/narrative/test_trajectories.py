@@ -7,7 +7,9 @@ import numpy as np
 from evaluation.analysis.trajectories import Grouping, TrajectoryGroup, trajectories
 from evaluation.findings import Reason
 from evaluation.ratings import RatingDimension
+from tests.builders import frame_of
 from webapp.dashboard.narrative.trajectories import trajectories_section, verdict_sentence
+from webapp.results.compute import StudyTrajectories
 
 GROUPS = Grouping(
     "best-worst",
@@ -35,7 +37,7 @@ def test_the_verdict_names_measures_by_direction() -> None:
     )
     nothing = trajectories(Grouping("by-trait", reason=Reason("no_trait", "none is known", traits="EI")), {}, [])
     quality = RatingDimension("quality", "Quality", 1, 7)
-    section = trajectories_section(found, nothing, headline=quality, study_key="k", has_controls=False)
+    section = trajectories_section(frame_of({}, quality), StudyTrajectories(found, nothing))
     (figure,) = section.figures
     assert "(5.00 and above, 3.00 and below)" in figure.method
     assert "Ties at the borders (2 and 1 conversation) were drawn" in figure.note
