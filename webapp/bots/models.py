@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from webapp.core.models import Incident, TimeStamped
+from webapp.core.models import Incident, OfProject, TimeStamped
 
 
 class BotVersion(TimeStamped):
@@ -30,7 +30,7 @@ class BotVersion(TimeStamped):
         return f"{self.bot_id} ({self.version})"
 
 
-class Secret(TimeStamped):
+class Secret(TimeStamped, OfProject):
     """A key that bots send to one address, encrypted; nobody is shown it again."""
 
     name = models.CharField(max_length=64, unique=True)
@@ -44,7 +44,7 @@ class Secret(TimeStamped):
         return self.name
 
 
-class DeclaredBot(TimeStamped):
+class DeclaredBot(TimeStamped, OfProject):
     """A bot added in the browser: an entry as `bots.yaml` has them, and the secret that it sends."""
 
     bot_id = models.CharField(max_length=64, unique=True)

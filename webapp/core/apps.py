@@ -14,17 +14,18 @@ class CoreConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Make the ready groups whenever the database has been migrated; remember browsers that sign in.
+        """Make the usual project and the ready groups after migrations; remember browsers that sign in.
 
         And name settings that are misspelt, for these would be left out without a word.
         """
         from django.contrib.auth.signals import user_logged_in
 
         from webapp.core.authentication import note_sign_in
-        from webapp.core.rights import groups_ensure
+        from webapp.core.rights import groups_ensure, project_ensure
 
         for name, meant in settings.CONFAB_MISSPELT.items():
             logger.warning("%s is set, and nothing reads it; is %s meant?", name, meant)
+        post_migrate.connect(project_ensure, sender=self)
         # Django's own receiver, which makes the permissions, was connected before.
         post_migrate.connect(groups_ensure, sender=self)
         user_logged_in.connect(note_sign_in)

@@ -252,12 +252,13 @@ def table_counts() -> dict[str, int]:
 def database_has_rows() -> bool:
     """Return True if a table of Confab's own apps has rows.
 
-    Rows that Django or the database fills do not count.
+    Rows that Django, the database or a migration fills do not count.
     """
     own = {
         model._meta.db_table
         for model in apps.get_models(include_auto_created=True)
-        if model.__module__.startswith("webapp.") and not getattr(model, "is_derived", False)
+        if model.__module__.startswith("webapp.")
+        and not (getattr(model, "is_derived", False) or getattr(model, "is_ready_made", False))
     }
     with connection.cursor() as cursor:
         for table in connection.introspection.table_names(cursor):

@@ -1,4 +1,4 @@
-"""The base model, where the rights of staff hang, and the tokens of their programs."""
+"""The base model, projects, where the rights of staff hang, and the tokens of their programs."""
 
 from __future__ import annotations
 
@@ -14,6 +14,34 @@ class TimeStamped(models.Model):
 
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        abstract = True
+
+
+USUAL_PROJECT = "default"
+
+
+class Project(TimeStamped):
+    """What studies, bots and secrets belong to; every installation has the usual one."""
+
+    is_ready_made = True
+    """A database with nothing else is empty."""
+
+    key = models.SlugField(max_length=60, primary_key=True)
+    name = models.CharField(max_length=200)
+
+    class Meta:
+        ordering = ["key"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class OfProject(models.Model):
+    """A row that belongs to a project."""
+
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, default=USUAL_PROJECT, editable=False)
 
     class Meta:
         abstract = True

@@ -56,6 +56,15 @@ def may_see_codes(user: Any) -> bool:
     return may(user, Right.PAY) or may(user, Right.ADMINISTER)
 
 
+def project_ensure(using: str, apps: Apps = installed, **_kwargs: Any) -> None:
+    """Make the project that everything belongs to, where it is missing after a migration."""
+    try:
+        projects = apps.get_model("core", "Project").objects.using(using)
+    except LookupError:  # an earlier state of the database
+        return
+    projects.get_or_create(key="default", defaults={"name": "Everything"})
+
+
 def groups_ensure(using: str, apps: Apps = installed, **_kwargs: Any) -> None:
     """Make the ready groups that are missing, after a migration; those there keep what they were given."""
     try:

@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
-from webapp.core.models import TimeStamped
+from webapp.core.models import OfProject, TimeStamped
 from webapp.studies.models.participants import (
     Breakage,
     Erasure,
@@ -143,7 +143,7 @@ class StudyManager(models.Manager["Study"]):
         return super().get_queryset().select_related("version__rubric")
 
 
-class Study(TimeStamped):
+class Study(TimeStamped, OfProject):
     """Study: the participants' task, its bots and rules; identity, state and newest version."""
 
     class State(models.TextChoices):
