@@ -232,7 +232,7 @@ def assess(
         verdict=verdict_of(
             frame_common,
             by_people,
-            len(human),
+            sum(bot in human for bot in by_common),
             selfplay=by_selfplay,
             n_selfplay=0 if selfplay is None else selfplay.n_bots,
         ),

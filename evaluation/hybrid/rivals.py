@@ -125,10 +125,12 @@ class RivalPredictions:
         return found
 
 
-def rival_predictions(
+def rival_folds(
     rated: Design, means: FoldMeans | None, groups: Sequence[str] = (), at: Design | None = None
-) -> RivalPredictions:
-    """Fit every rival without each bot, and predict that bot; none where a column or the noise is unknown.
+) -> dict[str, tuple[FoldMeans, dict[str, np.ndarray]]]:
+    """Return by rival its process without each bot, and the mean features to predict each bot from.
+
+    A rival is left out where a column or the noise of the ratings is unknown.
 
     Args:
         rated: rated conversations, with the targets that the fit is compared with.
@@ -142,11 +144,10 @@ def rival_predictions(
         try:
             means = _means_of_conversations(rated.y, codes, names)
         except NoNoise:
-            return RivalPredictions({}, {})
+            return {}
     columns = {**rated.extra, **log_lengths(rated.extra)}
     there = None if at is None else {**at.extra, **log_lengths(at.extra)}
-    fold: dict[str, dict[str, float]] = {}
-    common: dict[str, dict[str, float]] = {}
+    found = {}
     for name, parts in {**LENGTH_RIVALS, **({"group": tuple(groups)} if groups else {})}.items():
         is_length = name in LENGTH_RIVALS
         if not set(parts) <= columns.keys() or (is_length and there is not None and not set(parts) <= there.keys()):
@@ -157,6 +158,7 @@ def rival_predictions(
         points = dict(zip(names.tolist(), x, strict=True))
         if at is not None and there is not None:
             played, at_codes = np.unique(at.bots.astype(str), return_inverse=True)
+            # Which group a bot is of does not depend on whom it talks to.
             seen = _column_means(there, parts, at_codes, len(played))[0] if is_length else None
             points = {
                 str(bot): points[bot] if seen is None else seen[k]
@@ -165,7 +167,20 @@ def rival_predictions(
             }
         # A group is one block, for its columns mean nothing one by one.
         blocks = {part: (k,) for k, part in enumerate(parts)} if is_length else {name: tuple(range(len(parts)))}
-        fold[name], common[name] = _predicted(with_features(means, names, x, spread, blocks), points)
+        found[name] = with_features(means, names, x, spread, blocks), points
+    return found
+
+
+def rival_predictions(
+    rated: Design, means: FoldMeans | None, groups: Sequence[str] = (), at: Design | None = None
+) -> RivalPredictions:
+    """Predict each bot by every rival without its own ratings; arguments as of `rival_folds`."""
+    fold: dict[str, dict[str, float]] = {}
+    common: dict[str, dict[str, float]] = {}
+    for name, (of_rival, points) in rival_folds(rated, means, groups, at).items():
+        both = {bot: of_rival.left_out(bot, x) for bot, x in points.items()}
+        fold[name] = {bot: float(own[0]) for bot, (own, _) in both.items()}
+        common[name] = {bot: float(shared[0]) for bot, (_, shared) in both.items()}
     return RivalPredictions(fold, common)
 
 
@@ -208,12 +223,3 @@ def with_features(
         return replace(of, x=x[[at[bot] for bot in of.bots]], scale=unit)
 
     return FoldMeans(blocks, other(means.whole), {bot: other(of) for bot, of in means.folds.items()})
-
-
-def _predicted(means: FoldMeans, points: Mapping[str, np.ndarray]) -> tuple[dict[str, float], dict[str, float]]:
-    """Return each bot's prediction by its fold, with the fold's own intercept and with that of all bots."""
-    fold, common = {}, {}
-    for bot, x in points.items():
-        own, shared = means.left_out(bot, x)
-        fold[bot], common[bot] = float(own[0]), float(shared[0])
-    return fold, common

@@ -234,6 +234,14 @@ def test_bots_predicted_beyond_the_rating_scale_are_named_and_not_clipped():
     assert not low <= found.bots["bot7"].predicted_selfplay <= high
 
 
+def test_bots_without_a_defined_feature_do_not_count_for_the_verdict():
+    human = study(n_bots=6)
+    human.loc[human["bot"].isin(["bot4", "bot5"]), "f"] = np.nan
+    found = fit_hybrid(human, features=FEATURES)
+    assert len([bot for bot in found.bots.values() if bot.human_mean is not None]) == 6
+    assert (found.n_bots, found.verdict.standing) == (4, "few_bots")
+
+
 def test_uninformative_features_and_the_two_intercepts():
     """The trap of section 3's frame: with nothing but noise the fold's intercept gives nearly −1."""
     human = study()
