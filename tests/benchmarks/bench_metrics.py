@@ -80,7 +80,7 @@ def bench_metrics(n: int) -> None:
 
         from chatbots.encoders.cache import cache_folder_set
         from webapp.jobs.engine import run_job
-        from webapp.jobs.services.metrics import metric_run_create
+        from webapp.jobs.services.fits import metric_run_create
 
         cache_folder_set(None)  # word vectors are distilled once a machine, not once a benchmark
         call_command("migrate", verbosity=0)

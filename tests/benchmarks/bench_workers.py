@@ -175,7 +175,7 @@ def bench_workers(n: int, repeat: int) -> None:
 
     from tests.benchmarks.bench_metrics import conversations, study_made
     from webapp.jobs.models import MetricResult
-    from webapp.jobs.services.metrics import metric_run_create
+    from webapp.jobs.services.fits import metric_run_create
 
     call_command("migrate", verbosity=0)
     study = study_made(conversations(n))

@@ -20,7 +20,7 @@ def metrics_store(study: Any, wanted: Mapping[str, Collection[str]], *, seed: in
     from webapp.jobs.models import MetricResult
     from webapp.jobs.selectors.analysis_tables import column_names
     from webapp.jobs.selectors.metrics import metrics_all
-    from webapp.jobs.services.metrics import metric_version_record
+    from webapp.jobs.services.fits import metric_version_record
 
     draw = random.Random(seed)
     chats = list(study.conversations.order_by("pk").values_list("pk", "bot__bot_id"))

@@ -14,7 +14,7 @@ from tests.conftest import ConfabServer
 
 ITEMS = """
 from webapp.studies.examples import items_sample
-from webapp.studies.study_import import items_bring
+from webapp.studies.lifecycle import items_bring
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.study_file import FileItem

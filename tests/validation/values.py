@@ -60,7 +60,7 @@ def tables_of(study_key: str, targets: Sequence[str], exclude_bots: Sequence[str
     from evaluation.hybrid.features import USER_BLOCK
     from evaluation.metrics.text_cache import TextCache
     from webapp.bots.selectors import text_store
-    from webapp.jobs.hybrid_tables import FitTables
+    from webapp.jobs.selectors.fits import FitTables
     from webapp.jobs.services.fits import fit_create
     from webapp.studies.models import Study
 

@@ -1,4 +1,4 @@
-"""Errors of the API, in one shape and with a fitting status.
+"""Authorisation of calls, and errors in one shape with a fitting status.
 
 The shape is `{"error": {"code", "message", "mistakes"}}`. 400 cannot be done as requested, 401 no valid token, 403
 a missing right, 404 not found, 413 too large, 415 a body of another type, 422 invalid values with every mistake,
@@ -14,28 +14,101 @@ from __future__ import annotations
 import json
 import logging
 import random
+import threading
 from collections.abc import Callable
 from typing import Any
 
+from django.conf import settings
+from django.core.cache import caches
 from django.core.exceptions import ObjectDoesNotExist, RequestDataTooBig, SuspiciousOperation, ValidationError
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.multipartparser import MultiPartParserError
 from django.urls import Resolver404, resolve, reverse
+from django.utils.connection import ConnectionProxy
 from django.utils.datastructures import MultiValueDict
 from ninja import NinjaAPI, Schema
 from ninja.errors import AuthenticationError, HttpError, Throttled, ValidationErrorContext
 from ninja.parser import Parser
+from ninja.security import HttpBearer
+from ninja.throttling import SimpleRateThrottle
 
 from chatbots.registry import UnknownName
 from chatbots.text import are_sanitised
 from chatbots.validation import Mistake, ValuesError, mistakes_of
-from webapp.api.auth import Lacks
+from webapp.core.authentication import token_find, token_lacks
 from webapp.core.errors import Refused, api_error_body, is_api_path
+from webapp.core.health import redis_errors
 from webapp.core.logs import route_of
 from webapp.core.middleware import UNSTORABLE_MESSAGE
+from webapp.core.models import ApiToken
 from webapp.core.rights import Right
 from webapp.core.thread_pool import RETRY_AFTER_S
+
+
+class Lacks(Exception):
+    """The token has not all the rights that a call needs."""
+
+    def __init__(self, rights: list[Right]) -> None:
+        super().__init__(", ".join(right.value for right in rights))
+        self.rights = rights
+
+
+class Token(HttpBearer):
+    """Token authentication that requires these rights besides `Right.READ`."""
+
+    def __init__(self, *rights: Right) -> None:
+        super().__init__()
+        self.rights = (Right.READ, *rights)
+
+    def authenticate(self, request: HttpRequest, token: str) -> ApiToken:
+        found = token_find(token)
+        request.user = found.user
+        demand(found, *self.rights)
+        return found
+
+
+def demand(token: ApiToken, *rights: Right) -> None:
+    """Check that a token has these rights.
+
+    Raises:
+        Lacks: it has not all of them.
+    """
+    if lacking := token_lacks(token, rights):
+        raise Lacks(lacking)
+
+
+def rights_of(request: HttpRequest) -> list[Right]:
+    """Return the rights that a call's token has now."""
+    token: ApiToken = request.auth  # type: ignore[attr-defined]
+    lacking = token_lacks(token, Right)
+    return [right for right in Right if right not in lacking]
+
+
+class PerToken(threading.local, SimpleRateThrottle):
+    """So many calls of one token in a time, by the setting `CONFAB_API_RATE`; where there is Redis, of all web
+    processes.
+
+    The library's throttle keeps the request at hand in itself: each thread has one of its own.
+    """
+
+    cache = ConnectionProxy(caches, "shared")  # type: ignore[assignment]
+    scope = "token"
+
+    def __init__(self) -> None:
+        SimpleRateThrottle.__init__(self, settings.CONFAB_API_RATE)
+
+    def get_cache_key(self, request: HttpRequest) -> str | None:
+        return f"confab.api.{request.auth.pk}"  # type: ignore[attr-defined]
+
+    def allow_request(self, request: HttpRequest) -> bool:
+        self.num_requests, self.duration = self.parse_rate(settings.CONFAB_API_RATE)
+        try:
+            return bool(super().allow_request(request))
+        except redis_errors() as error:
+            log.warning("a call of the API is not counted: %s", error)
+            return True
+
 
 JSON_TYPE = "application/json"
 FORM_TYPE = "multipart/form-data"

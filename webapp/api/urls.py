@@ -5,8 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from chatbots.installation import VERSION
-from webapp.api.auth import PerToken
-from webapp.api.errors import Api, Bodies, handlers_add
+from webapp.api.errors import Api, Bodies, PerToken, handlers_add
 from webapp.api.routes import conversations, jobs, results, runs, server, studies
 
 api = Api(

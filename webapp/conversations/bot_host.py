@@ -36,9 +36,9 @@ from webapp.conversations.services import replies
 from webapp.core.database import DATABASE_AWAY, DirectDispatch, in_database
 from webapp.core.health import Health
 from webapp.core.processes import BOT_HOST, signs
-from webapp.studies.chat_settings import Filtering
 from webapp.studies.lifecycle import DEMO_PAPER_KEY
 from webapp.studies.models import Study, Task
+from webapp.studies.protocol_settings import Filtering
 from webapp.studies.settings import StudyValues
 
 logger = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from django.db.models import Case, CharField, Count, Exists, OuterRef, Q, Value,
 from django.utils.translation import gettext as _
 
 from webapp.conversations.models import Conversation
-from webapp.studies.item_sets import FILE_SOURCE, SAMPLE_SOURCE, ItemSet
+from webapp.studies.items import FILE_SOURCE, SAMPLE_SOURCE, ItemSet
 from webapp.studies.models import Item, Participant, Slot, Study
 from webapp.studies.privacy import participants_erase
 

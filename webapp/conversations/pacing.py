@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from math import ceil
 
-from webapp.studies.chat_settings import ReplyPace
+from webapp.studies.protocol_settings import ReplyPace
 
 FRAME_EVERY_S = 0.12
 """Words that fall due closer together are shown together: a few frames a second are enough."""

@@ -37,7 +37,7 @@ from webapp.conversations.models import Conversation
 from webapp.conversations.pacing import FRAME_EVERY_S, PacedReply, ReplyTimes
 from webapp.core.database import DATABASE_AWAY, in_database
 from webapp.studies.assignment.counterbalance import pair_of_slot
-from webapp.studies.chat_settings import LONGEST_PACED_REPLY_S, ReplyPace
+from webapp.studies.protocol_settings import LONGEST_PACED_REPLY_S, ReplyPace
 from webapp.studies.reply_filters.base import FilterInput
 from webapp.studies.settings import StudyValues
 

@@ -39,9 +39,9 @@ from chatbots.text import are_sanitised
 from webapp.core.authentication import token_find, token_lacks
 from webapp.core.database import in_database
 from webapp.core.errors import Refused, api_error_body, is_api_path
+from webapp.core.health import REQUESTS
 from webapp.core.logs import request_id_new, route_of
 from webapp.core.pages import not_found
-from webapp.core.prometheus import REQUESTS
 from webapp.core.rights import Right, may
 
 logger = logging.getLogger(__name__)

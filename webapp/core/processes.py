@@ -31,8 +31,8 @@ from django.db import DatabaseError, connections
 from django.utils import timezone
 
 from chatbots.installation import release
+from webapp.core.health import samples_now
 from webapp.core.models import Process
-from webapp.core.prometheus import samples_now
 
 logger = logging.getLogger(__name__)
 

@@ -28,8 +28,8 @@ from django.template.loader import render_to_string
 from django.utils import translation
 
 from webapp.core.errors import api_error_body, is_api_path
+from webapp.core.health import SENT_AWAY
 from webapp.core.language import requested_locale
-from webapp.core.prometheus import SENT_AWAY
 
 logger = logging.getLogger(__name__)
 

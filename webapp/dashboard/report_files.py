@@ -19,8 +19,7 @@ from chatbots.validation import InputModel, Many
 from evaluation.result_json import result_load
 from webapp.dashboard.report_document import Document, Past, document_load
 from webapp.jobs.models import Job, State
-from webapp.jobs.services.jobs import job_ask, job_key, job_restart
-from webapp.jobs.services.shards import jobs_forget
+from webapp.jobs.services.jobs import job_ask, job_key, job_restart, jobs_forget
 from webapp.ratings.selectors import Counted
 from webapp.results.cache import AnalysisKey
 from webapp.results.fingerprint import DataState

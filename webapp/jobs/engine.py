@@ -23,8 +23,19 @@ from webapp.jobs import queue
 from webapp.jobs.kinds.base import JobKind, ShardWork, kind_of
 from webapp.jobs.models import JobBase, Shard
 from webapp.jobs.selectors.jobs import job_read, shard_counts, shard_results
-from webapp.jobs.services.jobs import job_beat, job_claim, job_done, job_fail, job_release, job_stopped
-from webapp.jobs.services.shards import shard_beat, shard_claim, shard_end, shard_release, shards_plan
+from webapp.jobs.services.jobs import (
+    job_beat,
+    job_claim,
+    job_done,
+    job_fail,
+    job_release,
+    job_stopped,
+    shard_beat,
+    shard_claim,
+    shard_end,
+    shard_release,
+    shards_plan,
+)
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 
 from webapp.bots.selectors import bots_aside
 from webapp.conversations.selectors import replies_due
-from webapp.core import prometheus
+from webapp.core import health
 from webapp.core.health import is_redis_up
 from webapp.core.models import Process
 from webapp.core.processes import processes_living
@@ -159,7 +159,7 @@ class _Confab(Collector):
 
 def _counted(living: list[Process]) -> Iterator[Metric]:
     """Yield what processes have counted, a series for each: one that ends takes nothing from the others."""
-    for family in prometheus.registry.collect():
+    for family in health.registry.collect():
         found = Metric(family.name, family.documentation, family.type)
         for process in living:
             for name, labels, value in process.samples.get(family.name, ()):

@@ -23,13 +23,13 @@ class ResultsConfig(AppConfig):
 
 
 def _forget_results(studies: Collection[int]) -> None:
-    from webapp.jobs.services.shards import jobs_forget
+    from webapp.jobs.services.jobs import jobs_forget
 
     jobs_forget(["results", "benchmark"], studies)
 
 
 def _forget_shards(instance: Any, **_: Any) -> None:
     """Let nothing of a job outlive its row, which may go with its study."""
-    from webapp.jobs.services.shards import shards_forget
+    from webapp.jobs.services.jobs import shards_forget
 
     shards_forget(job=instance)

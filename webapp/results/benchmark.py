@@ -23,8 +23,7 @@ from evaluation.metrics.replies import ReplyMetric
 from webapp.conversations.models import Turn
 from webapp.core.errors import Refused
 from webapp.jobs.models import UNFINISHED, Job, State
-from webapp.jobs.services.jobs import job_ask, job_cancel, job_restart
-from webapp.jobs.services.shards import shards_forget
+from webapp.jobs.services.jobs import job_ask, job_cancel, job_restart, shards_forget
 from webapp.ratings.models import Rating
 from webapp.ratings.paired_comparisons import compares_pairs
 from webapp.ratings.reply_ratings import study_judged

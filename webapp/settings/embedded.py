@@ -11,10 +11,8 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from functools import partial
 
-from webapp.settings.backends import *  # noqa: F403
-from webapp.settings.backends import channel_layers, databases, shared_caches
 from webapp.settings.base import *  # noqa: F403
-from webapp.settings.base import HOST
+from webapp.settings.base import HOST, channel_layers, databases, shared_caches
 from webapp.settings.env import DATA_DIR, env, folder_made, owner_only, proxy_count
 
 DATABASES = databases()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from webapp.settings.backends import *  # noqa: F403
-from webapp.settings.backends import channel_layers, databases, shared_caches
 from webapp.settings.base import *  # noqa: F403
+from webapp.settings.base import channel_layers, databases, shared_caches
 from webapp.settings.env import env, proxy_count
 
 DEBUG = False

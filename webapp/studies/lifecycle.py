@@ -1,22 +1,42 @@
-"""Lifecycle of a study: demo, datasheet, archiving, and deletion.
+"""Lifecycle of a study: demo, import from a file, datasheet, archiving, and deletion.
 
 Archived studies are hidden in lists; deletion includes the participants.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
+from chatbots.text import quote
+from chatbots.validation import Mistake, ValuesError
 from webapp.bots.selectors import bot_available_ids
-from webapp.studies.models import Participant, Study
+from webapp.studies.attention_checks import answers_beyond
+from webapp.studies.models import Item, Participant, Study
 from webapp.studies.privacy import erasure_counts, erasure_kinds, participants_erase, studies_gone
+from webapp.studies.rubrics import post_task_questions, rubric_create, scales_of
 from webapp.studies.services import study_create
+from webapp.studies.settings import StudyValues
+from webapp.studies.study_file import (
+    FileItem,
+    StudyFile,
+    items_name,
+    items_of_file,
+    parts_of,
+    study_file_of,
+    study_file_parts,
+    study_file_plain,
+)
+from webapp.studies.validation import study_errors
+from webapp.studies.validation.sections import as_mistakes
+from webapp.studies.versions import SettingChange, names_diff, study_store, values_diff
 
 _DEMO_BOTS = ["eliza", "retrieval", "parrot", "generic"]
 _DEMO_TALKER = "smollm2"
@@ -136,3 +156,180 @@ def datasheet_store(*, study: Study, answers: Mapping[str, str]) -> Study:
         Study.objects.filter(pk=study.pk).update(datasheet=kept)
     study.datasheet = kept
     return study
+
+
+_BATCH = 500
+_OWN = ("name", "protocol", "rule", "seed")
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """Result of importing a study's file.
+
+    Attributes:
+        study: as it is stored now.
+        is_new: True if no study with its key existed.
+        changes: differences from the study as it was stored before.
+        n_items: number of new items.
+    """
+
+    study: Study
+    is_new: bool
+    changes: list[SettingChange]
+    n_items: int
+
+
+def study_read(text: str | bytes, *, key: str = "", opens: bool = False) -> StudyFile:
+    """Read a study's file; report errors in its parts together with visible errors of the whole.
+
+    Args:
+        key: key in place of the file's.
+        opens: True if the study is to collect, which has more conditions.
+
+    Raises:
+        ValuesError: with all errors, each with its path in the file.
+    """
+    plain = study_file_plain(text)
+    file, mistakes = study_file_parts({**plain, "key": key} if key else plain)
+    if file is not None and mistakes:
+        paths = [mistake.path for mistake in mistakes]
+        before = Study.objects.filter(key=file.key).first()
+        whole = _wrong_as_whole(before, file, opens, parts_of(paths))
+        mistakes += [mistake for mistake in whole if mistake.path not in paths]
+    if file is None or mistakes:
+        raise ValuesError(mistakes)
+    return file
+
+
+def study_import(*, file: StudyFile, folder: Path | None = None, opens: bool = False, author: str = "") -> Imported:
+    """Store the study of a file: a new study as a draft, or a change of the one with its key.
+
+    If participants have agreed to it, it gets a new version, as with every edit. After an error nothing is stored.
+
+    Args:
+        folder: folder of the study's file, which may name a file of items next to it; None if there can be none.
+        opens: True to let the study collect.
+        author: name of the user who imports it.
+
+    Raises:
+        ValuesError: with all errors, each with its path in the file.
+    """
+    with transaction.atomic():
+        before = Study.objects.select_for_update(of=("self",), no_key=True).filter(key=file.key).first()
+        changes = study_changes(before, file) if before else []
+        study = before or Study(key=file.key)
+        _check(before, file, opens)
+        for name in _OWN:
+            setattr(study, name, getattr(file, name))
+        study = _stored(study, file, author)
+        n_items = items_bring(study, _items(study, file, folder))
+        if opens and study.state != Study.State.COLLECTING:
+            study.state = Study.State.COLLECTING
+            study = _stored(study, file, author)
+    return Imported(study, before is None, changes, n_items)
+
+
+def study_changes(study: Study, file: StudyFile) -> list[SettingChange]:
+    """Return the changes that importing the file would make to the study, items excepted."""
+    stored = study_file_of(study)
+    own = [{name: getattr(one, name) for name in _OWN} for one in (stored, file)]
+    return [*names_diff(own[0], own[1]), *values_diff(stored.values, file.values)]
+
+
+def _values(study: Study, file: StudyFile) -> StudyValues:
+    """Return the values to store: a study that asks its rubric, and the same as the file, goes on asking that."""
+    values = file.values
+    version = study.version
+    if version is None or version.values.after or post_task_questions(version) != values.after:
+        return values
+    return values.model_copy(update={"after": ()})
+
+
+def _check(before: Study | None, file: StudyFile, opens: bool) -> None:
+    if mistakes := _wrong_as_whole(before, file, opens):
+        raise ValuesError(mistakes)
+
+
+def _wrong_as_whole(before: Study | None, file: StudyFile, opens: bool, unread: Collection[str] = ()) -> list[Mistake]:
+    study = Study(
+        pk=before.pk if before else None,
+        state=Study.State.COLLECTING if opens else before.state if before else Study.State.DRAFT,
+        key=file.key,
+        **{name: getattr(file, name) for name in _OWN},
+    )
+    errors = study_errors(before=before, study=study, values=file.values, rubric=None, unread=unread)
+    if file.items or "items" in unread:
+        errors.pop("state", None)  # they are stored before it opens
+    return [one for one in as_mistakes(errors) if not parts_of([one.path]) & set(unread)]
+
+
+def _stored(study: Study, file: StudyFile, author: str) -> Study:
+    values = _values(study, file)
+    rubric = None
+    if study.version is None and not values.after:  # questions that are not in the file are not asked
+        rubric = rubric_create(name=file.key, dimensions=[])
+    try:
+        return study_store(study=study, values=values, rubric=rubric, author=author)
+    except ValidationError as error:
+        told = {name: " ".join(words) for name, words in error.message_dict.items()}
+        raise ValuesError(as_mistakes(told)) from None
+
+
+def _items(study: Study, file: StudyFile, folder: Path | None) -> Iterable[FileItem]:
+    if not isinstance(file.items, str):
+        return file.items
+    name = file.items
+    is_there = folder is not None and Path(name).name == name and (folder / name).is_file()
+    if not is_there and name == items_name(study) and study.items.exists():
+        return ()  # its own, which are here already
+    if folder is None:
+        raise _items_wrong(f"names the file {quote(name)}, which cannot be read here; write the items in")
+    if Path(name).name != name:
+        raise _items_wrong(f"is {quote(name)}; it must be the name of a file beside the study's")
+    if not (folder / name).is_file():
+        raise _items_wrong(f"names the file {quote(name)}, which is not beside the study's")
+    return items_of_file(folder / name)
+
+
+def _items_wrong(words: str) -> ValuesError:
+    return ValuesError([Mistake("items", f"items {words}")])
+
+
+def items_bring(study: Study, items: Iterable[FileItem], *, origin: Mapping[str, str] | None = None) -> int:
+    """Store the items that the study does not have yet; stored items never change, as they may have been judged.
+
+    Args:
+        origin: origin of the uploaded file, as `origin_of_file`.
+
+    Raises:
+        ValuesError: with each item that is stored with other texts, or that the file has twice.
+    """
+    n_new, number, wrong = 0, 0, []
+    scales = scales_of(study.values, study.rubric)
+    for batch in _batches(iter(items)):
+        rows: dict[str, Item] = {}
+        stored = {one.key: one for one in study.items.filter(key__in=[item.id for item in batch])}
+        for item in batch:
+            known = stored.get(item.id)
+            if beyond := answers_beyond(item.gold, scales):
+                path = f"items[{number}].gold"
+                wrong.append(Mistake(path, f"{path}: {beyond}"))
+            if item.id in rows or (known and FileItem.of(known) != item):
+                what = "twice" if item.id in rows else "in the study with other texts already"
+                path = f"items[{number}].id"
+                wrong.append(Mistake(path, f"{path} is {quote(item.id)}, which stands {what}"))
+            elif known is None:
+                rows[item.id] = item.to_row(study)
+                rows[item.id].origin = dict(origin or {})
+            number += 1
+        if not wrong:
+            Item.objects.bulk_create(rows.values())
+            n_new += len(rows)
+    if wrong:
+        raise ValuesError(wrong)
+    return n_new
+
+
+def _batches(items: Iterator[FileItem]) -> Iterator[list[FileItem]]:
+    while batch := list(islice(items, _BATCH)):
+        yield batch

@@ -22,9 +22,22 @@ from chatbots.validation import InputModel, Many, Number, ValuesError
 from webapp.core.language import LANGUAGES, Language
 from webapp.studies.assignment.settings import Assignment
 from webapp.studies.attention_checks import Attention, Checking
-from webapp.studies.chat_settings import Comfort, Filtering, LongText, Pacing, Typing, text_lines
 from webapp.studies.default_texts import TEXTS, texts_in
-from webapp.studies.protocol_settings import Arena, Choosing, Dialogues, Marking, OwnMarking, Referencing, Training
+from webapp.studies.protocol_settings import (
+    Arena,
+    Choosing,
+    Comfort,
+    Dialogues,
+    Filtering,
+    LongText,
+    Marking,
+    OwnMarking,
+    Pacing,
+    Referencing,
+    Training,
+    Typing,
+    text_lines,
+)
 from webapp.studies.questions import TAKEN_KEYS, Order, Question, validate_keys
 from webapp.studies.recruitment.settings import RecruitmentValues
 

@@ -23,7 +23,7 @@ from webapp.conversations.bot_host import BotHostRuntime
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.task_start import task_start
 from webapp.core.database import in_database
-from webapp.core.prometheus import registry
+from webapp.core.health import registry
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from webapp.conversations.pacing import FRAME_EVERY_S, PacedReply, ReplyTimes
-from webapp.studies.chat_settings import Pacing, ReplyPace
+from webapp.studies.protocol_settings import Pacing, ReplyPace
 
 
 class FakeTime:

@@ -12,7 +12,7 @@ from django.db.utils import ConnectionHandler
 
 from tests.conftest import ROOT
 from webapp.core.database import journal_emptied
-from webapp.settings.backends import SQLITE_OPTIONS
+from webapp.settings.base import SQLITE_OPTIONS
 
 
 @pytest.mark.slow

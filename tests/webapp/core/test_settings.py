@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from tests.architecture.settings_reads import example_compose_only, example_entries
 from tests.conftest import ROOT
-from webapp.settings.backends import SQLITE_OPTIONS, databases
+from webapp.settings.base import SQLITE_OPTIONS, databases
 from webapp.settings.env import Environment
 
 WRONG = {

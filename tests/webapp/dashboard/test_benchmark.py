@@ -22,7 +22,7 @@ from webapp.conversations.services import vote_set
 from webapp.core.rights import Right
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, State
-from webapp.jobs.services.shards import jobs_forget
+from webapp.jobs.services.jobs import jobs_forget
 from webapp.ratings.services import rating_add
 from webapp.results.benchmark import benchmark_ask, benchmark_folder, benchmark_metrics
 from webapp.studies.items import item_add

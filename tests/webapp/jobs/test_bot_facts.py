@@ -14,7 +14,7 @@ from chatbots.registry import bot_get
 from tests.builders import make_conversation, make_study
 from webapp.jobs.engine import run_job
 from webapp.jobs.selectors.analysis_tables import bot_groups, bot_versions, factors_of, measured_of
-from webapp.jobs.services.metrics import metric_run_create
+from webapp.jobs.services.fits import metric_run_create
 from webapp.studies.bot_columns import BotColumns, bot_columns_read
 from webapp.studies.models import Study
 from webapp.studies.services import bot_columns_store

@@ -11,8 +11,7 @@ from django.apps import apps
 from evaluation.metrics.registry import configured_metrics, metric_get
 from webapp.jobs import queue
 from webapp.jobs.engine import run_job
-from webapp.jobs.services.fits import fit_create
-from webapp.jobs.services.metrics import metric_run_create
+from webapp.jobs.services.fits import fit_create, metric_run_create
 from webapp.studies.models import Study
 
 ELSEWHERE = "cuda:1"

@@ -22,7 +22,7 @@ from webapp.jobs.engine import run_job
 from webapp.jobs.models import HybridFit, MetricResult
 from webapp.jobs.selectors.analysis_tables import column_names
 from webapp.jobs.selectors.metrics import metrics_find
-from webapp.jobs.services.metrics import metric_run_create
+from webapp.jobs.services.fits import metric_run_create
 from webapp.jobs.services.selfplay import run_create
 from webapp.ratings.models import Rating
 from webapp.studies.models import Study

@@ -25,11 +25,19 @@ from webapp.jobs.leases import STALE_AFTER, holder_end
 from webapp.jobs.management.command_line import require_done
 from webapp.jobs.models import HybridFit, JobBase, MetricRun, SelfPlayRun, Shard
 from webapp.jobs.selectors.jobs import job_progress
-from webapp.jobs.services.fits import fit_create
-from webapp.jobs.services.jobs import job_cancel, job_claim, job_release, job_restart, job_settle, jobs_settle
-from webapp.jobs.services.metrics import metric_run_create
+from webapp.jobs.services.fits import fit_create, metric_run_create
+from webapp.jobs.services.jobs import (
+    job_cancel,
+    job_claim,
+    job_release,
+    job_restart,
+    job_settle,
+    jobs_settle,
+    shard_beat,
+    shard_claim,
+    shards_plan,
+)
 from webapp.jobs.services.selfplay import run_create
-from webapp.jobs.services.shards import shard_beat, shard_claim, shards_plan
 from webapp.studies.models import Study
 
 pytestmark = pytest.mark.django_db

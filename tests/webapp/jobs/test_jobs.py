@@ -26,9 +26,19 @@ from webapp.jobs.leases import STALE_AFTER, holder_is_dead
 from webapp.jobs.management.command_line import run_inline
 from webapp.jobs.models import SelfPlayRun, Shard
 from webapp.jobs.selectors.jobs import job_progress, jobs_unfinished, shard_results
-from webapp.jobs.services.jobs import job_beat, job_cancel, job_claim, job_done, job_release, job_restart
+from webapp.jobs.services.jobs import (
+    job_beat,
+    job_cancel,
+    job_claim,
+    job_done,
+    job_release,
+    job_restart,
+    shard_beat,
+    shard_claim,
+    shard_end,
+    shards_plan,
+)
 from webapp.jobs.services.selfplay import run_create
-from webapp.jobs.services.shards import shard_beat, shard_claim, shard_end, shards_plan
 
 pytestmark = pytest.mark.django_db
 

@@ -18,8 +18,7 @@ from webapp.jobs.engine import run_job
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, kinds
 from webapp.jobs.models import Job, Shard
 from webapp.jobs.selectors.jobs import jobs_for_workers
-from webapp.jobs.services.jobs import job_ask, job_claim, job_create, job_release, job_restart
-from webapp.jobs.services.shards import shard_claim, shards_plan
+from webapp.jobs.services.jobs import job_ask, job_claim, job_create, job_release, job_restart, shard_claim, shards_plan
 
 pytestmark = pytest.mark.django_db
 

@@ -16,8 +16,8 @@ from tests.evaluation.test_languages import GERMAN, SPANISH
 from tests.markup import flat
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
-from webapp.jobs.hybrid_tables import features_held
 from webapp.jobs.models import HybridFit, MetricResult, MetricRun
+from webapp.jobs.selectors.fits import features_held
 from webapp.jobs.selectors.metrics import language_sentences, languages_of, left_out_sentences, metrics_left_out
 from webapp.studies.models import Study
 from webapp.transfer.import_file import import_conversations

@@ -22,7 +22,7 @@ from webapp.jobs.engine import run_job, run_job_for
 from webapp.jobs.kinds import metrics as metrics_kind
 from webapp.jobs.models import MetricResult, MetricRun
 from webapp.jobs.selectors.analysis_tables import metric_frame, rated_frame
-from webapp.jobs.services.metrics import metric_run_create
+from webapp.jobs.services.fits import metric_run_create
 from webapp.ratings.selectors import study_ratings
 from webapp.studies.models import Study
 

@@ -20,7 +20,7 @@ from webapp.jobs.kinds import selfplay
 from webapp.jobs.models import MetricResult, SelfPlayConversation, SelfPlayRun
 from webapp.jobs.selectors.analysis_tables import metric_frame
 from webapp.jobs.selectors.selfplay import BotPair, plan_pairs, selfplay_by_pair, selfplay_failures
-from webapp.jobs.services.metrics import metric_run_create
+from webapp.jobs.services.fits import metric_run_create
 from webapp.jobs.services.selfplay import run_create
 
 pytestmark = pytest.mark.django_db

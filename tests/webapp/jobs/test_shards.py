@@ -16,10 +16,9 @@ from webapp.jobs.engine import run_job, run_job_for
 from webapp.jobs.kinds import metrics as metrics_kind
 from webapp.jobs.kinds import selfplay
 from webapp.jobs.models import JobBase, MetricResult, SelfPlayRun, Shard
-from webapp.jobs.services.jobs import job_restart
-from webapp.jobs.services.metrics import metric_run_create
+from webapp.jobs.services.fits import metric_run_create
+from webapp.jobs.services.jobs import job_restart, shard_claim, shard_release
 from webapp.jobs.services.selfplay import run_create
-from webapp.jobs.services.shards import shard_claim, shard_release
 from webapp.studies.models import Study
 
 pytestmark = pytest.mark.django_db

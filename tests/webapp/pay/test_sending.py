@@ -19,10 +19,13 @@ from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, State
 from webapp.pay.flags.base import flags_of
 from webapp.pay.models import Decision, PlatformVisit
-from webapp.pay.prolific import Prolific, ProlificError, codes_by_setting, codes_left
-from webapp.pay.sending import (
+from webapp.pay.prolific import (
     CLAIM_HELD_FOR,
     PAID_LATE_FOR,
+    Prolific,
+    ProlificError,
+    codes_by_setting,
+    codes_left,
     comparing_start,
     decision_retry,
     decision_send,

@@ -30,11 +30,9 @@ from tests.builders import (
 from webapp.conversations.models import Conversation
 from webapp.core.rights import Right
 from webapp.jobs.engine import run_job
-from webapp.jobs.hybrid_tables import FitTables
 from webapp.jobs.models import HybridFit, Job
-from webapp.jobs.selectors.fits import fit_leading, fits_newest
-from webapp.jobs.services.fits import fit_create
-from webapp.jobs.services.metrics import metric_run_create
+from webapp.jobs.selectors.fits import FitTables, fit_leading, fits_newest
+from webapp.jobs.services.fits import fit_create, metric_run_create
 from webapp.ratings.flag_selectors import left_out_counts
 from webapp.ratings.flag_store.models import FlagState, TaskFlag
 from webapp.ratings.flags.base import flag_kinds

@@ -11,7 +11,7 @@ from webapp.conversations.models import Conversation
 from webapp.dashboard.conversation_list import examples, line_asked
 from webapp.jobs.models import MetricResult
 from webapp.jobs.selectors.metrics import metrics_find
-from webapp.jobs.services.metrics import metric_version_record
+from webapp.jobs.services.fits import metric_version_record
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_dimensions
 from webapp.search.fields import Numbers, Unreadable, line_of, terms_of

@@ -28,7 +28,7 @@ from webapp.conversations.models import Conversation, ReplyMark, Turn
 from webapp.conversations.services import reply_report, vote_set
 from webapp.core.errors import Refused
 from webapp.jobs.models import MetricResult, MetricVersion
-from webapp.jobs.services.metrics import metric_results_store
+from webapp.jobs.services.fits import metric_results_store
 from webapp.pay.platform_status import WebhookEvent, event_take, platform_visits_store
 from webapp.pay.prolific import ProlificSubmission
 from webapp.pay.services import visits_approve

@@ -13,12 +13,11 @@ from tests.builders import make_items, make_participant, make_study
 from webapp.conversations.imported_sets import imported_set_remove, imported_sets
 from webapp.conversations.models import Conversation
 from webapp.studies.examples import items_sample
-from webapp.studies.item_sets import item_set_remove, item_sets
-from webapp.studies.items import gold_store, items_import, origin_of_file
+from webapp.studies.items import gold_store, item_set_remove, item_sets, items_import, origin_of_file
+from webapp.studies.lifecycle import items_bring
 from webapp.studies.models import Item, Participant, Slot, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.study_file import FileItem
-from webapp.studies.study_import import items_bring
 from webapp.studies.versions import study_edit
 from webapp.transfer.import_file import conversations_sample
 from webapp.transfer.services import records_store

@@ -14,7 +14,7 @@ from tests.builders import make_conversation, make_participant, make_rating, mak
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job
 from webapp.results.refresh import RANKING_NOT_SOONER_THAN, order_refresh
-from webapp.studies.assignment.rules.built_in import FLOOR
+from webapp.studies.assignment.rules.base import FLOOR
 from webapp.studies.models import OrderState, Study
 from webapp.studies.selectors import participant_token
 from webapp.studies.services import order_state_store, task_open

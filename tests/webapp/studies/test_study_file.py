@@ -12,10 +12,10 @@ from django.core.management import CommandError, call_command
 
 from chatbots.validation import ValuesError
 from tests.builders import make_annotated, make_conversation, make_participant, make_study
+from webapp.studies.lifecycle import study_import
 from webapp.studies.models import Item, Study
 from webapp.studies.rubrics import rubric_default
 from webapp.studies.study_file import MOST_INLINE, items_lines, study_file_of, study_file_read, study_file_text
-from webapp.studies.study_import import study_import
 from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db

@@ -24,8 +24,7 @@ from webapp.studies.models import Study
 from webapp.studies.pre_task import question_answers_store
 from webapp.studies.versions import study_edit
 from webapp.transfer.exporters.base import ExportOptions
-from webapp.transfer.package.contents import package_pieces
-from webapp.transfer.package.loaders import sps_names
+from webapp.transfer.package.contents import package_pieces, sps_names
 from webapp.transfer.package.tables import packaged_tables
 
 pytestmark = pytest.mark.django_db

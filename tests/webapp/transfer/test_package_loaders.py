@@ -23,7 +23,7 @@ from webapp.ratings.services import rating_submit
 from webapp.studies.models import Study
 from webapp.studies.pre_task import question_answers_store
 from webapp.transfer.exporters.base import ExportColumn, ExportOptions
-from webapp.transfer.package.loaders import sps_names
+from webapp.transfer.package.contents import sps_names
 from webapp.transfer.package.tables import PackagedTable, packaged_tables
 
 pytestmark = pytest.mark.django_db

@@ -21,8 +21,7 @@ from ninja.files import UploadedFile
 from chatbots.text import quote
 from chatbots.validation import Mistake, ValuesError
 from evaluation.formats.scales import FileScales
-from webapp.api.auth import Token
-from webapp.api.errors import BODY_FAILURES, FAILURES
+from webapp.api.errors import BODY_FAILURES, FAILURES, Token
 from webapp.api.routes.jobs import job_out, run_found
 from webapp.api.schemas import AskImport, JobOut, columns_read, line_told
 from webapp.api.schemas_conversations import (

@@ -14,8 +14,7 @@ from ninja import Router, Status
 
 from chatbots.text import quote
 from evaluation.hybrid.baselines import MIN_BOTS
-from webapp.api.auth import Token
-from webapp.api.errors import BODY_FAILURES, FAILURES
+from webapp.api.errors import BODY_FAILURES, FAILURES, Token
 from webapp.api.schemas import AskAnalysis, AskFit, AskItems, AskMetrics, AskRehearsal, FitOut, JobOut
 from webapp.api.schemas_study import MetricProgressOut
 from webapp.core.errors import Refused
@@ -26,9 +25,8 @@ from webapp.dashboard.selectors import bot_progress, metrics_progress
 from webapp.jobs.kinds.base import job_models, kinds
 from webapp.jobs.models import HybridFit, Job, JobBase, SelfPlayRun, State
 from webapp.jobs.selectors.jobs import job_progress, job_title
-from webapp.jobs.services.fits import analysis_start, fit_create
+from webapp.jobs.services.fits import analysis_start, fit_create, metric_run_create
 from webapp.jobs.services.jobs import job_cancel, job_create, job_restart, job_settle, jobs_settle
-from webapp.jobs.services.metrics import metric_run_create
 from webapp.ratings.flag_selectors import without_read
 from webapp.ratings.services import flags_ensure
 from webapp.studies.models import Study

@@ -18,8 +18,7 @@ from ninja import Query, Router, Schema, Status
 from chatbots.installation import release
 from chatbots.text import quote
 from evaluation.metrics.registry import metric_list
-from webapp.api.auth import Token, demand, rights_of
-from webapp.api.errors import BODY_FAILURES, FAILURES
+from webapp.api.errors import BODY_FAILURES, FAILURES, Token, demand, rights_of
 from webapp.api.routes.jobs import job_out
 from webapp.api.routes.studies import Counted
 from webapp.api.schemas import (

@@ -12,8 +12,7 @@ from ninja import Query, Router, Status
 
 from chatbots.registry import UnknownName
 from chatbots.validation import ValuesError
-from webapp.api.auth import Token
-from webapp.api.errors import BODY_FAILURES, FAILURES
+from webapp.api.errors import BODY_FAILURES, FAILURES, Token
 from webapp.api.routes.conversations import conversation_page
 from webapp.api.routes.jobs import TO_RUN, job_out, run_found
 from webapp.api.schemas import AskRun, JobOut, Part, SearchedTable, TableOut, file_described, table_line

@@ -16,8 +16,7 @@ from chatbots.registry import UnknownName
 from chatbots.text import quote
 from chatbots.validation import InputModel, Many
 from evaluation.stats.correlation import Method
-from webapp.api.auth import Token
-from webapp.api.errors import BODY_FAILURES, FAILURES
+from webapp.api.errors import BODY_FAILURES, FAILURES, Token
 from webapp.api.routes.jobs import job_out
 from webapp.api.schemas import JobOut, Name
 from webapp.bots.selectors import BotEntry, bot_card, bot_entry_list, bot_find

@@ -16,8 +16,7 @@ from pydantic import Field
 from chatbots.text import quote
 from chatbots.validation import Mistake, ValuesError
 from evaluation.analysis.leaderboard import leaderboard
-from webapp.api.auth import Token, rights_of
-from webapp.api.errors import BODY_FAILURES, FAILURES
+from webapp.api.errors import BODY_FAILURES, FAILURES, Token, rights_of
 from webapp.api.routes.jobs import job_out
 from webapp.api.schemas import Pages, StudyDetail, StudyMade, StudyOut
 from webapp.api.schemas_study import (
@@ -61,10 +60,10 @@ from webapp.results.fingerprint import analysed_counts
 from webapp.results.item_results import study_pairs
 from webapp.results.refresh import refresh_flags
 from webapp.search.index_statistics import VOTES_LEVEL, votes_of_bots, votes_ranked
+from webapp.studies.lifecycle import study_import
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
 from webapp.studies.study_file import StudyFile, study_file_of, without_codes
-from webapp.studies.study_import import study_import
 
 router = Router(tags=["studies"], auth=Token())
 

@@ -21,7 +21,7 @@ from webapp.conversations.frames import BUSY
 from webapp.conversations.models import BotHostHeartbeat, Conversation, ReplyFailure, Turn
 from webapp.conversations.pacing import ReplyTimes
 from webapp.conversations.selectors import Failure, can_rate, chats_under_way, failure_of
-from webapp.core.prometheus import REPLIES, REPLY_FAILURES, REPLY_FIRST, REPLY_WHOLE
+from webapp.core.health import REPLIES, REPLY_FAILURES, REPLY_FIRST, REPLY_WHOLE
 
 
 def heartbeat_store(*, host_id: UUID, pool: str, bots: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 from chatbots.validation import InputModel
 from webapp.studies.assignment.settings import by_bot_text
-from webapp.studies.chat_settings import text_lines
+from webapp.studies.protocol_settings import text_lines
 from webapp.studies.reply_filters.base import reply_filters
 from webapp.studies.settings import SECTION_OF, SECTIONS, is_of_lines
 

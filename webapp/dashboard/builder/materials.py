@@ -26,7 +26,7 @@ from webapp.dashboard.builder.item_sources import (
     source_fields,
 )
 from webapp.ratings.selectors import study_bots
-from webapp.studies.item_sets import ItemSet, item_sets
+from webapp.studies.items import ItemSet, item_sets
 from webapp.studies.models import Study
 from webapp.studies.rubrics import rubric_directions_store
 

@@ -44,7 +44,7 @@ from webapp.dashboard.views.builder.lifecycle import ALLOWED, state_change
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.studies import study_of, study_page, synthetic_asked
 from webapp.jobs.services.jobs import jobs_settle
-from webapp.pay import sending
+from webapp.pay import prolific
 from webapp.pay.flags.base import flags_by_state
 from webapp.pay.platform_status import comparison_newest, hook_newest, platform_job
 from webapp.pay.submissions import Submission, Submissions, submissions_of
@@ -155,7 +155,7 @@ def _pay_context(request: HttpRequest, study: Study) -> dict[str, Any]:
     job = platform_job(study)
     hook = study.values.recruitment.platform == "prolific"
     return {
-        "can_send": sending.can_send(),
+        "can_send": prolific.can_send(),
         "compared": comparison_newest(study),
         "running": job_context(job, job.kind) if job is not None else None,
         "hook": webhook_link(study, participant_link(request, study)) if hook else None,

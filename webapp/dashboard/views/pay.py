@@ -30,7 +30,7 @@ from webapp.dashboard.people_forms import BonusForm, PeopleForm, RejectForm, Res
 from webapp.dashboard.people_list import APPROVE, NO_FLAGS, OURS, PeopleFilters, money, state_of
 from webapp.dashboard.views.participants import people_reader, person_page
 from webapp.dashboard.views.studies import study_of, study_page
-from webapp.pay import sending, services
+from webapp.pay import prolific, services
 from webapp.pay.flags.base import flags_of
 from webapp.pay.mturk import mturk_file, results_filled
 from webapp.pay.prolific import Prolific, ProlificError, codes_by_setting, codes_left
@@ -143,26 +143,26 @@ def _sent(request: HttpRequest, study: Study) -> None:
 
 def _retry(request: HttpRequest, study: Study) -> None:
     """Send once more what could not be sent; where Confab cannot send, it waits for a person again."""
-    sending.decision_retry(study=study, pk=_number(request))
-    if sending.can_send():
+    prolific.decision_retry(study=study, pk=_number(request))
+    if prolific.can_send():
         _send(request, study)
 
 
 def _retry_all(request: HttpRequest, study: Study) -> None:
-    if not sending.can_send():
+    if not prolific.can_send():
         raise Refused("no_token", "Confab has no token for Prolific.")
-    if sending.decisions_retry(study=study):
+    if prolific.decisions_retry(study=study):
         _send(request, study)
     else:
         messages.info(request, "Nothing was left to try again.")
 
 
 def _send(request: HttpRequest, study: Study) -> None:
-    sending.sending_start(study=study, by=request.user)  # type: ignore[arg-type]
+    prolific.sending_start(study=study, by=request.user)  # type: ignore[arg-type]
 
 
 def _compare(request: HttpRequest, study: Study) -> None:
-    sending.comparing_start(study=study, by=request.user)  # type: ignore[arg-type]
+    prolific.comparing_start(study=study, by=request.user)  # type: ignore[arg-type]
 
 
 _ACTIONS: dict[str, Callable[[HttpRequest, Study], HttpResponse | None]] = {

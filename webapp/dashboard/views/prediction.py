@@ -44,9 +44,8 @@ from webapp.jobs.selectors.metrics import (
     results_counted,
     study_languages,
 )
-from webapp.jobs.services.fits import fit_create
+from webapp.jobs.services.fits import fit_create, metric_run_create
 from webapp.jobs.services.jobs import jobs_settle
-from webapp.jobs.services.metrics import metric_run_create
 from webapp.ratings.flags.base import flag_kinds
 from webapp.ratings.paired_comparisons import rates_conversations
 from webapp.ratings.selectors import BotInfo, conversations_counted, study_bots, study_whole

@@ -20,8 +20,8 @@ from webapp.dashboard.selectors import studies_talking
 from webapp.dashboard.views.jobs import run_context
 from webapp.jobs.models import SelfPlayRun
 from webapp.jobs.selectors.selfplay import runs_newest, selfplay_failed_counts
+from webapp.jobs.services.fits import metric_run_create
 from webapp.jobs.services.jobs import job_settle, jobs_settle
-from webapp.jobs.services.metrics import metric_run_create
 from webapp.jobs.services.selfplay import run_create
 from webapp.search.run_comparison import MOST_COLUMNS, MOST_RUNS, RunComparisonParams, runs_compared
 from webapp.transfer.exporters.base import run_exporters

@@ -1,5 +1,6 @@
-"""Metrics of every conversation of a study or of a self-play run that has none of this version yet.
+"""Metrics of conversations, and hybrid fits of them.
 
+Metrics are computed of every conversation of a study or of a self-play run that has none of this version yet.
 A shard is a list of conversations that lack the same metrics, in batches of fixed size, computed with nothing that was
 kept from before: a sentence vector depends, in its last digits, on what it was encoded with. A metric is left out of
 conversations in languages that it does not hold for; that is stored in place of its numbers.
@@ -8,6 +9,8 @@ conversations in languages that it does not hold for; that is stored in place of
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -17,12 +20,19 @@ from chatbots.validation import InputModel
 from webapp.bots.selectors import text_store
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversation_values
-from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
-from webapp.jobs.models import MetricRun
+from webapp.jobs.kinds.base import JobKind, Queue, ShardPlan, ShardWork, register_kind
+from webapp.jobs.models import HybridFit, MetricRun
+from webapp.jobs.selectors.fits import fit_encodes_texts
 from webapp.jobs.selectors.metrics import conversation_languages, conversations_lacking, metrics_find, metrics_lacked
 from webapp.jobs.selectors.selfplay import selfplay_alone
-from webapp.jobs.services.fits import chain_follow
-from webapp.jobs.services.metrics import metric_left_out_store, metric_results_store, metric_version_record
+from webapp.jobs.services.fits import (
+    chain_follow,
+    fit_store,
+    metric_left_out_store,
+    metric_results_store,
+    metric_version_record,
+)
+from webapp.ratings.services import flags_ensure
 
 BATCH = 128
 SHARD = 2 * BATCH
@@ -107,3 +117,93 @@ class MetricsJob(JobKind[MetricRun, MetricsParams]):
 
 CHUNK = 5_000
 """Conversations whose results are looked up at once: SQLite takes a limited number of parameters."""
+
+
+class HybridFitParams(InputModel):
+    """Payload that `fit_create` stores, when names have been looked up."""
+
+    targets: list[str]
+    targets_given: bool = True
+    preset: str = "paper"
+    intercept: str = "common"
+    features: list[str] | None = None
+    exclude_bots: list[str] = []
+    include_synthetic: bool = False
+    without: list[str] = []
+    seed: int = 0
+    applies_kept_fit: bool = False
+
+
+@register_kind
+class HybridFitJob(JobKind[HybridFit, HybridFitParams]):
+    """A fit, with its predictions and every identity used."""
+
+    name = "hybrid"
+    title = _("Hybrid metric")
+    Payload = HybridFitParams
+    model = HybridFit
+
+    def job_title(self, job: HybridFit) -> str:
+        return str(_("Hybrid metric for {name}")).format(name=job.study.name)
+
+    def queue_of(self, job: HybridFit) -> Queue:
+        return "gpu" if fit_encodes_texts(job) else "default"
+
+    def slice(self, work: ShardWork[HybridFit, HybridFitParams]) -> None:
+        from evaluation.hybrid.features import block_of, preset_get
+        from evaluation.hybrid.fit import apply_fit, fit_hybrid
+        from evaluation.hybrid.results import KeptFit
+        from evaluation.metrics.text_cache import TextCache
+        from webapp.jobs.selectors.fits import FitTables, bot_keys, features_held
+
+        fit, asked = work.job, work.asked
+        if asked.without:
+            for study in (fit.train_study, fit.study):
+                if study is not None:
+                    flags_ensure(study=study)
+        shared = TextCache(settings.CONFAB_DEVICE, store=text_store())
+        kept = KeptFit.from_json(fit.kept or {}) if asked.applies_kept_fit else None
+        if kept is None:
+            preset = preset_get(asked.preset)
+            features, blocks = asked.features or list(preset.features), list(preset.blocks)
+        else:
+            features = [name for name in kept.shown if name in kept.features]
+            blocks = list(dict.fromkeys(block for name in kept.features if (block := block_of(name))))
+        features, out = features_held(fit, features, blocks, may_leave_out=kept is None)
+        tables = FitTables(fit, features, blocks, shared, work.beat)
+        identities: dict[str, Any] = {"metrics": tables.identities}
+        selfplay = tables.selfplay()
+        if fit.run is not None:
+            identities["selfplay_bots"] = fit.run.plan["identities"]
+        if kept is None:
+            table, ratings = tables.rated(fit.train_study or fit.study)
+            common = {
+                "features": features,
+                "targets": asked.targets,
+                "preset": asked.preset,
+                "intercept": asked.intercept,
+                "seed": asked.seed,
+                "metric_identities": identities["metrics"],
+                "ratings": ratings,
+                "study": (fit.train_study or fit.study).key,
+            }
+            if fit.train_study is None:
+                result = fit_hybrid(table, selfplay=selfplay, dimensions=list(ratings.answers), **common)
+            else:
+                kept = fit_hybrid(table, **common).fit
+        if kept is not None:
+            human, ratings = tables.to_apply_to()
+            result = apply_fit(
+                kept,
+                human=human if len(human) else None,
+                selfplay=selfplay,
+                targets=asked.targets if asked.targets_given else None,
+                seed=asked.seed,
+                ratings=ratings,
+                study=fit.study.key,
+            )
+        if out:
+            result = replace(result, cautions=(*result.cautions, *out))
+        work.beat(now=True)
+        identities["bots"] = bot_keys(fit)
+        fit_store(fit=fit, result=result, identities=identities)

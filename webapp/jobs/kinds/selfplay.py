@@ -20,10 +20,9 @@ from webapp.core.errors import Refused
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, bots_loaded, register_kind
 from webapp.jobs.models import MetricRun, SelfPlayRun
 from webapp.jobs.selectors.selfplay import BotPair, plan_pairs, selfplay_by_pair, selfplay_hopeless, selfplay_there
-from webapp.jobs.services.fits import chain_follow
-from webapp.jobs.services.metrics import metric_run_create
+from webapp.jobs.services.fits import chain_follow, metric_run_create
+from webapp.jobs.services.jobs import shards_forget
 from webapp.jobs.services.selfplay import conversation_seed, selfplay_forget_failed, selfplay_give_up, selfplay_store
-from webapp.jobs.services.shards import shards_forget
 
 if TYPE_CHECKING:
     from chatbots.bots.base import Bot

@@ -1,22 +1,44 @@
-"""Reads of hybrid fits, and validation of a fit's request.
+"""Reads of hybrid fits, validation of a fit's request, and the tables that a fit is made of.
 
 Everything that a request names must exist before anything is stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from django.db.models import QuerySet
 
 from chatbots.text import nearest_names, quote
+from evaluation.findings import Finding, finding
+from evaluation.hybrid.features import LENGTHS
+from evaluation.languages import holds_for
+from webapp.conversations.models import Conversation
+from webapp.conversations.selectors import conversation_values
 from webapp.core.errors import Refused
 from webapp.jobs.models import HybridFit, Job
-from webapp.jobs.selectors.analysis_tables import column_names
-from webapp.jobs.selectors.metrics import measurable, metrics_all
+from webapp.jobs.selectors.analysis_tables import (
+    bot_groups,
+    check_computed,
+    column_names,
+    metric_frame,
+    metrics_of_columns,
+    rated_frame,
+)
+from webapp.jobs.selectors.metrics import language_name, measurable, metrics_all, metrics_find, metrics_left_out
 from webapp.ratings.models import Rating
+from webapp.ratings.selectors import study_ratings
 from webapp.studies.assignment.capacity import is_collecting
+from webapp.studies.bot_columns import GROUP
 from webapp.studies.models import Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from evaluation.metrics.base import Metric
+    from evaluation.metrics.text_cache import TextCache
+    from evaluation.ratings import Ratings
 
 
 def fit_encodes_texts(fit: HybridFit) -> bool:
@@ -147,3 +169,187 @@ def _known(what: str, asked: Sequence[str], known: list[str]) -> None:
             near = nearest_names(name, known)
             hint = f"did you mean {' or '.join(near)}?" if near else f"there is: {', '.join(known)}"
             raise Refused("unknown_name", f"there is no {what} {quote(name)}; {hint}")
+
+
+CHUNK = 512
+
+
+class FitTables:
+    """Reads what one fit needs.
+
+    Args:
+        fit: as asked for.
+        features: columns that predict, those of embeddings too.
+        shared: gives sentence vectors; the embeddings made of them here are not stored.
+        beat: told how much is done of how much, while something takes long: conversations whose turns are
+            embedded, and the fit itself.
+    """
+
+    def __init__(
+        self,
+        fit: HybridFit,
+        features: Sequence[str],
+        blocks: Sequence[str],
+        shared: TextCache,
+        beat: Callable[[int, int], None],
+    ) -> None:
+        self.fit = fit
+        self.metrics = metrics_of_columns(features)
+        self._blocks = tuple(blocks)
+        self._shared = shared
+        self._beat = beat
+        self._n_done, self._n_total = 0, 1  # the fit itself
+
+    @property
+    def identities(self) -> dict[str, Any]:
+        """Of the metrics, and of the encoder where embeddings are read."""
+        found = {metric.name: metric.identity.as_dict() for metric in self.metrics}
+        if self._blocks:
+            found["embedding"] = self._shared.encoder.identity.as_dict()
+        return found
+
+    def selfplay(self) -> pd.DataFrame | None:
+        """Return the table of the fit's self-play run, with lengths where they are computed; None without a run."""
+        run = self.fit.run
+        if run is None:
+            return None
+        check_computed(self.metrics, run=run)
+        table = metric_frame(run=run, metrics=[*self.metrics, *self._lengths()])
+        table = table[~table["bot"].isin(self.fit.request["exclude_bots"])]
+        return self._embedded(table, self_play=True)
+
+    def rated(self, study: Study) -> tuple[pd.DataFrame, Ratings]:
+        """Return the study's rated conversations, and every single rating.
+
+        The table holds the conversations' lengths, too, and the bots' groups where they have some, for the
+        baselines are made of both.
+        """
+        asked = self.fit.request
+        check_computed(self.metrics, study=study)
+        ratings = self._ratings(study)
+        table = rated_frame(
+            ratings,
+            study=study,
+            metrics=[*self.metrics, *self._lengths()],
+            include_synthetic=asked["include_synthetic"],
+        )
+        dimensions = list(ratings.answers)
+        missing = [target for target in asked["targets"] if target not in dimensions]
+        if missing:
+            known = f"it is rated on {', '.join(dimensions)}" if dimensions else "it has no ratings"
+            raise Refused("no_target", f"study {study.key} has no ratings of {', '.join(missing)}; {known}")
+        groups = bot_groups(study)
+        if groups and GROUP not in table.columns:  # a rating may be called so
+            table[GROUP] = table["bot"].map(groups).fillna("")
+        return self._embedded(table), ratings
+
+    def _ratings(self, study: Study) -> Ratings:
+        return study_ratings(
+            study,
+            include_synthetic=self.fit.request["include_synthetic"],
+            exclude_bots=self.fit.request["exclude_bots"],
+            earlier_questions=True,
+            without=self._without,
+        )
+
+    @property
+    def _without(self) -> Sequence[str]:
+        """Flags whose participants are left out."""
+        return tuple(self.fit.request.get("without") or ())
+
+    def _lengths(self) -> list[Metric]:
+        """Return the metrics that baselines are made of, besides the fit's own."""
+        names = {metric.name for metric in self.metrics}
+        return [metric for metric in metrics_of_columns(list(LENGTHS)) if metric.name not in names]
+
+    def to_apply_to(self) -> tuple[pd.DataFrame, Ratings]:
+        """Return the conversations that a kept fit predicts, and every rating.
+
+        They are the study's rated conversations, or all of them if none is rated.
+        """
+        asked, study = self.fit.request, self.fit.study
+        check_computed(self.metrics, study=study)
+        ratings = self._ratings(study)
+        synthetic = asked["include_synthetic"]
+        if len(ratings):
+            table = rated_frame(ratings, study=study, metrics=self.metrics, include_synthetic=synthetic)
+        else:
+            table = metric_frame(study=study, metrics=self.metrics, include_synthetic=synthetic, without=self._without)
+            table = table[~table["bot"].isin(asked["exclude_bots"])]
+        return self._embedded(table), ratings
+
+    def _embedded(self, table: pd.DataFrame, *, self_play: bool = False) -> pd.DataFrame:
+        """Add the columns of the embeddings to the table."""
+        if not self._blocks:
+            return table
+        import pandas as pd
+
+        from evaluation.hybrid.features import pooled_embeddings
+
+        ids = list(table["conversation"])
+        self._n_total += len(ids)
+        n_before = self._n_done
+
+        def progress(n: int) -> None:
+            self._n_done = n_before + i + n
+            self._beat(self._n_done, self._n_total)
+
+        parts = []
+        for i in range(0, max(1, len(ids)), CHUNK):
+            rows = Conversation.objects.filter(pk__in=ids[i : i + CHUNK])
+            parts.append(
+                pooled_embeddings(
+                    list(conversation_values(rows)),
+                    self_play=self_play,
+                    shared=self._shared,
+                    blocks=self._blocks,
+                    progress=progress,
+                )
+            )
+        return table.merge(pd.concat(parts), on="conversation", how="left")
+
+
+def features_held(
+    fit: HybridFit, features: Sequence[str], blocks: Sequence[str], *, may_leave_out: bool
+) -> tuple[list[str], list[Finding]]:
+    """Return the features that hold for the language of the conversations, and a finding for those that do not.
+
+    Args:
+        blocks: embeddings, whose encoder holds for the languages of the metric that is made of it.
+        may_leave_out: a fit can be made without a feature; one that was kept cannot be applied without.
+
+    Raises:
+        Refused: `other_language` where nothing would be left, or nothing may be left out.
+    """
+    studies = [study for study in (fit.train_study, fit.study) if study is not None]
+    found = [one for study in studies for one in metrics_left_out(study=study)]
+    found += metrics_left_out(run=fit.run) if fit.run is not None else []
+    whole = [one for one in found if one.is_whole]
+    gone = {name: one for one in whole for name in column_names([one.metric]) if name in features}
+    spoken = {
+        study.values.texts.language for study in studies if not study.is_imported and study.conversations.exists()
+    }
+    encoder = metrics_find(["semantic_similarity"])[0].languages if blocks else ()  # type: ignore[attr-defined]
+    foreign = sorted(code for code in spoken if not holds_for(encoder, code))
+    kept = [name for name in features if name not in gone]
+    languages = sorted({code for one in gone.values() for code in one.n} | set(foreign))
+    if foreign or (gone and not (kept and may_leave_out)):
+        what = ", ".join([*gone, *(blocks if foreign else ())])
+        named = ", ".join(map(language_name, languages))
+        raise Refused(
+            "other_language",
+            f"{what}: not held for {named}, the language of the conversations; choose features that are",
+        )
+    if not gone:
+        return kept, []
+    return kept, [finding("other_language", features=sorted(gone), languages=languages)]
+
+
+def bot_keys(fit: HybridFit) -> dict[str, list[str]]:
+    """Return by bot the keys of its identities in the conversations of the fit's studies."""
+    keys: dict[str, list[str]] = {}
+    studies = [study for study in (fit.study, fit.train_study) if study is not None]
+    found = Conversation.objects.filter(study__in=studies).order_by("bot__bot_id", "bot__key")
+    for bot_id, key in found.values_list("bot__bot_id", "bot__key").distinct():
+        keys.setdefault(bot_id, []).append(key)
+    return keys

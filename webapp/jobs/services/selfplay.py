@@ -22,8 +22,8 @@ from webapp.jobs import queue
 from webapp.jobs.models import SelfPlayConversation, SelfPlayRun
 from webapp.jobs.selectors.metrics import metrics_find
 from webapp.jobs.selectors.selfplay import PAIRS, BotPair, plan_pairs
-from webapp.studies.chat_settings import Filtering
 from webapp.studies.models import Study
+from webapp.studies.protocol_settings import Filtering
 from webapp.studies.reply_filters.base import FilterInput
 from webapp.studies.settings import StudyValues
 

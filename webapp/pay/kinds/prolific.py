@@ -12,8 +12,7 @@ from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
 from webapp.jobs.models import Job
 from webapp.pay.models import Decision
 from webapp.pay.platform_status import platform_visits_store, prolific_studies
-from webapp.pay.prolific import Prolific
-from webapp.pay.sending import decision_send, to_send
+from webapp.pay.prolific import Prolific, decision_send, to_send
 
 
 @register_kind

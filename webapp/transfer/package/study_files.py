@@ -24,7 +24,7 @@ from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.studies.bot_columns import BotColumns
-from webapp.studies.lifecycle import datasheet_store
+from webapp.studies.lifecycle import datasheet_store, study_import
 from webapp.studies.models import ConsentText, Dimension, Rubric, Study, StudyVersion, Task
 from webapp.studies.privacy import AGREED_KEYS, terms_digest
 from webapp.studies.study_file import (
@@ -37,7 +37,6 @@ from webapp.studies.study_file import (
     study_file_text,
     without_codes,
 )
-from webapp.studies.study_import import study_import
 from webapp.studies.versions import version_freeze
 from webapp.transfer.datasheet_questions import key_of
 from webapp.transfer.exporters.base import ExportOptions

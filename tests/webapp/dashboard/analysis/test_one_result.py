@@ -33,7 +33,7 @@ from webapp.dashboard.selectors import study_cards
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import HybridFit, SelfPlayConversation, SelfPlayRun
 from webapp.jobs.selectors.jobs import jobs_unfinished
-from webapp.jobs.services.metrics import metric_run_create
+from webapp.jobs.services.fits import metric_run_create
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_bots
 from webapp.results.bot_means import bot_summary

@@ -33,8 +33,8 @@ from webapp.dashboard.navigation import page, requires
 from webapp.dashboard.views.studies import study_of
 from webapp.jobs.services.jobs import job_create
 from webapp.studies.examples import items_sample
-from webapp.studies.item_sets import item_set_remove
-from webapp.studies.items import ItemsReport, items_import, origin_of_file
+from webapp.studies.items import ItemsReport, item_set_remove, items_import, origin_of_file
+from webapp.studies.lifecycle import Imported, items_bring, study_changes, study_import, study_read
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import judges_conversations, judges_items, study_found
@@ -47,7 +47,6 @@ from webapp.studies.study_file import (
     study_file_of,
     study_file_text,
 )
-from webapp.studies.study_import import Imported, items_bring, study_changes, study_import, study_read
 from webapp.transfer.import_file import conversations_sample, import_conversations
 from webapp.transfer.job_files import upload_errors
 from webapp.transfer.services import records_store

@@ -24,12 +24,11 @@ from webapp.dashboard.navigation import page, requires
 from webapp.dashboard.views.studies import study_of
 from webapp.jobs.services.jobs import job_create
 from webapp.studies.examples import study_example
-from webapp.studies.lifecycle import study_archive, study_delete, study_loss, study_participants
+from webapp.studies.lifecycle import study_archive, study_delete, study_import, study_loss, study_participants
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import StudyProtocol, protocols
 from webapp.studies.selectors import study_found, study_key_free
 from webapp.studies.services import study_copy
-from webapp.studies.study_import import study_import
 from webapp.studies.validation import RESERVED_KEYS
 from webapp.studies.versions import study_revise, versions_changed
 

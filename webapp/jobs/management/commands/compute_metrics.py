@@ -11,7 +11,7 @@ from webapp.jobs.management.command_line import follow_job, run_inline, study_na
 from webapp.jobs.management.commands.selfplay import split_names
 from webapp.jobs.selectors.metrics import left_out_sentences, metrics_left_out
 from webapp.jobs.selectors.selfplay import run_by_id
-from webapp.jobs.services.metrics import metric_run_create
+from webapp.jobs.services.fits import metric_run_create
 
 
 class Command(ConfabCommand):

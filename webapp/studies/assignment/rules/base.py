@@ -1,8 +1,9 @@
-"""The contract of an assignment rule, and its registry."""
+"""The contract of an assignment rule, its registry, and the rules balanced, uniform and resolve."""
 
 from __future__ import annotations
 
 import random
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -44,3 +45,60 @@ def register_rule(cls: C) -> C:
     """Make one rule of the decorated class and list it."""
     rules.register(cls)
     return cls
+
+
+@register_rule
+class Balanced:
+    """Rule that gives what has the fewest completed and open tasks; ties are drawn by the study's seed."""
+
+    name = "balanced"
+    title = "Balanced"
+    description = "Each person gets the bot that has had the fewest conversations so far."
+    identity = Identity("balanced", "1")
+    reads_needs = False
+
+    def choose(self, loads: Sequence[int], rng: random.Random, needs: Sequence[float] | None = None) -> int:
+        return rng.randrange(bisect_right(loads, loads[0]))
+
+
+@register_rule
+class Uniform:
+    """Draw uniformly at random by the study's seed."""
+
+    name = "uniform"
+    title = "Random"
+    description = "Each person gets a bot at random; numbers per bot will differ."
+    identity = Identity("uniform", "1")
+    reads_needs = False
+
+    def choose(self, loads: Sequence[int], rng: random.Random, needs: Sequence[float] | None = None) -> int:
+        return rng.randrange(len(loads))
+
+
+FLOOR = 0.2
+"""Fraction of draws that ignore the needs, so that every bot keeps getting ratings."""
+
+
+@register_rule
+class Resolve:
+    """Draw by the number of ratings each bot still needs to differ significantly from others, by the stored state.
+
+    Each bot's probability follows from the state, and the draws keep the anytime-valid intervals valid. Without a
+    state, or if no bot needs ratings, it balances.
+    """
+
+    name = "resolve"
+    title = "Where the order is least settled"
+    description = (
+        "Each person more likely gets a bot that ratings cannot yet tell from another; one person in five gets any. "
+        "It needs a worker, which looks at the ratings as they come. Items are balanced."
+    )
+    identity = Identity("resolve", "1", {"floor": FLOOR})
+    reads_needs = True
+
+    def choose(self, loads: Sequence[int], rng: random.Random, needs: Sequence[float] | None = None) -> int:
+        if needs is None or not any(needs):
+            return Balanced().choose(loads, rng)
+        if rng.random() < FLOOR:
+            return rng.randrange(len(loads))
+        return rng.choices(range(len(loads)), weights=needs)[0]

@@ -12,7 +12,7 @@ from django.core.management.base import CommandError
 from chatbots.validation import ValuesError
 from webapp.core.errors import Refused
 from webapp.core.management.base import ConfabCommand
-from webapp.studies.study_import import study_import, study_read
+from webapp.studies.lifecycle import study_import, study_read
 
 
 class Command(ConfabCommand):
