@@ -10,6 +10,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, Permission
 from django.core.cache import caches
 from django.core.cache.backends.locmem import LocMemCache
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from evaluation.ratings import RatingDimension
@@ -226,3 +227,13 @@ def make_arena(key: str = "a", **fields: Any) -> Study:
 def frame_of(bots: Mapping[str, BotInfo], *dimensions: RatingDimension) -> StudyFrame:
     """Return the context of results on these bots, of a study that is not stored."""
     return StudyFrame(Study(key="k"), False, bots, Facts(0, 0, 0, tuple(bots), dimensions, dimensions))
+
+
+def import_upload(client: Client, file: SimpleUploadedFile, **fields: Any) -> Any:
+    """Send a file, and import it as its preview proposes but for these fields; return the last response."""
+    sent = client.post("/dashboard/imports/", {"file": file})
+    if sent.status_code != 302:
+        return sent
+    form = client.get(sent["Location"]).context["form"]
+    given = {} if form is None else {"study": form["study"].value(), "controls": form.initial["controls"]}
+    return client.post(sent["Location"], {**given, "_import": "1", **fields}, follow=True)

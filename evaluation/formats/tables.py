@@ -45,7 +45,7 @@ def unescape_cell(cell: str) -> str:
 
 TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".jsonl.gz", ".json")
 _MISSING = re.compile(r"\s*(nan|na|n/a|null|none|<na>)?\s*", re.IGNORECASE)
-_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
+DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class FileTable:
             return None
         found = _number(cell)
         if found is None:
-            is_comma = isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell)
+            is_comma = isinstance(cell, str) and DECIMAL_COMMA.fullmatch(cell)
             such = str(cell).strip().replace(",", ".") if is_comma else "3.5"
             raise ValueError(f"{self.where(row, column)} is {quote(cell)}; a number such as {such} is needed")
         return found
@@ -124,7 +124,7 @@ class FileTable:
         cells = [row.get(column) for row in self.rows]
         given = [cell for cell in cells if not is_missing(cell)]
         n_numbers = sum(_number(cell) is not None for cell in given)
-        n_commas = sum(isinstance(one, str) and bool(_DECIMAL_COMMA.fullmatch(one)) for one in given)
+        n_commas = sum(isinstance(one, str) and bool(DECIMAL_COMMA.fullmatch(one)) for one in given)
         return bool(given) and 2 * (n_numbers + n_commas) > len(given)
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django import forms
 from django.conf import settings
-from django.utils.text import slugify
 
 from chatbots.registry import UnknownName
-from evaluation.formats.scales import FileScales
 from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT
 from webapp.bots.selectors import BotEntry
 from webapp.core.authentication import LONGEST_TOKEN_DAYS
-from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.jobs.models import SelfPlayRun
 from webapp.ratings.flag_selectors import without_read
@@ -25,7 +21,6 @@ from webapp.studies.bot_columns import LIMIT_BYTES
 from webapp.studies.models import Study
 from webapp.transfer.report_links import LONGEST_DAYS as SHARE_LONGEST_DAYS
 from webapp.transfer.report_links import LONGEST_NAME
-from webapp.transfer.services import language_checked
 from webapp.transfer.writers import FORMATS
 
 UPLOAD_LIMIT_MB: int = settings.CONFAB_UPLOAD_LIMIT_MB
@@ -33,7 +28,7 @@ UPLOAD_LIMIT_MB: int = settings.CONFAB_UPLOAD_LIMIT_MB
 Choices = Sequence[tuple[str, Any]]
 
 
-def _styled(form: forms.Form) -> None:
+def styled(form: forms.Form) -> None:
     """Give text fields and selects the look of the pages."""
     form.label_suffix = ""
     for field in form.fields.values():
@@ -73,7 +68,7 @@ class SelfPlayForm(forms.Form):
         self.fields["bots"].choices = [(e.id, e.name) for e in entries if e.available]  # type: ignore[attr-defined]
         usual = "as a new study has them"
         self.fields["study"].choices = [("", usual), *studies]  # type: ignore[attr-defined]
-        _styled(self)
+        styled(self)
 
     def clean_pairs(self) -> str:
         """Return the `pairs` of `run_create`; without the field "self", each bot with itself."""
@@ -119,7 +114,7 @@ class FitForm(forms.Form):
         self.fields["targets"].choices = targets  # type: ignore[attr-defined]
         self.fields["preset"].choices = presets  # type: ignore[attr-defined]
         self.fields["targets"].initial = list(whole)
-        _styled(self)
+        styled(self)
 
 
 class TokenForm(forms.Form):
@@ -146,7 +141,7 @@ class TokenForm(forms.Form):
         """
         super().__init__(*args, **kwargs)
         self.fields["rights"].choices = rights  # type: ignore[attr-defined]
-        _styled(self)
+        styled(self)
 
 
 class ShareForm(forms.Form):
@@ -164,7 +159,7 @@ class ShareForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        _styled(self)
+        styled(self)
 
 
 class FlagsField(forms.CharField):
@@ -230,7 +225,7 @@ class BenchmarkForm(forms.Form):
         there = [one for one in metrics if not one.reason]
         self.fields["metrics"].choices = [(one.name, one.title) for one in there]  # type: ignore[attr-defined]
         self.fields["metrics"].initial = [one.name for one in there if one.is_usual]
-        _styled(self)
+        styled(self)
 
     def clean_file(self) -> Any:
         """Refuse what is too large or has another ending."""
@@ -239,7 +234,7 @@ class BenchmarkForm(forms.Form):
             return None
         if not file.name.lower().endswith((".jsonl", ".jsonl.gz")):
             raise forms.ValidationError(f"“{file.name}” is no .jsonl or .jsonl.gz file.")
-        _limited(file)
+        check_size(file)
         return file
 
     def clean_judged(self) -> Any:
@@ -249,7 +244,7 @@ class BenchmarkForm(forms.Form):
             return None
         if not file.name.lower().endswith(".csv"):
             raise forms.ValidationError(f"“{file.name}” is no .csv file.")
-        _limited(file)
+        check_size(file)
         return file
 
     def clean(self) -> dict[str, Any]:
@@ -264,109 +259,12 @@ class BenchmarkForm(forms.Form):
         return cleaned
 
 
-def _limited(file: Any) -> None:
+def check_size(file: Any) -> None:
     """Refuse an uploaded file that is too large."""
     if file.size > UPLOAD_LIMIT_MB * 1024 * 1024:
         raise forms.ValidationError(
             f"The file has {round(file.size / 1024 / 1024)} MB; at most {UPLOAD_LIMIT_MB} MB can be uploaded."
         )
-
-
-class ImportForm(forms.Form):
-    """A file of conversations and the study they go into."""
-
-    file = forms.FileField(
-        label="File", widget=forms.FileInput(attrs={"accept": ".jsonl,.gz,.csv,.zip", "class": "input"})
-    )
-    study = forms.CharField(
-        label="Study key",
-        required=False,
-        max_length=60,
-        # The browser refuses what the server would: a refused form has lost its file.
-        widget=forms.TextInput(
-            attrs={
-                "pattern": "[\\-A-Za-z0-9_]+",
-                "title": "Letters, digits, - and _ only, such as my-study",
-                "autocapitalize": "none",
-                "spellcheck": "false",
-            }
-        ),
-        help_text=(
-            "The study's name in addresses, such as my-study. It is made if there is none. Left empty, it is named "
-            "after the file."
-        ),
-    )
-    low = forms.FloatField(label="Scale from", required=False)
-    high = forms.FloatField(
-        label="to", required=False, help_text="Left empty, it is read off the values, and then bounds no interval."
-    )
-    scales = forms.CharField(
-        label="Other scales",
-        required=False,
-        help_text="Of single questions, such as fun=0:1, flexible=1:3. Answers beyond their scale are left out.",
-    )
-    language = forms.CharField(
-        label="Language",
-        required=False,
-        max_length=20,
-        help_text="Its code, such as en or de. Left empty, each conversation's words tell it.",
-    )
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        _styled(self)
-
-    def clean_file(self) -> Any:
-        """Refuse what is too large or has another ending."""
-        file = self.cleaned_data["file"]
-        if not file.name.lower().endswith((".jsonl", ".jsonl.gz", ".csv", ".zip")):
-            raise forms.ValidationError(f"“{file.name}” is no .jsonl, .jsonl.gz, .csv or .zip file.")
-        if file.size > UPLOAD_LIMIT_MB * 1024 * 1024:
-            raise forms.ValidationError(
-                f"The file has {round(file.size / 1024 / 1024)} MB; at most {UPLOAD_LIMIT_MB} MB can be uploaded. Use "
-                f"`{settings.CONFAB_PROGRAM} import_conversations` for larger ones."
-            )
-        return file
-
-    def clean_study(self) -> str:
-        """Return the key, or the one that the file's name makes; refuse what cannot stand in an address."""
-        key = self.cleaned_data["study"].strip()
-        file = self.cleaned_data.get("file")
-        if not key and file is not None:
-            key = slugify(file.name.split(".")[0])[:60]
-            if not key:
-                raise forms.ValidationError(f"“{file.name}” makes no key. Write one, such as my-study.")
-        if key and not re.fullmatch(r"[-\w]+", key, re.ASCII):
-            example = slugify(key) or "my-study"
-            raise forms.ValidationError(
-                f"“{key}”: a key has unaccented letters, digits, - and _ only. “{example}” would do."
-            )
-        return key
-
-    def clean_language(self) -> str:
-        """Refuse what is no code of a language."""
-        try:
-            return language_checked(self.cleaned_data["language"])
-        except Refused as refused:
-            raise forms.ValidationError(refused.message) from None
-
-    def clean(self) -> dict[str, Any]:
-        """Check that both ends of the scale are given or none, the lower one first."""
-        cleaned = super().clean() or self.cleaned_data
-        low, high = cleaned.get("low"), cleaned.get("high")
-        if (low is None) != (high is None):
-            raise forms.ValidationError("Give both ends of the scale, or none.")
-        if low is not None and high is not None and not low < high:
-            raise forms.ValidationError(f"The scale goes from {low} to {high}; the first must be smaller.")
-        try:
-            scales = FileScales.parse(re.findall(r"[^,;\s]+", cleaned.get("scales", "")))
-        except ValueError as error:
-            self.add_error("scales", str(error))
-            return cleaned
-        if low is not None and high is not None:
-            scales = FileScales((low, high), scales.of)
-        cleaned["scale"] = scales
-        return cleaned
 
 
 class BotColumnsForm(forms.Form):
@@ -401,7 +299,7 @@ class PlanForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        _styled(self)
+        styled(self)
 
 
 def study_targets(study: Study) -> Choices:

@@ -5,20 +5,24 @@ A first pass examines the file, a second stores it, in constant memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
 from chatbots import Turn
 from chatbots.compressed_files import is_zip
-from evaluation.formats.base import Record, Skipped, skip_mixed_control, without_clashes
+from evaluation.formats.base import FileFormat, Record, Skipped, skip_mixed_control, without_clashes
+from evaluation.formats.csv_columns import CsvColumns
 from evaluation.formats.scales import FileScales, Scale
 from evaluation.formats.text_files import format_for
+from evaluation.package import package_open
+from evaluation.ratings import rater_named
 from webapp.core.errors import Refused
 from webapp.studies.bot_columns import controls_mark
 from webapp.studies.models import Study
-from webapp.transfer.package.import_package import ImportReport, Progress, package_import
+from webapp.transfer.package.import_package import ImportReport, Progress, package_check, package_import
 from webapp.transfer.services import language_checked, records_store, scales_known, study_for_import
 
 _BOTS = ("sample-curious", "sample-curt")
@@ -81,31 +85,130 @@ def conversations_sample() -> list[Record]:
 
 
 BATCH = 500
+PREVIEW_RECORDS = 20_000
+"""Records that a preview reads."""
+_FIRST, _LISTED = 5, 200
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class ImportChoices:
+    """Decisions of a researcher about a file.
+
+    Attributes:
+        scales: of its questions; else the smallest and largest values seen stand in, which bound no interval.
+        language: of all conversations, as a code of ISO 639; without it metrics tell it by the words of each.
+        columns: role of each column of a CSV, as in `csv_columns.ROLES`; None: by their names.
+        reversed: questions on which a high answer is a bad one, beside those that the study knows.
+        labels: words at the lowest and the highest answer of a question.
+        controls: bots made to be bad; None: as the file marks them.
+    """
+
+    scales: FileScales = field(default_factory=FileScales)
+    language: str = ""
+    columns: Mapping[str, str] | None = None
+    reversed: Collection[str] = ()
+    labels: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    controls: Collection[str] | None = None
+
+
+@dataclass
+class FileContents:
     """Result of the first pass over a file.
 
     Attributes:
-        bots: of all conversations; controls: those of degraded conversations.
+        bots: number of conversations by bot; controls: bots of degraded conversations.
         real: bots of other conversations, which are no controls.
         seen: smallest and largest value of every dimension, on the scales given.
         questions: dimensions of all answers, on the scales given or not.
+        first: the first records; left_out: the first that could not be read.
+        is_cut: whether the pass ended before the file.
     """
 
-    bots: frozenset[str]
-    seen: dict[str, Scale]
-    n_records: int
-    questions: frozenset[str]
-    controls: frozenset[str] = frozenset()
-    real: frozenset[str] = frozenset()
+    format_title: str = ""
+    bots: Counter[str] = field(default_factory=Counter)
+    controls: set[str] = field(default_factory=set)
+    real: set[str] = field(default_factory=set)
+    raters: set[str] = field(default_factory=set)
+    seen: dict[str, Scale] = field(default_factory=dict)
+    questions: set[str] = field(default_factory=set)
+    n_records: int = 0
+    n_ratings: int = 0
+    first: list[Record] = field(default_factory=list)
+    left_out: list[Skipped] = field(default_factory=list)
+    n_left_out: int = 0
+    is_cut: bool = False
+
+    @property
+    def n_conversations(self) -> int:
+        """Number of conversations with their texts."""
+        return self.bots.total()
+
+    def add(self, item: Record | Skipped, scales: FileScales) -> None:
+        """Count a record."""
+        if isinstance(item, Skipped):
+            self.n_left_out += 1
+            if len(self.left_out) < _LISTED:
+                self.left_out.append(item)
+            return
+        self.n_records += 1
+        self.n_ratings += len(item.ratings)
+        if len(self.first) < _FIRST:
+            self.first.append(item)
+        if not item.ratings_only:
+            self.bots[item.bot] += 1
+            (self.controls if item.is_control else self.real).add(item.bot)
+        self.questions.update(key for rating in item.ratings for key in rating.answers)
+        self.raters.update(name for rating in item.ratings if (name := rater_named(rating.rater)) is not None)
+        for rating in scales.within(item)[0].ratings:
+            for key, value in rating.answers.items():
+                low, high = self.seen.get(key, (value, value))
+                self.seen[key] = (min(low, value), max(high, value))
+
+
+def import_preview(path: Path, columns: Mapping[str, str] | None = None) -> FileContents:
+    """Read the beginning of a file without storing anything.
+
+    Raises:
+        OSError, ValueError: as `import_conversations`.
+    """
+    if is_zip(path):
+        return package_contents(path)
+    file_format = _format(path, columns)
+    records = without_clashes(file_format.read(path))
+    contents = _look(islice(records, PREVIEW_RECORDS), FileScales(), None)
+    contents.format_title = file_format.title
+    contents.is_cut = next(records, None) is not None
+    return contents
+
+
+def package_contents(path: Path) -> FileContents:
+    """Count what a data package holds.
+
+    Raises:
+        PackageError: it is damaged, or no package.
+    """
+    contents = FileContents("Data package of a study")
+    with package_open(path) as package:
+        package_check(package)
+        bots = {row["bot_version"]: row["bot"] for row in package.rows("bots")}
+        for row in package.rows("conversations"):
+            contents.bots[bots.get(row["bot_version"], row["bot_version"])] += 1
+        for row in package.rows("ratings"):
+            contents.n_ratings += 1
+            contents.raters.add(row.get("participant", ""))
+    contents.n_records = contents.n_conversations + contents.n_ratings
+    return contents
+
+
+def _format(path: Path, columns: Mapping[str, str] | None) -> FileFormat:
+    return format_for(path) if columns is None else CsvColumns(columns)
 
 
 def import_conversations(
     path: Path,
     *,
     study_key: str,
+    choices: ImportChoices | None = None,
     scale: FileScales | Scale | Mapping[str, Scale] | None = None,
     language: str = "",
     progress: Progress | None = None,
@@ -114,16 +217,18 @@ def import_conversations(
 
     Args:
         path: in one of the formats of `formats/`, or a data package, which makes its study again.
+        choices: of the researcher; None: `scale` and `language` alone.
         scale: of all dimensions, or by dimension, under "" that of all others. An answer beyond its scale is left out
-            and reported. Without a scale, the smallest and largest values seen stand in, which bound no interval.
-        language: of all conversations, as a code of ISO 639; without it metrics tell it by the words of each.
+            and reported.
+        language: as in `ImportChoices`.
         progress: called with ("reading" or "storing", records so far).
 
     Raises:
         OSError, ValueError: the file cannot be opened, or is in no known format; or a scale is none.
         Refused: see `study_for_import` and `language_checked`.
     """
-    language, scales = language_checked(language), FileScales.read(scale)
+    chosen = choices or ImportChoices(FileScales.read(scale), language)
+    language, scales = language_checked(chosen.language), chosen.scales
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     if is_zip(path):
@@ -132,7 +237,7 @@ def import_conversations(
         if language:
             raise ValueError("a data package knows its language; leave out the language")
         return package_import(path, study_key=study_key, progress=progress)
-    file_format = format_for(path)
+    file_format = _format(path, chosen.columns)
     report = ImportReport()
     study: Study | None = Study.objects.filter(key=study_key).first()
     stored: set[str] = set()
@@ -151,8 +256,8 @@ def import_conversations(
         )
     if contents.n_records and (study is None or contents.bots or contents.seen):
         study = study_for_import(key=study_key, bots=contents.bots, seen=contents.seen, scales=scales)
-    if study is not None and study.is_imported and (marked := contents.controls - contents.real):
-        controls_mark(study=study, bots=marked)
+    if study is not None and study.is_imported:
+        _choices_store(study, chosen, contents)
     for batch in _batches(without_clashes(file_format.read(path)), BATCH):
         good = []
         for item in batch:
@@ -177,26 +282,24 @@ def import_conversations(
     return report
 
 
-def _look(items: Iterable[Record | Skipped], scales: FileScales, progress: Progress | None) -> Contents:
-    questions: set[str] = set()
-    bots: dict[bool, set[str]] = {True: set(), False: set()}
-    seen: dict[str, Scale] = {}
-    n_records = 0
+def _choices_store(study: Study, chosen: ImportChoices, contents: FileContents) -> None:
+    """Store which bots of the file are controls, and the direction and the labels of questions; nothing is undone."""
+    marked = contents.controls - contents.real if chosen.controls is None else contents.bots.keys() & chosen.controls
+    if marked:
+        controls_mark(study=study, bots=marked)
+    dimensions = study.rubric.dimensions
+    dimensions.filter(key__in=chosen.reversed).update(reversed=True)
+    for key, (low, high) in chosen.labels.items():
+        dimensions.filter(key=key).update(low_label=low, high_label=high)
+
+
+def _look(items: Iterable[Record | Skipped], scales: FileScales, progress: Progress | None) -> FileContents:
+    contents = FileContents()
     for n, item in enumerate(items, start=1):
         if progress is not None and n % BATCH == 0:
             progress("reading", n)
-        if isinstance(item, Skipped):
-            continue
-        n_records += 1
-        if not item.ratings_only:
-            bots[item.is_control].add(item.bot)
-        questions.update(key for rating in item.ratings for key in rating.answers)
-        for rating in scales.within(item)[0].ratings:
-            for key, value in rating.answers.items():
-                low, high = seen.get(key, (value, value))
-                seen[key] = (min(low, value), max(high, value))
-    controls, real = frozenset(bots[True]), frozenset(bots[False])
-    return Contents(controls | real, seen, n_records, frozenset(questions), controls, real)
+        contents.add(item, scales)
+    return contents
 
 
 def _batches(items: Iterable[Record | Skipped], size: int) -> Iterator[list[Record | Skipped]]:

@@ -7,6 +7,7 @@ study is erased.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -16,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.core.files.uploadedfile import UploadedFile
 from django.db import transaction
 from django.utils.translation import gettext as _
 
 from chatbots.text import error_text, sanitise
-from evaluation.formats.scales import FileScales
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.jobs.models import UNFINISHED, Job, State
@@ -149,43 +150,77 @@ def upload_folder() -> Path:
     return folder
 
 
-UPLOAD_ENDINGS = (".jsonl.gz", ".jsonl", ".csv", ".zip")
+UPLOAD_ENDINGS = (".jsonl.gz", ".jsonl", ".json", ".csv.gz", ".csv", ".tsv", ".zip")
 
 
-def upload_import(
-    *,
-    upload: UploadedFile,
-    study: str,
-    scale: FileScales | None = None,
-    language: str = "",
-    created_by: User | None = None,
-) -> Job:
-    """Write an upload into the data folder, which the workers share, and return the job that imports it.
-
-    Args:
-        study: key of the study that it goes into; made if there is none.
-        scale, language: as `import_conversations`.
+def upload_keep(upload: UploadedFile, user: User) -> str:
+    """Write an upload into the data folder for its owner's next steps, and return its name there.
 
     Raises:
-        Refused: `bad_file` by its name, `too_large`, or what the job's kind refuses.
+        Refused: as `upload_write`.
     """
-    path = upload_write(upload, upload_folder(), uuid4().hex)
-    try:
-        return job_create(
-            kind="import",
-            payload={
-                "file": str(path),
-                "name": sanitise(upload.name or "", 200),
-                "study": study,
-                "scales": scale.texts() if scale else [],
-                "language": language,
-                "is_upload": True,
-            },
-            created_by=created_by,
+    given = sanitise(upload.name or "", 200)
+    stem = re.sub(r"[^\w.]+", "_", given.removesuffix(upload_ending(given)))[:50]
+    return upload_write(upload, upload_folder(), f"{user.pk}-{uuid4().hex}-{stem}").name
+
+
+def upload_name(path: Path) -> str:
+    """Return the name of an upload as its owner knows it."""
+    return path.name.split("-", 2)[-1]
+
+
+def upload_ending(name: str) -> str:
+    """Return which of `UPLOAD_ENDINGS` a file's name has.
+
+    Raises:
+        Refused: `bad_file`.
+    """
+    ending = next((one for one in UPLOAD_ENDINGS if name.lower().endswith(one)), None)
+    if ending is None:
+        raise Refused(
+            "bad_file",
+            _("The file is called {name}; it must end in {endings}.").format(
+                name=name, endings=", ".join(UPLOAD_ENDINGS)
+            ),
         )
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
+    return name[-len(ending) :]
+
+
+def is_upload_name(name: str) -> bool:
+    """Return True if `upload_keep` may have given this name."""
+    return re.fullmatch(r"\d+-[0-9a-f]{32}-[\w.]{0,70}", name) is not None
+
+
+def upload_kept(name: str, user: User) -> Path | None:
+    """Return the path of a user's upload; None if it is another's, was imported or has expired."""
+    path = upload_folder() / name
+    return path if name.startswith(f"{user.pk}-") and path.is_file() else None
+
+
+def upload_job(name: str, user: User) -> Job | None:
+    """Return the job that imports a user's upload, or has imported it."""
+    file = str(upload_folder() / name)
+    return Job.objects.filter(kind="import", created_by=user, payload__file=file).first()
+
+
+def upload_import(*, path: Path, name: str, study: str, created_by: User, enqueue: bool = True, **choices: Any) -> Job:
+    """Return the job that imports an upload; asked twice, it is the same job.
+
+    Args:
+        path: of the upload, which the job removes.
+        name: that its owner gave it.
+        study: key of the study that it goes into; made if there is none.
+        choices: further fields of `ImportParams`.
+
+    Raises:
+        Refused: what the job's kind refuses.
+    """
+    payload = {"file": str(path), "name": sanitise(name, 200), "study": study, "is_upload": True, **choices}
+    with transaction.atomic():
+        get_user_model().objects.select_for_update().get(pk=created_by.pk)
+        if (job := upload_job(path.name, created_by)) is not None:
+            return job
+        return job_create(kind="import", payload=payload, created_by=created_by, enqueue=enqueue)
 
 
 @contextmanager
@@ -211,15 +246,7 @@ def upload_write(upload: UploadedFile, folder: Path, name: str) -> Path:
     Raises:
         Refused: `bad_file`: its ending is none of `UPLOAD_ENDINGS`; `too_large`.
     """
-    given = upload.name or ""
-    ending = next((one for one in UPLOAD_ENDINGS if given.lower().endswith(one)), None)
-    if ending is None:
-        raise Refused(
-            "bad_file",
-            _("The file is called {name}; it must end in {endings}.").format(
-                name=given, endings=", ".join(UPLOAD_ENDINGS)
-            ),
-        )
+    ending = upload_ending(upload.name or "").lower()
     if (upload.size or 0) > settings.CONFAB_UPLOAD_LIMIT_MB * 1_048_576:
         raise Refused(
             "too_large",

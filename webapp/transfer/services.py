@@ -96,8 +96,7 @@ def study_for_import(*, key: str, bots: Collection[str], seen: Mapping[str, Scal
         inferred = {row.key for row in rows if row.scale_inferred}
         if wanted != stored or inferred != {name for name in wanted if given.get(name) is None}:
             old = study.rubric
-            turned = {row.key for row in rows if row.reversed}
-            rubric = _rubric(old.name, wanted, given, reversed=turned)
+            rubric = _rubric(old.name, wanted, given, earlier={row.key: row for row in rows})
             changed["rubric"] = rubric
             Rating.objects.filter(conversation__study=study, rubric=old).update(rubric=rubric)
             if old.frozen_at:
@@ -322,8 +321,14 @@ def scales_known(study: Study, scales: FileScales) -> FileScales:
     return FileScales(scales.default, {**earlier, **scales.of})
 
 
-def _rubric(name: str, seen: Mapping[str, Scale], given: FileScales, *, reversed: Collection[str] = ()) -> Rubric:
-    """Make a rubric with a question per dimension; each has its own scale where they differ."""
+def _rubric(
+    name: str, seen: Mapping[str, Scale], given: FileScales, *, earlier: Mapping[str, Dimension] | None = None
+) -> Rubric:
+    """Make a rubric with a question per dimension; each has its own scale where they differ.
+
+    Args:
+        earlier: rows of the rubric before, whose direction and labels stay.
+    """
     scales = {key: given.get(key) or ends for key, ends in seen.items()}
     low, high = given.default or (
         (min(pair[0] for pair in scales.values()), max(pair[1] for pair in scales.values())) if scales else (1.0, 7.0)
@@ -334,13 +339,17 @@ def _rubric(name: str, seen: Mapping[str, Scale], given: FileScales, *, reversed
     for key, (own_low, own_high) in scales.items():
         own = own_low < own_high and (own_low, own_high) != (low, high)
         title = key.replace("_", " ").capitalize()
+        before = (earlier or {}).get(key, Dimension())
         dimensions.append(
             Dimension(
                 key=key,
                 title=title,
                 question=title,
                 required=False,
-                reversed=key in reversed,
+                reversed=before.reversed,
+                low_label=before.low_label,
+                high_label=before.high_label,
+                labels=before.labels,
                 low=own_low if own else None,
                 high=own_high if own else None,
                 scale_inferred=given.get(key) is None,

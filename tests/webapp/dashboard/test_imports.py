@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +14,30 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django.asserts import assertContains
 
+from tests.builders import import_upload, make_conversation, make_rating, make_study, signed_in
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
-from webapp.dashboard.views import jobs
+from webapp.core.rights import Right
+from webapp.dashboard.views import imports
 from webapp.jobs import engine
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job
 from webapp.jobs.services.jobs import job_create
 from webapp.ratings.models import Rating
 from webapp.studies.models import Study
+from webapp.studies.study_file import study_file_of, study_file_text
+from webapp.transfer.exporters.base import ExportOptions
+from webapp.transfer.job_files import UPLOADS_KEPT, files_expire
+from webapp.transfer.package.contents import package_pieces
+
+CASES = Path(__file__).parents[2] / "cases"
 
 pytestmark = pytest.mark.django_db
 
 
 def test_a_large_upload_is_a_job(staff: Client, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.DATA_DIR = tmp_path
-    monkeypatch.setattr(jobs, "WAITED_FOR_BYTES", 0)
+    monkeypatch.setattr(imports, "WAITED_FOR_BYTES", 0)
     good = {
         "dialogue_id": "a",
         "bot": "b",
@@ -35,13 +45,11 @@ def test_a_large_upload_is_a_job(staff: Client, settings: Any, tmp_path: Path, m
         "ratings": [{"rater": "w", "quality": 4, "fun": 2}],
     }
     upload = SimpleUploadedFile("talk.jsonl", (json.dumps(good) + "\n{broken\n").encode())
-    answer = staff.post(
-        reverse("dashboard:imports"),
-        {"file": upload, "study": "imp", "low": 1, "high": 5, "scales": "fun=0:1", "language": "DE"},
-    )
+    scales = {"low-quality": 1, "high-quality": 5, "low-fun": 0, "high-fun": 1}
+    answer = import_upload(staff, upload, study="imp", language="DE", **scales)
     job = Job.objects.get()
     page = reverse("dashboard:job", args=["import", job.pk])
-    assert (answer.status_code, answer["Location"]) == (302, page)
+    assert answer.redirect_chain == [(page, 302)]
     assertContains(staff.get(page), "Import into imp")
     assert not Conversation.objects.exists()
     run_job(job)
@@ -111,11 +119,88 @@ def test_a_file_names_its_study_and_a_key_that_cannot_be_is_told_with_one_that_c
 
     def sent(name: str, key: str) -> str:
         upload = SimpleUploadedFile(name, (json.dumps(line) + "\n").encode())
-        answer = staff.post(reverse("dashboard:imports"), {"file": upload, "study": key})
-        return answer.content.decode()
+        return import_upload(staff, upload, **({"study": key} if key else {})).content.decode()
 
     assert "1 conversation" in sent("Talks of May.jsonl", "")
-    assert Conversation.objects.get().study.key == "talks-of-may"
+    assert Conversation.objects.get().study.key == "talks_of_may"
     assert "“My study”: a key has" in (refused := sent("a.jsonl", "My study"))
     assert "“my-study” would do." in refused
-    assert "“!!.jsonl” makes no key." in sent("!!.jsonl", "")
+    assert "This field is required." in sent("!!.jsonl", "")
+
+
+def test_a_csv_is_read_as_its_columns_are_chosen_and_its_choices_are_stored(
+    staff: Client, settings: Any, tmp_path: Path
+) -> None:
+    settings.DATA_DIR = tmp_path
+    text = "Gespräch;Modell;Person;Antwort;Wer;Note\n"
+    text += "".join(f"c{n};b{n % 2};hallo;hi;r{n};{n % 3 + 1},5\n" for n in range(6)) + "c9;b0;hallo;hi;r;gut\n"
+    sent = staff.post(reverse("dashboard:imports"), {"file": SimpleUploadedFile("Talk.csv", text.encode())})
+    page = sent["Location"]
+    assert "no column names the conversation" in staff.get(page).context["error"]
+    columns = {
+        f"column-{n}": role for n, role in enumerate(["conversation", "bot", "human", "reply", "rater", "question"])
+    }
+    seen = staff.post(page, {**columns, "_again": "1"}).context
+    contents = seen["contents"]
+    assert (contents.n_conversations, contents.n_ratings, dict(contents.bots)) == (6, 6, {"b0": 3, "b1": 3})
+    assert (contents.seen, seen["form"].proposals) == ({"note": (1.5, 3.5)}, {"note": (1, 4)})
+    assert [(one.line, one.reason) for one in contents.left_out] == [
+        (8, "Note is 'gut'; a number is needed; its chat is left out")
+    ]
+    assert not Study.objects.exists()
+    given = {"study": "talk", "accept": "on", "reversed-note": "on", "low_label-note": "bad", "controls": ["b1"]}
+    for _ in range(2):  # a double click, or a reload
+        answer = staff.post(page, {**columns, **given, "_import": "1"}, follow=True)
+        assertContains(answer, "6 conversations")
+    assert Job.objects.count() == 1
+    study = Study.objects.get(key="talk")
+    question = study.rubric.dimensions.get()
+    assert (question.key, question.scale, question.reversed) == ("note", (1, 4), True)
+    assert (question.low_label, question.scale_inferred) == ("bad", False)
+    assert study.bot_columns["marked"] == ["b1"]
+    assert list((tmp_path / "imports").iterdir()) == []
+
+
+def test_an_upload_is_its_owners_and_goes_after_a_day(staff: Client, settings: Any, tmp_path: Path) -> None:
+    settings.DATA_DIR = tmp_path
+    file = SimpleUploadedFile("a.csv", (CASES / "messages_semicolon.csv").read_bytes())
+    page = staff.post(reverse("dashboard:imports"), {"file": file})["Location"]
+    assert staff.get(page).context["contents"].n_conversations == 8
+    other = signed_in(*Right, username="other")
+    assert other.get(page)["Location"] == reverse("dashboard:imports")
+    [kept] = (tmp_path / "imports").iterdir()
+    long_ago = time.time() - UPLOADS_KEPT.total_seconds() - 60
+    os.utime(kept, (long_ago, long_ago))
+    assert files_expire() == 1
+    assertContains(staff.get(page, follow=True), "Upload it again.")
+
+
+def test_a_package_shows_what_it_holds_and_a_study_file_its_changes(staff: Client) -> None:
+    study = make_study("s")
+    make_rating(make_conversation(study, n_exchanges=3))
+    packed = b"".join(package_pieces(study, ExportOptions()))
+    page = staff.post(reverse("dashboard:imports"), {"file": SimpleUploadedFile("s.zip", packed)})["Location"]
+    contents = staff.get(page).context["contents"]
+    assert (contents.n_conversations, contents.n_ratings, len(contents.bots)) == (1, 1, 1)
+    assertContains(staff.post(page, {"study": "again", "_import": "1"}, follow=True), "1 conversation")
+    assert Study.objects.filter(key="again").exists()
+    text = study_file_text(study_file_of(study)).replace("name: s", "name: other")
+    file = SimpleUploadedFile("s.yaml", text.encode())
+    assertContains(staff.post(reverse("dashboard:imports"), {"file": file}), "other")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("conversation,bot,human,reply\nc,b,hi,y\x00o\n", "line 2 reply holds the character U+0000"),
+        ("conversation,bot,human,reply\nc,b,h\udce9,yo\n", "line 2 human holds half a surrogate pair or bytes"),
+        ("conversation,bot,human,reply\nc,b,,\n", "line 2 human and reply are both empty"),
+        ("conversation,bot,speaker,text\nc,b,narrator,hi\n", "line 2 speaker is 'narrator'; it must be human or bot"),
+        ("conversation,bot,turn,speaker,text\nc,b,0,human,a\nc,b,0,human,b\n", "line 3 chat 'c' has turn 0 twice"),
+    ],
+)
+def test_a_mistake_is_told_with_line_value_and_what_would_be_right(staff: Client, content: str, reason: str) -> None:
+    file = SimpleUploadedFile("x.csv", content.encode("utf-8", "surrogateescape"))
+    page = staff.post(reverse("dashboard:imports"), {"file": file})["Location"]
+    [one] = staff.get(page).context["contents"].left_out
+    assert f"line {one.line} {one.reason}".startswith(reason)

@@ -14,7 +14,7 @@ from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from tests.builders import make_conversation, make_study
+from tests.builders import import_upload, make_conversation, make_study
 from tests.markup import flat
 from tests.webapp.dashboard.conftest import rate_some
 from webapp.bots.services import bot_version_record_imported
@@ -371,43 +371,52 @@ def test_the_dictionary_has_every_column(staff: Client) -> None:
     assert b"No metric is found" in staff.get(reverse("dashboard:metrics"), {"q": "no such"}).content
 
 
-def upload(text: str, name: str = "file.jsonl") -> SimpleUploadedFile:
-    return SimpleUploadedFile(name, io.BytesIO(text.encode()).read())
-
-
-def test_an_upload_is_imported_and_bad_lines_are_listed(staff: Client) -> None:
-    good = {
+RATED = json.dumps(
+    {
         "dialogue_id": "1",
         "bot": "b",
         "turns": [{"speaker": "human", "text": "hi"}, {"speaker": "bot", "text": "yo"}],
         "ratings": [{"rater": "r", "quality": 4}],
     }
-    lines = json.dumps(good) + "\n{broken\n"
-    answer = staff.post(reverse("dashboard:imports"), {"file": upload(lines), "study": "imp", "low": 1, "high": 5})
+)
+
+
+def upload(text: str, name: str = "file.jsonl") -> SimpleUploadedFile:
+    return SimpleUploadedFile(name, io.BytesIO(text.encode()).read())
+
+
+def test_an_upload_is_imported_and_bad_lines_are_listed(staff: Client) -> None:
+    lines = RATED + "\n{broken\n"
+    scale = {"low-quality": 1, "high-quality": 5}
+    answer = import_upload(staff, upload(lines), study="imp", **scale)
     html = flat(answer.content.decode())
     assert answer.status_code == 200
     assert "1 conversation and 1 rating are new." in html
     assert [item.line for item in answer.context["shown"]] == [2]
     study = Study.objects.get(key="imp")
     assert (study.rubric.low, study.rubric.high) == (1, 5)
-    again = staff.post(reverse("dashboard:imports"), {"file": upload(lines), "study": "imp"})
+    again = import_upload(staff, upload(lines), study="imp")
     assert "0 conversations and 0 ratings are new." in flat(again.content.decode())
 
 
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"file": upload("x", "x.exe"), "study": "a"}, "is no .jsonl"),
-        ({"file": upload("{}"), "study": "no spaces"}, "Study key"),
-        ({"file": upload("{}"), "study": "a", "low": 1}, "both ends of the scale"),
-        ({"file": upload("{}"), "study": "a", "low": 5, "high": 1}, "must be smaller"),
-        ({"file": upload("\x00\x01 nonsense", "x.csv"), "study": "a"}, "could not be imported"),
-        ({"study": "a"}, "Nothing was imported."),
+        ({"file": upload(RATED), "study": "no spaces"}, "a key has unaccented letters"),
+        ({"file": upload(RATED), "low-quality": 1}, "both ends of the scale"),
+        ({"file": upload(RATED), "low-quality": 5, "high-quality": 1}, "must be smaller"),
+        ({"file": upload("\x00\x01 nonsense", "x.csv")}, "x.csv is in no format known here"),
+        ({"file": upload("x", "x.exe")}, "is no .jsonl"),
+        ({"file": upload("", "x.csv")}, "The file is empty."),
+        ({"file": None}, "This field is required."),
     ],
 )
 def test_a_bad_upload_is_refused_with_its_reason(staff: Client, fields: dict, said: str) -> None:
     before = Study.objects.count()
-    answer = staff.post(reverse("dashboard:imports"), fields)
+    if fields["file"] is None:
+        answer = staff.post(reverse("dashboard:imports"))
+    else:
+        answer = import_upload(staff, **fields)
     assert answer.status_code == 400
     assert said in answer.content.decode()
     assert Study.objects.count() == before

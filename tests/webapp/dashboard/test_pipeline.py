@@ -14,7 +14,7 @@ from django.test import Client
 from django.utils import timezone
 
 from evaluation.metrics.registry import metric_defaults
-from tests.builders import make_conversation, make_rating, make_staff, make_study
+from tests.builders import import_upload, make_conversation, make_rating, make_staff, make_study
 from tests.markup import flat
 from webapp.bots.selectors import bot_name
 from webapp.core.rights import Right
@@ -231,7 +231,7 @@ def test_from_an_uploaded_file_to_the_verdict_in_two_clicks(staff: Client) -> No
         for number in range(3)
     ]
     file = SimpleUploadedFile("rated.jsonl", "\n".join(map(json.dumps, records)).encode())
-    page = staff.post("/dashboard/imports/", {"file": file, "study": "s"}).content.decode()
+    page = import_upload(staff, file, study="s").content.decode()
     assert 'action="/dashboard/studies/s/analyse/"' in page
     start(staff, "analyse")
     assert MetricRun.objects.get().then["steps"] == ["fit"]

@@ -35,6 +35,7 @@ TO_GET = {
     "study_file": {Right.ADMINISTER},
     "study_pay_decide": {Right.PAY},
     "imports": {Right.RUN},
+    "import_file": {Right.RUN},
     "study_pay_codes": {Right.ADMINISTER},
     "study_pay_mturk": {Right.PAY, Right.PRIVATE},
     "study_package": {Right.PAY},
@@ -72,6 +73,7 @@ TO_POST = {
     "report_share": {Right.ADMINISTER},
     "report_share_end": {Right.ADMINISTER},
     "imports": {Right.RUN},
+    "import_file": {Right.RUN},
     "tokens": set(),
     "alert_test": {Right.ADMINISTER},
     "token_end": set(),
@@ -119,6 +121,7 @@ VALUES = {
     "kind": "selfplay",
     "what": "board",
     "metric": "no-such-metric",
+    "name": "no-such-file",
     "pk": 0,
 }
 

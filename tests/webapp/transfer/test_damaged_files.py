@@ -15,17 +15,16 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
 from django.test import Client
-from django.urls import reverse
 
 import confab
-from tests.builders import make_staff, make_study
+from tests.builders import import_upload, make_staff, make_study
 from tests.webapp.api.programs import Program
 from tests.webapp.transfer.test_package import opened, packed
 from webapp.core.backups import backup_make
 from webapp.core.rights import Right
-from webapp.dashboard.views import jobs
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job
+from webapp.transfer.job_files import upload_folder, upload_import, upload_keep
 
 pytestmark = pytest.mark.django_db
 
@@ -142,14 +141,14 @@ BROKEN = {
 def test_the_page_and_its_job_name_the_persons_own_file(
     name: str, waits: bool, client: Client, settings: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    client.force_login(make_staff(*Right))
+    user = make_staff(*Right)
+    client.force_login(user)
     settings.DATA_DIR = tmp_path
-    monkeypatch.setattr(jobs, "WAITED_FOR_BYTES", 10**6 if waits else 0)
     upload = SimpleUploadedFile(name, BROKEN[name])
-    answer = client.post(reverse("dashboard:imports"), {"file": upload, "study": "imp"})
     if waits:
-        [said] = answer.context["form"].errors["file"]
+        said = import_upload(client, upload).context["error"]
     else:
+        upload_import(path=upload_folder() / upload_keep(upload, user), name=name, study="imp", created_by=user)
         job = Job.objects.get()
         run_job(job)
         job.refresh_from_db()

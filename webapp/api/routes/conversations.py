@@ -57,7 +57,7 @@ from webapp.search.selectors import Notes, notes_of, saved_searches
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
 from webapp.transfer.exporters.base import rater_of
-from webapp.transfer.job_files import upload_import
+from webapp.transfer.job_files import upload_folder, upload_import, upload_keep
 
 router = Router(tags=["conversations"], auth=Token())
 
@@ -92,13 +92,15 @@ def conversations_bring(request: HttpRequest, key: str, file: File[UploadedFile]
             scales = FileScales.read({"": (low, high), **scales.of})
     except ValueError as error:
         raise ValuesError(str(error)) from None
-    job = upload_import(
-        upload=file,
-        study=key,
-        scale=scales,
-        language=asked.language,
-        created_by=request.user,  # type: ignore[arg-type]
-    )
+    user: Any = request.user
+    path = upload_folder() / upload_keep(file, user)
+    try:
+        job = upload_import(
+            path=path, name=file.name or "", study=key, scales=scales.texts(), language=asked.language, created_by=user
+        )
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
     return Status(202, job_out(job))
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,15 +13,12 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_POST, require_safe
 
-from evaluation.formats.base import formats
 from evaluation.plots.marks import slots_of
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.dashboard.forms import UPLOAD_LIMIT_MB, ImportForm
 from webapp.dashboard.navigation import page, requires, staff_only
-from webapp.dashboard.selectors import imported_studies
 from webapp.jobs.kinds.base import kinds
 from webapp.jobs.models import Job, JobBase, SelfPlayRun, State
 from webapp.jobs.selectors.jobs import job_progress, job_title, jobs_broken_off, jobs_in_line, worker_lives
@@ -32,48 +27,9 @@ from webapp.jobs.selectors.selfplay import BotPair, selfplay_counts, selfplay_fa
 from webapp.jobs.services.jobs import job_cancel, job_prioritise, job_restart, job_settle, jobs_settle
 from webapp.results import cache as results
 from webapp.studies.selectors import study_found
-from webapp.transfer.import_file import import_conversations
-from webapp.transfer.job_files import upload_errors, upload_import, upload_write
 from webapp.transfer.package.import_package import ImportReport
 
 _SHOWN = 200
-WAITED_FOR_BYTES = 500_000
-"""Bytes of a file, about a thousand packed chats; a worker imports a larger one, and its page shows the progress."""
-
-
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Right.RUN)
-def imports(request: HttpRequest) -> HttpResponse:
-    """Show the form, and after a POST what was stored and what was left out, line by line."""
-    form = ImportForm(request.POST or None, request.FILES or None)
-    context: dict[str, Any] = {}
-    if request.method == "POST" and form.is_valid():
-        if form.cleaned_data["file"].size > WAITED_FOR_BYTES:
-            job = upload_import(
-                upload=form.cleaned_data["file"],
-                study=form.cleaned_data["study"],
-                scale=form.cleaned_data["scale"],
-                language=form.cleaned_data["language"],
-                created_by=request.user,  # type: ignore[arg-type]
-            )
-            return redirect("dashboard:job", job.kind, job.pk)
-        try:
-            report = _load(form)
-        except Refused as error:
-            form.add_error("file", f"It could not be imported: {error}")
-        else:
-            context = imported_context(report, form.cleaned_data["study"])
-    return page(
-        request,
-        "imports.html",
-        "studies",
-        form=form,
-        limit_mb=UPLOAD_LIMIT_MB,
-        formats=list(formats),
-        studies=imported_studies(),
-        status=400 if form.errors else 200,
-        **context,
-    )
 
 
 def imported_context(report: ImportReport, study_key: str) -> dict[str, Any]:
@@ -90,23 +46,9 @@ def imported_context(report: ImportReport, study_key: str) -> dict[str, Any]:
     }
 
 
-def _load(form: ImportForm) -> ImportReport:
-    """Write the upload where the import can read it twice, and import it."""
-    with tempfile.TemporaryDirectory(prefix="confab-import-") as folder:
-        upload = form.cleaned_data["file"]
-        path = upload_write(upload, Path(folder), "upload")
-        with upload_errors(path, upload.name):
-            return import_conversations(
-                path,
-                study_key=form.cleaned_data["study"],
-                scale=form.cleaned_data["scale"],
-                language=form.cleaned_data["language"],
-            )
-
-
 _FAILED_LISTED = 20
 _RESULT_MAX = 20_000
-_PAGES = {"import": ("studies", "imports", "Imports"), "benchmark": ("metrics", "benchmark", "Benchmark")}
+_PAGES = {"import": ("studies", "imports", "Import"), "benchmark": ("metrics", "benchmark", "Benchmark")}
 """Kinds of jobs that belong to a page other than a study's or that of self-play: section, address and title."""
 
 

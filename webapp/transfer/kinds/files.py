@@ -11,13 +11,14 @@ from django.utils.translation import gettext_lazy as _
 
 from chatbots.registry import UnknownName
 from chatbots.validation import InputModel, Many, Number
+from evaluation.formats.csv_columns import CsvLayout
 from evaluation.formats.scales import FileScales
 from webapp.core.errors import Refused
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
 from webapp.jobs.models import Job
 from webapp.results.refresh import refresh_flags
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
-from webapp.transfer.import_file import import_conversations
+from webapp.transfer.import_file import ImportChoices, import_conversations
 from webapp.transfer.job_files import PACKAGE, export_path, export_size, upload_errors
 from webapp.transfer.package.contents import package_pieces
 from webapp.transfer.services import language_checked
@@ -130,6 +131,7 @@ class ImportParams(InputModel):
         scales: of all dimensions and of single ones, as `--scale` of the command has them; none: as seen in the file.
         scale: lowest and highest value of all dimensions, as jobs of earlier versions have it.
         is_upload: the file is a copy made for this job, which goes when that is done.
+        columns, reversed, labels, controls: as `ImportChoices`.
     """
 
     file: str
@@ -139,6 +141,24 @@ class ImportParams(InputModel):
     scales: Many[str] = ()
     language: str = ""
     is_upload: bool = False
+    columns: dict[str, str] | None = None
+    reversed: Many[str] = ()
+    labels: dict[str, Many[str]] = {}
+    controls: Many[str] | None = None
+
+    def choices(self) -> ImportChoices:
+        """Return the researcher's decisions.
+
+        Raises:
+            ValueError: a scale or the role of a column is none.
+        """
+        scales = FileScales.parse(self.scales)
+        if self.scale:
+            scales = FileScales.read((self.scale[0], self.scale[1]))
+        if self.columns is not None:
+            CsvLayout.of(self.columns)
+        labels = {key: (low, high) for key, (low, high) in self.labels.items()}
+        return ImportChoices(scales, self.language, self.columns, self.reversed, labels, self.controls)
 
 
 @register_kind
@@ -161,7 +181,7 @@ class ImportJob(JobKind[Job, ImportParams]):
         if len(asked.scale) not in (0, 2):
             raise Refused("bad_scale", f"a scale has two ends, not {len(asked.scale)}")
         try:
-            FileScales.parse(asked.scales)
+            asked.choices()
         except ValueError as error:
             raise Refused("bad_scale", str(error)) from None
 
@@ -173,14 +193,9 @@ class ImportJob(JobKind[Job, ImportParams]):
             n_read = max(n_read, n)
             work.beat(n if what == "storing" else 0, n_read)
 
-        scales = FileScales.parse(asked.scales)
-        if asked.scale:
-            scales = FileScales.read((asked.scale[0], asked.scale[1]))
         path = Path(asked.file)
         with upload_errors(path, asked.name or path.name):
-            report = import_conversations(
-                path, study_key=asked.study, scale=scales, language=asked.language, progress=progress
-            )
+            report = import_conversations(path, study_key=asked.study, choices=asked.choices(), progress=progress)
         return report.as_dict()
 
     def finish(self, work: ShardWork[Job, ImportParams], results: Sequence[Any]) -> Any:

@@ -1,0 +1,193 @@
+"""Forms of an import: the file, and what its preview asks."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django import forms
+from django.utils.text import slugify
+
+from evaluation.formats.csv_columns import ROLES, CsvLayout
+from evaluation.formats.scales import FileScales, Scale
+from webapp.core.errors import Refused
+from webapp.dashboard.forms import check_size, styled
+from webapp.transfer.import_file import FileContents
+from webapp.transfer.job_files import UPLOAD_ENDINGS
+from webapp.transfer.services import language_checked
+
+STUDY_ENDINGS = (".yaml", ".yml")
+USUAL_SCALES: tuple[Scale, ...] = ((0, 1), (1, 3), (1, 4), (1, 5), (1, 7), (-2, 2), (-3, 3), (0, 10), (1, 10), (0, 100))
+_CONTROLS_LISTED = 300
+
+
+class UploadForm(forms.Form):
+    """A file to import."""
+
+    file = forms.FileField(
+        label="File",
+        widget=forms.FileInput(attrs={"accept": ",".join((*UPLOAD_ENDINGS, ".gz", *STUDY_ENDINGS)), "class": "input"}),
+        error_messages={"empty": "The file is empty."},
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        styled(self)
+
+    def clean_file(self) -> Any:
+        """Refuse what is too large or has another ending."""
+        file = self.cleaned_data["file"]
+        endings = (*UPLOAD_ENDINGS, *STUDY_ENDINGS)
+        if not file.name.lower().endswith(endings):
+            raise forms.ValidationError(f"“{file.name}” is no {', '.join(endings[:-1])} or {endings[-1]} file.")
+        check_size(file)
+        return file
+
+
+def proposed_scale(seen: Scale) -> Scale:
+    """Return the smallest usual scale that holds the answers seen."""
+    low, high = seen
+    holds = [ends for ends in USUAL_SCALES if ends[0] <= low and high <= ends[1]]
+    return min(holds, key=lambda ends: ends[1] - ends[0], default=(math.floor(low), max(math.ceil(high), low + 1)))
+
+
+class ColumnsForm(forms.Form):
+    """Role of each column of a CSV.
+
+    Args:
+        guessed: role of each column by its name.
+        examples: a cell of each column.
+        is_known: whether the file is read without its columns being chosen.
+    """
+
+    def __init__(
+        self, data: Mapping[str, Any] | None, *, guessed: Mapping[str, str], examples: Sequence[str], is_known: bool
+    ) -> None:
+        super().__init__(data)
+        self.guessed, self.examples, self.is_known = guessed, examples, is_known
+        for number, (column, role) in enumerate(guessed.items()):
+            self.fields[f"column-{number}"] = forms.ChoiceField(
+                label=column or f"Column {number + 1}", choices=list(ROLES.items()), initial=role, required=False
+            )
+        styled(self)
+
+    def rows(self) -> list[tuple[Any, str]]:
+        """Return the field of each column with a cell of it."""
+        return list(zip(self, self.examples, strict=True))
+
+    def clean(self) -> dict[str, Any]:
+        """Check that the roles make a table of conversations or of ratings."""
+        try:
+            CsvLayout.of(self._chosen())
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from None
+        return self.cleaned_data
+
+    def _chosen(self) -> dict[str, str]:
+        return {column: self.cleaned_data.get(f"column-{n}", "") for n, column in enumerate(self.guessed)}
+
+    def roles(self) -> Mapping[str, str] | None:
+        """Return the roles to read the file with; None where it is read as its format says."""
+        if not self.is_bound or not self.has_changed():
+            return None if self.is_known else self.guessed
+        return self._chosen()
+
+
+class ImportForm(forms.Form):
+    """Study of a file's conversations, scales of its questions, and which bots are controls."""
+
+    study = forms.CharField(
+        label="Study key",
+        max_length=60,
+        widget=forms.TextInput(attrs={"autocapitalize": "none", "spellcheck": "false"}),
+        help_text="The study's name in addresses, such as my-study. It is made if there is none.",
+    )
+    language = forms.CharField(
+        label="Language",
+        required=False,
+        max_length=20,
+        help_text="Its code, such as en or de. Left empty, each conversation's words tell it.",
+    )
+    accept = forms.BooleanField(
+        label="The proposed scales, in grey, are those of my questionnaire",
+        required=False,
+        help_text="They are guessed from the answers. Without the tick, an empty scale is read off the answers "
+        "and bounds no interval.",
+    )
+
+    def __init__(self, data: Mapping[str, Any] | None, *, contents: FileContents, study: str) -> None:
+        super().__init__(data, initial={"study": study, "controls": sorted(contents.controls - contents.real)})
+        self.proposals = {key: proposed_scale(ends) for key, ends in contents.seen.items()}
+        self.seen = contents.seen
+        for key, ends in self.proposals.items():
+            for name, value in zip(("low", "high"), ends, strict=True):
+                widget = forms.NumberInput(attrs={"placeholder": f"{value:g}", "step": "any"})
+                self.fields[f"{name}-{key}"] = forms.FloatField(label=name, required=False, widget=widget)
+                self.fields[f"{name}_label-{key}"] = forms.CharField(label=name, required=False, max_length=200)
+            self.fields[f"reversed-{key}"] = forms.BooleanField(label="reversed", required=False)
+        if not contents.first:  # a data package, which knows its scales and languages
+            del self.fields["language"]
+        if contents.first and contents.bots and len(contents.bots) <= _CONTROLS_LISTED:
+            self.fields["controls"] = forms.MultipleChoiceField(
+                label="Controls",
+                choices=[(bot, f"{bot} ({n:,})") for bot, n in sorted(contents.bots.items())],
+                required=False,
+                widget=forms.CheckboxSelectMultiple,
+            )
+        styled(self)
+
+    def questions(self) -> list[dict[str, Any]]:
+        """Return a row of fields for each question."""
+        names = ("low", "high", "low_label", "high_label", "reversed")
+        return [
+            {"key": key, "seen": self.seen[key], "fields": [self[f"{name}-{key}"] for name in names]}
+            for key in self.proposals
+        ]
+
+    def clean_study(self) -> str:
+        """Refuse a key that cannot stand in an address."""
+        key = self.cleaned_data["study"].strip()
+        if not re.fullmatch(r"[-\w]+", key, re.ASCII):
+            example = slugify(key) or "my-study"
+            raise forms.ValidationError(
+                f"“{key}”: a key has unaccented letters, digits, - and _ only. “{example}” would do."
+            )
+        return key
+
+    def clean_language(self) -> str:
+        """Refuse what is no code of a language."""
+        try:
+            return language_checked(self.cleaned_data["language"])
+        except Refused as refused:
+            raise forms.ValidationError(refused.message) from None
+
+    def clean(self) -> dict[str, Any]:
+        """Check that each scale has both ends or none, the lower one first."""
+        given = self.cleaned_data
+        for key, proposal in self.proposals.items():
+            low, high = given.get(f"low-{key}"), given.get(f"high-{key}")
+            if low is None and high is None and given.get("accept"):
+                low, high = proposal
+            if (low is None) != (high is None):
+                self.add_error(f"low-{key}", f"{key}: give both ends of the scale, or none.")
+            elif low is not None and high is not None and not low < high:
+                self.add_error(
+                    f"low-{key}", f"{key}: the scale goes from {low:g} to {high:g}; the first must be smaller."
+                )
+            given[f"low-{key}"], given[f"high-{key}"] = low, high
+        return given
+
+    def choices(self) -> dict[str, Any]:
+        """Return the choices as fields of `ImportParams`; the form must be valid."""
+        given = self.cleaned_data
+        scales = {key: (given[f"low-{key}"], given[f"high-{key}"]) for key in self.proposals}
+        labels = {key: [given[f"low_label-{key}"], given[f"high_label-{key}"]] for key in self.proposals}
+        return {
+            "language": given.get("language", ""),
+            "scales": FileScales.read({key: ends for key, ends in scales.items() if ends[0] is not None}).texts(),
+            "labels": {key: words for key, words in labels.items() if any(words)},
+            "reversed": [key for key in self.proposals if given[f"reversed-{key}"]],
+            "controls": given.get("controls"),
+        }

@@ -1,0 +1,163 @@
+"""Import of a file in two steps: upload, and a preview with the choices that the file leaves open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.text import slugify
+from django.views.decorators.http import require_http_methods
+
+from evaluation.formats.base import formats
+from evaluation.formats.csv_columns import CsvColumns, guess_roles, head_rows
+from evaluation.formats.text_files import format_for
+from webapp.core.errors import Refused
+from webapp.core.rights import Right
+from webapp.dashboard.forms import UPLOAD_LIMIT_MB
+from webapp.dashboard.import_forms import STUDY_ENDINGS, ColumnsForm, ImportForm, UploadForm
+from webapp.dashboard.navigation import page, requires
+from webapp.dashboard.selectors import imported_studies
+from webapp.dashboard.views.builder import files
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import Job, State
+from webapp.transfer.import_file import FileContents, import_preview
+from webapp.transfer.job_files import (
+    is_upload_name,
+    upload_errors,
+    upload_import,
+    upload_job,
+    upload_keep,
+    upload_kept,
+    upload_name,
+)
+
+WAITED_FOR_BYTES = 500_000
+"""Bytes of a file, about a thousand packed chats; a worker imports a larger one, and its page shows the progress."""
+_TABLES = (".csv", ".tsv", ".csv.gz")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@requires(Right.RUN)
+def imports(request: HttpRequest) -> HttpResponse:
+    """Show the form for a file; a POST keeps the file and leads to its preview."""
+    form = UploadForm(request.POST, request.FILES) if request.method == "POST" else UploadForm()
+    if form.is_valid():
+        upload: Any = form.cleaned_data["file"]
+        if upload.name.lower().endswith(STUDY_ENDINGS):
+            return files.upload(request)
+        try:
+            name = upload_keep(upload, request.user)  # type: ignore[arg-type]
+        except Refused as refused:
+            form.add_error("file", refused.message)
+        else:
+            query = urlencode({"study": request.GET["study"]}) if "study" in request.GET else ""
+            address = reverse("dashboard:import_file", args=[name])
+            return redirect(f"{address}?{query}" if query else address)
+    return page(
+        request,
+        "imports.html",
+        "studies",
+        form=form,
+        limit_mb=UPLOAD_LIMIT_MB,
+        formats=list(formats),
+        studies=imported_studies(),
+        status=400 if form.errors else 200,
+    )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@requires(Right.RUN)
+def import_file(request: HttpRequest, name: str) -> HttpResponse:
+    """Show what a file holds and what it leaves open; a POST imports it, or reads it again with other columns."""
+    user: Any = request.user
+    if not is_upload_name(name):
+        raise Http404
+    if (job := upload_job(name, user)) is not None:
+        return redirect("dashboard:job", job.kind, job.pk)
+    path = upload_kept(name, user)
+    if path is None:
+        messages.warning(request, "The file is here no more. Upload it again.")
+        return redirect("dashboard:imports")
+    data = request.POST if request.method == "POST" else None
+    columns = _columns_form(path, data)
+    form, error, contents, roles = None, "", FileContents(), None
+    if columns is None or not columns.errors:
+        roles = columns.roles() if columns is not None else None
+        try:
+            with upload_errors(path, upload_name(path)):
+                contents = import_preview(path, roles)
+        except Refused as refused:
+            error = refused.message
+        else:
+            key = request.GET.get("study") or slugify(upload_name(path).split(".")[0])[:60]
+            form = ImportForm(data if data and "_import" in data else None, contents=contents, study=key)
+    if form is not None and form.is_bound and form.is_valid():
+        try:
+            job = _import(path, form, roles, user)
+        except Refused as refused:
+            error = refused.message
+        else:
+            return redirect("dashboard:job", job.kind, job.pk)
+    is_wrong = bool(error or (columns and columns.errors) or (form and form.errors))
+    return page(
+        request,
+        "import_file.html",
+        "studies",
+        name=upload_name(path),
+        columns=columns,
+        form=form,
+        error=error,
+        contents=contents,
+        n_more=contents.n_left_out - len(contents.left_out),
+        status=400 if is_wrong and data is not None else 200,
+    )
+
+
+def _columns_form(path: Path, data: Any) -> ColumnsForm | None:
+    """Return the form of a CSV's columns; None for another file, or a header that cannot be read."""
+    if not path.name.lower().endswith(_TABLES):
+        return None
+    try:
+        header, rows = head_rows(path)
+    except (OSError, ValueError):
+        return None
+    try:
+        file_format: Any = format_for(path)
+    except ValueError:
+        file_format = None
+    if len(header) < 2 or (file_format is not None and not isinstance(file_format, CsvColumns)):
+        return None
+    guessed = guess_roles(header, rows) if file_format is None else file_format.roles(path)
+    examples = [next((row[n] for row in rows if row[n].strip()), "") for n in range(len(header))]
+    return ColumnsForm(data, guessed=guessed, examples=examples, is_known=file_format is not None)
+
+
+def _import(path: Path, form: ImportForm, roles: Any, user: Any) -> Job:
+    """Return the job that imports a file, which is done for a small one.
+
+    Raises:
+        Refused: a small file cannot be imported; there is no job then, and the file stays.
+    """
+    is_small = path.stat().st_size <= WAITED_FOR_BYTES
+    job = upload_import(
+        path=path,
+        name=upload_name(path),
+        study=form.cleaned_data["study"],
+        created_by=user,
+        enqueue=not is_small,
+        columns=roles,
+        **form.choices(),
+    )
+    if is_small:
+        run_job(job)
+        job.refresh_from_db()
+        if job.state == State.FAILED:
+            error = job.error
+            job.delete()
+            raise Refused("bad_file", error)
+    return job
