@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import pytest
 from django.core.signals import request_finished, request_started
-from django.db import close_old_connections, connection, transaction
+from django.db import close_old_connections, transaction
 from hypothesis import HealthCheck, Phase, note, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
@@ -28,7 +28,7 @@ from webapp.studies.models import Outcome, Participant, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.recruitment.completion import ending_of
 
-EXAMPLES = int(os.environ.get("CONFAB_FLOW_EXAMPLES", "3" if connection.vendor == "sqlite" else "2"))
+EXAMPLES = int(os.environ.get("CONFAB_FLOW_EXAMPLES", "3"))
 SHRINKS = "CONFAB_FLOW_EXAMPLES" in os.environ
 SETTINGS = settings(
     max_examples=EXAMPLES,

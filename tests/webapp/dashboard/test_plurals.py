@@ -38,8 +38,7 @@ def test_the_search_finds_what_is_wrong() -> None:
     assert not wrong_in("11 people, 2.1 words, 1 person, −1 votes, 1 metric")
 
 
-@pytest.mark.parametrize("bots", [["eliza"], ["eliza", "parrot"]])
-@pytest.mark.parametrize("n_exchanges", [1, 2])
+@pytest.mark.parametrize(("bots", "n_exchanges"), [(["eliza"], 1), (["eliza", "parrot"], 2)])
 def test_no_page_tells_one_thing_in_the_plural(staff: Client, bots: list[str], n_exchanges: int) -> None:
     study = make_study("one", bots=bots, min_exchanges=1)
     conversation = make_conversation(study, n_exchanges=n_exchanges)

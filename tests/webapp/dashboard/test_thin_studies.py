@@ -93,16 +93,9 @@ def test_every_page_of_a_thin_study_is_there_and_tells_numbers(staff: Client, tm
         pages += statistics_pages(study)
     wrong = {page: found for page in pages if (found := no_numbers(read(staff, page)))}
     assert not wrong
-
-
-@pytest.mark.django_db
-@pytest.mark.parametrize("what", THIN)
-@pytest.mark.parametrize("table", ["ratings", "metrics", "participants"])
-def test_every_table_of_a_thin_study_is_exported(tmp_path: Path, what: str, table: str) -> None:
-    thin(tmp_path, what)
-    out = tmp_path / "out.csv"
-    options = ["--what", table, "--format", "csv", "--output", str(out)]
-    call_command("export", "--study", "thin", *options)
-    text = out.read_text(encoding="utf-8")
-    assert text.splitlines()[0].count(",") > 2
-    assert not NO_NUMBER.search(text)
+    for table in ("ratings", "metrics", "participants"):
+        out = tmp_path / "out.csv"
+        call_command("export", "--study", "thin", "--what", table, "--format", "csv", "--output", str(out))
+        text = out.read_text(encoding="utf-8")
+        assert text.splitlines()[0].count(",") > 2, table
+        assert not NO_NUMBER.search(text), table
