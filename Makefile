@@ -128,22 +128,40 @@ test: develop ## The whole suite; beside it on PostgreSQL and Redis where both U
 	fi; \
 	exit $$failed
 
-# Left out of the quick tests: what starts browsers, servers and commands, what trains or loads models, and what computes
-# much. Beside them all that is marked slow.
-NOT_QUICK := $(addprefix --ignore=tests/,browser journeys outside upgrades reference evaluation/models \
-  evaluation/training chatbots/training architecture/test_light_start.py architecture/test_private_files.py \
-  architecture/test_production_settings.py chatbots/encoders/test_emotion_training.py \
-  chatbots/models/test_learning.py chatbots/test_gguf.py chatbots/test_gguf_files.py chatbots/test_imports.py \
-  chatbots/test_transformers_bot.py contracts/test_bots.py contracts/test_devices.py contracts/test_previews.py \
-  contracts/test_rehearsals.py contracts/test_study_pages.py webapp/api/test_contract.py \
-  webapp/bots/test_train_emotion.py webapp/core/test_backups.py webapp/core/test_log_files.py \
-  webapp/core/test_plugins.py webapp/dashboard/analysis/test_one_result.py webapp/dashboard/analysis/test_powered.py \
-  webapp/dashboard/test_thin_studies.py webapp/jobs/test_devices.py webapp/jobs/test_fits.py \
-  webapp/jobs/test_train_bot.py webapp/jobs/test_train_metric.py webapp/jobs/test_training.py \
-  webapp/test_command_line.py webapp/transfer/test_package_loaders.py)
+# Something of every area within two minutes on two cores: no browser, server, training or page of large results.
+QUICK := $(addprefix tests/,architecture/test_arrows.py architecture/test_circles.py architecture/test_doors.py \
+  architecture/test_passes.py architecture/test_settings_documented.py architecture/test_source.py \
+  chatbots/corpora chatbots/generation chatbots/test_eliza.py chatbots/test_endpoint.py chatbots/test_retrieval.py \
+  chatbots/test_serving_host.py chatbots/test_text.py chatbots/test_validation.py chatbots/test_yaml_registry.py \
+  evaluation/analysis evaluation/formats evaluation/hybrid evaluation/plots evaluation/stats evaluation/test_ratings.py \
+  evaluation/metrics/test_golden.py evaluation/metrics/test_lexical.py evaluation/metrics/test_run.py \
+  contracts/test_extension_points.py contracts/test_protocols.py contracts/test_rules.py \
+  contracts/test_study_examples.py webapp/bots webapp/operating webapp/pay \
+  webapp/api/test_api.py webapp/api/test_errors.py webapp/api/test_lengths.py webapp/api/test_reading.py \
+  webapp/conversations/test_bot_host.py webapp/conversations/test_frames.py webapp/conversations/test_pacing.py \
+  webapp/conversations/test_services.py webapp/core/test_logins.py webapp/core/test_logs.py \
+  webapp/core/test_plain_yaml.py webapp/core/test_settings.py webapp/core/test_thread_pool.py \
+  webapp/core/test_unstorable.py webapp/core/test_views.py \
+  webapp/dashboard/analysis/test_sections.py webapp/dashboard/narrative webapp/dashboard/test_build.py \
+  webapp/dashboard/test_conversation_list.py webapp/dashboard/test_pages.py webapp/dashboard/test_pay.py \
+  webapp/dashboard/test_people.py webapp/dashboard/test_rights.py \
+  webapp/jobs/test_claims.py webapp/jobs/test_commands.py webapp/jobs/test_interrupted.py webapp/jobs/test_jobs.py \
+  webapp/jobs/test_kinds.py webapp/jobs/test_metrics.py webapp/jobs/test_shards.py \
+  webapp/participant/test_access.py webapp/participant/test_arena.py webapp/participant/test_chat.py \
+  webapp/participant/test_dialogues.py webapp/participant/test_entry.py webapp/participant/test_finished.py \
+  webapp/participant/test_judge.py webapp/participant/test_practice.py webapp/participant/test_questions.py \
+  webapp/participant/test_rating.py webapp/participant/test_socket.py webapp/participant/test_steps.py \
+  webapp/participant/test_turns.py webapp/ratings/test_attention_results.py webapp/ratings/test_flags.py \
+  webapp/ratings/test_judged.py webapp/ratings/test_judging.py webapp/ratings/test_selectors.py \
+  webapp/ratings/test_services.py webapp/results/test_pairs_by_hand.py webapp/results/test_summary.py \
+  webapp/search/test_index.py webapp/search/test_query.py webapp/studies/assignment/test_capacity.py \
+  webapp/studies/privacy webapp/studies/recruitment webapp/studies/test_erasure.py webapp/studies/test_in_turn.py \
+  webapp/studies/test_items.py webapp/studies/test_rubrics.py webapp/studies/test_services.py \
+  webapp/studies/test_study_file.py webapp/studies/test_terms.py webapp/transfer/test_exporters.py \
+  webapp/transfer/test_import.py webapp/transfer/test_participants.py webapp/transfer/test_writers.py)
 
-test-quick: develop ## The tests that are quick: no browser, server, snapshot or training
-	@DATABASE_URL= REDIS_URL= $(call PYTEST,$(SECOND_WORKERS)) -m "not slow" $(NOT_QUICK)
+test-quick: develop ## Quick tests of every area: no browser, server or training
+	@DATABASE_URL= REDIS_URL= $(call PYTEST,$(SECOND_WORKERS)) -m "not slow" $(QUICK)
 
 check: develop ## Format, lint, types, licences, advisories, stale catalogues
 	$(PYTHON) -m ruff format --check $(FORMATTED)

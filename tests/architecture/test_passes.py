@@ -18,6 +18,11 @@ def chosen(name: str) -> list[Path]:
     return [TESTS / path for path in found[1].split()]
 
 
+def apps() -> list[Path]:
+    """Return the folders of tests of the apps."""
+    return [app for app in (TESTS / "webapp").iterdir() if any(app.glob("**/test_*.py"))]
+
+
 DECIDED = re.compile(
     r"transaction=True|IntegrityError|select_for_update|cursor\(\)|\.vendor\b|mark\.(?:postgres|redis)|start_worker"
 )
@@ -51,26 +56,16 @@ def test_what_a_database_may_decide_is_asked_on_both() -> None:
 
 def test_each_app_with_tests_is_asked_on_both() -> None:
     both = chosen("ON_DATABASE")
-    for app in (TESTS / "webapp").iterdir():
-        if any(app.glob("**/test_*.py")):
-            assert any(path.is_relative_to(app) for path in both), app
+    for app in apps():
+        assert any(path.is_relative_to(app) for path in both), app
 
 
-def left_out(name: str) -> list[Path]:
-    text = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
-    found = re.search(rf"^{name} := \$\(addprefix --ignore=tests/,([^)]*)\)", text, re.M)
-    assert found
-    return [TESTS / path for path in found[1].split()]
-
-
-def test_quick_tests_leave_out_what_is_there() -> None:
-    assert not [path for path in left_out("NOT_QUICK") if not path.exists()]
-
-
-def test_quick_tests_start_no_server() -> None:
-    without = left_out("NOT_QUICK")
-    for path in TESTS.rglob("test_*.py"):
-        source = path.read_text(encoding="utf-8")
-        if "mark.slow" in source or any(path.is_relative_to(one) for one in without):
-            continue
-        assert "_server: ConfabServer" not in source, f"{path} is slow: add it to NOT_QUICK or mark it"
+def test_quick_tests_are_there_for_each_part_and_start_no_server() -> None:
+    quick = chosen("QUICK")
+    assert not [path for path in quick if not path.exists()]
+    for part in ("architecture", "chatbots", "contracts", "evaluation", *(f"webapp/{app.name}" for app in apps())):
+        assert any(path.is_relative_to(TESTS / part) for path in quick), part
+    for path in quick:
+        for file in [path] if path.is_file() else path.rglob("test_*.py"):
+            source = file.read_text(encoding="utf-8")
+            assert "mark.slow" in source or "_server: ConfabServer" not in source, f"{file} is not quick"

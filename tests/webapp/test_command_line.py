@@ -56,27 +56,35 @@ def test_the_list_has_a_line_for_every_command_of_confab_s_own() -> None:
     assert all(line.endswith(".") and "\n" not in line for line in described.values())
 
 
-def test_help_and_version_need_no_data_folder(command_env: ConfabServer) -> None:
+def test_help_and_version_need_no_data_folder(command_env: ConfabServer, capsys: pytest.CaptureFixture[str]) -> None:
     missing = command_env.data_dir / "not-there"
     env = {**command_env.env, "CONFAB_DATA_DIR": str(missing)}
-    for asked in ("--help", "help", "-h"):
-        said = run(asked, env=env)
-        assert said.returncode == 0
-        assert "usage: confab COMMAND" in said.stdout
-        assert "Fit the leave-bot-out hybrid metric" in said.stdout
+    said = run("--help", env=env)
+    assert said.returncode == 0
+    assert "usage: confab COMMAND" in said.stdout
+    assert "Fit the leave-bot-out hybrid metric" in said.stdout
+    for asked in ("help", "-h"):
+        command_line._Commands(["confab", asked]).execute()
+        assert capsys.readouterr().out == said.stdout
     assert run("--version", env=env).stdout.startswith(f"Confab {VERSION}")
     assert not missing.exists()
 
 
-def test_a_short_name_does_what_the_long_one_does(command_env: ConfabServer) -> None:
-    short, long = (run(name, "--json", env=command_env.env) for name in ("bots", "list_bots"))
-    assert json.loads(short.stdout) == json.loads(long.stdout)
-    usage = run("fit", env=command_env.env)
-    assert usage.returncode == 2
-    assert "usage: confab fit" in usage.stderr
-    wrong = run("fitt", env=command_env.env)
-    assert wrong.returncode == 1
-    assert "Unknown command: 'fitt'" in wrong.stderr
+@pytest.mark.django_db
+def test_a_short_name_does_what_the_long_one_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("django.setup", lambda: None)  # a second time would close pytest's streams
+    said = []
+    for name in ("bots", "list_bots"):
+        command_line._Commands(["confab", name, "--json"]).execute()
+        said.append(json.loads(capsys.readouterr().out))
+    assert said[0] == said[1]
+    for name, code, text in (("fit", 2, "usage: confab fit"), ("fitt", 1, "Unknown command: 'fitt'")):
+        with pytest.raises(SystemExit) as ended:
+            command_line._Commands(["confab", name]).execute()
+        assert ended.value.code == code
+        assert text in capsys.readouterr().err
 
 
 @pytest.mark.django_db
