@@ -69,7 +69,8 @@ def chromium() -> Iterator[Any]:
 def test_bots_server(tmp_path_factory: pytest.TempPathFactory, vector_cache: Path) -> Iterator[ConfabServer]:
     """Run one Confab for all browser tests, each of which makes a study with a key of its own."""
     # A bot that fails in one file is offered in the next.
-    env = {**TEST_BOTS, "CONFAB_ASIDE_IN_A_ROW": "100"}
+    never_aside = dict.fromkeys(("CONFAB_ASIDE_IN_A_ROW", "CONFAB_ASIDE_FAILED", "CONFAB_ASIDE_OF"), "100")
+    env = {**TEST_BOTS, **never_aside}
     yield from start_confab(tmp_path_factory.mktemp("bots"), vector_cache, env, with_demo=False)
 
 
