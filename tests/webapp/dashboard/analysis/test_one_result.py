@@ -89,8 +89,8 @@ def study(imported: Study, db: Any) -> Study:
     return Study.objects.get(pk=imported.pk)
 
 
-@pytest.fixture
-def run(study: Study) -> SelfPlayRun:
+@pytest.fixture(scope="module")
+def run(imported: Study) -> SelfPlayRun:
     """Make the bots' conversations with themselves, which say the opposite of those with people."""
     rng = np.random.default_rng(5)
     run = SelfPlayRun.objects.create(plan={"bots": BOTS, "identities": {}}, state=SelfPlayRun.State.DONE)
@@ -112,6 +112,20 @@ def run(study: Study) -> SelfPlayRun:
             SelfPlayConversation.objects.create(run=run, bot_id=bot, ordinal=number, conversation=conversation)
     compute(run=run)
     return run
+
+
+@pytest.fixture(scope="module")
+def result(run: SelfPlayRun) -> dict[str, Any]:
+    """Fit the study with the run, as the command prints it."""
+    return fit("--run", str(run.pk))
+
+
+@pytest.fixture(scope="module")
+def report_file(result: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the report of that fit."""
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    call_command("report", "--study", "one", "--output", str(path), stdout=StringIO())
+    return path
 
 
 def fit(*args: str) -> dict[str, Any]:
@@ -146,15 +160,14 @@ def report(tmp_path: Path) -> str:
 
 
 def test_every_page_tells_the_numbers_of_the_command(
-    staff: Client, study: Study, run: SelfPlayRun, tmp_path: Path
+    staff: Client, study: Study, result: dict[str, Any], report_file: Path
 ) -> None:
-    result = fit("--run", str(run.pk))
     pearson, played = result["bot_level"]["pearson"], result["bot_level_selfplay"]["pearson"]
     summary = bot_summary(study)
     overview, bots = read(staff, "study"), read(staff, "study_results")
     comparisons, models = (read(staff, "study_results", part="comparisons"), read(staff, "study_why", part="models"))
     correlations = read(staff, "study_why", part="correlations")
-    hybrid, told = read(staff, "study_prediction"), report(tmp_path)
+    hybrid, told = read(staff, "study_prediction"), text_of(report_file.read_text())
 
     # Raters: people who are named, on every page alike.
     assert f"Raters {N_RATERS} " in overview
@@ -187,7 +200,7 @@ def test_every_page_tells_the_numbers_of_the_command(
     assert "pairs can be put in order" not in models + told
 
     # Each difference by least squares with its interval, on the page, in the report and in its tables to paste.
-    links = re.findall(r'base64,([^"]+)" download="([^"]+)"', (tmp_path / "report.html").read_text())
+    links = re.findall(r'base64,([^"]+)" download="([^"]+)"', report_file.read_text())
     texts = {name: b64decode(text).decode() for text, name in links}
     latex, markdown = (texts[f"one-differences.{kind}"] for kind in ("tex", "md"))
     rows = {row[0]: row for row in csv.reader(StringIO(texts["one-differences.csv"]))}
@@ -292,11 +305,13 @@ def test_values_and_intervals_are_the_same_on_the_page_in_the_report_and_in_a_no
             assert same[name] == pytest.approx(one[name], rel=1e-9)
 
 
-def test_which_bots_carry_a_fit_is_told_alike(staff: Client, study: Study, tmp_path: Path) -> None:
-    carrying = fit()["carrying"]
-    hybrid, told = read(staff, "study_prediction"), report(tmp_path)
+def test_which_bots_carry_a_fit_is_told_alike(
+    staff: Client, study: Study, result: dict[str, Any], report_file: Path
+) -> None:
+    carrying = result["carrying"]
+    hybrid, told = read(staff, "study_prediction"), text_of(report_file.read_text())
     titles = {bot: info.title for bot, info in study_bots(study).items()}
-    summary = summary_of(fit())
+    summary = summary_of(result)
     for bot, one in carrying["bots"].items():
         row = f"{figure(one['cooks_distance'])} {percent(one['leverage'])} {percent(one['n'] / carrying['n'])}"
         for page in (hybrid, told):
@@ -316,8 +331,7 @@ def matrices(study: Study) -> dict[str, dict[tuple[str, str], str]]:
     }
 
 
-def test_the_hybrid_metric_stands_in_the_matrices_with_every_dimension(study: Study, run: SelfPlayRun) -> None:
-    result = fit("--run", str(run.pk))
+def test_the_hybrid_metric_stands_in_the_matrices_with_every_dimension(study: Study, result: dict[str, Any]) -> None:
     view = hybrid_view(result, study_bots(study), lambda bot: "", {"fluency": "Fluency"})
     dimensions = {table.id: table.table for table in view.tables}["hybrid-dimensions"]
     table = {row[0].text: [cell.text for cell in row] for row in dimensions.rows}
@@ -339,8 +353,8 @@ def test_the_hybrid_metric_stands_in_the_matrices_with_every_dimension(study: St
         assert [table[title][1], table[title][3], table[title][5]] == shown
 
 
-def test_what_is_the_same_in_self_play_is_counted_once(study: Study, run: SelfPlayRun) -> None:
-    fit("--run", str(run.pk))
+@pytest.mark.usefixtures("result")
+def test_what_is_the_same_in_self_play_is_counted_once(study: Study) -> None:
     names = [row for row, column in matrices(study)["bots-dimensions"] if column == "Quality"]
     assert names.count("Words (self-play)") == 1
     assert not [name for name in names if "participant" in name and "self-play" in name]
@@ -348,8 +362,8 @@ def test_what_is_the_same_in_self_play_is_counted_once(study: Study, run: SelfPl
     assert {"Words, participant (rated chats)", "Words, bot (rated chats)"} <= set(names)
 
 
+@pytest.mark.usefixtures("result")
 def test_a_fit_that_is_behind_the_ratings_says_so(staff: Client, study: Study) -> None:
-    fit()
     assert "Ratings have come since this fit." not in read(staff, "study_prediction")
     rating = Rating.objects.all()[0]
     rating.answers = {**rating.answers, "quality": 7}
@@ -387,9 +401,9 @@ def test_a_fit_says_by_which_test_people_tell_bots_apart_and_when_that_is_anothe
 
 
 def test_the_newest_fit_leads_everywhere_and_names_its_intercept(
-    staff: Client, study: Study, run: SelfPlayRun, tmp_path: Path
+    staff: Client, study: Study, run: SelfPlayRun, result: dict[str, Any], tmp_path: Path
 ) -> None:
-    fit("--run", str(run.pk))
+    assert result["intercept"] == "common"
     result = fit("--run", str(run.pk), "--intercept", "fold")
     r = share(result["bot_level"]["pearson"]["r"])
     common = share(result["intercepts"]["common"]["bot_level"]["pearson"]["r"])
@@ -401,8 +415,8 @@ def test_the_newest_fit_leads_everywhere_and_names_its_intercept(
     assert matrices(study)["bots-dimensions"]["Hybrid metric (rated chats)", "Quality"] == r
 
 
-def test_the_question_about_the_whole_is_the_target(staff: Client, study: Study) -> None:
-    assert fit()["target"] == "quality"
+def test_the_question_about_the_whole_is_the_target(staff: Client, study: Study, result: dict[str, Any]) -> None:
+    assert result["target"] == "quality"
     form = staff.get(reverse("dashboard:study_prediction", args=["one"]) + "?new=1").context["form"]
     assert form.fields["targets"].initial == ["quality"]
     assert form["intercept"].value() in (None, "common")
@@ -420,9 +434,8 @@ def test_the_question_about_the_whole_is_the_target(staff: Client, study: Study)
 
 
 def test_every_reader_has_the_same_comparisons_and_explains_its_words(
-    staff: Client, study: Study, tmp_path: Path
+    staff: Client, study: Study, result: dict[str, Any], report_file: Path
 ) -> None:
-    result = fit()
     summary, data = bot_summary(study), study_data(study)
     assert summary.compared is not None
     assert data is not None
@@ -433,17 +446,19 @@ def test_every_reader_has_the_same_comparisons_and_explains_its_words(
     assert result["pairs"]["resolvable"] == notebook.n_told_apart
     assert study_cards(study, include_synthetic=False).n_raters == notebook.n_raters == N_RATERS
     pages = [read(staff, "study_results"), read(staff, "study_prediction")]
-    pages += [read(staff, "study_why", part="models"), report(tmp_path)]
+    pages += [read(staff, "study_why", part="models"), text_of(report_file.read_text())]
     for page in pages:
         for word, meaning in glossary_terms():
             assert f"{word} {meaning}" in page
 
 
-def test_the_command_prints_the_models_and_the_raters_of_the_pages(staff: Client, study: Study, tmp_path: Path) -> None:
+def test_the_command_prints_the_models_and_the_raters_of_the_pages(
+    staff: Client, study: Study, report_file: Path
+) -> None:
     out = StringIO()
     call_command("report", "--study", "one", "--json", stdout=out, stderr=StringIO())
     document = json.loads(out.getvalue())
-    told = report(tmp_path)
+    told = text_of(report_file.read_text())
     models = document["models"]
     mixed, ordinal = models["mixed"], models["ordinal"]
     assert (models["n_raters"], models["n_unnamed"]) == (N_RATERS, N_UNNAMED * 7)
