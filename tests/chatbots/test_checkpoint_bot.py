@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 import torch
 
 from chatbots.bots.base import BotError
-from chatbots.bots.checkpoint import CheckpointBot, shipped_bots
+from chatbots.bots.checkpoint import CheckpointBot
 from chatbots.checkpoints import checkpoint_load
 from chatbots.conversation import Conversation
 from chatbots.corpora.vocabulary import EOS, PAD, SOS, UNK, tokeniser_get
@@ -24,7 +23,7 @@ from chatbots.models.batch import DialogueBatch, ReplySeeds
 from chatbots.models.beam_search import BeamSettings, beam_search, pick_hypothesis
 from chatbots.serving import BotHost, reply
 from chatbots.yaml_registry import EntriesError, configured_bots
-from tests.chatbots.neural_checkpoints import SIZES, VOCABULARY, tiny_checkpoint
+from tests.chatbots.neural_checkpoints import SIZES, tiny_checkpoint
 
 HOW: dict[str, dict] = {
     "greedy": {"decoding": "greedy"},
@@ -86,20 +85,6 @@ def test_alone_and_in_any_batch_replies_are_equal_word_for_word(folders, name, h
     few_places = texts(bot, contexts()[::-1])[::-1]
     assert together == alone == few_places
     assert len(set(together)) > 2
-
-
-@pytest.mark.parametrize("name", SIZES)
-def test_alone_and_in_a_batch_logits_agree(folders, name):
-    ready = LoadedCheckpoint(CheckpointBot(name="tiny", folder=str(folders[name])), "cpu")
-
-    def logits(asked: list[Conversation]) -> torch.Tensor:
-        state = ready.encode(asked)
-        _, state = ready.model.step(torch.full((len(asked),), SOS), state)
-        return ready.model.step(torch.full((len(asked),), 7), state)[0]
-
-    alone = torch.cat([logits([c]) for c in contexts()])
-    torch.testing.assert_close(logits(contexts()), alone, atol=1e-4, rtol=0)
-    assert alone.std() > 0.1
 
 
 @pytest.mark.parametrize("n_turns", [3, 5])
@@ -313,24 +298,6 @@ def test_remembered_utterances_are_those_that_were_encoded(folders):
     assert len(remembered._known) == 3
 
 
-def test_it_knows_who_it_is_without_weights(folders, tmp_path):
-    folder = tiny_checkpoint(tmp_path / "bot", "hred")
-    bot = CheckpointBot(name="tiny", folder=str(folder))
-    key = bot.identity.key
-    assert bot.unavailable_reason() is None
-    assert CheckpointBot(name="tiny", folder=str(folder), beam=3).identity.key != key
-    assert CheckpointBot(name="tiny", folder=str(folder), temperature=0.5).identity.key == key
-    (folder / "model.safetensors").unlink()
-    assert "has no weights" in str(bot.unavailable_reason())
-    assert bot.identity.key == key
-    with pytest.raises(BotError, match="has no weights"):
-        bot.load("cpu")
-    tiny_checkpoint(folder, "hred", seed=4)
-    assert bot.identity.key != key
-    assert bot.params["model"] == "hred"
-    assert json.loads(json.dumps(bot.identity.as_dict())) == bot.identity.as_dict()
-
-
 def test_a_model_that_reads_emotions_and_embeddings_runs_the_encoders(tmp_path):
     """The ablation "input only": both encoders run on every utterance, and an empty one has uniform emotions."""
     ei = {"K": 28, "D": 2, "e": 2, "s": 2, "input_only": True}
@@ -382,22 +349,6 @@ def test_a_wrong_setting_is_refused(tmp_path, params, reason):
     file.write_text(f"- id: x\n  kind: checkpoint\n  params: {{folder: here, {params}}}\n")
     with pytest.raises(EntriesError, match=reason):
         configured_bots.load(file)
-
-
-def test_every_shipped_folder_is_a_bot(tmp_path):
-    tiny_checkpoint(tmp_path / "vhred-ei-demo", "vhred", dtype="float16")
-    (tmp_path / "vhred-ei-demo" / "bot.yaml").write_text("params: {decoding: sample, top_k: 5}")
-    (tmp_path / "hred-demo").mkdir()
-    (tmp_path / "__pycache__").mkdir()
-    missing, there = (make() for make in shipped_bots(tmp_path))
-    assert (missing.name, missing.title) == ("hred-demo", "HRED demo")
-    assert "manifest.json" in str(missing.unavailable_reason())
-    assert (there.name, there.title) == ("vhred-ei-demo", "VHRED EI demo")
-    assert (there.options.decoding, there.options.top_k) == ("sample", 5)
-    assert there.unavailable_reason() is None
-    there.load("cpu")
-    assert texts(there, contexts())
-    assert len(VOCABULARY) == there._loaded.model.config.V
 
 
 async def test_many_bots_live_in_one_process_and_share_the_table_of_words(tmp_path):

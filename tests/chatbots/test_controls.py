@@ -28,10 +28,3 @@ def test_the_generic_bot_looks_at_the_seed_only() -> None:
     counts = Counter(replies)
     assert set(counts) == set(GENERIC_REPLIES)
     assert min(counts.values()) > 20, "each phrase has its turn (50 expected)"
-
-
-def test_both_say_that_they_are_controls() -> None:
-    for bot in (ParrotBot(), GenericBot()):
-        assert bot.is_control
-        assert bot.kind == "control"
-        assert "control" in bot.title.lower()

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from chatbots import devices
-from chatbots.bots.retrieval import RetrievalBot
-from chatbots.conversation import Conversation
 from chatbots.encoders.cache import cache_folder_set
 from chatbots.encoders.emotion import emotion_encoder
 from chatbots.encoders.sentence import encoder_get, sentence_encoder
@@ -26,28 +24,6 @@ def _own_cache(tmp_path: Path) -> None:
     Vectors of an earlier run would be read without any encoder, and made-up ones by a later run.
     """
     cache_folder_set(tmp_path)
-
-
-def test_a_process_has_one_encoder_per_device() -> None:
-    assert sentence_encoder(ELSEWHERE) is encoder_get(device=ELSEWHERE)
-    assert sentence_encoder(ELSEWHERE) is not sentence_encoder()
-    assert sentence_encoder(ELSEWHERE).identity == sentence_encoder().identity
-    assert emotion_encoder(ELSEWHERE) is not emotion_encoder()
-
-
-def test_emotions_come_from_an_encoder_on_the_device(encoder_devices: list[str]) -> None:
-    emotion_encoder(ELSEWHERE).encode(["What a day!"])
-    assert encoder_devices == [ELSEWHERE]
-
-
-def test_retrieval_encodes_on_the_device_it_is_loaded_to(encoder_devices: list[str]) -> None:
-    bot = RetrievalBot(name="retrieval-elsewhere")
-    bot.load(ELSEWHERE)
-    context = Conversation.from_texts(["I have a new dog."], id="1", seed=1)
-    assert bot.answer([context])[0]
-    bot.unload()  # the host makes room; an answer that comes later loads again
-    assert bot.answer([context])[0]
-    assert encoder_devices == [ELSEWHERE]
 
 
 def test_the_rows_of_a_batch_fit_the_device(monkeypatch: pytest.MonkeyPatch) -> None:

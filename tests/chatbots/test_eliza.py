@@ -133,10 +133,6 @@ def test_english_is_not_taken_for_another_language(text: str) -> None:
     assert not special(reply_to(text), "foreign")
 
 
-def test_it_opens_an_empty_conversation() -> None:
-    assert special(ElizaBot().answer([Conversation("c")])[0], "opener")
-
-
 def test_a_long_story_is_asked_about() -> None:
     story = "Then the bus stopped and the driver got out to look at the wheel again. " * 8
     assert special(reply_to(story), "long")
@@ -184,7 +180,3 @@ def test_every_template_reads_well_whatever_was_quoted() -> None:
         for template in (*rule.say, *rule.later):
             filled = template.filled(["my old piano", "you"])
             assert filled is None or ("{" not in filled and filled[0].isupper())
-
-
-def test_the_script_is_part_of_the_identity() -> None:
-    assert len(ElizaBot().identity.params["script"]) == 16

@@ -16,7 +16,6 @@ from chatbots.bots.gguf import GgufBot, SmolLM2Bot
 from chatbots.generation.llama_server import LlamaServer
 from chatbots.gguf_files import GgufError, gguf_header, gguf_locate
 from chatbots.serving import reply
-from chatbots.yaml_registry import EntriesError, configured_bots
 from tests.tiny_gguf import CACHE_BYTES, CHATML, MARKS, save_gguf
 
 with_llama = pytest.mark.skipif(
@@ -127,16 +126,6 @@ def test_its_memory_is_weights_slots_and_cache(file: Path) -> None:
 def test_a_parameter_out_of_range_is_refused(params: dict[str, object], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         GgufBot(**{"name": "a", "model": "a.gguf", **params})  # type: ignore[arg-type]
-
-
-def test_it_is_a_kind_of_the_bots_file(tmp_path: Path) -> None:
-    bots = tmp_path / "bots.yaml"
-    bots.write_text("[{id: mine, kind: gguf, params: {model: /models/mine.gguf, capacity: 2}}]")
-    (made,) = configured_bots.load(bots)
-    assert (made.name, made.kind, made.capacity) == ("mine", "gguf", 2)
-    bots.write_text("[{id: mine, kind: gguf, params: {model: a.gguf, temprature: 1.0}}]")
-    with pytest.raises(EntriesError, match="did you mean temperature"):
-        configured_bots.load(bots)
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: Path) -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from chatbots import remote_models
 from chatbots.bots.transformers_bot import TransformersBot
-from chatbots.registry import UnknownName
-from chatbots.remote_models import remote_get, remote_list
+from chatbots.remote_models import remote_list
 from chatbots.yaml_registry import configured_bots
 
 
@@ -29,11 +28,6 @@ def test_every_entry_makes_a_bot_that_downloads_only_because_it_was_asked_for(tm
         for name, value in model.params.items():
             assert getattr(bot.options, name) == value
     assert {"dialogpt-small", "dialogpt-medium", "blenderbot-400m", "persona-gpt"} < {bot.name for bot in made}
-
-
-def test_an_unknown_id_gets_the_nearest() -> None:
-    with pytest.raises(UnknownName, match="did you mean dialogpt-small"):
-        remote_get("dialogpt-smal")
 
 
 def test_mistakes_of_the_catalogue_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,13 +79,6 @@ def test_it_repeats_neither_itself_nor_the_participant(bot: RetrievalBot) -> Non
     assert parroted != "Yes, above all fried trout."
 
 
-def test_a_batch_gives_what_each_alone_gives(bot: RetrievalBot, everyday: RetrievalBot) -> None:
-    lines = ["Do you like fish?", "hello", "My sister is ill", "", "ok", "I won!", "Why?", "what is for dinner"]
-    contexts = [Conversation.from_texts([*lines[:i], line], seed=i) for i, line in enumerate(lines)]
-    for each in (bot, everyday):
-        assert each.answer(contexts) == [each.answer([context])[0] for context in contexts]
-
-
 def test_every_text_of_a_batch_is_encoded_once(everyday: RetrievalBot, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[list[str]] = []
     space = everyday._loaded.space  # type: ignore[union-attr]

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
-from uuid import UUID
 
 import pytest
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from chatbots.text import did_you_mean, nearest_names
-from chatbots.type_descriptions import TypeDescription, describe_type
-from chatbots.validation import (
-    InputModel,
-    Many,
-    Mistake,
-    Number,
-    ValuesError,
-    mistakes_of,
-    values_read,
-    values_read_json,
-)
+from chatbots.type_descriptions import TypeDescription
+from chatbots.validation import InputModel, Many, Mistake, Number, ValuesError, values_read
 
 
 class Beam(InputModel):
@@ -78,14 +66,6 @@ def mistakes(values: Any, **where: str) -> list[tuple[str, str]]:
     with pytest.raises(ValuesError) as caught:
         values_read(Training, values, **where)
     return [(each.path, each.message) for each in caught.value.mistakes]
-
-
-def test_values_become_the_models_types() -> None:
-    found = values_read(Training, GOOD | {"lr": "1e-3", "search": {"kind": "beam", "width": 5}})
-    assert (found.corpora, found.lr) == ((Corpus(path="a"),), 0.001)
-    assert found.search == Beam(kind="beam", width=5)
-    with pytest.raises(ValidationError):
-        found.lr = 0.5  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -172,70 +152,8 @@ def test_secrets_are_not_shown() -> None:
     assert "sk-" not in message + other
 
 
-def test_long_values_are_cut() -> None:
-    ((_, message),) = mistakes(GOOD | {"epochs": "7" * 1000})
-    assert len(message) < 200
-
-
-def test_json_is_read_by_its_own_types() -> None:
-    class Frame(InputModel):
-        client_id: UUID
-
-    id_ = "00000000-0000-0000-0000-000000000001"
-    assert values_read_json(Frame, f'{{"client_id": "{id_}"}}').client_id == UUID(id_)
-    with pytest.raises(ValuesError, match="client_id is '7'; it must be a UUID"):
-        values_read_json(Frame, '{"client_id": "7"}')
-    with pytest.raises(ValuesError, match="the frame is not JSON: EOF"):
-        values_read_json(Frame, "{", what="the frame")
-
-
-def test_other_types_are_read_too() -> None:
-    @dataclass(frozen=True)
-    class Point:
-        __pydantic_config__ = {"extra": "forbid"}
-        x: int
-
-    assert values_read(list[int], [1]) == [1]
-    assert values_read(Point, {"x": 1}) == Point(1)
-    with pytest.raises(ValuesError, match="z is no key here; Allowed: x"):
-        values_read(Point, {"x": 1, "z": 2})
-    with pytest.raises(ValuesError, match=r"points\[1\] is 'a'; it must be a whole number"):
-        values_read(list[int], [1, "a"], path="points")
-
-
-def test_pydantics_own_errors_can_be_told() -> None:
-    with pytest.raises(ValidationError) as caught:
-        Beam.model_validate({"kind": "beam", "width": "x"})
-    assert [str(m) for m in mistakes_of(caught.value, Beam)] == [
-        "width is 'x'; it must be a whole number of at least 1"
-    ]
-
-
 def test_an_error_survives_the_way_between_processes() -> None:
     error = ValuesError([Mistake("a", "a is 1"), Mistake("b", "b is 2")])
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.mistakes) == (str(error), error.mistakes)
     assert str(ValuesError("the file is gone")) == "the file is gone"
-
-
-@pytest.mark.parametrize(
-    ("kind", "words"),
-    [
-        (Number | None, "a number or null"),
-        (Annotated[int, Field(ge=0, le=5)], "a whole number from 0 to 5"),
-        (Annotated[str, Field(max_length=1)], "a text of at most 1 character"),
-        (Annotated[list[str], Field(min_length=2, max_length=3)], "a list of 2 to 3 entries"),
-        (Literal["a", "b"] | None, "one of a, b or null"),
-        (Many[int], "a list"),
-        (dict[str, Any], "a mapping"),
-        (Any, "anything"),
-    ],
-)
-def test_types_in_words(kind: Any, words: str) -> None:
-    assert describe_type(kind) == words
-
-
-def test_near_names() -> None:
-    assert nearest_names("e", ["E", "ex"]) == ["E"]
-    assert did_you_mean("temprature", ["temperature", "top_p"]) == "did you mean temperature?"
-    assert did_you_mean("zzz", ["temperature"]) == ""

@@ -21,7 +21,6 @@ from chatbots.yaml_registry import (
     YamlEntryKind,
     bot_kinds,
     configured_bots,
-    kind_parameters,
     register_bot_kind,
 )
 
@@ -74,15 +73,6 @@ def test_every_entry_is_a_bot_of_its_own(file: Path) -> None:
     assert isinstance(retrieval, RetrievalBot)
     assert retrieval.ranking == "tfidf"
     assert len({bot.identity.key for bot in (endpoint, plug_in, retrieval)}) == 3
-
-
-def test_other_parameters_are_another_identity(file: Path) -> None:
-    entry = "- {{id: a, kind: endpoint, params: {{model: m, temperature: {}}}}}"
-    keys = set()
-    for temperature in ("0.1", "0.2"):
-        file.write_text(entry.format(temperature))
-        keys.add(configured_bots.load(file)[0].identity.key)
-    assert len(keys) == 2
 
 
 def test_no_file_and_an_empty_file_hold_no_bot(file: Path) -> None:
@@ -213,34 +203,6 @@ def test_a_file_without_entries_leaves_the_registry_as_it_was(file: Path, clean_
     with pytest.raises(EntriesError, match=str(file)):
         configured_bots.register(file)
     assert "one" in bots.names()
-
-
-def test_every_kind_declares_its_parameters() -> None:
-    for kind in bot_kinds.names():
-        parameters = {parameter.name: parameter for parameter in kind_parameters(kind)}
-        assert parameters, kind
-        assert not {"name", "title", "self"} & set(parameters)
-        assert all(p.type and p.description for p in parameters.values()), f"{kind}: each has a description"
-    endpoint = {p.name: p for p in kind_parameters("endpoint")}
-    assert endpoint["model"].required
-    assert endpoint["temperature"].default == 0.7
-    assert endpoint["price_in"].type == "a number of at least 0 or null"
-    assert {p.name for p in kind_parameters("retrieval")} == {"corpus", "encoder"}
-    assert {p.name: p.default for p in kind_parameters("neural_chat")}["arguments"] == {}
-
-
-def test_reading_the_file_loads_no_torch(file: Path) -> None:
-    import subprocess
-    import sys
-
-    file.write_text(GOOD + "- {id: t, kind: transformers, params: {model: nobody/nothing}}\n")
-    code = (
-        "import sys; from chatbots.yaml_registry import *; configured_bots.register(sys.argv[1]);"
-        "from chatbots.registry import bot_list; [b.unavailable_reason() for b in bot_list()];"
-        "print([m for m in ('torch', 'transformers', 'httpx2', 'sentence_transformers') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_all_mistakes_of_an_entry_are_told_at_once(file: Path, clean_registry: None) -> None:

@@ -16,14 +16,7 @@ from evaluation import training
 from evaluation.agreement_table import agreements_printed
 from evaluation.metric_agreement import judge
 from evaluation.metrics.registry import metric_list
-from evaluation.published.correlations import (
-    caveats_of,
-    matching_row,
-    published_accuracies,
-    published_of,
-    published_rows,
-    published_sets,
-)
+from evaluation.published.correlations import caveats_of, matching_row, published_of, published_rows, published_sets
 from evaluation.stats.correlation import fisher_interval
 from tests.validation.replies import exactness, pairs_of_release
 
@@ -73,29 +66,6 @@ def test_every_row_names_a_set_and_columns_that_there_are() -> None:
     assert all(row.values and all(-1 <= v <= 1 for v in row.values.values()) for row in rows)
     places = [(row.set, row.system, row.title, row.place, row.dimension) for row in rows]
     assert len(places) == len(set(places))
-
-
-def test_the_ablations_and_other_tables_are_there_and_say_what_they_are_of() -> None:
-    of_table = [row for row in published_rows() if (row.source.title, row.table) == ("Huang et al. (2020), GRADE", "3")]
-    means = {
-        title: fmean(v for row in of_table if row.title == title for v in row.values.values())
-        for title in {row.title for row in of_table}
-    }
-    assert means["GRADE, mean of five seeds"] == pytest.approx(0.281, abs=6e-4)
-    assert means["GRADE, random negatives"] == pytest.approx(0.215, abs=6e-4)
-    assert means["GRADE, no graph"] == pytest.approx(0.254, abs=6e-4)
-    assert len(means) == 8
-    fluency = published_of("pone/dailydialog", "fluency")
-    assert {row.table for row in fluency} == {"3"}
-    assert "3" not in {row.table for row in published_of("pone/dailydialog", "overall")}
-    [seq2seq] = [row for row in published_rows() if row.title == "PONE, Seq2Seq" and row.system == "copynet"]
-    assert seq2seq.values == {"pearson": 0.4707, "spearman": 0.4630}
-    assert {(one.set, one.metric): one.value for one in published_accuracies()} == {
-        ("entailment/reddit", "ESIM + ELMo"): 0.526,
-        ("entailment/opensubtitles", "ESIM + ELMo"): 0.455,
-        ("entailment/reddit", "BERT"): 0.553,
-        ("entailment/opensubtitles", "BERT"): 0.498,
-    }
 
 
 def test_every_config_stands_beside_a_published_row_and_a_lite_one_is_never_it() -> None:

@@ -121,10 +121,6 @@ def test_wrong_arguments_are_explained(change, message):
         play(FakeWholeBot(), **{"seeds": [1], "n_turns": 2, **change})
 
 
-def test_no_seed_no_conversation():
-    assert play(FakeWholeBot(), seeds=[], n_turns=3) == []
-
-
 def test_a_partner_begins_and_each_hears_the_other_as_the_human():
     bot, partner = Witness(), Witness()
     partner.name = "partner"

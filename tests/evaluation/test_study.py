@@ -209,12 +209,6 @@ def test_a_folder_of_foreign_files_is_no_key_error(tmp_path: Path, kind: str, ca
             confab.read(tmp_path)
 
 
-def test_files_of_other_makes_are_studies() -> None:
-    for name in ("array_of_conversations.json", "conversations_utf16.jsonl", "conversations_lone_cr.jsonl"):
-        study = confab.read(CASES / name)
-        assert (len(study), study.bots, study.skipped) == (2, ("a", "b"), ())
-
-
 def test_what_holds_no_conversation_says_why(tmp_path: Path) -> None:
     (tmp_path / "none.jsonl").write_text('{"turns": []}\n')
     with pytest.raises(ValueError, match="line 1: turns"):
@@ -258,22 +252,6 @@ def test_metrics_are_computed_once_and_say_what_they_describe(file: Path) -> Non
     assert study._computed["question"] is computed
     with pytest.raises(KeyError, match="question"):
         study.metrics(["questoin"])
-
-
-def test_what_this_machine_encoded_before_is_not_encoded_again(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoded_texts: list[str]
-) -> None:
-    monkeypatch.setenv("CONFAB_DATA_DIR", str(tmp_path / "data"))
-    asked = ["semantic_similarity", "sentiment"]
-    first = confab.read(file).metrics(asked)
-    assert len(encoded_texts) == len(set(encoded_texts)) > 10
-    assert [path.name for path in (tmp_path / "data" / "cache").glob("*.sqlite3")] == ["texts.sqlite3"]
-    encoded_texts.clear()
-    study = confab.read(file)
-    pd.testing.assert_frame_equal(study.metrics(asked), first)
-    confab.hybrid(study, preset="strong@2")
-    confab.hybrid(confab.read(file).where(bots=study.bots[:3]), preset="strong@2")
-    assert encoded_texts == []
 
 
 def test_the_hybrid_metric_of_a_study_is_that_of_its_tables(file: Path) -> None:
@@ -334,12 +312,6 @@ def test_self_play_is_a_study_and_the_same_again(file: Path) -> None:
     texts = played.messages.loc[played.messages["bot"] == "eliza", "text"]
     assert texts.tolist() == again.messages["text"].tolist()
     assert played.metrics(["question"])["question_user"].notna().any()
-
-
-def test_importing_confab_loads_neither_django_nor_torch_nor_pandas() -> None:
-    code = "import sys, confab; print([m for m in ('django', 'torch', 'pandas', 'statsmodels') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert done.stdout.strip() == "[]", done.stderr
 
 
 @pytest.mark.slow

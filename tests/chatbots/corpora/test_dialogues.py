@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chatbots.corpora.dialogues import Corpus, CorpusError, Dialogue, corpus_read, dialogues_split
+from chatbots.corpora.dialogues import CorpusError, Dialogue, corpus_read, dialogues_split
 
 
 def write(path: Path, *lines: object) -> Path:
@@ -91,11 +91,6 @@ def test_eighty_ten_ten_and_nothing_lost() -> None:
     assert everyone != HUNDRED
 
 
-def test_the_seed_decides() -> None:
-    assert dialogues_split(HUNDRED) == dialogues_split(HUNDRED, seed=0)
-    assert dialogues_split(HUNDRED).test != dialogues_split(HUNDRED, seed=1).test
-
-
 @pytest.mark.parametrize(("n", "sizes"), [(0, [0, 0, 0]), (2, [2, 0, 0]), (3, [1, 1, 1]), (19, [15, 2, 2])])
 def test_few_dialogues(n: int, sizes: list[int]) -> None:
     split = dialogues_split(HUNDRED[:n])
@@ -118,9 +113,3 @@ def test_what_cannot_be_is_said() -> None:
         dialogues_split(HUNDRED, published=True)
     with pytest.raises(CorpusError, match="dialogue 'x' is of the part 'holdout'"):
         dialogues_split([Dialogue(("a",), id="x", split="holdout")], published=True)
-
-
-def test_the_digest_depends_on_texts_and_order() -> None:
-    renamed = [Dialogue(d.turns, id="y") for d in HUNDRED]
-    assert Corpus(tuple(HUNDRED)).digest == Corpus(tuple(renamed)).digest
-    assert Corpus(tuple(HUNDRED)).digest != Corpus(tuple(HUNDRED[::-1])).digest

@@ -10,7 +10,6 @@ import pytest
 
 from chatbots.corpora.dialogues import EVERYDAY, CorpusError, Dialogue
 from chatbots.corpora.formats import FORMATS, corpus_read
-from chatbots.registry import UnknownName
 
 S = " +++$+++ "
 
@@ -279,13 +278,3 @@ def test_bytes_that_are_no_text_are_named(tmp_path: Path, name: str) -> None:
     (tmp_path / "x.txt").write_bytes(b"caf\xe9 \n")
     with pytest.raises(CorpusError, match=r"x\.txt cannot be read"):
         corpus_read(name, tmp_path / "x.txt")
-
-
-def test_an_unknown_format_names_the_nearest() -> None:
-    with pytest.raises(UnknownName, match=r"'dailydialogue'; did you mean dailydialog"):
-        corpus_read("dailydialogue", EVERYDAY)
-
-
-def test_speakers_run_along_the_turns() -> None:
-    with pytest.raises(CorpusError, match="2 turns and 1 speakers"):
-        Dialogue(("a", "b"), speakers=(0,))

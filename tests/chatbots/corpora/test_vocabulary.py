@@ -20,7 +20,6 @@ from chatbots.corpora.vocabulary import (
     tokeniser_get,
 )
 from chatbots.generation.streamed_text import GrowingText
-from chatbots.registry import UnknownName
 
 TEXTS = [["b", "b", "b", "a", "a", "a", "c", "c"], ["d", "d", "d", "d"], ["e"]]
 
@@ -35,24 +34,11 @@ def test_size_counts_the_specials_and_rare_words_are_left_out() -> None:
     assert Vocabulary.build([["x"] * 5, ["y"] * 4]).words[4:] == ("x",)
 
 
-def test_ids_and_words() -> None:
-    vocabulary = Vocabulary.build(TEXTS, min_count=3)
-    assert vocabulary.ids(["d", "nothing", "b"]) == [4, UNK, 6]
-    assert vocabulary.tokens([4, 1, 6, 3]) == ["d", "<unk>", "b", "<eos>"]
-    for wrong in (-1, 7):
-        with pytest.raises(VocabularyError, match=f"{wrong} .*0 to 6"):
-            vocabulary.tokens([wrong])
-
-
 def test_one_word_is_enough_and_all_else_is_unknown() -> None:
     vocabulary = Vocabulary.build([["only"] * 5])
     assert len(vocabulary) == 5
     assert vocabulary.ids(["other", "things", "😀"]) == [UNK] * 3
     assert vocabulary.ids([]) == []
-
-
-def test_specials_in_the_text_are_not_doubled() -> None:
-    assert Vocabulary.build([["<unk>", "<eos>", "a"]], min_count=1).words[4:] == ("a",)
 
 
 def test_nothing_left_is_said() -> None:
@@ -211,11 +197,6 @@ def test_a_growing_reply_takes_nothing_back(words: list[str]) -> None:
         texts = [tokeniser.detokenise(words[:n]) for n in range(len(words) + 1)]
         shown = "".join(growing.grow(text)[0] for text in texts) + growing.end(texts[-1])
         assert shown == texts[-1]
-
-
-def test_an_unknown_tokeniser_names_those_there_are() -> None:
-    with pytest.raises(UnknownName, match=r"'paper-2018'; did you mean paper-2019\? .*words-1"):
-        tokeniser_get("paper-2018")
 
 
 @settings(deadline=None)

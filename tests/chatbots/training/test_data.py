@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain
 
 import numpy as np
 import pytest
 import torch
 
 from chatbots.corpora.dialogues import CorpusError, Dialogue
-from chatbots.corpora.vocabulary import EOS, UNK, Vocabulary, VocabularyError, tokenise, tokeniser_get
+from chatbots.corpora.vocabulary import EOS, Vocabulary, VocabularyError, tokenise, tokeniser_get
 from chatbots.models.batch import DialogueBatch
 from chatbots.training.data import Windows, data_prepare, sentences_fit, windows_make
 from tests.chatbots.training.builders import DATA, config, corpus_write
@@ -137,13 +137,6 @@ def test_sliding_windows_share_one_utterance(n: int, expected: list[str]) -> Non
     assert windows.n_targets == n - 1
 
 
-def test_every_utterance_but_the_first_is_predicted_once() -> None:
-    windows = windows_make(DIALOGUES, VOCABULARY, WORDS1, n_utterances=3, mode="slide")
-    predicted = sorted(chain.from_iterable(w[1:] for w in texts_of(windows)))
-    assert predicted == sorted(chain.from_iterable(d.turns[1:] for d in DIALOGUES))
-    assert windows.n_target_tokens == sum(len(tokenise(t)) + 1 for t in predicted)
-
-
 def test_the_first_utterances_of_a_long_dialogue() -> None:
     windows = windows_make([numbered(25), numbered(1)], VOCABULARY, WORDS1)
     assert texts_of(windows) == [[f"u{i}" for i in range(10)]]
@@ -187,12 +180,6 @@ def test_training_goes_on_in_the_middle_of_an_epoch() -> None:
         assert conversations(rest) == conversations(whole[start:])
 
 
-def test_windows_of_like_length_share_a_batch() -> None:
-    windows = windows_make(DIALOGUES, VOCABULARY, WORDS1)
-    spans = sorted((int(b.n_utterances.min()), int(b.n_utterances.max())) for b in windows.batches(3, 0, 0))
-    assert all(earlier[1] <= later[0] for earlier, later in pairwise(spans))
-
-
 @dataclass
 class Values:
     row: dict[str, int]
@@ -216,12 +203,6 @@ def test_targets_follow_their_utterances() -> None:
             assert not values[len(texts) :].any()
 
 
-def test_an_utterance_said_often_is_kept_once() -> None:
-    windows = windows_make([Dialogue(("hi", "hi", "yes")), Dialogue(("yes", "hi"))], VOCABULARY, WORDS1)
-    assert windows.texts == ["hi", "yes"]
-    assert texts_of(windows) == [["hi", "hi", "yes"], ["yes", "hi"]]
-
-
 def test_a_turn_without_words_cuts_the_dialogue() -> None:
     dialogue = Dialogue(("hi", "there", "--", "so", "😀", "שלום", "end"))
     windows = windows_make([dialogue], VOCABULARY, WORDS1)
@@ -232,28 +213,9 @@ def test_a_turn_without_words_cuts_the_dialogue() -> None:
     assert paper.n_unreadable == 3
 
 
-def test_one_known_word_and_texts_of_unknown_words() -> None:
-    vocabulary = Vocabulary.build([["only"]], min_count=1)
-    windows = windows_make([Dialogue(("x y", "z", "only"))], vocabulary, WORDS1)
-    (batch,) = windows.batches(8, 0, 0)
-    assert batch.utterances[0].tolist() == [[UNK, UNK, EOS], [UNK, EOS, 0], [4, EOS, 0]]
-    assert windows.coverage == pytest.approx(1 / 4)
-
-
 @pytest.mark.parametrize("dialogues", [[], [Dialogue(("alone",))], [Dialogue(("--", "hi", "--"))]])
 def test_nothing_to_learn_gives_no_batch(dialogues: list[Dialogue]) -> None:
     windows = windows_make(dialogues, VOCABULARY, WORDS1)
     assert (len(windows), windows.n_targets, windows.n_batches(4)) == (0, 0, 0)
     assert list(windows.batches(4, 0, 0)) == []
     assert np.isnan(windows.coverage)
-
-
-def test_arguments_that_cannot_be() -> None:
-    with pytest.raises(ValueError, match="n_utterances is 1"):
-        windows_make([], VOCABULARY, WORDS1, n_utterances=1)
-    with pytest.raises(ValueError, match="max_tokens is 1"):
-        windows_make([], VOCABULARY, WORDS1, max_tokens=1)
-    with pytest.raises(ValueError, match="mode is 'all'"):
-        windows_make([], VOCABULARY, WORDS1, mode="all")
-    with pytest.raises(ValueError, match="batch_size is 0"):
-        windows_make([], VOCABULARY, WORDS1).order(0, 0, 0)

@@ -13,7 +13,7 @@ from chatbots.encoders.word_vectors import word_vectors
 from chatbots.models.batch import DialogueBatch
 from chatbots.training import held_out as subject
 from chatbots.training.data import data_prepare
-from chatbots.training.held_out import perplexity, table_3, version_name
+from chatbots.training.held_out import perplexity, version_name
 from chatbots.training.initialisation import initialise_model
 from tests.chatbots.models.builders import CONVERSATIONS, tiny
 from tests.chatbots.training.builders import config, corpus_write
@@ -108,16 +108,6 @@ def test_greedy_ref_goes_from_the_true_reply_to_the_generated_one(tmp_path, monk
     cosines = [float(v @ y[0] / np.linalg.norm(v) / np.linalg.norm(y[0])) for v in x]
     assert found["greedy_ref"] == pytest.approx(np.mean(cosines), abs=1e-5)
     assert found["greedy"] == pytest.approx((np.mean(cosines) + 1) / 2, abs=1e-5)
-
-
-def test_table_3_has_the_papers_layout():
-    figures = {"perplexity": 52.3114, "kl": 0.0, "average": 0.471, "extrema": 0.3, "greedy_ref": 0.5}
-    latent = {**figures, "kl": 0.264, "greedy_ref": math.nan}
-    lines = table_3([("HRED", "baseline", figures), ("VHRED", "EI", latent)]).splitlines()
-    assert lines[0].split() == ["Model", "Version", "PPL", "KL", "Avg", "Ext", "Grd"]
-    assert lines[2].split() == ["HRED", "baseline", "52.311", "–", "0.471", "0.300", "0.500"]
-    assert lines[3].split() == ["VHRED", "EI", "52.311", "0.264", "0.471", "0.300", "–"]
-    assert len({len(line) for line in lines[1:]} | {len(lines[0])}) <= 2
 
 
 @pytest.mark.parametrize(

@@ -98,22 +98,6 @@ def test_a_killed_training_ends_with_the_same_bits(data, tmp_path):
     assert one == other  # no line twice, none lost
 
 
-def test_a_finished_training_is_reported_and_not_repeated(data, tmp_path):
-    wanted = config(data, optimiser={"max_batches": 3})
-    first = train(wanted, tmp_path)
-    again = train(wanted, tmp_path, watch=lambda progress: pytest.fail("it trains again"))
-    assert again.best == pytest.approx(first.best, nan_ok=True)
-    steps = []
-    train(wanted, tmp_path, restart=True, watch=lambda progress: steps.append(progress.step))
-    assert steps == [1, 2, 3]
-
-
-def test_another_config_does_not_go_on(data, tmp_path):
-    train(config(data, optimiser={"max_batches": 2}), tmp_path)
-    with pytest.raises(StateError, match=r"another config.*--restart"):
-        train(config(data, optimiser={"max_batches": 2, "lr": 0.03}), tmp_path)
-
-
 def test_a_damaged_state_is_refused(data, tmp_path):
     wanted = config(data, optimiser={"max_batches": 2})
     train(wanted, tmp_path)
@@ -121,12 +105,6 @@ def test_a_damaged_state_is_refused(data, tmp_path):
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(StateError, match=r"damaged.*--restart"):
         train(wanted, tmp_path)
-
-
-def test_random_numbers_of_the_caller_are_left_alone(data, tmp_path):
-    before = torch.random.get_rng_state()
-    train(config(data, optimiser={"max_batches": 1}), tmp_path)
-    assert torch.equal(before, torch.random.get_rng_state())
 
 
 def test_early_stopping_keeps_the_best(data, tmp_path, monkeypatch):

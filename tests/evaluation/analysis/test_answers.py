@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import combinations
 
 import numpy as np
@@ -12,10 +11,9 @@ from scipy import stats
 from scipy.special import softmax
 from statsmodels.stats.proportion import proportion_confint
 
-from evaluation.analysis.answers import Approval, answers, approval, dimension_answers, scale_steps, softmax_weights
+from evaluation.analysis.answers import approval, dimension_answers, scale_steps, softmax_weights
 from evaluation.analysis.correlations import dimension_matrix
 from evaluation.ratings import RatingDimension, Ratings
-from evaluation.result_json import result_dump, result_load
 
 
 def frame() -> pd.DataFrame:
@@ -89,14 +87,6 @@ def test_dimensions_move_together_as_scipy_says() -> None:
     assert matrix.n == found.n == 8
 
 
-def test_the_document_has_every_question() -> None:
-    found = answers(read(frame()))
-    document = json.loads(json.dumps(found.to_json(), allow_nan=False))
-    assert set(document) == {"quality", "fluency"}
-    assert document["quality"]["shared"]["n_conversations"] == 4
-    assert "quality" in found.summary()
-
-
 OPTIONS = ("relevance", "engagingness", "fluency", "understandability", "empathy", "persona")
 
 
@@ -164,10 +154,3 @@ def test_one_person_has_no_interval_of_weights_and_nobody_a_reason() -> None:
     assert "no participant" in nobody.summary()
     with pytest.raises(ValueError, match="0 or 1"):
         approval(np.array([[2.0, 0.0]]), ["a", "b"])
-
-
-def test_the_result_is_kept_as_json() -> None:
-    found = approval(choices(10), OPTIONS)
-    json.dumps(found.to_json(), allow_nan=False)
-    assert result_load(result_dump(found, Approval), Approval) == found
-    assert "relevance" in found.summary()

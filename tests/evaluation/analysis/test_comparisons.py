@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import pickle
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.analysis.comparisons import Comparisons, bot_means, compare, means_compared, verdict
+from evaluation.analysis.comparisons import Comparisons, bot_means, compare, means_compared
 from evaluation.analysis.leaderboard import ranking_progress
 from evaluation.analysis.planning import plan_raters, prediction_worth
 from evaluation.ratings import Ratings
@@ -53,35 +52,6 @@ def test_pairs_are_those_of_the_test_and_told_apart_has_one_definition() -> None
     assert found.controls == ("bad",)
     assert (found.below("bad"), found.n_raters, found.n_ratings) == (3, 40, 161)
     assert found.as_good_as_best()[0] in {"a", "b"}
-
-
-def test_verdicts_and_needs_are_codes() -> None:
-    found = compare(ratings())
-    ac, ab, ax = (found.pair(*names) for names in (("c", "a"), ("a", "b"), ("a", "x")))
-    assert ac is not None
-    assert ab is not None
-    assert ax is not None
-    assert [verdict(pair) for pair in (ac, ab, ax)] == ["higher", "not_told_apart", "undefined"]
-    assert found.need(ac) == "enough"
-    assert found.need(ab) in {"too_many", "raters", "at_border"}
-    assert found.need(ax) == "unknown"
-    assert compare(ratings(), plans=False).need(ab) == "unknown"
-
-
-def test_a_result_is_plain_json_a_table_and_can_be_kept() -> None:
-    found = compare(ratings())
-    document = json.loads(json.dumps(found.to_json(), allow_nan=False))
-    by_pair = {(pair["a"], pair["b"]): pair for pair in document["pairs"]}
-    assert by_pair["a", "c"]["verdict"] == "higher"
-    assert by_pair["a", "x"]["reason"] == {"code": "one_rating"}
-    assert by_pair["a", "x"]["p"] is None
-    assert document["n_told_apart"] == found.n_told_apart
-    lines = found.summary().splitlines()
-    assert "5 of 6 pairs differ significantly" in lines[0]
-    assert len(lines) == 4 + len(found.pairs) + 2
-    kept = pickle.loads(pickle.dumps(found))
-    assert kept.untested[0].reason.code == "one_rating"
-    assert kept.to_json() == found.to_json()
 
 
 def test_a_reversed_question_turns_the_comparison_round() -> None:

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from evaluation.analysis.comparisons import bot_means, compare
-from evaluation.analysis.leaderboard import alike_groups, leaderboard, ranks_shown
+from evaluation.analysis.leaderboard import alike_groups, leaderboard
 from tests.evaluation.analysis.test_comparisons import ratings
 
 
@@ -57,13 +57,3 @@ def test_groups_of_chosen_bots_know_no_others() -> None:
     close = {"a": ("b", "c"), "b": ("a", "c")}
     assert alike_groups(close) == (("a", "b"),)
     assert alike_groups({"a": (), "b": ()}) == ()
-
-
-def test_it_is_told_in_a_terminal_and_as_json() -> None:
-    found = leaderboard(bot_means(ratings()), compare(ratings()))
-    told = found.summary()
-    assert "too close to" in told
-    assert "1–3" in told
-    document = found.to_json()
-    assert document["places"][-1]["ranks"] is None
-    assert [ranks_shown(r) for r in [(2, 2), (1, 3), None]] == ["2", "1–3", "–"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from typing import Any
 
@@ -13,9 +12,8 @@ import statsmodels.api as sm
 import statsmodels.formula.api as smf
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
-from evaluation.analysis.rating_models import RatingModels, rating_models
+from evaluation.analysis.rating_models import rating_models
 from evaluation.ratings import Ratings
-from evaluation.result_json import result_dump, result_load
 
 LEVELS = {"a": 5.0, "b": 4.2, "c": 3.9, "d": 3.0, "bad": 1.0}
 FACTORS = {
@@ -144,16 +142,3 @@ def test_one_bot_has_no_model() -> None:
     found = rating_models(read(table[table["bot"].isin(["a", "bad"])]))
     assert (found.factorial, found.mixed, found.ordinal) == (None, None, None)
     assert "fewer than two bots" in found.summary()
-
-
-@pytest.mark.parametrize("raters", [24, 1])
-def test_a_result_is_plain_and_comes_back_from_json(raters: int) -> None:
-    found = rating_models(read(frame(raters)), FACTORS)
-    document = json.loads(json.dumps(found.to_json(), allow_nan=False))
-    assert document["dimension"] == "quality"
-    assert ("reason" in document["mixed"]) == (raters == 1)
-    again = result_load(result_dump(found, RatingModels), RatingModels)
-    assert again == found
-    assert again.to_json() == found.to_json()
-    for name in ("Analysis of variance", "Mixed model", "Proportional odds"):
-        assert name in found.summary()

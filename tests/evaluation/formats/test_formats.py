@@ -15,9 +15,6 @@ from chatbots import Turn
 from evaluation.formats.base import BadRecord, Record, Skipped
 from evaluation.formats.jsonl import JsonLines, record_of
 from evaluation.formats.text_files import format_for
-from tests.conftest import ROOT
-
-CASES = ROOT / "tests" / "cases"
 
 GOOD: dict[str, Any] = {
     "dialogue_id": "d1",
@@ -209,16 +206,6 @@ def test_any_line_gives_a_record_or_a_reason(tmp_path: Path, lines: list[bytes])
             assert item.dialogue_id
 
 
-@pytest.mark.parametrize(
-    ("name", "n"),
-    [("array_of_conversations.json", 2), ("conversations_utf16.jsonl", 2), ("conversations_lone_cr.jsonl", 2)],
-)
-def test_files_of_other_makes_are_read(name: str, n: int) -> None:
-    items = list(format_for(CASES / name).read(CASES / name))
-    assert [item.dialogue_id for item in items if isinstance(item, Record)] == ["d0", "d1"]
-    assert len(items) == n
-
-
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("packed", [False, True])
@@ -258,18 +245,3 @@ def test_a_damaged_first_line_costs_itself_only(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text('{"dialogue_id": "1",\n' + json.dumps(GOOD) + "\n")
     assert [type(item) for item in read(path)] == [Skipped, Record]
-
-
-def test_formats_of_others_are_named() -> None:
-    told = [item.reason for item in read(CASES / "foreign_chats.jsonl")]
-    for reason, name in zip(told, ("ParlAI", "ShareGPT", "OpenAI's chats"), strict=True):
-        assert reason.startswith("turns is missing; with ")
-        assert f"looks like the format of {name}: write it as turns" in reason
-
-
-def test_the_2019_layout_is_read_with_semicolons_and_no_date_is_guessed() -> None:
-    [record] = format_for(CASES / "rec_semicolon.csv").read(CASES / "rec_semicolon.csv")
-    assert isinstance(record, Record)
-    assert (record.dialogue_id, [turn.text for turn in record.turns]) == ("1", ["hi", "hello"])
-    dates = list(format_for(CASES / "rec_excel_dates.csv").read(CASES / "rec_excel_dates.csv"))
-    assert [item.line for item in dates if isinstance(item, Skipped)] == [2, 3, 4]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from chatbots import Conversation
-from evaluation.hybrid.features import PAPER_FEATURES, HybridError, block_of, design_of, pooled_embeddings, shown_names
+from evaluation.hybrid.features import PAPER_FEATURES, HybridError, design_of, pooled_embeddings
 from evaluation.metrics.registry import metric_list
 
 
@@ -103,10 +103,3 @@ def test_no_conversation_gives_the_columns_all_the_same():
     table = pooled_embeddings([], shared=ByLength(), blocks=["embedding_user"])
     assert list(table.columns) == ["conversation", "embedding_user_000", "embedding_user_001"]
     assert not len(table)
-
-
-def test_a_block_is_named_once():
-    names = ["words_user", "embedding_user_000", "embedding_user_001", "embedding_bot_000"]
-    assert shown_names(names) == ["words_user", "embedding_user", "embedding_bot"]
-    assert block_of("embedding_user_383") == "embedding_user"
-    assert block_of("words_user") is None

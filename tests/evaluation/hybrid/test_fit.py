@@ -102,44 +102,6 @@ def test_coefficients_are_means_over_folds_with_students_interval():
         assert c.scaled_mean == pytest.approx(c.mean * human[name].std(ddof=0))
 
 
-def test_the_document_is_that_of_the_interfaces():
-    document = fit_hybrid(study(), features=FEATURES, selfplay=selfplay()).to_json()
-    json.dumps(document, allow_nan=False)
-    assert {
-        "preset",
-        "n_conversations",
-        "n_bots",
-        "target",
-        "features",
-        "coefficients",
-        "bots",
-        "intercept",
-        "conversation_level",
-        "bot_level",
-        "pairs",
-        "folds",
-        "baselines",
-    } <= set(document)
-    assert document["preset"] == "paper"
-    assert document["target"] == "quality"
-    assert (document["n_conversations"], document["n_bots"]) == (120, 6)
-    assert {"mean", "ci90"} <= set(document["coefficients"]["f"])
-    assert {"human_mean", "predicted", "predicted_selfplay", "n"} <= set(document["bots"]["bot0"])
-    for method in ("pearson", "spearman", "kendall"):
-        assert set(document["conversation_level"][method]) == {"r", "p", "ci95"}
-        assert set(document["bot_level"][method]) == {"r", "p", "ci95", "null95"}
-    assert set(document["pairs"]) == {"all", "ordered", "resolvable", "resolvable_ordered", "test", "clusters"}
-    assert {"bot", "n", "condition"} <= set(document["folds"][0])
-    assert set(document["baselines"]) == {
-        "mean_of_the_other_bots",
-        "words_per_human_turn",
-        "log_words_per_human_turn",
-        "number_of_turns",
-        "log_number_of_turns",
-    }
-    assert "r" in document["baselines"]["number_of_turns"]["bot_level"]["pearson"]
-
-
 @pytest.mark.parametrize("intercept", ["fold", "common"])
 def test_a_bots_own_ratings_do_not_move_its_prediction(intercept):
     human = study()
@@ -372,27 +334,6 @@ def test_self_play_is_held_against_trivial_predictors_applied_to_it(intercept):
     assert by_common["rivals_selfplay"]["group"]["r"] == pytest.approx(by_common["rivals"]["group"]["r"])
 
 
-def test_every_dimension_is_told_with_the_target_as_it_stands_elsewhere():
-    human = study(n=30)
-    human.loc[:4, "f"] = np.nan  # these count for the means of people, not for the fit
-    found = fit_hybrid(human, features=FEATURES, dimensions=["fluency"], selfplay=selfplay())
-    document = found.to_json()
-    assert set(document["dimensions"]) == {"quality", "fluency"}
-    target = document["dimensions"]["quality"]
-    for source, level in (("predicted", "bot_level"), ("predicted_selfplay", "bot_level_selfplay")):
-        assert target[source]["pearson"]["r"] == document[level]["pearson"]["r"]
-        assert target[source]["pearson"]["n"] == 6
-    chats = document["dimensions_conversation_level"]
-    assert chats["quality"]["spearman"]["r"] == document["conversation_level"]["spearman"]["r"]
-    assert chats["quality"]["spearman"]["ci95"] == document["conversation_level"]["spearman"]["ci95"]
-    assert chats["fluency"]["within_bots"]["n"] == found.n_conversations
-
-
-def test_same_seed_same_document():
-    one = fit_hybrid(study(), features=FEATURES, seed=4, selfplay=selfplay()).to_json()
-    assert one == fit_hybrid(study(), features=FEATURES, seed=4, selfplay=selfplay()).to_json()
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -557,18 +498,6 @@ def test_values_are_judged_by_the_intercept_of_the_fold(preset):
 def test_strong_without_embeddings_says_how_to_make_them():
     with pytest.raises(HybridError, match="pooled_embeddings makes them"):
         fit_hybrid(study(), features=FEATURES, preset="strong@2")
-
-
-def test_both_intercepts_are_told_whichever_is_asked_for():
-    human = study(n_bots=5, n=10)
-    told = {kind: fit_hybrid(human, features=FEATURES, intercept=kind).to_json() for kind in ("fold", "common")}
-    assert told["fold"]["intercepts"] == told["common"]["intercepts"]
-    for kind, document in told.items():
-        inside = document["intercepts"][kind]
-        assert inside["bot_level"]["pearson"] == document["bot_level"]["pearson"]
-        assert inside["pairs"] == document["pairs"]
-    assert told["fold"]["verdict"] == told["common"]["verdict"]
-    assert told["fold"]["rivals"] == told["common"]["rivals"]
 
 
 def test_a_conversation_that_lacks_a_target_dimension_is_counted_and_left_out():

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
 from evaluation.hybrid.calibration import Combined
 from evaluation.hybrid.fit import fit_hybrid
 from evaluation.hybrid.results import HybridResult
-from evaluation.hybrid.summary import points_of, weights_of
+from evaluation.hybrid.summary import points_of
 from tests.evaluation.hybrid.test_fit import FEATURES, selfplay, study
 
 
 @pytest.fixture(scope="module")
 def found() -> HybridResult:
     return fit_hybrid(study(n_bots=4), features=FEATURES, selfplay=selfplay(n_bots=5))
-
-
-def test_every_rated_bot_has_its_mark(found: HybridResult) -> None:
-    root = ElementTree.fromstring(found.plot().svg)
-    marks = [part for part in root.iter() if part.attrib.get("class") == "mark"]
-    assert len(marks) == 4
-    for mark in marks:
-        says = (mark[0].text or "").splitlines()
-        assert says[1] == f"human mean {found.bots[says[0]].human_mean:.2f}"
-    assert len([part for part in root.iter() if part.tag.endswith("style")]) == 1
 
 
 def test_bots_stand_by_their_human_means_and_unrated_ones_last(found: HybridResult) -> None:
@@ -49,13 +37,6 @@ def test_the_mean_that_is_compared_takes_the_place_of_the_plain_one(found: Hybri
     assert point.human == changed.target == 2.0 != one.human_mean
     assert point.human_span == pytest.approx((2 - 1.644854, 2 + 1.644854), abs=1e-5)
     assert "human mean 2.00" in point.says
-
-
-def test_weights_are_those_of_the_fit(found: HybridResult, tmp_path: Path) -> None:
-    weights = weights_of(found.to_json())
-    assert {w.title: w.mean for w in weights} == {name: c.scaled_mean for name, c in found.coefficients.items()}
-    found.plot_weights().save(tmp_path / "weights.svg")
-    assert "<svg" in (tmp_path / "weights.svg").read_text(encoding="utf-8")
 
 
 def test_what_cannot_be_drawn_is_explained() -> None:

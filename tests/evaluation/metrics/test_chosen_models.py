@@ -1,7 +1,6 @@
 """Metrics by a model that a researcher chooses: perplexity, toxicity, contradiction, coherence, and their file."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from chatbots.yaml_registry import EntriesError
 from evaluation.metrics.classifiers import Coherence, Contradiction, Toxicity
 from evaluation.metrics.likelihood import Perplexity
 from evaluation.metrics.local_models import LocalClassifier, LocalLanguageModel
-from evaluation.metrics.registry import configured_metrics, metric_defaults, metric_get, metrics
+from evaluation.metrics.registry import configured_metrics, metric_get, metrics
 from evaluation.metrics.text_cache import TextCache
 from tests.tiny_models import save_classifier, save_model
 
@@ -153,20 +152,6 @@ def test_coherence_is_of_message_and_reply():
     np.testing.assert_allclose(found.turns.loc["c", "coherence_user_bot"], [np.nan, 1 / 4, np.nan, np.nan])
 
 
-@pytest.mark.parametrize(
-    "name", ["perplexity", "toxicity", "contradiction", "coherence", "deepmoji", "infersent", "word2vec"]
-)
-def test_without_a_model_they_say_what_to_do_and_run_only_on_request(name):
-    assert "metrics.yaml" in metric_get(name).unavailable_reason()
-    assert name not in {metric.name for metric in metric_defaults()}
-
-
-def test_default_metrics_are_available_and_the_expensive_ones_are_not_among_them():
-    names = {metric.name for metric in metric_defaults()}
-    assert {"sentiment", "semantic_similarity", "word_coherence", "words", "distinct"} <= names
-    assert not {"compat_2019", "vader"} & names
-
-
 def test_models_that_do_not_fit_are_explained(gpt2, bert, tmp_path):
     assert "did you mean Contradiction" in LocalClassifier(str(bert), "contradicts").unavailable_reason()
     assert "no folder" in LocalLanguageModel(str(tmp_path / "none")).unavailable_reason()
@@ -234,18 +219,6 @@ def test_mistakes_in_the_file_are_explained(registry, tmp_path, text, message):
             configured_metrics.register(file)
 
 
-def test_a_broken_entry_disables_itself_only(registry, tmp_path):
-    file = tmp_path / "metrics.yaml"
-    file.write_text(
-        "- {kind: perplexity}\n- {id: rude, kind: toxicity, params: {model: x, label: y}}\n"
-        "- {id: words, kind: toxicity, params: {model: x}}\n"
-    )
-    assert configured_metrics.register(file) == ["rude"]
-    assert [(broken.number, broken.id) for broken in configured_metrics.broken] == [(1, ""), (3, "words")]
-    assert "metrics.yaml" in metric_get("perplexity").unavailable_reason()
-    assert metric_get("words").unavailable_reason() is None
-
-
 def test_all_mistakes_of_an_entry_are_told_at_once(registry, tmp_path):
     file = tmp_path / "metrics.yaml"
     file.write_text("- {id: Bad Id, kind: perplexity, params: {window: -1, modl: x}}")
@@ -255,13 +228,3 @@ def test_all_mistakes_of_an_entry_are_told_at_once(registry, tmp_path):
         "missing; it must be a text that is not empty; (3) params.window is -1; it must be a whole number of at "
         "least 0; (4) params.modl is no key here; did you mean model? Allowed: model, window, device"
     )
-
-
-def test_no_file_configures_nothing(tmp_path):
-    assert configured_metrics.load(tmp_path / "none.yaml") == []
-
-
-def test_a_model_named_by_an_object_is_part_of_the_identity():
-    one = Toxicity(classifier=Letters())
-    other = Toxicity(classifier=SimpleNamespace(identity=Identity("x", "2"), unavailable_reason=lambda: None))
-    assert one.identity.key != other.identity.key != Toxicity().identity.key

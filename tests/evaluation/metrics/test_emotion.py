@@ -13,7 +13,6 @@ from chatbots import Conversation, Identity
 from chatbots.encoders.emotion import emotion_encoder, vader_scores
 from evaluation.metrics.emotion import (
     FLOOR,
-    DeepMojiSentiment,
     EncoderEmotionSource,
     Sentiment,
     SentimentFamily,
@@ -167,25 +166,10 @@ def test_vader_of_a_long_text_is_vaders_own():
     np.testing.assert_array_equal(vader_scores(texts), expected)
 
 
-def test_self_play_describes_the_next_utterance():
-    found = VaderSentiment().compute([Conversation.from_texts(TEXTS[:3], id="c")], self_play=True)
-    turns = found.turns.loc["c"]
-    np.testing.assert_array_equal(turns["vader_user"], turns["vader_bot"])
-    assert np.isnan(turns["vader_bot"][0])
-    assert turns["vader_transition"][1:].notna().all()
-
-
 def test_a_blank_message_has_no_sentiment_and_says_why():
     found = VaderSentiment().compute([Conversation.from_texts(["hi", "hello", "  "], id="c")])
     assert np.isnan(found.turns.loc[("c", 2), "vader_user"])
     assert "blank" in found.reasons["vader_user"]
-
-
-def test_deepmoji_without_its_files_says_what_to_do(tmp_path):
-    assert "metrics.yaml" in DeepMojiSentiment().unavailable_reason()
-    named = DeepMojiSentiment(weights=str(tmp_path / "w.bin"), vocabulary=str(tmp_path / "v.json"))
-    assert "w.bin" in named.unavailable_reason()
-    named.identity.key  # noqa: B018 - must not fail without the files
 
 
 TALK = Conversation.from_texts(

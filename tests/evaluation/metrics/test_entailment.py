@@ -10,7 +10,7 @@ from scipy import stats
 from chatbots.conversation import Conversation
 from chatbots.encoders.sentence import sentence_encoder
 from chatbots.validation import ValuesError
-from evaluation.entailment_classes import HumanClasses, accuracies_printed, class_of, class_report, human_classes
+from evaluation.entailment_classes import HumanClasses, class_of, class_report, human_classes
 from evaluation.items import JudgedItem, ReplyInContext
 from evaluation.metrics.entailment import TOO_SHORT, Entailment
 from evaluation.metrics.registry import metric_get
@@ -146,10 +146,3 @@ def test_what_comes_with_confab_is_small_and_of_permissive_text():
     found = metric.scored([ReplyInContext(context, one) for one in replies], TextCache())
     assert found["entailment_lite_class_bot"][1:].tolist() == [1, 0]
     assert found["entailment_lite_bot"].argmax() == 0
-
-
-def test_published_accuracies_are_told_with_their_sets():
-    told = accuracies_printed()
-    assert "Table 2" in told
-    assert "BERT .553 (reddit, n 600), BERT .498 (opensubtitles, n 600)" in told
-    assert "ESIM + ELMo .526 (reddit, n 600)" in told

@@ -9,7 +9,7 @@ import pytest
 
 from chatbots import Conversation
 from evaluation.items import ReplyInContext
-from evaluation.metrics.likelihood import ContinuationRow, Continuations, ReplyPmi, _steps
+from evaluation.metrics.likelihood import Continuations, ReplyPmi
 from evaluation.metrics.text_cache import TextCache
 from tests.tiny_models import CHATML, save_model
 
@@ -65,13 +65,6 @@ def test_shared_contexts_and_padding_change_nothing(folder):
     assert math.isnan(found["reply_pmi_bot"][5])  # nothing was said before
 
 
-def test_each_beginning_is_read_once_for_the_replies_beside_one_another():
-    rows = [ContinuationRow((1, 2, 3), (4,) * n) for n in (5, 2)] + [
-        ContinuationRow((9,), (4,) * n) for n in (3, 700, 1)
-    ]
-    assert list(_steps(rows, range(5))) == [[4, 2], [3], [1, 0]]
-
-
 def test_a_long_context_loses_its_beginning_and_a_long_reply_its_end(folder):
     model = Continuations(str(folder), "cpu")
     long = " ".join(["tell me more about your day"] * 60)
@@ -87,8 +80,3 @@ def test_it_measures_the_turns_of_the_bot_that_answer_something(folder):
     table = ReplyPmi(model=str(folder)).compute([talk])
     assert table.turns["reply_pmi_bot"].notna().tolist() == [False, False, True, False]
     assert "nothing was said before" in table.reasons["reply_pmi_bot"]
-
-
-def test_a_model_that_is_not_here_is_told(tmp_path):
-    assert "there is no folder" in ReplyPmi(model=str(tmp_path / "none")).unavailable_reason()
-    assert "there is no file" in ReplyPmi(model=str(tmp_path / "none.gguf")).unavailable_reason()

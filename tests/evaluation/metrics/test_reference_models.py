@@ -68,10 +68,3 @@ def test_bleurt_is_the_checkpoints_single_output(tmp_path):
         wanted = float(model(**given).logits[0, 0])
     assert found[0] == pytest.approx(wanted, abs=1e-5)
     assert np.isnan(found[1])
-
-
-def test_without_weights_they_say_so_and_a_model_of_another_kind_is_told(tmp_path):
-    assert "no model is named" in BartScore().unavailable_reason()
-    assert "no model is named" in Bleurt().unavailable_reason()
-    gpt2 = save_model(tmp_path, "gpt2", width=16, n_layers=1)
-    assert "no encoder-decoder" in BartScore(model=str(gpt2)).unavailable_reason()

@@ -1,13 +1,11 @@
 """Many metrics over many conversations: every text encoded once, batches of any size alike."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from chatbots import Conversation
 from chatbots.registry import UnknownName
 from evaluation.metrics.base import Measured, MetricDefaults
-from evaluation.metrics.registry import metric_defaults, metric_get
 from evaluation.metrics.run import MetricUnavailable, compute_all, compute_batches
 from evaluation.metrics.semantic import SemanticSimilarity
 from evaluation.metrics.text_cache import TextCache
@@ -32,25 +30,6 @@ def test_no_text_is_encoded_twice_in_a_run(encoded_texts):
     found = conversations()
     list(compute_batches(found, [SemanticSimilarity(), Again()], batch=2, shared=shared))
     assert sorted(encoded_texts) == sorted({text for c in found for text in c.texts})
-
-
-@pytest.mark.parametrize("self_play", [False, True])
-def test_batches_do_not_change_the_numbers(self_play):
-    found = conversations()
-    metrics = [*metric_defaults(), metric_get("compat_2019"), metric_get("vader")]
-    whole = compute_all(found, metrics, self_play=self_play)
-    cut = compute_all(found, metrics, self_play=self_play, batch=2)
-    for name, table in whole.items():
-        pd.testing.assert_frame_equal(cut[name].turns, table.turns, atol=1e-6)
-        pd.testing.assert_frame_equal(cut[name].conversations, table.conversations, atol=1e-6)
-        assert cut[name].reasons == table.reasons
-
-
-def test_progress_and_names():
-    seen = []
-    tables = compute_all(conversations(5), ["words"], batch=2, progress=lambda done, all: seen.append((done, all)))
-    assert seen == [(2, 5), (4, 5), (5, 5)]
-    assert list(tables) == ["words"]
 
 
 def test_unknown_and_unavailable_metrics_are_refused_before_anything_runs():

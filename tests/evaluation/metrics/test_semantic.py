@@ -74,11 +74,6 @@ def test_equal_texts_cohere_fully():
     np.testing.assert_allclose(found.conversations.to_numpy(), 1.0, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["average", "extrema", "greedy", "greedy_ref"])
-def test_columns_are_named_by_kind(kind):
-    assert f"word_coherence_{kind}_user_bot" in {c.name for c in WordCoherence.columns}
-
-
 def test_published_vectors_are_read_from_their_file(tmp_path):
     file = tmp_path / "tiny.vec"
     file.write_text("3 2\ncat 1 0\ndog 1 1\nCat 0 1\n")

@@ -75,13 +75,6 @@ def test_a_reply_that_opens_a_conversation_has_no_distance():
     assert SemanticDistance().lacking(ReplyInContext((), "hello")) == NO_CONTEXT
 
 
-def test_patterns_and_window_are_options_and_part_of_the_identity():
-    own = SemanticDistance("mine", dull_replies=["tell me more"], window=2)
-    assert own.params["dull_replies"] == ["tell me more"]
-    assert own.identity.key != SemanticDistance("mine", dull_replies=["tell me more"]).identity.key
-    assert own.columns[0].name == "mine_last_bot"
-
-
 def test_another_encoder_gives_the_distances_and_stands_in_the_identity(tmp_path):
     """The vectors are computed again by transformers: means of the last layer over the tokens."""
     import torch

@@ -285,30 +285,6 @@ def test_the_published_examples(text: str) -> None:
     assert [word for word in found if word not in ("great", "eventually")] == wanted
 
 
-def test_lemmas_by_rule() -> None:
-    words = [
-        "dogs",
-        "cities",
-        "boxes",
-        "children",
-        "studied",
-        "studying",
-        "running",
-        "went",
-        "goes",
-        "was",
-        "glass",
-        "older",
-    ]
-    tags = ["NNS", "NNS", "NNS", "NNS", "VBD", "VBG", "VBG", "VBD", "VBZ", "VBD", "NN", "JJR"]
-    from evaluation.models.grade_keywords import _lemma
-
-    assert [_lemma(word, tag) for word, tag in zip(words, tags, strict=True)] == (
-        ["dog", "city", "box", "child", "study", "study", "run", "go", "go", "be", "glass", "old"]
-    )
-    assert [token.surface for token in tokens_of("Don’t STOP", "textblob")] == ["do", "n't", "stop"]
-
-
 def test_a_full_stop_is_no_part_of_its_word_wherever_the_sentence_stands() -> None:
     found = tokens_of("I'm sorry. Is it your dog? 3.5 miles... Yes.", "textblob")
     assert [token.surface for token in found] == [

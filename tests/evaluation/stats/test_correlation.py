@@ -186,11 +186,6 @@ def test_kendall_of_very_many_pairs_of_people_has_no_interval(monkeypatch):
     assert (found.p, found.low, found.reason.code) == (None, None, "many_pairs_of_units")
 
 
-def test_shapes_must_agree():
-    with pytest.raises(ValueError, match=r"\(3,\) and \(2,\)"):
-        correlate([1, 2, 3], [1, 2])
-
-
 def test_permutations_of_few_things_are_all_of_them():
     assert {tuple(p) for p in permutations(4, 1000, 0)} == set(itertools.permutations(range(4)))
     many = permutations(10, 500, 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -48,21 +47,6 @@ def test_the_loss_begins_at_the_margin_and_falls(trained: Path) -> None:
     told = [x["loss"] for x in log_read(trained / "tiny-grade") if x["kind"] == "train"]
     assert told[0] == pytest.approx(0.1, abs=0.05)
     assert np.mean(told[-5:]) < 0.9 * np.mean(told[:5])
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"use_graph": False, "negatives": "random"},
-        {"hop_attention": False, "neighbours": [2], "middle_rule": "lucene_buckets"},
-        {"neighbours": [], "graph": ["graph.jsonl", "wordnet"]},
-    ],
-)
-def test_ablations_are_options(folder: Path, tmp_path: Path, options: dict[str, Any]) -> None:
-    wanted = config(folder, **options)
-    short = wanted.model_copy(update={"optimiser": wanted.optimiser.model_copy(update={"max_batches": 1})})
-    assert train(short.in_folder(folder), tmp_path).best["step"] == 1
-    assert ("WordNet" in Grade(checkpoint=str(tmp_path)).licence) == ("graph" in options)
 
 
 def test_a_checkpoint_is_a_metric_and_a_batch_equals_its_replies_alone(trained: Path) -> None:

@@ -79,10 +79,6 @@ def rng():
     return np.random.default_rng(11)
 
 
-def test_equal_texts_have_one_number():
-    assert NUMBERS.tolist() == [0, 1, 0, 2, 3]
-
-
 def test_weights_are_the_softmax_over_the_pool_without_the_response_itself():
     found = pool_probabilities(np.array([[1.0, 0.6, 0.8]]), np.array([[True, False, False]]), 0.1)
     e6, e8 = math.exp(6), math.exp(8)
@@ -137,11 +133,6 @@ def test_a_cold_sampler_takes_the_most_similar_other_text(rng):
     assert drawn[2] == 3
     assert drawn[1] == 3
     assert drawn[4] == 1  # of cosines −1, −0.6, −1 and −0.8
-
-
-def test_one_text_only_is_refused(rng):
-    with pytest.raises(ValueError, match="two different responses"):
-        random_responses(text_numbers(["a", "A "]), rng)
 
 
 def test_bm25_by_hand():

@@ -240,13 +240,3 @@ def test_conversations_are_imported_by_a_job() -> None:
     assert "must end in .jsonl.gz" in sent("rated.txt").json()["error"]["message"]
     assert sent("rated.jsonl", low=1).status_code == 422
     assert Program(Right.READ, name="reader").client.post("/api/v1/studies/mine/conversations").status_code == 403
-
-
-def test_lists_of_bots_metrics_and_tables() -> None:
-    program = Program(Right.READ)
-    assert "eliza" in {one["id"] for one in program.get("bots").json()}
-    metrics = program.get("metrics").json()
-    assert all(len(one["columns"]) == len(set(one["columns"])) for one in metrics)
-    words = next(one for one in metrics if one["name"] == "words")
-    assert "words_bot" in words["columns"]
-    assert "for_raters" in {one["name"] for one in program.get("tables").json()}

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 
 from evaluation.analysis.leaderboard import leaderboard
 from evaluation.hybrid.baselines import MIN_BOTS
-from tests.builders import make_annotated, make_conversation, make_pairwise, make_rating, make_study
+from tests.builders import make_annotated, make_conversation, make_rating, make_study
 from tests.webapp.api.programs import Program, streamed
 from webapp.conversations.models import Conversation
 from webapp.core.rights import Right
@@ -246,13 +246,6 @@ def test_the_live_room_is_that_of_the_page(study: Study) -> None:
     assert found["stages"][-1]["n"] == 4
 
 
-def test_judgements_of_pairs() -> None:
-    make_pairwise("two")
-    make_study("talk")
-    found = Program(Right.READ).get("studies/two/results/pairs").json()
-    assert (found["document"], found["one_turn"]) == (None, None)
-
-
 def test_a_report_is_asked_for_read_and_sent_as_a_page(study: Study) -> None:
     program = Program(Right.READ)
     missing = program.get("studies/shop/report")
@@ -289,15 +282,6 @@ def test_a_report_asked_for_with_parameters_is_found(study: Study) -> None:
     plain = program.get("studies/shop/report")
     assert plain.status_code == 404
     assert f"studies/shop/report?{where}" in plain.json()["error"]["message"]
-
-
-def test_the_datasheet_in_both_forms(study: Study) -> None:
-    program = Program(Right.READ)
-    found = program.get("studies/shop/datasheet").json()
-    text = program.get("studies/shop/datasheet.md").content.decode()
-    assert found["study"] == "shop"
-    assert len(found["answers"]) > 50
-    assert all(one["question"] in text for one in found["answers"])
 
 
 def test_rehearsals_and_items_are_started_with_their_rights(study: Study, run: SelfPlayRun) -> None:

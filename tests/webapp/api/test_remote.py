@@ -109,46 +109,6 @@ def test_work_is_asked_for_and_waited_for(study: Study, tmp_path: Path) -> None:
     assert lab.wait(brought).result["conversations"] == 1
 
 
-def test_what_readers_leave_is_written_and_found(study: Study, tmp_path: Path) -> None:
-    lab = server(Right.READ)
-    chat = next(lab.conversations("shop", "sort:quality"))["id"]
-    lab.star(chat)
-    lab.tag(chat, "Odd one")
-    left = lab.note(chat, "Twice the same.")
-    assert left == lab.note(chat, "Twice the same.")
-    assert (left["is_starred"], [one["text"] for one in left["tags"]]) == (True, ["odd one"])
-    file = lab.table("shop", "ratings", tmp_path / "odd.csv", q='tag:"odd one"')
-    assert [line.split(",")[1] for line in file.read_text().splitlines()] == ["conversation", chat]
-    lab.unstar(chat)
-    lab.untag(chat, "odd one")
-    emptied = lab.note_remove(chat, left["notes"][0]["id"])
-    assert emptied == {"is_starred": False, "tags": [], "notes": []}
-    with pytest.raises(ServerError, match="is no tag") as refused:
-        lab.tag(chat, "a, b")
-    assert refused.value.code == "tag"
-
-    [kept] = lab.search_keep("shop", "bad ones", "quality<3", columns=["quality"])
-    assert lab.searches("shop") == [kept]
-    assert (kept["q"], kept["columns"]) == ("quality<3", "quality")
-    assert lab.search_forget("shop", "bad ones") == []
-    with pytest.raises(ServerError, match="Did you mean quality"):
-        lab.table("shop", "ratings", tmp_path / "none.csv", q="qualty<3")
-
-
-def test_what_pages_count_and_list_is_read(study: Study, tmp_path: Path) -> None:
-    lab = server(Right.READ, Right.RUN)
-    assert lab.study_counts("shop")["n_ratings"] == 3
-    assert (lab.votes("shop")["n"], lab.flags("shop")["n_people"]) == (0, 3)
-    assert "words" in {one["name"] for one in lab.metrics()}
-    assert "bots" in {one["name"] for one in lab.run_tables()}
-    assert lab.fits("shop") == []
-    assert {one["name"] for one in lab.metrics_progress("shop")} <= {one["name"] for one in lab.metrics()}
-    sheet = lab.datasheet_file("shop", tmp_path / "sheet.md").read_text()
-    assert all(one["question"] in sheet for one in lab.datasheet("shop")["answers"])
-    package = lab.package("shop", tmp_path / "shop.zip")
-    assert len(confab.read(package).dialogues) == 3
-
-
 def test_runs_are_compared_and_benchmarks_made_of_files(tmp_path: Path) -> None:
     lab = server(Right.READ, Right.RUN)
     for seed in (1, 2):

@@ -10,10 +10,9 @@ from django.utils import timezone
 from chatbots.bots.base import REPLY_MAX_CHARS
 from chatbots.endpoints.metering import ReplyCost
 from chatbots.text import sanitise
-from tests.builders import exchange, make_conversation, make_participant, make_rating, make_study
+from tests.builders import make_conversation, make_rating, make_study
 from webapp.conversations import selectors, services
 from webapp.conversations.models import Conversation, Turn
-from webapp.conversations.task_start import conversation_start
 from webapp.core.errors import Refused
 from webapp.studies.models import Task
 
@@ -22,14 +21,6 @@ pytestmark = pytest.mark.django_db
 
 def say(conversation: Conversation, text: str = "hello", client_id: uuid.UUID | None = None):
     return services.turn_add_human(conversation_id=conversation.pk, client_id=client_id or uuid.uuid4(), text=text)
-
-
-def test_message_is_stored_and_its_reply_is_due() -> None:
-    conversation = make_conversation(make_study())
-    human = say(conversation)
-    conversation.refresh_from_db()
-    assert (human.turn.index, human.turn.text, human.created) == (0, "hello", True)
-    assert conversation.due_turn == 1
 
 
 def test_same_client_id_gives_the_stored_turn() -> None:
@@ -78,11 +69,6 @@ def test_only_one_host_gets_the_lease_until_it_runs_out() -> None:
     assert add(conversation_id=conversation.pk, lease=second, text="in time") is not None
     assert add(conversation_id=conversation.pk, lease=second, text="twice") is None
     assert list(Turn.objects.values_list("text", flat=True)) == ["hello", "in time"]
-
-
-def test_nothing_to_claim_when_nothing_is_due() -> None:
-    conversation = make_conversation(make_study())
-    assert not services.reply_claim(conversation_id=conversation.pk, lease=uuid.uuid4(), lease_s=30)
 
 
 def test_sweep_finds_what_lies_waiting_but_not_what_was_just_asked_for() -> None:
@@ -139,15 +125,6 @@ def test_swap_keeps_the_failed_chat_and_gives_another_bot() -> None:
     assert other.participant_id == conversation.participant_id
 
 
-def test_swap_without_another_bot_changes_nothing() -> None:
-    conversation = make_conversation(make_study(bots=["eliza"]))
-    failed(conversation)
-    with pytest.raises(Refused):
-        services.conversation_swap(conversation=conversation)
-    conversation.refresh_from_db()
-    assert conversation.state == Conversation.State.OPEN
-
-
 def test_finish_after_a_failure_gives_credit_once() -> None:
     conversation = make_conversation(make_study())
     failed(conversation)
@@ -157,21 +134,6 @@ def test_finish_after_a_failure_gives_credit_once() -> None:
     assert first.completion_code
     assert first.completion_code == second.completion_code
     assert first.state == Task.State.COMPLETED
-
-
-def test_withdrawal_deletes_the_texts() -> None:
-    conversation = make_conversation(make_study(), n_exchanges=2)
-    services.conversation_withdraw(conversation=conversation)
-    conversation.refresh_from_db()
-    assert conversation.state == Conversation.State.WITHDRAWN
-    assert not Turn.objects.exists()
-    assert conversation.task.state == Task.State.WITHDRAWN
-
-
-def test_started_again_it_is_the_same_open_chat() -> None:
-    participant = make_participant(make_study())
-    first = conversation_start(participant=participant)
-    assert conversation_start(participant=participant).pk == first.pk
 
 
 def test_votes_on_replies_only_and_within_range() -> None:
@@ -185,33 +147,6 @@ def test_votes_on_replies_only_and_within_range() -> None:
             services.vote_set(turn_index=index, value=1, **vote)
     with pytest.raises(IntegrityError):
         services.vote_set(turn_index=1, value=2, **vote)
-
-
-def test_exchanges_open_the_rating() -> None:
-    conversation = make_conversation(make_study(), n_exchanges=2)
-    assert not selectors.history(conversation.pk).can_rate
-    exchange(conversation, "third", "reply")
-    history = selectors.history(conversation.pk)
-    assert history.can_rate
-    assert [t["speaker"] for t in history.turns] == ["human", "bot"] * 3
-
-
-def test_only_its_participant_finds_a_conversation() -> None:
-    study = make_study()
-    mine, theirs = make_conversation(study), make_conversation(study)
-    assert selectors.conversation_for([mine.participant_id], mine.pk) == mine
-    assert selectors.conversation_for([mine.participant_id], theirs.pk) is None
-    assert selectors.conversation_for([], mine.pk) is None
-
-
-def test_rows_become_values(django_assert_max_num_queries) -> None:
-    study = make_study()
-    rows = [make_conversation(study, n_exchanges=2) for _ in range(3)]
-    with django_assert_max_num_queries(2):
-        values = list(selectors.conversation_values(Conversation.objects.order_by("created_at")))
-    assert [value.id for value in values] == [str(row.pk) for row in rows]
-    assert values[0].texts == ("message 0", "reply 0", "message 1", "reply 1")
-    assert values[0].seed == rows[0].seed
 
 
 def test_a_swapped_chat_waits_for_nothing() -> None:

@@ -12,7 +12,7 @@ from django.utils import timezone
 from chatbots import Conversation as Context
 from chatbots.bots.base import BotError
 from chatbots.registry import bots
-from tests.builders import make_conversation, make_participant, make_study
+from tests.builders import make_conversation, make_study
 from tests.chatbots.endpoint_server import fails, says, serving
 from tests.fakes import FakeStreamBot, FakeWholeBot
 from tests.webapp.conversations.test_cost_meter import write
@@ -22,7 +22,6 @@ from webapp.bots.services import bot_failed
 from webapp.conversations import reply_pipeline, services
 from webapp.conversations.bot_host import BotHostRuntime
 from webapp.conversations.models import Conversation, Turn
-from webapp.conversations.task_start import conversation_start
 from webapp.core.database import in_database
 from webapp.core.errors import Refused
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
@@ -171,11 +170,3 @@ async def test_a_second_addresss_reply_is_marked() -> None:
             await runtime.close()
     turn = await in_database(Turn.objects.get)(conversation=conversation, speaker="bot")
     assert (turn.text, turn.answered_by) == ("hello", url)
-
-
-def test_others_are_given_while_one_is_set_aside() -> None:
-    study = make_study()
-    for chat in "abc":
-        bot_failed(bot_id="eliza", reason="gone", chat=chat)
-    given = {conversation_start(participant=make_participant(study)).bot.bot_id for _ in range(4)}
-    assert given == {"parrot"}

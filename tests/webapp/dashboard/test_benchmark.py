@@ -24,7 +24,7 @@ from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, State
 from webapp.jobs.services.jobs import jobs_forget
 from webapp.ratings.services import rating_add
-from webapp.results.benchmark import benchmark_ask, benchmark_folder, benchmark_metrics
+from webapp.results.benchmark import benchmark_ask, benchmark_folder
 from webapp.studies.items import item_add
 from webapp.studies.models import Study
 from webapp.studies.services import task_open
@@ -343,34 +343,3 @@ def test_an_example_with_made_up_ratings_is_compared_at_a_press(staff: Client) -
     items = [json.loads(line) for line in file.read_text().splitlines()]
     assert len(items) == 120
     assert {len(item["ratings"]) for item in items} == {3}
-
-
-def test_only_metrics_of_replies_are_offered_with_the_baseline_last() -> None:
-    names = [one.name for one in benchmark_metrics()]
-    assert names[-1] == "words_bot"
-    assert {"length", "votes", "distinct"}.isdisjoint(names)
-
-
-def test_the_file_carries_published_figures_and_what_to_mind_of_them(staff: Client) -> None:
-    lines = [
-        json.dumps(
-            {
-                "id": k,
-                "source": "grade/empatheticdialogues",
-                "model": ["transformer_ranker", "transformer_generator"][k % 2],
-                "context": [f"context {k}"],
-                "response": " ".join(["so", "it", "is", "now"][: 1 + k // 2 % 4]),
-                "reference": "so it is",
-                "ratings": [{"rater": r, "coherence": 1 + (k * 3 + r) % 5} for r in range(3)],
-            }
-        )
-        for k in range(24)
-    ]
-    post(staff, "\n".join(lines).encode(), "grade.jsonl", "rouge_l")
-    run_job(Job.objects.get(kind="benchmark"))
-    table = list(csv.DictReader(io.StringIO(staff.get(f"{ADDRESS}benchmark.csv?by=pearson").content.decode())))
-    [ranker] = [row for row in table if row["Dialogue model"] == "transformer_ranker"]
-    assert float(ranker["Published r"]) == 0.170
-    assert ranker["Published metric"] == "ROUGE-L"
-    assert "its raters agree least" in ranker["Mind"]
-    assert 0 <= float(ranker["Ceiling"]) <= 1

@@ -27,11 +27,10 @@ from webapp.dashboard.builder.attention_checks import KINDS
 from webapp.dashboard.builder.base import Plan
 from webapp.dashboard.builder.checklist import findings_of, stops
 from webapp.dashboard.builder.forms import section_fields
-from webapp.dashboard.builder.materials import bot_cards
 from webapp.dashboard.builder.pay import cost_of, reach_of, spread_for
 from webapp.dashboard.views.builder.step import STEPS
 from webapp.jobs.models import HybridFit, Job
-from webapp.ratings.selectors import study_bots, study_ratings
+from webapp.ratings.selectors import study_ratings
 from webapp.studies.models import Outcome, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.recruitment.completion import money_text
@@ -106,13 +105,6 @@ def test_what_is_no_new_study_is_said_at_its_field(staff: Client, given: dict[st
     assert Study.objects.count() == 1
 
 
-def test_other_addresses_are_none(staff: Client) -> None:
-    study = draft()
-    assert staff.get(address(study, "nothing")).status_code == 404
-    assert staff.get(address("nobody", "bots")).status_code == 404
-    assert staff.get(reverse("dashboard:study_build", args=["d"]))["Location"] == address("d", "bots")
-
-
 def test_name_key_and_seed_are_changed_until_people_have_agreed(staff: Client) -> None:
     where = address(draft(), "general")
     saved = staff.post(where, {**form_of(staff, where), "name": "Other", "key": "other", "seed": "7"})
@@ -149,29 +141,6 @@ def test_every_setting_of_every_section_has_a_field() -> None:
         if name not in section_fields(section) and name not in KINDS
     ]
     assert not missing, "no form shows these; say in builder/forms.py how"
-
-
-@pytest.mark.parametrize("section", SECTIONS)
-def test_a_form_of_a_section_gives_back_what_it_was_given(section: str) -> None:
-    from webapp.dashboard.builder.forms import SettingsForm
-
-    flat = StudyValues().flat()
-    blank = SettingsForm(groups=[("", section_fields(section))], initial=flat)
-    sent = {
-        name: "on" if blank[name].value() is True else blank[name].value()
-        for name in blank.fields
-        if blank[name].value() is not None and blank[name].value() is not False
-    }
-    for name, field in blank.fields.items():
-        if isinstance(field.widget, MultiWidget):  # a browser sends each of its parts
-            parts = field.widget.decompress(sent.pop(name))
-            names = field.widget.widgets_names
-            sent |= {f"{name}{part}": value for part, value in zip(names, parts, strict=True)}
-    form = SettingsForm(sent, groups=[("", section_fields(section))], initial=flat)
-    assert form.is_valid(), form.errors
-    assert {name: form.changes()[name] or None for name in form.fields} == {
-        name: flat[name] or None for name in form.fields
-    }
 
 
 def test_a_change_is_saved_by_script_and_without(staff: Client) -> None:
@@ -270,14 +239,6 @@ def test_a_bot_keeps_its_place(staff: Client) -> None:
     assert staff.post(where, data, **JSON).json()["saved"]
     study.refresh_from_db()
     assert study.bots == ["parrot", "eliza", "generic"]
-
-
-def test_a_chosen_bot_has_the_mark_that_it_has_on_the_study_page() -> None:
-    study = draft(bots=["parrot", "eliza"])
-    marks = {bot.bot_id: bot.slot for bot in study_bots(study).values()}
-    cards = {card.bot_id: card.slot for card in bot_cards(Plan(study))}
-    assert {bot: cards[bot] for bot in study.bots} == marks == {"parrot": 1, "eliza": 2}
-    assert cards["generic"] is None
 
 
 def test_a_bot_that_cannot_load_keeps_its_card_closed(staff: Client, monkeypatch: pytest.MonkeyPatch) -> None:

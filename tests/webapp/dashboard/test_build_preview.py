@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from django.http import QueryDict
 from django.test import Client
@@ -11,10 +9,8 @@ from django.test import Client
 from tests.builders import make_study, signed_in
 from webapp.core.rights import Right
 from webapp.dashboard.builder.base import FIELD_STEPS, preview_of
-from webapp.dashboard.views.builder.step import STEPS
 from webapp.participant.steps.base import steps
 from webapp.studies.models import Outcome, Study
-from webapp.studies.protocols.base import protocols
 from webapp.studies.settings import NAMES
 
 pytestmark = pytest.mark.django_db
@@ -44,32 +40,10 @@ def test_a_tab_for_each_place_and_the_pages_of_one_that_has_several() -> None:
     assert shown(make_study("t"))[2] == ["Agreeing", "How it works"]
 
 
-def test_each_step_of_the_builder_begins_with_the_page_it_is_about() -> None:
-    study = make_study()
-    begun = {one.name: shown(study, beside=one.name)[0] for one in STEPS}
-    assert begun == {"bots": "chat", "texts": "consent", "questions": "form", "pay": "done", "check": "consent"}
-
-
 @pytest.mark.parametrize("query", ["preview=nonsense", "theme=nonsense&lang=xx", "outcome=rated"])
 def test_what_is_not_known_is_left_out(query: str) -> None:
     preview = preview_of(make_study(), QueryDict(query), beside="texts")
     assert preview.address == "/preview/s/consent/?theme=light"
-
-
-@pytest.mark.parametrize("protocol", protocols.names())
-def test_every_page_that_is_offered_is_there(protocol: str, staff: Client) -> None:
-    study = make_study(protocol=protocol, state="draft", bots=[])
-    offered = set[str]()
-    for one in STEPS:
-        page = staff.get(f"/dashboard/studies/{study.key}/build/{one.name}/").content.decode()
-        assert page.count('aria-current="step"') == 1
-        assert page.count("data-step-state") == len(STEPS)
-        assert "Nothing you do in here is stored." in page
-        addresses = re.findall(r'data-address="([^"]+)"', page)
-        assert len(addresses) >= 3
-        offered.update(addresses)
-    for address in offered:
-        assert staff.get(address.replace("&amp;", "&")).status_code == 200, address
 
 
 def test_a_protocol_whose_plug_in_is_away_has_no_phone(staff: Client) -> None:

@@ -14,7 +14,6 @@ from tests.builders import QUIZ, TRAINING_PAIR, make_annotated, make_pairwise, m
 from tests.webapp.dashboard.test_build import JSON, address
 from webapp.core.rights import Right
 from webapp.dashboard.builder.questions import key_made
-from webapp.studies.examples import sets_for
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Question
@@ -144,28 +143,6 @@ def test_a_set_is_added_with_keys_that_differ(staff: Client, chosen: Any) -> Non
     assert len(found) == 5 + len(chosen.questions) == len(set(found))
 
 
-def test_a_set_says_that_its_wording_is_ours(staff: Client) -> None:
-    page = staff.get(address(draft(), "questions")).content.decode()
-    assert "after Ghandeharioun et al. 2019, wording by Confab" in page
-
-
-def test_understandability_is_asked_as_by_rade() -> None:
-    """Its paper glosses it as "is there external knowledge in the response"."""
-    asked = [q for one in QUESTION_SETS for q in one.questions] + list(protocols.get("reference").asks)
-    titles = [q.title for q in asked if q.key == "understandability"]
-    assert len(titles) == 3
-    assert all("knowledge from outside" in title for title in titles)
-
-
-def test_each_protocol_is_offered_sets_that_fit_it() -> None:
-    assert [one.name for one in sets_for("chat")] == ["interactive"]
-    assert [one.name for one in sets_for("survey")] == ["aspects", "coherence", "submetrics"]
-    assert [one.name for one in sets_for("dialogues")] == ["acute"]
-    for protocol in protocols:
-        asked = [question for one in sets_for(protocol.name) for question in one.questions]
-        assert protocol.scale is None or {(q.low, q.high) for q in asked} <= {protocol.scale}
-
-
 def test_buttons_move_duplicate_and_delete_without_script(staff: Client) -> None:
     study = draft()
     press(staff, study, "up:after:3")
@@ -244,22 +221,6 @@ def test_what_people_agreed_to_is_closed_with_the_reason(staff: Client) -> None:
     study.refresh_from_db()
     assert study.version.number == before + 1
     assert keys(after(study)) == ["mood", "age"]  # keys stay
-
-
-def test_only_what_the_protocol_asks_can_be_edited(staff: Client) -> None:
-    for protocol in protocols:
-        study = make_study("d", protocol=protocol.name, state="draft", bots=[])
-        page = staff.get(address(study, "questions")).content.decode()
-        has_before = any(step.name == "questions" for step in protocol.steps)
-        assert ('data-questions="questions"' in page) == has_before
-        study.delete()
-
-
-def test_reading_staff_see_the_questions_closed() -> None:
-    study = draft(after=[MOOD])
-    reader = signed_in(Right.READ, username="reader")
-    assert '<fieldset class="build-fields" disabled>' in reader.get(address(study, "questions")).content.decode()
-    assert reader.post(address(study, "questions"), {}).status_code == 403
 
 
 def test_words_that_could_be_markup_are_text(staff: Client) -> None:

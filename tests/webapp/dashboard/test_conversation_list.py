@@ -83,11 +83,6 @@ def test_every_order_goes_through_all_pages(
     assert seen == expected
 
 
-def test_the_list_shows_the_rating_it_is_sorted_by(staff: Client, study: Study) -> None:
-    page = listed(staff, study, sort="high:fluency")
-    assert [row.figures[0][1] for row in page.rows] == [6, 6, 4, 3, 1, None]
-
-
 def test_words_are_found_in_turns_and_comments(staff: Client, study: Study) -> None:
     page = listed(staff, study, words="  eiffel   TOWER ")
     assert page.total == 3
@@ -113,16 +108,6 @@ def test_what_was_found_is_marked_and_escaped(staff: Client, study: Study) -> No
     assert "&lt;<mark>b&gt;Yes</mark>&lt;/b&gt;" in page
     assert "<b>Yes" not in page
     assert "<strong>3</strong> of 6<" in page
-
-
-def test_the_list_tells_its_total(staff: Client, study: Study) -> None:
-    address = reverse("dashboard:study_conversations", args=[study.key])
-    assert "<strong>6</strong> conversations" in staff.get(address).content.decode()
-    narrowed = flat(staff.get(address, {"words": "visitor 5"}).content.decode())
-    assert "<strong>1</strong> of 6<" in narrowed
-    nothing = flat(staff.get(address, {"words": "nobody said this"}).content.decode())
-    assert "No conversation passes these filters" in nothing
-    assert "<strong>0</strong> of 6<" in nothing
 
 
 def test_the_reader_goes_on_in_the_order_of_the_list(staff: Client, study: Study) -> None:

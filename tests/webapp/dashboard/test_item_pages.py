@@ -19,7 +19,6 @@ from webapp.studies.models import Dimension, Study
 from webapp.studies.rubrics import rubric_create
 from webapp.studies.services import task_open
 from webapp.studies.versions import study_edit
-from webapp.transfer.exporters.base import ExportOptions, exporter_get
 
 pytestmark = pytest.mark.django_db
 
@@ -94,16 +93,6 @@ def test_its_page_tells_of_items_and_nothing_of_conversations(staff: Client) -> 
     raters = text_of(staff, "study_why", study.key, part="raters")
     assert "Raters of the same item agree" in raters
     assert "the same conversation" not in raters
-
-
-def test_the_means_are_exported_for_every_item(staff: Client) -> None:
-    study = make_graded()
-    exporter = exporter_get("item_means")
-    names = [column.name for column in exporter.columns(study, ExportOptions())]
-    rows = [dict(zip(names, row, strict=True)) for row in exporter.rows(study, ExportOptions())]
-    assert {row["item"] for row in rows} == {f"i{n}" for n in range(6)}
-    assert all(row["n"] == 5 and row["dimension"] == "overall" for row in rows)
-    assert not list(exporter.rows(make_study(), ExportOptions()))
 
 
 def test_work_that_missed_a_check_is_counted_on_the_overview(staff: Client) -> None:

@@ -19,7 +19,6 @@ from pytest_django.asserts import assertContains, assertNotContains
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from evaluation.plots.rows import around, lanes_of, whole
 from tests.webapp.dashboard.analysis.test_one_result import text_of
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Turn
@@ -102,14 +101,6 @@ def test_the_leaderboard_says_what_the_tests_leave_open(staff: Client, compared:
         assert f"{found.low:.2f}" in row.ends
 
 
-def test_bots_can_be_selected_where_every_pair_differs(staff: Client, tmp_path: Path, db: None) -> None:
-    study = study_of(tmp_path, {"good": 6.4, "bad": 1.6}, key="clear")
-    page = staff.get(address(study))
-    assertContains(page, "1 of 1 pair of bots differ significantly in quality.")
-    assertContains(page, 'name="against"', count=2)
-    assertContains(page, "Compare selected")
-
-
 def test_the_overview_says_what_the_leaderboard_says(staff: Client, compared: Study) -> None:
     overview = reverse("dashboard:study", args=[compared.key])
     page = text_of(staff.get(overview).content.decode())
@@ -117,18 +108,6 @@ def test_the_overview_says_what_the_leaderboard_says(staff: Client, compared: St
     assert "may be as good" in page
     assert "1 of 6 pairs of bots is too close to order. Compare them" in page
     assert "Significantly different pairs 5 of 6, by quality" in page
-
-
-def test_another_question_has_tests_of_its_own(staff: Client, compared: Study) -> None:
-    page = staff.get(address(compared, "?by=fluency"))
-    assertContains(page, "0 of 6 pairs of bots differ significantly in fluency.")
-    assert {row.ranks for row in page.context["board"].rows} == {"1–4"}
-    assertContains(page, "Fluency, 1 to 7")
-
-
-def test_the_scale_is_cut_to_the_data_and_its_whole_stays_as_a_strip(staff: Client, compared: Study) -> None:
-    assertNotContains(staff.get(address(compared, "?zoom=0&by=fluency")), 'class="strip"')
-    assertContains(staff.get(address(compared, "?by=fluency")), 'class="strip"')
 
 
 def test_chosen_bots_keep_their_ranks_among_all(staff: Client, compared: Study) -> None:
@@ -225,21 +204,6 @@ def test_a_large_study_waits_for_a_worker(staff: Client, compared: Study, monkey
     run_job(Job.objects.get(kind="results", payload__part="dimensions"))
     assertContains(staff.get(where), "The two differ significantly in quality.")
     assertNotContains(staff.get(address(compared, "?by=fluency")), computing)
-
-
-def test_bars_stand_in_few_lanes() -> None:
-    lanes = lanes_of([("a", "b"), ("c", "d"), ("b", "c", "d")], "abcd")
-    assert [[bar[:2] for bar in lane] for lane in lanes] == [[(0, 1), (2, 3)], [(1, 3)]]
-
-
-def test_a_window_holds_its_values_and_stays_on_the_scale() -> None:
-    found = around([2.2, 4.9], 1, 7)
-    assert 1 <= found.low <= 2.2 < 4.9 <= found.high <= 7
-    assert all(found.low <= tick <= found.high for tick in found.ticks)
-    assert around([], 1, 7) == whole(1, 7)
-    assert around([1.0, 7.0], 1, 7).is_whole
-    narrow = around([4.0], 1, 7)
-    assert narrow.low < 4 < narrow.high
 
 
 def test_no_ratings_is_said(staff: Client, rated: Study) -> None:

@@ -21,7 +21,6 @@ from webapp.bots.services import bot_version_record_imported
 from webapp.conversations.models import Conversation, Turn
 from webapp.jobs.models import HybridFit, Job, MetricResult, MetricRun, MetricVersion, SelfPlayRun
 from webapp.ratings.models import Rating
-from webapp.search import pagination
 from webapp.studies.models import Study
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -55,33 +54,6 @@ def test_staff_see_every_page(staff: Client, rated: Study) -> None:
         assert html.count("<h1") == 1, address
         assert 'style="' not in html, address
         assert "<script>" not in html, address
-
-
-def test_others_are_sent_to_the_login_or_refused(client: Client, stranger: Client, rated: Study) -> None:
-    for address in addresses(rated):
-        answer = client.get(address)
-        assert answer.status_code == 302
-        assert answer["Location"].startswith("/login/?next=/dashboard/")
-        assert stranger.get(address).status_code == 403
-
-
-def test_others_change_nothing(client: Client, stranger: Client, rated: Study) -> None:
-    run = SelfPlayRun.objects.create(plan={"bots": ["eliza"]}, n_total=1)
-    posts = [
-        reverse("dashboard:runs"),
-        reverse("dashboard:imports"),
-        reverse("dashboard:study_prediction", args=[rated.key]),
-        reverse("dashboard:bot_reply", args=["eliza"]),
-        reverse("dashboard:job_stop", args=["selfplay", run.pk]),
-        reverse("dashboard:theme"),
-    ]
-    for address in posts:
-        assert client.post(address).status_code == 302
-        assert stranger.post(address).status_code == 403
-    run.refresh_from_db()
-    assert not run.cancel_requested
-    assert not MetricRun.objects.exists()
-    assert not HybridFit.objects.exists()
 
 
 def test_queries_do_not_grow_with_conversations(staff: Client, rated: Study) -> None:
@@ -150,15 +122,6 @@ def test_a_hostile_name_stays_text(staff: Client, db: None) -> None:
     assert "bot=%3Cimg" in html
 
 
-def test_a_study_without_ratings_says_what_will_be_here(staff: Client, db: None) -> None:
-    make_study("empty")
-    html = staff.get(reverse("dashboard:study_results", args=["empty"])).content.decode()
-    assert "No ratings yet" in html
-    assert "/s/empty/" in html
-    assert staff.get(reverse("dashboard:study_why", args=["empty"]) + "?part=agreement").status_code == 200
-    assert "No conversation yet" in staff.get(reverse("dashboard:study_conversations", args=["empty"])).content.decode()
-
-
 def test_an_unknown_study_is_not_found(staff: Client, db: None) -> None:
     for name in STUDY_PAGES:
         assert staff.get(reverse(f"dashboard:{name}", args=["nowhere"])).status_code == 404
@@ -179,45 +142,11 @@ def test_scripted_participants_are_left_out_until_asked_for(staff: Client, rated
     assert counted.context["cards"].n_completed == 9
 
 
-def test_conversations_are_filtered_and_paged(staff: Client, rated: Study, monkeypatch: pytest.MonkeyPatch) -> None:
-    address = reverse("dashboard:study_conversations", args=[rated.key])
-    eliza = staff.get(address + "?bot=eliza").context["page"].rows
-    assert {row.conversation.bot.bot_id for row in eliza} == {"eliza"}
-    threes = staff.get(address + "?answer=3").context["page"].rows
-    assert [row.figures[0][1] for row in threes] == [3]
-    assert staff.get(address + "?rated=no").context["page"].rows == []
-    assert len(staff.get(address + "?state=nonsense&answer=abc").context["page"].rows) == 8
-
-    monkeypatch.setitem(pagination.page_of.__kwdefaults__, "size", 3)
-    seen, after = [], ""
-    for _page in range(4):
-        answer = staff.get(address, {"after": after})
-        seen += [row.conversation.pk for row in answer.context["page"].rows]
-        after = answer.context["page"].after
-        if not after:
-            break
-    newest = Conversation.objects.filter(study=rated).order_by("-created_at", "-pk")
-    assert seen == list(newest.values_list("pk", flat=True))
-
-
 def test_a_damaged_page_key_begins_anew(staff: Client, rated: Study) -> None:
     address = reverse("dashboard:study_conversations", args=[rated.key])
     pk = str(uuid.uuid4())
     for key in ("x", "~2026-01-01T00:00:00~no", "~~", f"~2026-99-99~{pk}", f"x~2026-01-01~{pk}"):
         assert len(staff.get(address, {"after": key}).context["page"].rows) == 8
-
-
-def test_the_reader_goes_through_the_filtered_list(staff: Client, rated: Study) -> None:
-    newest = list(
-        Conversation.objects.filter(study=rated, bot__bot_id="eliza")
-        .order_by("-created_at", "-pk")
-        .values_list("pk", flat=True)
-    )
-    middle = staff.get(reverse("dashboard:conversation", args=[newest[1]]) + "?bot=eliza", follow=True).context["pane"]
-    assert str(newest[0]) in middle.before
-    assert middle.following == f"?q=bot:eliza&chat={newest[2]}"
-    first = staff.get(reverse("dashboard:conversation", args=[newest[0]]) + "?bot=eliza", follow=True).context["pane"]
-    assert first.before == ""
 
 
 def test_the_reader_says_none_and_why(staff: Client, rated: Study) -> None:
@@ -279,25 +208,6 @@ def hybrid_result(n_bots: int) -> dict:
     }
 
 
-def test_the_hybrid_page_cautions_with_its_numbers(staff: Client, rated: Study) -> None:
-    HybridFit.objects.create(
-        study=rated,
-        request={"targets": ["quality"], "intercept": "fold"},
-        result=hybrid_result(8),
-        state=Job.State.DONE,
-    )
-    answer = staff.get(reverse("dashboard:study_prediction", args=[rated.key]))
-    view = answer.context["view"]
-    assert [(tile.value, tile.words) for tile in view.tiles] == [
-        (".84 [.34, .97]", "95 % interval over 8 bots, an intercept for each fold."),
-        ("Yes", "Words per message alone: .58."),
-        ("Yes", "Permuted ratings pass .60 once in twenty fits."),
-    ]
-    assert view.conclusion == view.caution == "8 bots are few: more bots would tell you more than more ratings."
-    assert len(view.figures["scatter"].table.rows) == 8
-    assert "Features are nearly collinear." in answer.content.decode()
-
-
 def test_under_five_bots_there_is_no_correlation_but_a_reason(staff: Client, rated: Study) -> None:
     HybridFit.objects.create(
         study=rated,
@@ -354,21 +264,6 @@ def test_metrics_are_asked_for(staff: Client, rated: Study) -> None:
     staff.post(address, {"compute": "these", "metric": ["no-such-metric"]})
     assert "no-such-metric" in staff.get(address).content.decode()
     assert MetricRun.objects.count() == 1
-
-
-def test_the_dictionary_has_every_column(staff: Client) -> None:
-    from evaluation.metrics.registry import metric_list
-
-    html = staff.get(reverse("dashboard:metrics")).content.decode()
-    for metric in metric_list():
-        assert metric.identity.key[:8] in html
-        for column in metric.columns:
-            assert f"<code>{column.name}</code>" in html
-    found = staff.get(reverse("dashboard:metrics"), {"q": "words_user"}).context["groups"]
-    names = [row.metric.name for _title, _about, rows, _is_open in found for row in rows]
-    assert "words" in names
-    assert "rouge" not in names
-    assert b"No metric is found" in staff.get(reverse("dashboard:metrics"), {"q": "no such"}).content
 
 
 RATED = json.dumps(

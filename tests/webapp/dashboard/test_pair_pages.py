@@ -7,7 +7,6 @@ import json
 import random
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -29,24 +28,17 @@ from tests.builders import (
 from webapp.conversations.task_start import task_chats, task_start
 from webapp.core.rights import Right
 from webapp.dashboard.report_files import report_ask, report_state
-from webapp.dashboard.report_sections import report_steps
 from webapp.jobs.engine import run_job
 from webapp.ratings.models import Rating
 from webapp.ratings.paired_comparisons import studies_beside, study_judgements
 from webapp.ratings.services import comparison_submit, rating_add
 from webapp.results.item_results import study_pairs
-from webapp.results.study_data import study_data, study_frame
 from webapp.studies.items import item_add
 from webapp.studies.models import Study, Task
 from webapp.studies.services import task_open
 from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
-
-
-def _no_result(part: str) -> SimpleNamespace:
-    """Stand for the result of a part whose section is not made."""
-    return SimpleNamespace(by={})
 
 
 def make_compared(key: str = "one-turn", *, n_people: int = 6, n_items: int = 8) -> Study:
@@ -90,20 +82,6 @@ def text_of(client: Client, study: Study, query: str = "") -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page.content.decode()))
 
 
-def test_judgements_are_of_the_models_whatever_their_place_in_the_item() -> None:
-    judged = study_judgements(make_compared())
-    assert judged is not None
-    assert len(judged) == 48
-    assert list(judged.titles) == ["quality", "fluency", "relatedness", "empathy"]
-    found = study_pairs(Study.objects.get()).results
-    assert found is not None
-    outcome = found.of("quality", "eliza", "parrot")
-    assert outcome is not None
-    assert outcome.wins.mean == pytest.approx(5 / 6)
-    assert found.of("fluency", "eliza", "parrot").ties.mean == 1
-    assert found.of("empathy", "eliza", "parrot").wins.mean == 1
-
-
 def test_the_page_says_who_is_preferred_and_by_how_many(staff: Client) -> None:
     study = make_compared(n_people=12)
     text = text_of(staff, study)
@@ -140,31 +118,6 @@ def test_both_ways_of_asking_stand_side_by_side_from_either_study(staff: Client)
         ("relatedness", "contingency"),
         ("empathy", "empathy"),
     ]
-
-
-def test_another_study_can_be_chosen(staff: Client) -> None:
-    make_compared()
-    make_compared("second", n_people=4)
-    chats = make_chats()
-    assert len(studies_beside(chats)) == 2
-    assert study_pairs(chats, beside="one-turn").results.n_raters == 6
-    assert study_pairs(chats, beside="second").results.n_raters == 4
-    assert study_pairs(chats, beside="nowhere").other.key == "second"
-
-
-def test_the_report_of_the_chats_has_a_section() -> None:
-    make_compared()
-    chats = make_chats()
-    data = study_data(chats)
-    frame = study_frame(chats, data.facts)
-    steps = {step.id: step.make for step in report_steps(frame, _no_result)}
-    section = steps["one-turn"]()
-    assert section.id == "one-turn"
-    assert [table.id for table in section.tables] == ["one-turn", "protocol-kappas"]
-    alone = make_chats("alone")
-    Study.objects.filter(key="one-turn").delete()
-    frame = study_frame(alone, study_data(alone).facts)
-    assert "one-turn" not in [step.id for step in report_steps(frame, _no_result)]
 
 
 def test_rehearsals_count_only_where_asked_for_and_nothing_is_no_error(staff: Client) -> None:

@@ -48,14 +48,6 @@ def test_a_matrix_is_asked_for_shown_and_read(staff: Client) -> None:
     assertNotContains(reader, "opener’s side")
 
 
-def test_a_plain_run_has_its_table_of_bots(staff: Client) -> None:
-    plan = {"bots": ["eliza"], "n_conversations": 2, "n_turns": 4, "seed": 1}
-    assert staff.post(reverse("dashboard:runs"), plan).status_code == 302
-    page = staff.get(reverse("dashboard:run", args=[SelfPlayRun.objects.get().pk]))
-    assertContains(page, "Bots of the run")
-    assertNotContains(page, "bot of the row begins")
-
-
 def test_a_run_says_how_many_failed_and_why(staff: Client) -> None:
     bots.add(FakeWholeBot(name="moody", fails=lambda context: context.seed % 2))
     try:

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from tests.builders import make_annotated, make_conversation, make_participant, make_rating, make_study, signed_in
+from tests.builders import make_conversation, make_rating, make_study, signed_in
 from tests.markup import flat
 from webapp.core.rights import Right
 from webapp.dashboard.live_bots import bots_of
@@ -20,7 +20,6 @@ from webapp.dashboard.live_progress import now_rounded
 from webapp.pay.submissions import SubmissionKey
 from webapp.studies.models import Study, Task
 from webapp.studies.recruitment.links import step_reached
-from webapp.studies.services import task_open
 from webapp.studies.versions import study_edit
 
 
@@ -118,14 +117,6 @@ def test_a_bot_says_how_much_of_its_quota_is_done_and_held(staff: Client, rated:
     text = people(staff, study).select_one('[data-part="bots"]').get_text(" ", strip=True)
     for said in ("1 of 1", "Has all it needs", "0 of 0", "Closed"):
         assert said in text, said
-
-
-def test_who_judges_items_is_listed_without_a_bot(staff: Client) -> None:
-    study = make_annotated("items")
-    task_open(participant=make_participant(study))
-    page = people(staff, study)
-    assert [row[:2] for row in rows(page)] == [["Not finished", "–"]]
-    assert page.find(id="bots").find_parent(hidden=True) is not None
 
 
 def test_a_longer_list_takes_no_more_queries(staff: Client, rated: Study) -> None:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.utils import timezone
 
 from evaluation.metrics.registry import metric_defaults
-from tests.builders import import_upload, make_conversation, make_rating, make_staff, make_study
+from tests.builders import make_conversation, make_rating, make_staff, make_study
 from tests.markup import flat
 from webapp.bots.selectors import bot_name
 from webapp.core.rights import Right
@@ -217,34 +215,6 @@ def test_times_are_told_by_earlier_jobs(staff: Client) -> None:
     MetricRun.objects.create(study=study, metrics=usual, state=State.DONE, ended_at=now - timedelta(hours=2))
     html = staff.get("/dashboard/studies/s/").content.decode()
     assert "2\xa0hours ago</time>" in html
-
-
-def test_from_an_uploaded_file_to_the_verdict_in_two_clicks(staff: Client) -> None:
-    records = [
-        {
-            "dialogue_id": f"{bot}{number}",
-            "bot": bot,
-            "turns": [{"speaker": "human", "text": "hi"}, {"speaker": "bot", "text": "ho"}],
-            "ratings": [{"rater": f"r{number}", "quality": 3 + number}],
-        }
-        for bot in "abc"
-        for number in range(3)
-    ]
-    file = SimpleUploadedFile("rated.jsonl", "\n".join(map(json.dumps, records)).encode())
-    page = import_upload(staff, file, study="s").content.decode()
-    assert 'action="/dashboard/studies/s/analyse/"' in page
-    start(staff, "analyse")
-    assert MetricRun.objects.get().then["steps"] == ["fit"]
-    MetricRun.objects.update(state=State.DONE)
-    HybridFit.objects.create(
-        study=Study.objects.get(),
-        request={"preset": "strong"},
-        state=State.DONE,
-        result={"verdict": "The verdict in words."},
-    )
-    box = line(staff)[1]
-    assert "The verdict in words." in box
-    assert "See the fit" in box
 
 
 def test_readers_see_the_line_without_its_button(client: Client) -> None:

@@ -9,20 +9,17 @@ from xml.etree import ElementTree
 import pytest
 
 from evaluation.analysis.comparisons import Comparisons
-from evaluation.findings import Reason
 from evaluation.metrics.registry import metric_list
-from evaluation.plots.charts import ScatterPoint, Weight, diverging_class
+from evaluation.plots.charts import ScatterPoint, Weight
 from evaluation.plots.marks import bot_number, bot_shape, slots_of
 from evaluation.plots.text_layout import shorten
 from evaluation.ratings import RatingDimension
 from evaluation.stats.comparisons import Comparison
 from evaluation.stats.correlation import Correlation
 from evaluation.stats.means import Interval
-from evaluation.tables import Column
 from webapp.dashboard.charts.bots import bots_figure
-from webapp.dashboard.charts.distributions import AnswerDistribution, spread_figure, step_class
+from webapp.dashboard.charts.distributions import AnswerDistribution, spread_figure
 from webapp.dashboard.charts.figure import PageFigure, bot_icon
-from webapp.dashboard.charts.lines import track
 from webapp.dashboard.charts.matrix import differences_figure, heatmap_figure
 from webapp.dashboard.charts.scatter import scatter_figure, weights_figure
 from webapp.ratings.selectors import BotInfo
@@ -87,24 +84,6 @@ def test_every_drawing_is_well_formed_and_escaped(found: PageFigure) -> None:
         assert all("style" not in part.attrib for part in root.iter())
 
 
-def test_the_table_of_the_comparison_has_its_numbers() -> None:
-    data = summary(["Alpha", "Beta", "Gamma"])
-    table = bots_figure(data, lambda bot: f"/c?bot={bot.bot.bot_id}").table
-    titles = [header.text for header in table.headers]
-    numbers = ["Quality", "90 %", "Fluency", "90 %", "Up", "Down"]
-    assert titles == ["Bot", "Rank", "Ratings", *numbers]
-    for bot, row in zip(data.bots, table.rows, strict=True):
-        quality = bot.intervals["quality"]
-        assert [cell.text for cell in (row[0], *row[2:5])] == [
-            bot.bot.title,
-            "10",
-            f"{quality.mean:.2f}",
-            f"[{quality.low:.2f}, {quality.high:.2f}]",
-        ]
-        assert row[0].href == f"/c?bot={bot.bot.bot_id}"
-        assert [cell.text for cell in row[-2:]] == [str(bot.votes_up), str(bot.votes_down)]
-
-
 def test_marks_stand_where_the_scale_puts_them() -> None:
     svg = bots_figure(summary(["Alpha"], 1), lambda bot: "/x").narrow[0].svg
     ticks = re.findall(r'<text x="([\d.]+)%" y="16" class="tick middle">([\d.]+)</text>', svg)
@@ -115,40 +94,6 @@ def test_marks_stand_where_the_scale_puts_them() -> None:
     [(left, width)] = re.findall(r'<rect x="([\d.]+)%" width="([\d.]+)%"[^>]*class="interval"', svg)
     assert float(width) == pytest.approx(unit, abs=0.02)  # from 5.5 to 6.5
     assert float(left) == pytest.approx(x0 + (5.5 - first) * unit, abs=0.02)
-
-
-def test_controls_are_hollow_and_bots_without_ratings_say_so() -> None:
-    data = summary(["Alpha", "Control"])
-    found = bots_figure(data, lambda bot: "/x")
-    assert "interval hollow" in found.wide
-    empty = BotSummary(
-        BotInfo("z", "Zed", 3, False),
-        0,
-        0,
-        {d.key: Interval(None, None, None, 0, Reason("no_rating_yet", "")) for d in data.dimensions},
-        0,
-        0,
-        0,
-    )
-    data.bots.append(empty)
-    found = bots_figure(data, lambda bot: "/x")
-    assert "no ratings yet" in found.wide
-    row = found.table.rows[-1]
-    assert (row[1].text, row[1].why) == ("–", "it has no ratings")
-    assert (row[3].text, row[3].why) == ("–", "no rating yet")
-
-
-def test_many_dimensions_go_into_further_blocks() -> None:
-    dimensions = [RatingDimension(f"d{i}", f"Dim {i}", 1, 5) for i in range(11)]
-    bot = BotSummary(BotInfo("b", "B", 1, False), 1, 3, {d.key: Interval(3, 2, 4, 3) for d in dimensions}, 1, 0, 0)
-    found = bots_figure(StudySummary(dimensions, [bot], 0), lambda b: "/x")
-    root = ElementTree.fromstring(found.wide)
-    heads = [t for t in root.iter() if t.attrib.get("class") == "head" and t.text != "Bot"]
-    assert len(heads) == 11
-    drawn = [float(one.attrib["width"]) for one in root if one.tag.endswith("svg")]
-    assert len(drawn) == 22, "a cell and an axis for each"
-    assert len(set(drawn)) == 1, "facets of all blocks are equally wide"
-    assert len(found.narrow) == 11
 
 
 def test_marks_of_many_bots_are_all_numbers() -> None:
@@ -196,26 +141,6 @@ def test_every_difference_prints_its_number(n_bots: int) -> None:
     assert all('viewBox="0 0 298 ' in variant.svg for variant in found.narrow)
 
 
-def test_scatter_leaves_bots_without_ratings_to_the_table() -> None:
-    points = [
-        ScatterPoint("rated", 1, False, 3.0, (2.5, 3.5), 3.2, (3, 3.4), 9),
-        ScatterPoint("unrated", 2, False, None, None, 4.0, None, 0),
-    ]
-    found = scatter_figure(points, id="s", title="", method="", x_title="Human", y_title="Predicted", note="")
-    assert "unrated" not in found.wide
-    assert [row[0].text for row in found.table.rows] == ["rated", "unrated"]
-    assert found.table.rows[1][2].text == "–"
-    assert found.table.rows[0][3].text == "[2.50, 3.50]"
-
-
-def test_weights_are_hollow_where_zero_is_inside() -> None:
-    weights = [Weight("sure", 0.4, 0.2, 0.6), Weight("open", 0.1, -0.1, 0.3)]
-    found = weights_figure(weights, title="", method="")
-    assert found.wide.count("interval hollow") == 1
-    assert [row[0].text for row in found.table.rows] == ["sure", "open"]
-    assert Weight("none", 0.1, None, None).includes_zero
-
-
 def test_answer_shares_add_up_in_the_drawing_as_in_the_table() -> None:
     info = BotInfo("b", "Bot", 1, False)
     found = spread_figure([AnswerDistribution(info, [1, 1, 2], 2.25)], RatingDimension("q", "Q", 1, 3), [1, 2, 3])
@@ -223,22 +148,6 @@ def test_answer_shares_add_up_in_the_drawing_as_in_the_table() -> None:
     widths = [float(w) for w in re.findall(r'width="([\d.]+)%" y="3"', found.wide)]
     assert sum(widths) == pytest.approx(100, abs=0.1)
     assert widths[2] / widths[0] == pytest.approx(2, rel=0.02)
-
-
-def test_diverging_steps_cover_the_range_and_keep_a_middle() -> None:
-    assert [step_class(i, 7) for i in range(7)] == [f"div-{n}" for n in (1, 2, 3, 5, 7, 8, 9)]
-    assert [step_class(i, 5) for i in (0, 2, 4)] == ["div-1", "div-5", "div-9"]
-    assert [diverging_class(r) for r in (-1, 0, 1, None)] == ["div-1", "div-5", "div-9", "div-none"]
-
-
-def test_tracks_pass_over_turns_that_a_column_does_not_describe() -> None:
-    column = Column("c", "turn", "C", "cosine", (-1, 1), "higher", "")
-    speakers = ["human", "bot"] * 3
-    cells = track([None, 0.2, None, 0.4, None, None], speakers, column, "because")
-    assert [cell.value for cell in cells] == ["none", "0.20", "", "0.40", "none", "none"]
-    assert cells[2].why == "because"
-    assert "track-line" in (cells[2].svg or "")
-    assert "track-line" not in (cells[4].svg or "")
 
 
 def test_names_of_metrics_stay_apart_where_a_plot_cuts_them() -> None:

@@ -11,8 +11,6 @@ from webapp.dashboard.report_document import (
     Headline,
     Past,
     count_headline,
-    document_dump,
-    document_load,
     share_headline,
     with_changes,
 )
@@ -66,10 +64,3 @@ def test_a_report_without_an_earlier_one_or_with_the_same_numbers() -> None:
     same = Past(now.made, 40, 40, now.headlines)
     [_ratings, chapter, _methods] = with_changes(now, same).chapters
     assert chapter.lead[1] == "Its headline numbers are the same."
-
-
-def test_a_document_is_read_as_it_was_written() -> None:
-    one = with_changes(document(2, share_headline("alpha", 0.5, "a", None, None, 0.95, "few")), None)
-    again = document_load(document_dump(one))
-    assert document_dump(again) == document_dump(one)
-    assert (again.made, again.headlines) == (one.made, one.headlines)

@@ -86,20 +86,6 @@ def test_a_mean_has_its_interval_over_conversations() -> None:
     assert (found.versions_differ, found.wrong) == ([], [])
 
 
-def test_a_share_stays_on_its_scale_and_alike_values_have_their_reason() -> None:
-    run = played("eliza")
-    values_set(run, "eliza", "question_bot", [1.0, 1.0, 0.5, 1.0])
-    values_set(run, "eliza", "words_bot", [4.0] * 4)
-    found = runs_compared(RunComparisonParams(columns=["question_bot", "words_bot"]))
-    share, words = (one.found for one in found.sides[0].means)
-    assert share.low is not None
-    assert share.high is not None
-    assert 0 <= share.low < 0.875 < share.high <= 1
-    assert (words.mean, words.low) == (4.0, None)
-    assert words.reason is not None
-    assert words.reason.code == "all_alike"
-
-
 def test_what_is_undefined_has_its_reason_and_partial_means_say_of_how_many(staff: Client) -> None:
     run, bare = played("eliza"), played("eliza", measures=False, seed=8)
     values_set(run, "eliza", "words_bot", [3.0, 5.0])
@@ -179,19 +165,6 @@ def test_the_page_says_what_differs_leads_to_runs_and_keeps_what_is_chosen(staff
     for name, value in (("run", older.pk), ("bot", "eliza"), ("column", "question_bot")):
         assert f'name="{name}" value="{value}" checked' in html
     assert 'name="column" value="words_bot" checked' not in html
-
-
-def test_empty_pages_say_what_to_do(staff: Client) -> None:
-    assertContains(staff.get(address()), "No self-play yet")
-    run_create(bots=["eliza"], enqueue=False)
-    assertContains(staff.get(address()), "Nothing to compare yet")
-    assertContains(staff.get(reverse("dashboard:runs")), f'href="{address()}"')
-    run = played("eliza", measures=False)
-    page = staff.get(address())
-    assertContains(page, "No metric was computed for these runs")
-    where = reverse("dashboard:run", args=[run.pk])
-    assertNotContains(page, f'page has them computed: <a href="{where}"')  # whoever only reads cannot
-    assertContains(staff.get(where), address(f"?run={run.pk}"))
 
 
 def test_what_a_run_lacks_is_computed_from_its_page(staff: Client) -> None:

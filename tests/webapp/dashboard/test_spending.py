@@ -17,7 +17,6 @@ from tests.builders import make_study
 from tests.markup import flat
 from webapp.bots.models import DeclaredBot, Spending
 from webapp.bots.services import Purse, spending_reserve, spending_settle
-from webapp.dashboard.templatetags.dashboard import money, setting
 
 
 @pytest.fixture
@@ -77,24 +76,3 @@ def test_a_public_checkpoint_is_added(staff: Client, stranger: Client) -> None:
     assertContains(page, reverse("dashboard:bot", args=["dialogpt-small"]))
     assertNotContains(page, f'action="{add}"')
     assertContains(staff.post(add, follow=True), "DialoGPT small was not added")
-
-
-def test_parameters_stand_in_words(staff: Client, paid: EndpointBot) -> None:
-    page = staff.get(reverse("dashboard:bot", args=["gpt"]))
-    assertContains(page, "<dt>send_seed</dt><dd><code>yes</code></dd>")
-    for value in ("True", "False", "None"):
-        assertNotContains(page, f"<code>{value}</code>")
-    assert [setting(v) for v in (None, True, False, "", "  ", "a", 0, 1.5, [], ["a", None])] == [
-        "none", "yes", "no", "empty", '"  "', "a", "0", "1.5", "none", "a, none",
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("value", "told"),
-    [
-        (None, "–"), (0, "0.00"), (1234.5, "1,234.50"), (0.25, "0.25"), (0.0421, "0.042"),
-        (0.00012345, "0.00012"),
-    ],
-)  # fmt: skip
-def test_amounts_keep_the_digits_that_count(value: float | None, told: str) -> None:
-    assert money(value) == told

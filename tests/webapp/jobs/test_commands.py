@@ -22,14 +22,6 @@ def run(*args: str) -> Any:
     return json.loads(out.getvalue())
 
 
-def test_list_bots(fake_bot: Any) -> None:
-    fake_bot("away", unavailable="no weights here")
-    found = {entry["id"]: entry for entry in run("list_bots")}
-    assert set(found["eliza"]) == {"id", "name", "kind", "available", "reason"}
-    assert (found["eliza"]["available"], found["eliza"]["reason"]) == (True, None)
-    assert (found["away"]["available"], found["away"]["reason"]) == (False, "no weights here")
-
-
 def test_list_bots_remote_lists_the_catalogue_and_shows_an_entry() -> None:
     found = {entry["id"]: entry for entry in run("list_bots", "--remote")}
     assert found["dialogpt-small"]["licence"] == "MIT"

@@ -10,20 +10,10 @@ from django.apps import apps
 from django.test import Client
 
 from chatbots.registry import UnknownName
-from evaluation.metrics.registry import configured_metrics, metric_get
+from evaluation.metrics.registry import configured_metrics
 from tests.builders import make_staff, make_study
 from webapp.core.rights import Right
 from webapp.jobs.selectors.metrics import metrics_find
-
-
-def test_the_file_of_the_settings_is_registered(settings: Any, tmp_path: Path) -> None:
-    settings.CONFAB_METRICS = tmp_path / "metrics.yaml"
-    settings.CONFAB_METRICS.write_text("[{kind: perplexity, params: {model: /nowhere/gpt2}}]")
-    try:
-        apps.get_app_config("plugins").ready()
-        assert "/nowhere/gpt2" in (metric_get("perplexity").unavailable_reason() or "")
-    finally:
-        configured_metrics.register(tmp_path / "none.yaml")
 
 
 def test_a_file_that_cannot_be_read_ends_the_process_with_one_line(settings: Any, tmp_path: Path) -> None:

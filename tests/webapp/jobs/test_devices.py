@@ -6,9 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.apps import apps
 
-from evaluation.metrics.registry import configured_metrics, metric_get
 from webapp.jobs import queue
 from webapp.jobs.engine import run_job
 from webapp.jobs.services.fits import fit_create, metric_run_create
@@ -34,16 +32,6 @@ def test_metrics_and_strong_encode_there(rated_study: Callable[..., Study], enco
     fit.refresh_from_db()
     assert (fit.state, fit.error) == ("done", "")
     assert encoder_devices == [ELSEWHERE]
-
-
-def test_configured_metrics_compute_there(settings: Any, tmp_path: Any) -> None:
-    settings.CONFAB_METRICS = tmp_path / "metrics.yaml"
-    settings.CONFAB_METRICS.write_text("[{kind: perplexity, params: {model: a}}]")
-    try:
-        apps.get_app_config("plugins").ready()
-        assert metric_get("perplexity")._replies.device == ELSEWHERE  # type: ignore[attr-defined]
-    finally:
-        configured_metrics.register(tmp_path / "none.yaml")
 
 
 @pytest.mark.django_db

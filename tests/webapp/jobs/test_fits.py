@@ -17,7 +17,6 @@ from chatbots.encoders.emotion import EmotionHead
 from chatbots.encoders.sentence import LocalSentenceEncoder
 from evaluation.hybrid.features import preset_get
 from evaluation.hybrid.fit import fit_hybrid
-from evaluation.hybrid.summary import STANDINGS, summary_of
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import HybridFit, MetricResult
 from webapp.jobs.selectors.analysis_tables import column_names
@@ -148,12 +147,6 @@ def test_self_play_of_a_bot_without_ratings_is_predicted(rated_study: Callable[.
     assert low < bot["predicted_selfplay"] < high
 
 
-def test_bots_and_targets_are_chosen(rated_study: Callable[..., Study]) -> None:
-    compute(study=rated_study("k", n_bots=5, dimensions=("quality", "fun")))
-    found = fit("--study", "k", "--target", "quality,fun", "--exclude-bots", "bot4", "--intercept", "common")
-    assert (found["n_bots"], found["target"], found["intercept"]) == (4, "quality,fun", "common")
-
-
 def test_what_cannot_be_fitted_is_one_clear_line(rated_study: Callable[..., Study]) -> None:
     study = rated_study("k", n_bots=2)
     for args, told in (
@@ -187,18 +180,6 @@ def test_a_mistyped_argument_is_named_and_leaves_no_fit(
         call_command("fit_hybrid", "--study", "k", option, value, stderr=StringIO())
     assert error.value.returncode == 2
     assert not HybridFit.objects.exists()
-
-
-def test_for_people_the_command_prints_the_summary(rated_study: Callable[..., Study]) -> None:
-    study = rated_study("k")
-    compute(study=study)
-    out = StringIO()
-    call_command("fit_hybrid", "--study", "k", "--features", FEATURES, stdout=out, stderr=StringIO())
-    result = HybridFit.objects.get().result
-    assert result is not None
-    assert out.getvalue().strip() == summary_of(result)
-    standing = STANDINGS[result["verdict"]["standing"]]
-    assert f"Supports, from conversations with people: {standing}" in out.getvalue()
 
 
 @pytest.fixture

@@ -69,14 +69,6 @@ def create(*numbers: int, **more: Any) -> Job:
     return job_create(kind="sums", payload=payload, enqueue=False)
 
 
-def test_a_job_is_planned_done_and_finished(sums: Sums) -> None:
-    job = create(1, 2, 3, power=2)
-    run_job(job)
-    job.refresh_from_db()
-    assert (job.state, job.result, job.n_done, job.n_total) == ("done", 14, 3, 3)
-    assert not Shard.objects.exists()
-
-
 def test_a_job_without_work_ends_at_once(sums: Sums) -> None:
     job = create()
     run_job(job)

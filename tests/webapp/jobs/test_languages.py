@@ -18,7 +18,7 @@ from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.jobs.models import HybridFit, MetricResult, MetricRun
 from webapp.jobs.selectors.fits import features_held
-from webapp.jobs.selectors.metrics import language_sentences, languages_of, left_out_sentences, metrics_left_out
+from webapp.jobs.selectors.metrics import language_sentences, left_out_sentences, metrics_left_out
 from webapp.studies.models import Study
 from webapp.transfer.import_file import import_conversations
 
@@ -113,13 +113,6 @@ def test_a_chat_is_in_the_language_of_its_study_whatever_is_written() -> None:
 
 
 @pytest.mark.django_db
-def test_what_holds_for_every_language_is_never_left_out(tmp_path: Path) -> None:
-    study = study_of(tmp_path, GERMAN)
-    assert "German" not in compute("votes", "length")
-    assert metrics_left_out(study=study) == []
-
-
-@pytest.mark.django_db
 def test_numbers_from_before_metrics_were_left_out_are_warned_of(tmp_path: Path, admin_client: Client) -> None:
     study = study_of(tmp_path, ENGLISH)
     compute("question")
@@ -134,8 +127,3 @@ def test_a_few_that_are_misread_are_not_told() -> None:
     assert language_sentences({}, metrics) == []
     (told,) = language_sentences({"en": 3, "xx": 1}, metrics)
     assert told.startswith("xx is written in 1 of the 4 conversations")
-
-
-def test_metrics_say_it_in_words() -> None:
-    found = [languages_of(metric_get(name)) for name in ("question", "votes", "perplexity")]
-    assert found == ["English", "any language", "the languages of its model"]

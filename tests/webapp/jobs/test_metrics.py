@@ -18,8 +18,7 @@ from evaluation.metrics.registry import metric_get, metrics
 from evaluation.tables import Column
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversation_values
-from webapp.jobs.engine import run_job, run_job_for
-from webapp.jobs.kinds import metrics as metrics_kind
+from webapp.jobs.engine import run_job
 from webapp.jobs.models import MetricResult, MetricRun
 from webapp.jobs.selectors.analysis_tables import metric_frame, rated_frame
 from webapp.jobs.services.fits import metric_run_create
@@ -129,26 +128,6 @@ def test_undefined_and_infinite_are_null_with_a_reason(rated_study: Callable[...
     told = {result.reasons.get("odd_value") for result in found}
     assert told == {None, "the metric is undefined here", "the computation gave an infinite number"}
     assert all(result.turns["odd_turn"] == [None] * 8 for result in found)
-
-
-def test_a_slice_that_dies_is_gone_on_with(rated_study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch) -> None:
-    study = rated_study(n_bots=2, n_each=5)
-    job = metric_run_create(study=study, metrics=CHEAP, enqueue=False)
-    monkeypatch.setattr(metrics_kind, "BATCH", 4)
-    store, calls = metrics_kind.metric_results_store, []
-
-    def dies(**given: Any) -> int:
-        calls.append(1)
-        if len(calls) == 5:
-            raise SystemExit
-        return store(**given)
-
-    monkeypatch.setattr(metrics_kind, "metric_results_store", dies)
-    with pytest.raises(SystemExit):
-        run_job(job)
-    assert MetricResult.objects.count() == 16  # a batch of three metrics, and one of the next
-    assert not run_job_for(job).more
-    assert MetricResult.objects.count() == 30
 
 
 def test_conversations_that_may_still_change_or_are_gone_are_not_measured() -> None:

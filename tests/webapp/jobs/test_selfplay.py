@@ -13,7 +13,6 @@ from tests.fakes import FakeStepBot, says
 from tests.hostile import HOSTILE_ERRORS, HOSTILE_REPLIES
 from webapp.conversations.models import Conversation, ReplyMark, Turn
 from webapp.core.errors import Refused
-from webapp.jobs import engine
 from webapp.jobs.engine import run_job, run_job_for
 from webapp.jobs.kinds import selfplay
 from webapp.jobs.models import MetricRun, SelfPlayConversation, SelfPlayRun
@@ -37,16 +36,6 @@ def create(*bots: str, n: int = 5, turns: int = 4, **more: Any) -> SelfPlayRun:
     return run_create(bots=bots, n_conversations=n, n_turns=turns, seed=7, enqueue=False, **more)
 
 
-def texts(run: SelfPlayRun) -> dict[tuple[str, int], list[str]]:
-    found: dict[tuple[str, int], list[str]] = {}
-    rows = Turn.objects.filter(conversation__selfplay__run=run).order_by("index")
-    for bot_id, ordinal, text in rows.values_list(
-        "conversation__selfplay__bot_id", "conversation__selfplay__ordinal", "text"
-    ):
-        found.setdefault((bot_id, ordinal), []).append(text)
-    return found
-
-
 def test_a_run_plays_its_plan() -> None:
     run = create("eliza", "parrot", openers=["Hello there", "What a day"])
     assert not run_job_for(run).more
@@ -59,25 +48,6 @@ def test_a_run_plays_its_plan() -> None:
     assert conversation.source == "selfplay"
     assert conversation.study is None
     assert {speaker for _, speaker in conversation.turns.values_list("index", "speaker")} == {"human", "bot"}
-
-
-def test_the_same_seed_gives_the_same_conversations_however_the_slices_fall(
-    fake_bot: MakeBot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def reply(context: Any) -> str:
-        return f"{context.reply_seed % 997} after {len(context.turns)}"
-
-    fake_bot("seeded", reply=reply, capacity=2)
-    whole, cut = create("seeded", n=7), create("seeded", n=7)
-    assert not run_job_for(whole).more
-    monkeypatch.setattr(selfplay, "SHARD", 2)
-    monkeypatch.setattr(engine, "SLICE_S", 0.0)
-    n_slices = 0
-    while run_job_for(cut).more:
-        n_slices += 1
-    assert n_slices == 4  # a slice does one shard at least
-    assert texts(whole) == texts(cut)
-    assert len({tuple(t) for t in texts(whole).values()}) == 7
 
 
 def test_a_slice_that_dies_is_gone_on_with(fake_bot: MakeBot, monkeypatch: pytest.MonkeyPatch) -> None:

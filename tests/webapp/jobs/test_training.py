@@ -15,7 +15,6 @@ from django.urls import reverse
 from pytest_django.asserts import assertContains
 
 from chatbots.training import loop
-from chatbots.training.config import TrainingConfig
 from tests.chatbots.training.builders import DATA, SIZES, corpus_write
 from webapp.core.errors import Refused
 from webapp.jobs import engine, queue
@@ -158,18 +157,6 @@ def test_a_training_is_stopped_and_gone_on_with(config_file: Path, monkeypatch: 
     assert (job.state, job.n_done, job.n_total) == ("done", 12, 12)
 
 
-def test_what_it_starts_from_is_trained_first(config_file: Path) -> None:
-    values = yaml.safe_load(config_file.read_text())
-    then = config_file.parent / "then.yaml"
-    then.write_text(yaml.safe_dump(values | {"name": "then", "start": {"weights": "tiny"}}))
-    job = asked_for(then, "out")
-    run_job(job)
-    job.refresh_from_db()
-    assert (job.state, job.error) == ("done", "")
-    assert weights(config_file.parent / "out")
-    assert Path(job.result["checkpoint"]) == config_file.parent / "out" / "then" / "best"
-
-
 def test_a_mistyped_config_is_refused_before_there_is_a_job(config_file: Path) -> None:
     values = yaml.safe_load(config_file.read_text())
     wrong = values | {"optimizer": {}, "keeping": {"log_every": "often"}}
@@ -187,10 +174,3 @@ def test_a_mistyped_config_is_refused_before_there_is_a_job(config_file: Path) -
         command(config_file, "out", "--enqueue", "--ship", "there")
     assert caught.value.returncode == 2
     assert not Job.objects.exists()
-
-
-def test_a_config_survives_being_stored(config_file: Path) -> None:
-    payload = asked_for(config_file, "out").payload
-    stored = TrainingConfig.model_validate(payload["config"])
-    values = yaml.safe_load(config_file.read_text())
-    assert stored.digest == TrainingConfig.model_validate(values).digest

@@ -18,8 +18,7 @@ from webapp.ratings.attention_results import checks_by_task
 from webapp.ratings.models import Rating
 from webapp.ratings.paired_comparisons import pairs_counted
 from webapp.ratings.rating_tasks import check_place, requested_ratings
-from webapp.ratings.services import comparison_submit
-from webapp.studies.models import OrderState, Outcome, Slot, Task
+from webapp.studies.models import OrderState, Outcome, Task
 from webapp.studies.services import task_complete, task_open
 
 pytestmark = pytest.mark.django_db
@@ -107,19 +106,6 @@ def test_no_choice_and_a_wrong_one_are_not_stored(browser: Client, address: str)
         assert "note=bad_answers" in answered
         assert "Choose one of the four answers." in browser.get(answered).content.decode()
     assert not Rating.objects.exists()
-
-
-def test_sent_twice_the_first_choice_stays(browser: Client, address: str) -> None:
-    talk()
-    post(browser, address, _n="1", choice="a")
-    talk()
-    assert post(browser, address, _n="1", choice="b").url == address
-    assert Rating.objects.get().answers["better"] == 1
-    task = Task.objects.get()
-    first, second = Slot.objects.filter(task=task, order__lt=2).order_by("order")
-    again = comparison_submit(task=task, slots=(first, second), choice="b")
-    assert not again.created
-    assert again.rating.answers["better"] == 1
 
 
 def test_the_pages_of_a_single_chat_lead_to_the_arena(browser: Client, address: str) -> None:

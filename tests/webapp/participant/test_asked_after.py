@@ -24,7 +24,7 @@ from webapp.ratings.selectors import study_ratings
 from webapp.ratings.services import rating_submit
 from webapp.studies.models import Participant, Study
 from webapp.studies.privacy import participants_erase
-from webapp.studies.questions import Question, answers_read, questions_ordered
+from webapp.studies.questions import Question, questions_ordered
 from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
@@ -198,11 +198,3 @@ def test_an_order_is_drawn_from_all_orders_alike() -> None:
     assert len(seen) == 6
     assert all(140 < n < 260 for n in seen.values()), seen
     assert questions_ordered(asked, "fixed", 1) == asked
-
-
-@pytest.mark.parametrize("text", ["", " ", "\u200b", "\u2800\u3164"])
-def test_a_required_text_of_which_nothing_is_seen_is_missing(text: str) -> None:
-    question = Question(key="why", title="Why?", kind="text")
-    found, wrong = answers_read([question], {"why": text})
-    assert found == {}
-    assert wrong == {"why": "Please answer this question."}

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from django.test import Client
 
 from tests.builders import fail_reply
 from tests.webapp.participant.conftest import begin, post
 from webapp.conversations.models import Conversation
-from webapp.participant.page_texts import plural_forms
 from webapp.studies.models import Study
 from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
-
-
-def test_words_for_the_script_are_json(study: Study, browser: Client) -> None:
-    conversation = begin(browser)
-    page = browser.get(f"/chat/{conversation.pk}/").content.decode()
-    text = page.split('<script id="words" type="application/json">')[1].split("</script>")[0]
-    words = json.loads(text)
-    assert words["opens_after"]["one"] == "Opens after %(n)s more message"
-    assert words["opens_after"]["other"] == "Opens after %(n)s more messages"
-    assert "Your messages are saved." in words["bot_failed"]
 
 
 def test_pay_is_promised_only_where_the_study_does(study: Study, browser: Client) -> None:
@@ -33,12 +20,6 @@ def test_pay_is_promised_only_where_the_study_does(study: Study, browser: Client
     page = browser.get(f"/chat/{conversation.pk}/").content.decode()
     assert "paid" not in page
     assert "Finish early with pay" not in page
-
-
-def test_plural_forms_by_category() -> None:
-    forms = plural_forms("%(n)s cat", "%(n)s cats")
-    assert forms["one"] == "%(n)s cat"
-    assert {forms[key] for key in forms if key != "one"} == {"%(n)s cats"}
 
 
 @pytest.mark.parametrize("page", ["swap/", "finish/"])

@@ -12,7 +12,6 @@ from webapp.studies.models import ConsentText, Participant, Study, Task
 
 pytestmark = pytest.mark.django_db
 PROLIFIC = "?PROLIFIC_PID=p1&STUDY_ID=x&SESSION_ID=s1"
-LINK = "https://app.prolific.com/submissions/complete?cc=REFUSED1"
 
 
 @pytest.fixture
@@ -25,31 +24,6 @@ def decline(browser: Client, query: str = PROLIFIC):
     page = browser.get(f"/s/s/{query}")
     assert "I do not agree" in page.content.decode()
     return post(browser, "/s/s/decline/", _entry=entry_field(page))
-
-
-def test_no_is_an_answer_with_a_code_of_its_own_in_any_browser(study: Study, browser: Client) -> None:
-    response = decline(browser)
-    task = Task.objects.get()
-    assert task.ended_at == task.created_at
-    assert response.url == f"/task/{task.public_id}/done/"
-    for client, path in (
-        (browser, response.url),
-        (browser, "/s/s/"),
-        (browser, f"/s/s/{PROLIFIC}"),
-        (Client(), f"/s/s/{PROLIFIC}"),
-    ):
-        page = client.get(path)
-        html = page.content.decode()
-        assert page.status_code == 200
-        assert "You did not agree to take part." in html
-        assert "a person with your Prolific ID declined" in html
-        assert ">REFUSED1</p>" in html
-        assert f'href="{LINK}"' in html
-        assert 'name="consent"' not in html
-        assert "Return your place" not in html
-        assert "another chatbot" not in html
-        for error in ("banner-bad", "banner-warn", "tile-warn", 'role="alert"'):
-            assert error not in html
 
 
 def test_only_the_ids_and_the_outcome_are_kept(study: Study, browser: Client) -> None:
@@ -104,25 +78,6 @@ def test_who_only_looks_is_not_kept(study: Study, browser: Client, query: str, s
     answer = post(browser, f"/s/s/decline/{query}")
     assert (answer.status_code, words in answer.content.decode()) == (status, True)
     assert not Participant.objects.exists()
-
-
-def test_without_cookies_a_token_knows_them(study: Study) -> None:
-    frame = Client(enforce_csrf_checks=True)
-    query = "?workerId=w&assignmentId=a1&hitId=h&turkSubmitTo=https://workersandbox.mturk.com"
-    field = entry_field(frame.get(f"/s/s/{query}"))
-    frame.cookies.clear()
-    response = frame.post("/s/s/decline/", {"_entry": field})
-    assert "?t=" in response.url
-    html = frame.get(response.url).content.decode()
-    assert "a person with your Mechanical Turk ID declined" in html
-    assert "REFUSED1" not in html, "a code of Prolific"
-    assert "Return your place on Mechanical Turk" in html
-    assert (
-        "I do not agree"
-        in frame.get(
-            html.split('class="small muted">')[1].split('href="')[1].split('"')[0].replace("&amp;", "&")
-        ).content.decode()
-    )
 
 
 def test_without_platform_the_session_remembers(browser: Client) -> None:

@@ -18,7 +18,6 @@ from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.jobs.models import SelfPlayConversation, SelfPlayRun
-from webapp.participant.simulated.client import PageForm, PageTexts
 from webapp.ratings.models import Rating
 from webapp.ratings.paired_comparisons import study_judgements
 from webapp.ratings.rating_tasks import requested_ratings
@@ -79,18 +78,6 @@ def test_pairs_are_read_and_one_is_chosen_with_a_reason(browser: Client) -> None
     first, second = Rating.objects.filter(first__isnull=False).order_by("pk")
     assert (first.answers, second.answers) == ({"preference": -1}, {"preference": 1})
     assert (first.comment, first.first.side, first.second.side) == (REASON, "A", "B")
-
-
-def test_a_scripted_participant_finds_two_texts_and_all_that_is_asked(browser: Client) -> None:
-    make_dialogues()
-    address = begin(browser)
-    page = browser.get(address).content.decode()
-    assert len(PageTexts(page, "judged-text").found) == 2
-    assert all("reply 2" in text for text in PageTexts(page, "judged-text").found)
-    form = PageForm(f"http://x{address}", "/judge/")
-    form.feed(page)
-    assert form.choices == {"preference": ["a", "b"]}
-    assert form.texts == ["comments"]
 
 
 @pytest.mark.parametrize("reason", ["so so", "so so \u200b \u2800"])

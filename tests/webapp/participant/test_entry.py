@@ -28,14 +28,6 @@ from webapp.studies.versions import study_edit
 pytestmark = pytest.mark.django_db
 
 
-def test_opening_the_link_creates_nothing(study: Study, browser: Client) -> None:
-    response = browser.get("/s/s/?PROLIFIC_PID=p1&STUDY_ID=x&SESSION_ID=y")
-    assert response.status_code == 200
-    assert browser.head("/s/s/").status_code == 200
-    for model in (Participant, Task, Conversation, Session):
-        assert not model.objects.exists(), model
-
-
 def test_the_box_is_not_ticked_and_texts_are_the_studys_own(browser: Client) -> None:
     make_study(
         "own",
@@ -88,44 +80,11 @@ def test_without_consent_the_message_stands_beside_the_box(study: Study, browser
     assert not Participant.objects.exists()
 
 
-def test_starting_twice_leads_to_the_same_open_chat(study: Study, browser: Client) -> None:
-    first = begin(browser)
-    assert begin(browser) == first
-    assert Participant.objects.count() == 1
-    participant = Participant.objects.get()
-    assert participant.consented_at is not None
-    assert participant.consent_version
-    assert f"/chat/{first.pk}/" in browser.get("/s/s/").content.decode(), "offered to go on"
-
-
 def test_start_needs_the_form_check(study: Study, browser: Client) -> None:
     browser.get("/s/s/")
     assert browser.post("/s/s/start/", {"consent": "on"}).status_code == 403
     assert browser.get("/s/s/start/").status_code == 405
     assert not Participant.objects.exists()
-
-
-@pytest.mark.parametrize(
-    ("query", "platform", "external_id"),
-    [
-        ("?PROLIFIC_PID=p1&STUDY_ID=x&SESSION_ID=y", "prolific", "p1"),
-        ("?workerId=w1&assignmentId=a1&hitId=h1&turkSubmitTo=https://www.mturk.com", "mturk", "w1"),
-        ("", "", ""),
-    ],
-)
-def test_recruitment_parameters_arrive(
-    study: Study, browser: Client, query: str, platform: str, external_id: str
-) -> None:
-    participant = begin(browser, query=query).participant
-    assert participant is not None
-    assert (participant.platform, participant.external_id) == (platform, external_id)
-    expected = dict(part.split("=") for part in query[1:].split("&") if part)
-    assert participant.recruitment == expected
-
-
-def test_one_visit_in_two_browsers_has_one_chat(study: Study) -> None:
-    query = "?workerId=w1&assignmentId=a1"
-    assert begin(Client(), query=query) == begin(Client(), query=query)
 
 
 @pytest.mark.parametrize("query", ["?workerId=w1", "?workerId=w1&assignmentId=a2"])

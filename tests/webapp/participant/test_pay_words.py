@@ -7,15 +7,12 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from django.utils import translation
 
 from tests.builders import BY_PROLIFIC, exchange, make_study
 from tests.webapp.participant.conftest import begin, post
 from tests.webapp.participant.test_finished import MTURK, PROLIFIC, end_early, rate
-from webapp.participant.page_texts import chat_words
 from webapp.studies.models import Participant
 from webapp.studies.privacy import withdrawal_token
-from webapp.studies.recruitment.completion import promises_pay
 
 pytestmark = pytest.mark.django_db
 
@@ -73,16 +70,3 @@ def test_who_has_rated_in_a_study_without_pay_is_promised_none(browser: Client, 
 def test_a_study_with_pay_speaks_of_it_everywhere(browser: Client, pay: dict[str, Any]) -> None:
     settings, query = LINKS["prolific"]
     assert all(OF_PAY.search(page) for page in pages_of(browser, query, **settings, **pay))
-
-
-@pytest.mark.parametrize("language", ["en", "de", "ar"])
-def test_the_setting_only_narrows_the_promise(browser: Client, language: str) -> None:
-    promising = make_study("p", language=language, pay_each=2).version
-    unpaid = make_study("u", language=language).version
-    zero = make_study("z", language=language, pay_each=0).version
-    silent = make_study("n", language=language, pay_each=2, promises_pay_on_failure=False).version
-    assert [promises_pay(v.values) for v in (promising, unpaid, zero, silent)] == [True, False, False, False]
-    with translation.override(language):
-        plain = chat_words(unpaid)["bot_failed"]
-        assert chat_words(zero)["bot_failed"] == chat_words(silent)["bot_failed"] == plain
-        assert chat_words(promising)["bot_failed"] != plain

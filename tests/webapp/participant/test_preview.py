@@ -11,7 +11,7 @@ from django.test import Client
 from tests.builders import BY_PROLIFIC, make_annotated, make_study, signed_in
 from tests.webapp.participant.conftest import begin, chat, policy
 from webapp.core.rights import Right
-from webapp.studies.models import Outcome, Study, Task
+from webapp.studies.models import Study, Task
 from webapp.studies.versions import study_edit
 
 STEPS = ("consent", "instructions", "chat", "form", "done")
@@ -75,32 +75,6 @@ def test_it_shows_the_newest_values_and_not_those_people_agreed_to(
     study_edit(study=study, title="What is new")
     assert b"What is new" in staff.get("/preview/s/consent/").content
     assert b"What is new" in staff.get("/preview/s/done/").content
-
-
-def test_every_way_on_leads_to_a_preview(study: Study, staff: Client) -> None:
-    page = staff.get("/preview/s/chat/", {"theme": "dark"})
-    content = page.content.decode()
-    assert 'data-theme="dark"' in content
-    assert 'data-rate="/preview/s/form/?theme=dark' in content
-    assert told(page)["next"].startswith("/preview/s/form/?theme=dark")
-    assert told(staff.get("/preview/s/consent/"))["next"].startswith("/preview/s/chat/")
-
-
-def test_questions_are_on_the_way_where_the_study_asks_some(study: Study, staff: Client) -> None:
-    assert told(staff.get("/preview/s/instructions/"))["next"].startswith("/preview/s/chat/")
-    study_edit(study=study, questions=[{"key": "age", "title": "How old?", "kind": "text"}])
-    assert told(staff.get("/preview/s/instructions/"))["next"].startswith("/preview/s/questions/")
-    assert b"How old?" in staff.get("/preview/s/questions/").content
-
-
-def test_each_outcome_has_its_page_with_its_own_code(staff: Client) -> None:
-    codes = {outcome: f"C{outcome.upper()}" for outcome in Outcome.values}
-    named = {f"code_{outcome}": code for outcome, code in codes.items()}
-    make_study(platform="prolific", **named)
-    for outcome, code in codes.items():
-        content = staff.get("/preview/s/done/", {"outcome": outcome}).content.decode()
-        assert f'data-outcome="{outcome}"' in content
-        assert code in content
 
 
 def test_the_studys_own_items_are_shown_first(staff: Client) -> None:

@@ -73,16 +73,6 @@ def test_a_chat_opened_by_its_address_leads_back_to_the_questions(asking: Study,
     assert browser.get("/s/s/").context["continue_url"] == address
 
 
-def test_without_questions_start_leads_to_the_chat_and_their_page_does_too(browser: Client) -> None:
-    make_study("s")
-    address = begin(browser)
-    task = Task.objects.get()
-    assert address == f"/chat/{Conversation.objects.get().pk}/"
-    assert browser.get(f"/task/{task.public_id}/questions/").url == address
-    assert post(browser, f"/task/{task.public_id}/questions/", **SENT).url == address
-    assert not QuestionAnswers.objects.exists()
-
-
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
@@ -246,34 +236,6 @@ def test_withdrawing_and_erasing_remove_the_answers(asking: Study) -> None:
         question_answers_store(task=withdrawn.task, answers=STORED)
     with pytest.raises(Refused, match="finished"):
         question_answers_store(task=erased.task, answers=STORED)
-
-
-def test_all_that_is_wrong_with_questions_is_said_at_once_with_its_place() -> None:
-    wrong = [
-        {"key": "Age", "title": "?", "kind": "choise", "options": ["a", "b"]},
-        {"key": "a", "titel": "?", "kind": "text"},
-        {"key": "b", "title": "?", "kind": "choice", "options": ["a"]},
-        {"key": "c", "title": "?", "kind": "choices", "options": ["a", "b; c"]},
-        {"key": "d", "title": "?", "kind": "choices", "options": ["a", "a"]},
-        {"key": "e", "title": "?", "kind": "text", "options": ["a", "b"]},
-    ]
-    with pytest.raises(ValidationError) as error:
-        make_study(questions=wrong, minutes=-1)
-    assert set(error.value.message_dict) == {"minutes", "questions"}
-    said = "\n".join(error.value.message_dict["questions"])
-    for part in (
-        "questions[0].key is 'Age'; it must be lower-case letters",
-        "questions[0].kind is 'choise'; did you mean choice?",
-        "questions[1].titel is no key here; did you mean title?",
-        "questions[1].title is missing",
-        "questions[2].options must be two or more",
-        "questions[3].options[1] is 'b; c'; it must be one line",
-        "questions[4].options has 'a' twice",
-        "questions[5].options must be left out",
-    ):
-        assert part in said
-    with pytest.raises(ValidationError, match=r"questions\[2\].key is 'age', as questions\[0\]"):
-        make_study(questions=[*QUESTIONS[:2], QUESTIONS[0]])
 
 
 def test_a_protocol_without_the_step_takes_no_questions() -> None:

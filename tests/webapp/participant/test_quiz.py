@@ -8,8 +8,8 @@ import pytest
 from django.test import Client
 
 from tests.builders import QUIZ, make_annotated, make_participant, make_study
-from tests.webapp.participant.conftest import entry_field, post
-from tests.webapp.participant.test_judge import shown
+from tests.webapp.participant.conftest import post
+from tests.webapp.participant.test_judge import begin, shown
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.participant.services import quiz_answer
@@ -31,12 +31,6 @@ def words(page) -> str:
     return " ".join(re.sub("<[^>]+>", " ", shown(page)).split())
 
 
-def begin(browser: Client, key: str = "s") -> str:
-    """Agree and start; the address of the first page."""
-    page = browser.get(f"/s/{key}/")
-    return post(browser, f"/s/{key}/start/", consent="on", _entry=entry_field(page)).url
-
-
 def sent(browser: Client, address: str, **answers: str) -> str:
     """Send the form as the page has it; the address that it leads to."""
     form = PageForm(address, "/quiz/")
@@ -48,7 +42,7 @@ def sent(browser: Client, address: str, **answers: str) -> str:
 
 def test_a_miss_is_explained_and_a_second_try_passes(browser: Client) -> None:
     make_study(quiz_questions=QUIZ, screened_out_pay="£0.14", questions=[_age()])
-    address = begin(browser)
+    address = begin(browser, "s")
     task = Task.objects.get()
     assert address == f"/task/{task.public_id}/quiz/"
     chat = f"/chat/{Conversation.objects.get().pk}/"
@@ -77,7 +71,7 @@ def test_a_miss_is_explained_and_a_second_try_passes(browser: Client) -> None:
 
 def test_a_second_miss_ends_the_task_and_its_chat_as_screened_out(browser: Client) -> None:
     study = make_study(quiz_questions=QUIZ, screened_out_pay="£0.14", code_screened_out="OUT1")
-    address = begin(browser)
+    address = begin(browser, "s")
     sent(browser, address, **WRONG)
     done = sent(browser, address, **WRONG)
     task, chat = Task.objects.get(), Conversation.objects.get()

@@ -13,10 +13,8 @@ from tests.builders import fail_reply, make_study
 from tests.webapp.participant.conftest import ANSWERS, KEYS, begin, chat, policy, post
 from webapp.conversations.models import Conversation
 from webapp.conversations.services import reply_claim, turn_add_bot, turn_add_human
-from webapp.participant.question_view import RatingForm
 from webapp.ratings.models import Rating
-from webapp.studies.models import Dimension, Study, Task
-from webapp.studies.rubrics import questions_of, rubric_create
+from webapp.studies.models import Study, Task
 from webapp.studies.selectors import participant_token
 
 pytestmark = pytest.mark.django_db
@@ -114,13 +112,6 @@ def test_a_comment_of_which_nothing_is_seen_is_none(study: Study, browser: Clien
     assert Rating.objects.get().comment == ""
 
 
-def test_an_empty_form_is_told_what_is_missing(study: Study, browser: Client) -> None:
-    conversation = begin(browser)
-    chat(conversation, 3)
-    sent = post(browser, f"/chat/{conversation.pk}/rate/")
-    assert "5 answers are missing." in browser.get(sent.url).content.decode()
-
-
 def test_without_cookies_what_was_sent_is_kept_too(study: Study) -> None:
     conversation = begin(Client())
     chat(conversation, 3)
@@ -183,17 +174,6 @@ def test_done_before_rating_leads_back(study: Study, browser: Client) -> None:
     assert browser.get(f"/chat/{conversation.pk}/done/").url == f"/chat/{conversation.pk}/"
 
 
-def test_way_back_to_prolific(browser: Client) -> None:
-    make_study("p", link_rated="https://app.prolific.com/submissions/complete?cc={code}")
-    conversation = rated(browser, "p", "?PROLIFIC_PID=p1")
-    page = browser.get(f"/chat/{conversation.pk}/done/").content.decode()
-    code = conversation.task.completion_code
-    assert f'href="https://app.prolific.com/submissions/complete?cc={code}"' in page
-    assert "Return to Prolific" in page
-    assert "data-auto-s" not in page
-    assert "another chatbot" not in page, "a platform pays for one chat at a time"
-
-
 def test_way_back_to_mechanical_turk(browser: Client) -> None:
     make_study("m", auto_return=True)
     query = "?workerId=w&assignmentId=a%22%3E1&turkSubmitTo=https://workersandbox.mturk.com"
@@ -234,18 +214,3 @@ def test_another_chatbot_while_there_is_one(study: Study, browser: Client) -> No
     assert second.participant_id == first.participant_id
     assert second.bot_id != first.bot_id
     assert "another chatbot" not in browser.get(f"/chat/{second.pk}/done/").content.decode()
-
-
-def test_form_of_a_wide_scale_has_number_boxes(db: None) -> None:
-    rubric = rubric_create(
-        name="wide",
-        low=0,
-        high=100,
-        dimensions=[Dimension(key="joy", title="Joy", question="How much joy?", required=False)],
-    )
-    form = RatingForm(questions_of(rubric), {"joy": ""})
-    assert form.is_valid()
-    assert form.answers == {}
-    (asked,) = form.questions()
-    assert asked.points == []
-    assert (asked.question.low, asked.question.high) == (0, 100)

@@ -126,16 +126,6 @@ def test_what_contradicts(browser: Client, direction: str, score: str, words: st
         assert words in shown(answered)
 
 
-def test_what_is_missing_is_said_beside_its_question(browser: Client) -> None:
-    make_referenced()
-    address = begin(browser)
-    page = shown(post(browser, address, _n="1", relevance="4"))
-    assert "3 answers are missing" in page
-    assert "Please say whether it is better, the same or worse." in page
-    assert "Go to question 1" in page
-    assert 'href="#direction-1"' in page
-
-
 @pytest.mark.parametrize(
     ("answers", "key"),
     [

@@ -9,7 +9,7 @@ import pytest
 
 from evaluation.languages import language_of
 from webapp.core.language import LANGUAGES
-from webapp.participant.simulated import Impression, ScriptedParticipant, StudyClient
+from webapp.participant.simulated import ScriptedParticipant, StudyClient
 from webapp.participant.simulated.answers import script_in
 from webapp.studies.examples import study_example
 
@@ -99,18 +99,6 @@ def test_people_have_favourites_that_others_share_in_part() -> None:
     assert chosen.total() == 2 * len(PEOPLE)
     assert len(chosen) == len(QUESTIONS)
     assert max(chosen.values()) > 1.5 * min(chosen.values())
-
-
-def test_questions_are_answered_differently() -> None:
-    same = [len(set(answers_of(CHATS["rules"], seed).values())) == 1 for seed in range(30)]
-    assert sum(same) < 10
-
-
-def test_an_impression_is_of_what_was_heard() -> None:
-    parrot = Impression.of(SAID, SAID)
-    assert (parrot.listening, parrot.new, parrot.asking) == (0, 1, 0)
-    assert Impression.of(SAID, ["Why?"] * 5).asking == 1
-    assert parrot.about("an unusual question") == parrot.about("quality")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.builders import make_study
 from webapp.core.errors import Refused
-from webapp.ratings.selectors import study_bots
 from webapp.studies.bot_columns import BotColumns, bot_columns_read
-from webapp.studies.services import bot_columns_store
 
 BOTS = ["eliza", "parrot", "hred-ei"]
 
@@ -54,15 +51,3 @@ def test_refusals_name_the_value_and_what_is_right(content: bytes, message: str)
         bot_columns_read(content, BOTS)
     assert message in str(caught.value)
     assert caught.value.code == "bad_csv"
-
-
-@pytest.mark.django_db
-def test_a_stored_table_marks_controls_and_can_be_taken_away() -> None:
-    study = make_study("s")
-    assert not study_bots(study)["eliza"].is_control
-    bot_columns_store(study=study, columns=bot_columns_read(b"bot,control\neliza,yes\n", BOTS))
-    study.refresh_from_db()
-    assert study_bots(study)["eliza"].is_control
-    bot_columns_store(study=study, columns=BotColumns())
-    study.refresh_from_db()
-    assert study.bot_columns == {}

@@ -12,10 +12,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django.fixtures import DjangoAssertNumQueries
 
-from tests.builders import make_items, make_study, signed_in
-from webapp.core.rights import Right
+from tests.builders import make_study
 from webapp.studies.items import study_item_sets
-from webapp.studies.models import Item, Study
+from webapp.studies.models import Study
 from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
@@ -114,17 +113,6 @@ def test_queries_do_not_grow_with_the_lines_of_a_batch(
     path = write(tmp_path / "x.jsonl", *(line(n) for n in range(500)))
     with django_assert_max_num_queries(14):
         run(path)
-
-
-def test_the_admin_lists_items_and_changes_none(study: Study) -> None:
-    [item] = make_items(study, 1)
-    client = signed_in(Right.READ, Right.ADMINISTER)
-    page = client.get("/admin/studies/item/").content.decode()
-    assert item.key in page
-    assert client.get(f"/admin/studies/item/{item.pk}/change/").status_code == 200
-    assert client.get("/admin/studies/item/add/").status_code == 403
-    assert client.post(f"/admin/studies/item/{item.pk}/delete/", {"post": "yes"}).status_code == 403
-    assert Item.objects.filter(pk=item.pk).exists()
 
 
 def test_a_second_reply_makes_an_item_for_comparisons(tmp_path: Path) -> None:

@@ -9,21 +9,18 @@ from django.utils import timezone
 
 from chatbots.bots.endpoint import EndpointBot
 from chatbots.registry import bots
-from tests.builders import force_bots, make_conversation, make_participant, make_rating, make_study
+from tests.builders import make_conversation, make_participant, make_study
 from tests.fakes import FakeStepBot
 from webapp.conversations.bot_host import bots_of_running_studies
-from webapp.core.errors import Refused
 from webapp.studies import lifecycle as studies_demo
 from webapp.studies.lifecycle import demo_paper_study_ensure, demo_study_ensure
-from webapp.studies.models import Participant, Rubric, Slot, Study, Task
-from webapp.studies.rubrics import rubric_create, rubric_default
+from webapp.studies.models import Participant, Slot, Study, Task
 from webapp.studies.selectors import (
     participant_from_token,
     participant_token,
     rehearsal_token,
     rehearsal_token_valid,
     study_by_key,
-    study_refusal,
 )
 from webapp.studies.services import consent_record, participant_enter, task_complete, task_open
 
@@ -63,43 +60,9 @@ def test_people_who_left_do_not_hold_places_for_ever() -> None:
     assert given == {"eliza": 2}
 
 
-def test_a_person_meets_every_bot_once_and_is_then_told() -> None:
-    study = make_study(bots=BOTS, rule="uniform")
-    participant = make_participant(study)
-    met = set()
-    for _ in BOTS:
-        task = task_open(participant=participant)
-        met.update(task.bot_ids)
-        task_complete(task=task)
-    assert met == set(BOTS)
-    with pytest.raises(Refused) as refused:
-        task_open(participant=participant)
-    assert refused.value.code == "all_rated"
-
-
 def test_one_open_task_each() -> None:
     participant = make_participant(make_study())
     assert task_open(participant=participant) == task_open(participant=participant)
-
-
-@pytest.mark.parametrize(("state", "code"), [("paused", "paused"), ("ended", "ended"), ("draft", "ended")])
-def test_closed_studies_say_why(state: str, code: str) -> None:
-    study = make_study(state=state)
-    assert study_refusal(study, None).code == code
-
-
-def test_full_study() -> None:
-    study = make_study(n_conversations_wanted=1)
-    make_rating(make_conversation(study, n_exchanges=3))
-    assert study_refusal(study, None).code == "full"
-
-
-def test_unavailable_bots_are_offered_to_nobody() -> None:
-    study = make_study()
-    force_bots(study, ["taken-out-of-bots-yaml"])
-    with pytest.raises(Refused) as refused:
-        task_open(participant=make_participant(study))
-    assert refused.value.code == "no_bot"
 
 
 def test_completion_is_idempotent_and_unique() -> None:
@@ -127,21 +90,6 @@ def test_first_consent_stays() -> None:
     assert agreed_at
     assert participant.consent_version
     assert consent_record(participant=participant).consented_at == agreed_at
-
-
-def test_rubric_versions() -> None:
-    rubric = rubric_default()
-    assert rubric_default() == rubric
-    newer = rubric_create(name=rubric.name, dimensions=list(rubric.dimensions.all()))
-    assert newer.version == 2
-    assert [d.key for d in newer.dimensions.all()] == [d.key for d in rubric.dimensions.all()]
-    assert Rubric.objects.count() == 2
-
-
-def test_bad_study_is_refused() -> None:
-    with pytest.raises(ValidationError):
-        make_study(min_exchanges=9, max_exchanges=3)
-    assert not Study.objects.exists()
 
 
 def test_tokens_are_signed() -> None:

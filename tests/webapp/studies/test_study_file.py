@@ -51,17 +51,6 @@ def command(*words: str) -> dict[str, Any]:
     return json.loads(out.getvalue())
 
 
-def test_a_file_makes_a_study_with_all_that_it_says() -> None:
-    study = imported()
-    assert (study.key, study.name, study.state) == ("talk", "Everyday talk", "draft")
-    values = study.values
-    assert (values.texts.title, values.texts.minutes) == ("Talk a little", 6)
-    assert (values.chat.min_exchanges, values.chat.max_exchanges) == (3, 20)
-    assert values.after[1].options == ("Yes", "No")
-    assert [d.key for d in study.rubric.dimensions.all()] == ["quality"]
-    assert imported(FILE.replace("key: talk", "key: other"), opens=True).state == "collecting"
-
-
 def test_commands_make_change_and_write_a_study(tmp_path: Path) -> None:
     path, out = tmp_path / "s.yaml", tmp_path / "out.yaml"
     path.write_text(FILE)

@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 
 from tests.builders import make_conversation, make_participant, make_study
 from webapp.studies.items import item_add
-from webapp.studies.models import Item, Participant, Slot, Task
+from webapp.studies.models import Item, Slot, Task
 from webapp.studies.services import task_complete, task_open, task_withdraw
 
 pytestmark = pytest.mark.django_db
@@ -30,14 +30,6 @@ def refused(make: Any) -> bool:
     except IntegrityError:
         return True
     return False
-
-
-def test_a_task_keeps_what_drew_it(task: Task) -> None:
-    assert task.kind == "chat"
-    assert task.drawn_by["protocol"]["name"] == "chat"
-    assert task.drawn_by["rule"]["name"] == "balanced"
-    [slot] = task.slots.all()
-    assert (slot.order, slot.side, [slot.bot_id]) == (0, "", task.bot_ids)
 
 
 def test_a_slot_has_exactly_one_target_and_its_own_place(task: Task) -> None:
@@ -80,8 +72,3 @@ def test_what_has_ended_in_something_stays_so(task: Task) -> None:
     done = task_complete(task=task)
     assert task_withdraw(task=done).outcome == "rated"
     assert task_complete(task=done, outcome="bot_failed").outcome == "rated"
-
-
-def test_a_person_takes_their_tasks_along(task: Task) -> None:
-    Participant.objects.all().delete()
-    assert not Slot.objects.exists()

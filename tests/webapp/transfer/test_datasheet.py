@@ -16,7 +16,6 @@ from tests.webapp.transfer.test_package import opened, packed, study
 from webapp.core.rights import Right
 from webapp.studies.models import Study
 from webapp.transfer.datasheet import datasheet_of
-from webapp.transfer.datasheet_questions import QUESTIONS
 from webapp.transfer.import_file import import_conversations
 
 __all__ = ["study"]  # a fixture
@@ -25,29 +24,6 @@ pytestmark = pytest.mark.django_db
 
 def said(study: Study) -> dict[str, str]:
     return {one.key: one.from_study for one in datasheet_of(study)}
-
-
-def test_the_study_answers_what_it_knows(study: Study) -> None:
-    found = said(study)
-    assert found["3.2.1"] == "2"
-    assert found["3.1.1"] == "eliza: 1; parrot: 1"
-    assert found["3.2.3"] == "By Prolific."
-    assert found["3.2.5"] == "How old? 18, or 19: 0, it's 20+: 2."
-    assert found["1.3.2.2"] == "Run by A lab."
-    assert found["2.5"] == "English, as the pages of the study"
-    assert found["4.3.3/with"] == "5"
-    assert found["4.3.4/with"] == '1 to 5 (1 it isn\'t; 5 a "lot")'
-    assert "a high answer is a bad one" in found["4.3.4/dull"]
-    assert found["4.3.7/with"] == "Was it good?"
-    assert (found["4.2.2/with"], found["4.3.8/with"]) == ("Absolute.", "Direct quality estimation.")
-    assert found["4.3.11.1/with"].startswith("Krippendorff's alpha")
-    assert "over" in found["4.3.11.2/with"] or "Undefined" in found["4.3.11.2/with"]
-    assert found["4.3.12.2/with"] == "Not assessed: no item was rated twice."
-    numbers = [question.number for question in QUESTIONS]
-    assert len(numbers) == len(set(numbers)) == 61
-    open_ones = {one.question.number for one in datasheet_of(study) if one.is_open}
-    assert {"1.1.1", "3.1.3.2", "3.3.1", "4.1.1", "5.1", "5.4"} <= open_ones
-    assert not open_ones & {"3.2.1", "4.3.7", "3.3.2"}
 
 
 def test_a_study_of_pairs_is_relative_and_has_kappas() -> None:

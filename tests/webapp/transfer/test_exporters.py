@@ -23,10 +23,8 @@ from webapp.studies.rubrics import rubric_create
 from webapp.studies.versions import study_edit
 from webapp.transfer.exporters.base import ExportOptions, exporter_get, exporter_list
 from webapp.transfer.import_file import import_conversations
-from webapp.transfer.writers import write_file
 
 pytestmark = pytest.mark.django_db
-TABLES = [exporter.name for exporter in exporter_list()]
 
 
 def export(study: Study, what: str, path: Path, *args: str) -> dict[str, Any]:
@@ -49,51 +47,6 @@ def rows_of(study: Study, what: str, **options: bool) -> list[dict[str, Any]]:
 @pytest.fixture
 def study() -> Study:
     return make_study("shop", bots=["eliza", "parrot", "generic", "retrieval"])
-
-
-def test_the_tables_of_the_interface_are_there() -> None:
-    assert {"ratings", "messages", "conversations", "metrics", "participants"} <= set(TABLES)
-
-
-COLUMNS = {
-    "participants": "participant study state outcome code bots n_chats entered_at consented_at ended_at "
-    "consent_version is_synthetic",
-    "consent_texts": "consent_version n_participants first_at title minutes payment "
-    "promises_pay_on_failure organisation contact consent_points consent_text instructions_text "
-    "content_notice content_notice_ticked typing_notice withdrawal_days ids_kept_days texts_kept_days",
-    "conversations": "dialogue_id bot source turns ratings conversation bot_version state n_exchanges seed "
-    "is_synthetic participant created_at ended_at flags language",
-    "ratings": "rating conversation bot bot_version rater n_exchanges study is_synthetic quality fluency "
-    "diversity contingency empathy comment submitted_at "
-    "target turn item first second first_bot second_bot task version",
-    "messages": "conversation state bot study is_synthetic turn speaker text vote latency_ms tokens_in "
-    "tokens_out tokens_estimated cost answered_by created_at first_ms shown_first_ms shown_ms late_ms withheld",
-    "metrics": "conversation bot study is_synthetic state n_human_turns_answered",
-}
-
-
-@pytest.mark.parametrize("what", COLUMNS)
-def test_columns_are_what_other_people_s_scripts_expect(study: Study, what: str) -> None:
-    columns = exporter_get(what).columns(study, ExportOptions())
-    assert " ".join(column.name for column in columns) == COLUMNS[what]
-
-
-@pytest.mark.parametrize("what", TABLES)
-def test_every_table_holds_its_contract(study: Study, what: str, tmp_path: Path) -> None:
-    conversation = make_conversation(study, n_exchanges=3)
-    make_rating(conversation, quality=6)
-    for private in (False, True):
-        options = ExportOptions(include_private=private)
-        exporter = exporter_get(what)
-        columns = exporter.columns(study, options)
-        assert exporter.title
-        assert exporter.description.endswith(".")
-        assert len({column.name for column in columns}) == len(columns)
-        assert all(column.description.endswith((".", "]")) for column in columns)
-        assert all(len(row) == len(columns) for row in exporter.rows(study, options))
-        for file_format in ("csv", "jsonl", "parquet"):
-            n_rows = write_file(tmp_path / "x", file_format, columns, exporter.rows(study, options))
-            assert n_rows == len(list(exporter.rows(study, options)))
 
 
 def test_a_rating_tells_the_code_that_the_person_was_shown(study: Study) -> None:

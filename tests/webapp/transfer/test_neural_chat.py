@@ -9,7 +9,7 @@ import pytest
 
 from chatbots import Turn
 from evaluation.formats.base import Record, Skipped
-from evaluation.formats.neural_chat import RATING_HEADER, RECORD_HEADER, _without_emoji
+from evaluation.formats.neural_chat import RATING_HEADER, RECORD_HEADER
 from evaluation.formats.text_files import format_for
 from webapp.core.errors import Refused
 from webapp.studies.models import Study
@@ -102,14 +102,6 @@ def test_the_last_of_several_ratings_counts(tmp_path: Path) -> None:
     assert isinstance(record, Record)
     assert record.ratings_only
     assert dict(record.ratings[0].answers) == {"quality": 6}
-
-
-def test_only_a_leading_emoji_is_taken_off() -> None:
-    assert _without_emoji("😂 👍🏽 fine 🙂") == "fine 🙂"
-    assert _without_emoji("❤️ love") == "love"
-    assert _without_emoji("🙂") == "🙂"
-    assert _without_emoji("^ up") == "^ up"
-    assert _without_emoji("plain") == "plain"
 
 
 @pytest.mark.django_db

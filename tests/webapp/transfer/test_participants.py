@@ -13,7 +13,6 @@ from tests.webapp.transfer.test_exporters import rows_of
 from webapp.conversations.models import Conversation
 from webapp.conversations.services import conversation_finish_failed, conversation_swap, conversation_withdraw
 from webapp.conversations.task_start import conversation_start
-from webapp.jobs.models import MetricResult, MetricVersion
 from webapp.studies.models import Study
 from webapp.studies.services import participant_enter
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
@@ -104,20 +103,6 @@ def test_recruitment_ids_are_private_and_scripts_are_left_out(study: Study) -> N
     assert (private["submissions"], private["recruitment"]) == ("session-1", sent)
     both = rows_of(study, "participants", include_synthetic=True)
     assert [row["is_synthetic"] for row in both] == [False, True]
-
-
-def test_tables_name_the_study_the_person_and_the_scripts(study: Study) -> None:
-    conversation = make_conversation(study, n_exchanges=3, is_synthetic=True)
-    make_rating(conversation)
-    version = MetricVersion.objects.create(key="k", name="mine", version="1")
-    MetricResult.objects.create(conversation=conversation, metric=version, values={"m": 1}, turns={"m": [1] * 6})
-    for what in ("ratings", "messages", "metrics", "turn_metrics"):
-        row = rows_of(study, what, include_synthetic=True)[0]
-        assert (row["study"], row["is_synthetic"]) == ("pay", True), what
-    (row,) = rows_of(study, "conversations", include_synthetic=True)
-    assert row["participant"] == str(conversation.participant_id)
-    assert rows_of(study, "metrics", include_synthetic=True)[0]["m"] == 1
-    assert rows_of(study, "messages", include_synthetic=True)[1]["tokens_estimated"] is None
 
 
 def test_more_people_take_no_more_queries(study: Study) -> None:

@@ -16,7 +16,6 @@ from webapp.conversations.models import Conversation
 from webapp.core.rights import Right
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import ExportOptions, exporter_counts, exporter_get, exporters
-from webapp.transfer.kinds.files import ExportParams
 
 QUALITIES = [2, 6, 3, 7]
 
@@ -115,8 +114,3 @@ def test_what_cannot_be_searched_is_told(
     with pytest.raises(CommandError, match=re.escape(why)):
         call_command("export", study=study.key, what=what, format="csv", search=line, output=tmp_path / "x")
     assert not (tmp_path / "x").exists()
-
-
-def test_a_worker_is_told_the_search() -> None:
-    asked = ExportParams(what="ratings", format="csv", search="tomatoes")
-    assert asked.options().search == "tomatoes"

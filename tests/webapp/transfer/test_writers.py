@@ -129,11 +129,3 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
         write_file(path, "csv", COLUMNS, rows())
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "away" / "x.csv"
-    with pytest.raises(FileNotFoundError) as caught:
-        write_file(path, "csv", COLUMNS, [])
-    assert str(caught.value).startswith(f"there is no folder {tmp_path / 'away'};")
-    assert ".part" not in str(caught.value)

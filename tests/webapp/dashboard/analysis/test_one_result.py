@@ -305,22 +305,6 @@ def test_values_and_intervals_are_the_same_on_the_page_in_the_report_and_in_a_no
             assert same[name] == pytest.approx(one[name], rel=1e-9)
 
 
-def test_which_bots_carry_a_fit_is_told_alike(
-    staff: Client, study: Study, result: dict[str, Any], report_file: Path
-) -> None:
-    carrying = result["carrying"]
-    hybrid, told = read(staff, "study_prediction"), text_of(report_file.read_text())
-    titles = {bot: info.title for bot, info in study_bots(study).items()}
-    summary = summary_of(result)
-    for bot, one in carrying["bots"].items():
-        row = f"{figure(one['cooks_distance'])} {percent(one['leverage'])} {percent(one['n'] / carrying['n'])}"
-        for page in (hybrid, told):
-            assert f"{titles[bot]} {row}" in page
-        assert figure(one["cooks_distance"]) in summary
-    for page in (hybrid, told, summary):
-        assert carrying["conversations"][0]["conversation"] in page
-
-
 def matrices(study: Study) -> dict[str, dict[tuple[str, str], str]]:
     """Return what each matrix of the study says of a row and a column."""
     data = study_data(study)

@@ -7,10 +7,7 @@ import pandas as pd
 import pytest
 
 from evaluation.hybrid.fit import fit_hybrid
-from evaluation.number_format import figure, share
 from webapp.dashboard.narrative.hybrid import HybridView, hybrid_view, target_in_words
-from webapp.dashboard.narrative.hybrid_tables import combined_table
-from webapp.dashboard.narrative.hybrid_verdict import verdict_text
 
 
 @pytest.fixture(scope="module")
@@ -34,54 +31,6 @@ def checks_of(view: HybridView) -> dict[str, tuple[str, str]]:
     """Return what the table of checks says of each."""
     tables = [table.table for table in view.tables if table.id == "checks"]
     return {row[0].text: (row[1].text, row[2].text) for table in tables for row in table.rows}
-
-
-def test_a_fit_that_predicts_values_says_how_well(table: pd.DataFrame) -> None:
-    columns = ["words_user", "embedding_user_000"]
-    values = fit_hybrid(table, features=columns, preset="strong").to_json()
-    view = hybrid_view(values, {}, lambda bot: "")
-    rows = checks_of(view)
-    assert rows["Q², values predicted against the mean of the other bots"][0] == share(values["q2"]["value"])
-    assert rows["Mean absolute error"][0] == figure(values["mae"])
-    assert figure(values["mae_of_mean"]) in rows["Mean absolute error"][1]
-    combined = {table.id: table for table in view.tables}["hybrid-combined"]
-    best = max((found["combined"] for found in values["bots"].values()), key=lambda one: one["mean"])
-    assert combined.table.rows[0][3].raw == (best["mean"],)
-    assert "contradict" not in combined.note
-    best["conflict"] = True
-    unlike = combined_table(values, {})
-    assert unlike is not None
-    assert "contradict each other for bot" in unlike.note
-    low, high = best["ci95"]
-    assert high - low < best["ratings_ci95"][1] - best["ratings_ci95"][0]
-    inside = values["coverage95"]
-    assert rows["Bots inside their own 95 % interval"][0] == f"{inside['inside']} of 6"
-    assert rows["Share of the block “paper” in what differs between bots"][0].endswith(" %")
-
-
-def test_verdict_and_checks_of_a_strong_fit(result: dict) -> None:
-    view = hybrid_view(result, {}, lambda bot: "")
-    # This version states nothing of a true mean: where a mean is expected is known by the errors of the others.
-    assert "hybrid-combined" not in {table.id for table in view.tables}
-    expected = next(table for table in view.tables if table.id == "hybrid-expected")
-    assert "by how far the predictions of the other bots are off" in expected.method
-    for row in expected.table.rows:
-        assert row[4].text == "–"
-        assert row[5].text.startswith("[")
-    assert view.figures["scatter"].method.endswith("Lines: 90 % intervals of people’s means.")
-    assert {row[5].text for row in view.figures["scatter"].table.rows} == {"–"}
-    assert view.conclusion == verdict_text(result["verdict"])
-    # All bots have the same number of turns, so only words are a rival, and the feature is words.
-    assert [tile.value for tile in view.tiles[1:]] == ["Not known", "Yes"]
-    rows = checks_of(view)
-    fold = result["intercepts"]["fold"]["bot_level"]["pearson"]
-    assert rows["r, an intercept for each fold"][0] == share(fold["r"])
-    assert "Chance passes" in rows["r, an intercept for each fold"][1]
-    assert "r, one intercept for all folds" not in rows, "it stands above"
-    assert "r that perfect predictions would reach" in rows
-    bot = max(result["influence"], key=lambda name: abs(result["influence"][name]))
-    assert f"r without {bot}" in rows
-    assert "without its bot" in rows["Penalty"][1]
 
 
 def test_a_fit_stored_before_there_were_checks_still_shows(result: dict) -> None:

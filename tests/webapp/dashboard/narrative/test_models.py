@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from evaluation.analysis.rating_models import RatingModels, rating_models
 from evaluation.number_format import figure
@@ -90,12 +89,6 @@ def test_effects_shown_and_not_shown_stand_in_one_sentence() -> None:
     )
 
 
-def test_without_factors_it_is_said_how_to_tell_them() -> None:
-    section = told(rating_models(ratings()))
-    assert "No factors of the bots’ making are known" in section.missing[0]
-    assert table(section, "anova").table.rows[0][0].text == "bot"
-
-
 def test_factors_that_are_the_same_leave_the_bots_one_by_one() -> None:
     same = {"corpus": FACTORS["corpus"], "again": FACTORS["corpus"]}
     section = told(rating_models(ratings(), same))
@@ -104,46 +97,6 @@ def test_factors_that_are_the_same_leave_the_bots_one_by_one() -> None:
         "cannot be told from the factors."
     ]
     assert table(section, "anova").table.rows[0][0].text == "bot"
-
-
-def test_the_mixed_model_says_who_rated_and_that_raters_are_alike() -> None:
-    found = rating_models(ratings())
-    section = told(found)
-    assert found.mixed is not None
-    shown = table(section, "mixed")
-    assert "96 ratings by 24 raters; sd of" in shown.method
-    assert shown.note == ""
-    assert [row[0].text for row in shown.table.rows] == [
-        bot.bot.upper() for bot in sorted(found.mixed.bots, key=lambda bot: -bot.mean)
-    ]
-    alike = replace(found, mixed=replace(found.mixed, rater_share=0.0))
-    assert table(told(alike), "mixed").note == (
-        "The variance between raters is estimated as 0, which does not show that raters are alike."
-    )
-    unnamed = replace(found, n_raters=0, n_unnamed=96)
-    shown = table(told(unnamed), "mixed")
-    assert "by no rater named in 96 conversations, each of which counts as a rater" in shown.method
-    assert shown.table.headers[-1].text == "Raters or chats"
-
-
-@pytest.mark.parametrize(
-    ("p", "words"),
-    [
-        (0.4, "p = .400: nothing speaks against proportional odds."),
-        (0.01, "p = .010: the odds are not proportional, so read the log odds as averages."),
-        (None, ""),
-    ],
-)
-def test_odds_that_are_not_proportional_are_told(p: float | None, words: str) -> None:
-    found = rating_models(ratings())
-    assert found.ordinal is not None
-    judged = replace(found, ordinal=replace(found.ordinal, deviance_p=p))
-    shown = table(told(judged), "ordinal")
-    assert shown.note.endswith(words)
-    assert bool(shown.note) == bool(words)
-    best = shown.table.headers[3].text.removeprefix("Chance to be rated above ")
-    dashes = [row[0].text for row in shown.table.rows if row[3].text == "–"]
-    assert dashes == [best]
 
 
 def test_models_that_cannot_be_fitted_say_why() -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from evaluation.analysis.raters import RaterAnalysis, analyse_raters
-from evaluation.number_format import figure, share
+from evaluation.number_format import figure
 from evaluation.ratings import RatingDimension, Ratings
 from tests.builders import frame_of
 from webapp.dashboard.narrative.phrases import NamedTable, Section
@@ -54,16 +54,6 @@ def table(section: Section, id: str) -> NamedTable:
     return next(one for one in section.tables if one.id == id)
 
 
-def test_reliabilities_are_printed_alike(found: RaterAnalysis) -> None:
-    one, many = found.agreement.one_rater, found.agreement.reliability_of_bots
-    undefined, reliability, *_rest = told(found).lead
-    assert undefined.startswith("Agreement on single conversations is undefined")
-    assert f"has a reliability of {share(one.value)} [" in reliability
-    assert reliability.endswith(f"the mean of all raters of a bot has {share(many.value)}.")
-    cells = {row[1].text: row[3].text for row in table(told(found), "agreement").table.rows[:4]}
-    assert cells["ICC(k), their mean"] == share(many.value)
-
-
 def test_a_negative_reliability_has_two_digits_and_a_true_minus(found: RaterAnalysis) -> None:
     agreement = replace(
         found.agreement,
@@ -73,13 +63,6 @@ def test_a_negative_reliability_has_two_digits_and_a_true_minus(found: RaterAnal
         ),
     )
     assert told(replace(found, agreement=agreement)).lead[1].endswith("raters of a bot has −.78.")
-
-
-def test_shared_conversations_lead_with_alpha() -> None:
-    shared = analysed(frame(per=2))
-    value = shared.agreement.same_conversation.value
-    (first, *_rest) = told(shared).lead
-    assert first.startswith(f"Raters of the same conversation agree on quality by Krippendorff’s α = {share(value)} [")
 
 
 @pytest.mark.parametrize(
@@ -121,8 +104,3 @@ def test_without_names_there_are_neither_scales_nor_filters() -> None:
         "Scores on each rater’s own scale: no rater is named in the data.",
         "Rater filters: no rater is named in the data.",
     ]
-
-
-def test_too_few_ratings_of_each_have_no_scores() -> None:
-    few = frame()[lambda table: table["conversation"].str.endswith("-0")]
-    assert told(analysed(few)).missing == ["Scores on each rater’s own scale: no rater has 10 ratings that differ."]

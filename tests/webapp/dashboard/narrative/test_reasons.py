@@ -25,12 +25,6 @@ def test_every_code_in_the_source_has_words() -> None:
     assert codes == set(FRAGMENTS)
 
 
-def test_numbers_and_names_stand_in_the_words() -> None:
-    assert reason_text(Reason("few_bots", "", n_bots=1)) == "ratings of 1 bot; at least 2 are needed"
-    assert reason_text(Reason("too_many_raters", "", most=10_000)) == "more than 10,000 raters per bot"
-    assert reason_text(None) == ""
-
-
 def test_a_reason_of_a_document_is_said_and_text_of_an_older_one_stays_as_it_is() -> None:
     reason = Reason("few_pairs", "only 2 of the 3 pairs", n_pairs=2)
     assert reason_text(reason.to_json()) == reason_text(reason) == ("only 2 of the 3 pairs that a correlation needs")

@@ -87,19 +87,6 @@ def test_who_has_met_the_bots_with_room_hears_that_the_others_have_none() -> Non
     assert study_refusal(study, None) is None
 
 
-def test_one_who_came_as_often_as_they_may_hears_just_that() -> None:
-    study = make_study(bots=BOTS, max_conversations_per_participant=1)
-    chat = make_conversation(study, n_exchanges=3)
-    make_rating(chat)
-    assert study_refusal(study, chat.participant).code == "limit"
-
-
-def test_a_budget_that_is_used_up_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    study = make_study(bots=["eliza"])
-    monkeypatch.setattr("webapp.studies.assignment.capacity.bots_beyond_cap", lambda study: {"eliza": "spent"})
-    assert study_refusal(study, None).code == "spent"
-
-
 def test_nobody_gets_a_bot_twice_in_a_group_of_studies() -> None:
     first = make_study("first", bots=["eliza", "parrot"], study_group="spring")
     second = make_study("second", bots=["eliza", "parrot", "generic"], study_group="spring")

@@ -13,7 +13,6 @@ from pytest_django.fixtures import DjangoAssertNumQueries
 
 from tests.builders import fail_reply, make_annotated, make_conversation, make_participant, make_rating, make_study
 from webapp.conversations.services import conversation_finish_failed, conversation_swap, conversation_withdraw
-from webapp.core.errors import Refused
 from webapp.studies.assignment.capacity import bot_loads
 from webapp.studies.assignment.counterbalance import study_count_anew
 from webapp.studies.models import Participant, Slot, Study, Task, TaskCount
@@ -82,16 +81,6 @@ def test_items_are_spread_evenly_and_drawn_by_the_seed() -> None:
         task_complete(task=task)
     again = task_open(participant=tasks[0].participant)
     assert not {s.item_id for s in again.slots.all()} & {s.item_id for s in tasks[0].slots.all()}
-
-
-def test_a_quota_counts_the_completed_and_those_under_way() -> None:
-    study = make_study(n_conversations_wanted=2)
-    make_rating(make_conversation(study, n_exchanges=3))
-    make_rating(make_conversation(study, n_exchanges=3, is_synthetic=True))
-    make_conversation(study)
-    with pytest.raises(Refused) as refused:
-        task_open(participant=make_participant(study))
-    assert refused.value.code == "full"
 
 
 def test_an_assignment_takes_the_same_queries_however_much_was_done_before() -> None:

@@ -57,20 +57,6 @@ def ended_by(outcome: str) -> Callable[..., TaskEnding]:
     return end
 
 
-def test_every_outcome_has_its_own_code_of_prolific() -> None:
-    study = make_study(**BY_PROLIFIC)
-    for end, outcome, code in (
-        (rated, "rated", "RATED1"),
-        (bot_failed, "bot_failed", "FAILED1"),
-        (ended_by("screened_out"), "screened_out", "SCREEN1"),
-        (ended_by("failed_check"), "failed_check", "CHECK1"),
-        (withdrawn, "withdrawn", "GONE1"),
-    ):
-        ending = end(study, **{**PROLIFIC, "external_id": outcome})
-        assert (ending.outcome, ending.code, ending.link) == (outcome, code, LINK + code)
-        assert ending.ended_at is not None
-
-
 def test_a_failed_bot_without_a_code_of_its_own_pays_as_rated_and_withdrawing_does_not() -> None:
     study = make_study(code_rated="RATED1")
     assert bot_failed(study, **PROLIFIC).code == "RATED1"
