@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from evaluation.stats.bradley_terry import bradley_terry
 from evaluation.stats.correlation import correlate, within_groups
 
 CORPUS = ["cornell"] * 6 + ["reddit"] * 6
@@ -85,3 +86,22 @@ def test_the_threshold_of_significance_for_twelve_bots():
     for weight in np.linspace(0.0, 60.0, 400):
         found = correlate(x, x + weight * noise, interval="fisher")
         assert (found.p < 0.05) == (abs(found.r) > 0.576) or abs(abs(found.r) - 0.576) < 0.0005
+
+
+ONE_TURN_QUALITY = {  # Tables 4 and 6: EI against baseline, wins, losses and ties in %: Cornell, then Reddit
+    "HRED": (row("40.8 24.5 34.8"), row("31.3 29.5 39.3")),
+    "VHRED": (row("36.9 36.6 26.6"), row("39.0 34.0 27.0")),
+    "VHCR": (row("33.0 29.0 38.0"), row("33.7 27.3 39.0")),
+}
+
+
+@pytest.mark.parametrize("model", ONE_TURN_QUALITY)
+@pytest.mark.parametrize("corpus", [0, 1])
+def test_bradley_terry_with_ties_gives_back_the_one_turn_quality(model, corpus):
+    """Of two bots Davidson's model has as many parameters as there are shares: it must fit them exactly."""
+    counts = np.round(np.array(ONE_TURN_QUALITY[model][corpus]) * 10).astype(int)  # thousandths
+    outcomes = np.repeat([1.0, 0.0, 0.5], counts)
+    found = bradley_terry(["EI"] * counts.sum(), ["plain"] * counts.sum(), outcomes)
+    assert found.probabilities("EI", "plain") == pytest.approx(tuple(counts / counts.sum()), abs=1e-7)
+    (pair,) = found.comparisons
+    assert pair.difference == pytest.approx(np.log(counts[0] / counts[1]))
