@@ -94,8 +94,9 @@ def task_chats(*, task: Task) -> list[Conversation]:
     Raises:
         Refused: `no_bot` if the bot of the next one is no longer registered.
     """
-    slots = [slot for slot in slots_kept(task.slots.order_by("order")) if slot.bot_id]
-    existing = {chat.slot_id: chat for chat in Conversation.objects.filter(slot__in=slots)}
+    kept = slots_kept(task.slots.select_related("chat").order_by("order"))
+    slots = [slot for slot in kept if slot.bot_id]
+    existing = {slot.pk: slot.chat for slot in slots if hasattr(slot, "chat")}
     groups = slots_grouped(slots)
     pairs: list[tuple[Slot, ...]] = [group for group in groups if len(group) == 2]
     if pairs:

@@ -25,6 +25,7 @@ from webapp.conversations.attention_checks import chat_check_due
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import reply_is_coming
 from webapp.conversations.services import conversation_complete, pair_close
+from webapp.conversations.services.replies import NOTHING_DUE
 from webapp.conversations.task_start import task_goes_on
 from webapp.core.errors import Refused
 from webapp.ratings.attention_results import task_passes
@@ -108,14 +109,13 @@ def rating_submit(
             per question.
     """
     with transaction.atomic():
-        conversation = (
-            Conversation.objects.select_for_update(of=("self",))
-            .select_related("study__version", "slot__task__version__rubric")
-            .get(pk=conversation.pk)
-        )
+        # What else is read here never changes.
+        rows = Conversation.objects.select_for_update(of=("self",))
+        conversation.refresh_from_db(fields=["state", "n_exchanges", *NOTHING_DUE], from_queryset=rows)
         study, task, version = conversation.study, conversation.task, conversation.version
         if conversation.participant_id != participant.pk or study is None or task is None or version is None:
             raise Refused("not_found", _("We cannot open this chat here."))
+        task.participant = participant
         existing = Rating.objects.filter(conversation=conversation, participant=participant).first()
         if existing is not None:
             return RatingOutcome(existing, task, created=False)

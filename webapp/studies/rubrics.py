@@ -87,7 +87,7 @@ def post_task_questions(version: StudyVersion) -> tuple[Question, ...]:
 
 def questions_of(rubric: Rubric) -> tuple[Question, ...]:
     """Return the rows of a rubric as questions. Answers are whole numbers, so its scales go from one to another."""
-    return tuple(_question(dimension) for dimension in rubric.dimensions.select_related("rubric"))
+    return tuple(_question(dimension) for dimension in rubric.dimensions.all())
 
 
 def scales_of(values: StudyValues, rubric: Rubric | None) -> Scales:
@@ -98,7 +98,7 @@ def scales_of(values: StudyValues, rubric: Rubric | None) -> Scales:
     """
     if values.after:
         return {q.key: (float(q.low), float(q.high)) for q in values.after if q.is_rated}
-    rows = rubric.dimensions.select_related("rubric") if rubric else ()
+    rows = rubric.dimensions.all() if rubric else ()
     return {dimension.key: dimension.scale for dimension in rows}
 
 

@@ -104,9 +104,10 @@ def study_refusal(study: Study, participant: Participant | None, *, is_rehearsal
         is_rehearsal: as `entry_refusal`.
     """
     synthetic = is_rehearsal or (participant is not None and participant.is_synthetic)
-    if participant is not None and participant.tasks.filter(state=Task.State.OPEN).exists():
+    had = tasks_had(participant) if participant is not None else None
+    if had is not None and had.open is not None:
         return None  # a participant with an open task may finish, whatever the study's state
-    refusal = entry_refusal(study, participant, is_rehearsal=is_rehearsal)
+    refusal = entry_refusal(study, participant, is_rehearsal=is_rehearsal, had=had)
     if refusal is not None:
         return refusal
     if judges_items(study):
@@ -122,7 +123,7 @@ def study_refusal(study: Study, participant: Participant | None, *, is_rehearsal
         if participant is None or conversations_unseen(study, participant).exists():
             return None
         return Refused("all_rated", _("You have already rated everything."))
-    met = bots_met(participant) if participant is not None else ()
+    met = bots_met(participant, had) if participant is not None else ()
     n = bots_in_turn(study)
     return bots_refusal(study, met=met, synthetic=synthetic, n=n)
 

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import Max
+from django.db.models import Max, Q
 from django.utils import timezone
 
 from chatbots import derive_seed
@@ -150,6 +150,8 @@ def _participant_create(
         PlatformIds.objects.create(
             participant=participant, study=study, platform=platform, external_id=external_id, parameters=parameters
         )
+    else:
+        Participant.platform_ids.related.set_cached_value(participant, None)  # known to have none
     if platform == LINK_PLATFORM:
         link_use(study=study, number=external_id)
     return participant
@@ -189,7 +191,7 @@ def consent_record(*, participant: Participant) -> Participant:
         version = participant.study.version = version_freeze(version=version)
     if participant.consented_at is None:
         digest = consent_version(version.values)
-        texts, _made = ConsentText.objects.get_or_create(
+        texts, _made = ConsentText.objects.only("digest").get_or_create(
             digest=digest, defaults={"texts": consent_texts(version.values)}
         )
         given = {"consented_at": timezone.now(), "consent_version": digest, "consent": texts}
@@ -360,20 +362,25 @@ def task_complete(*, task: Task, outcome: str = Outcome.RATED) -> Task:
     for _attempt in range(10):
         try:
             with transaction.atomic():
-                is_new = Task.objects.filter(pk=task.pk, completion_code=None).update(
-                    state=Task.State.COMPLETED,
-                    outcome=outcome,
-                    completion_code=_completion_code(),
-                    ended_at=timezone.now(),
-                )
-                if is_new:
+                if _task_ended(task, Q(completion_code=None), Task.State.COMPLETED, outcome):
                     task_counted(task=task)
-                    _completion_shown(task)
             break
         except IntegrityError:
             continue  # the code is taken
-    task.refresh_from_db()
     return task
+
+
+def _task_ended(task: Task, still: Q, state: str, outcome: str) -> bool:
+    """End the task with a new code and what its person is shown, if it is still as it must be; else read it again."""
+    end = {"state": state, "outcome": outcome, "completion_code": _completion_code(), "ended_at": timezone.now()}
+    is_new = bool(Task.objects.filter(still, pk=task.pk).update(**end))
+    if not is_new:
+        task.refresh_from_db()
+        return False
+    for name, value in end.items():
+        setattr(task, name, value)
+    store_shown_completion(task=task)
+    return True
 
 
 def task_end(*, task: Task, outcome: str) -> Task:
@@ -390,15 +397,10 @@ def task_end(*, task: Task, outcome: str) -> Task:
     for _attempt in range(10):
         try:
             with transaction.atomic():
-                is_new = Task.objects.filter(pk=task.pk, state=Task.State.OPEN).update(
-                    state=Task.State.ENDED, outcome=outcome, completion_code=_completion_code(), ended_at=timezone.now()
-                )
-                if is_new:
-                    _completion_shown(task)
+                _task_ended(task, Q(state=Task.State.OPEN), Task.State.ENDED, outcome)
             break
         except IntegrityError:
             continue  # the code is taken
-    task.refresh_from_db()
     return task
 
 

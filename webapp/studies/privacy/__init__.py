@@ -238,8 +238,8 @@ def may_withdraw(participant: Participant) -> bool:
     if participant.withdrawn_at is not None:
         return False
     until = withdrawal_until(participant)
-    is_open = participant.tasks.filter(state=Task.State.OPEN).exists()
-    return is_open or (until is not None and timezone.now() <= until)
+    is_early = until is not None and timezone.now() <= until
+    return is_early or participant.tasks.filter(state=Task.State.OPEN).exists()
 
 
 def withdrawal_loss(participant: Participant) -> dict[str, int]:

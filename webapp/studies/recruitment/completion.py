@@ -127,8 +127,10 @@ def shown_completion_of(task: Task) -> Completion:
 
 def store_shown_completion(*, task: Task) -> None:
     """Store the code and link shown for a task that has just ended; stored ones stay."""
-    told = shown_completion_of(task)
-    Task.objects.filter(pk=task.pk, told={}).update(told={"code": told.code, "link": told.link})
+    shown = shown_completion_of(task)
+    told = {"code": shown.code, "link": shown.link}
+    if Task.objects.filter(pk=task.pk, told={}).update(told=told):
+        task.told = told
 
 
 def has_earned(participant: Participant) -> bool:
