@@ -220,19 +220,8 @@ def tasks_waiting(among: Q) -> QuerySet[Task]:
 
 def _waiting_said(n: int, study: str) -> str:
     """Say that so many people wait for days; in which study, where its name is given."""
-    if not study:
-        words = plural(
-            n,
-            "finished more than {days} days ago, and waits for a decision about pay.",
-            "finished more than {days} days ago, and wait for a decision about pay.",
-        )
-    else:
-        words = plural(
-            n,
-            "finished {study} more than {days} days ago, and waits for a decision about pay.",
-            "finished {study} more than {days} days ago, and wait for a decision about pay.",
-        )
-    return words.format(study=study, days=_WAITS_DAYS)
+    finished = f"finished {study}" if study else "finished"
+    return f"{finished} more than {_WAITS_DAYS} days ago, and {plural(n, 'waits', 'wait')} for a decision about pay."
 
 
 def alert_action_items() -> list[ActionItem]:

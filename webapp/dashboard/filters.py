@@ -318,9 +318,8 @@ def exclusion_notice(request: HttpRequest, study: Study) -> ExclusionNotice | No
 def left_out_words(found: FlagExclusions) -> str:
     """Compose a sentence on the number of excluded participants, by flag."""
     flags = ", ".join(f"{title} ({n})" for title, n in found.by_flag)
-    return plural(
-        found.n_people, "{left} of {n} person is left out: {flags}.", "{left} of {n} people are left out: {flags}."
-    ).format(left=found.n_left_out, n=found.n_people, flags=flags)
+    people = plural(found.n_people, "person is", "people are")
+    return f"{found.n_left_out} of {found.n_people} {people} left out: {flags}."
 
 
 def left_out_sentence(study: Study, without: Sequence[str]) -> str:

@@ -276,16 +276,9 @@ def _controls(frame: StudyFrame, ranked: list[LeaderboardEntry], controls: list[
     if close:
         return HeadlineFinding(
             "info",
-            plural(
-                len(controls),
-                "{bots} (a control) is rated last, but not surely.",
-                "{bots} (controls) are rated last, but not surely.",
-            ).format(bots=names),
-            plural(
-                close,
-                "{n} of {pairs} with another bot is too close to order.",
-                "{n} of {pairs} with another bot are too close to order.",
-            ).format(n=close, pairs=phrases.pairs_text(len(controls) * len(ranked))),
+            f"{names} {plural(len(controls), '(a control) is', '(controls) are')} rated last, but not surely.",
+            f"{close} of {phrases.pairs_text(len(controls) * len(ranked))} with another bot "
+            f"{plural(close, 'is', 'are')} too close to order.",
         )
     if len(controls) == 1:
         return HeadlineFinding("good", f"{names} is last", "(a control), as it should be.")

@@ -163,12 +163,8 @@ def _played(found: PipelineData) -> tuple[Tone, str]:
             return _at_work(job)
         n = job.n_done
         if found.replaced:
-            words = plural(
-                n,
-                "%(n)d conversation, before a newer version of %(bots)s",
-                "%(n)d conversations, before a newer version of %(bots)s",
-            )
-            return "later", words % {"n": n, "bots": ", ".join(map(bot_name, found.replaced))}
+            bots = ", ".join(map(bot_name, found.replaced))
+            return "later", f"{phrases.conversations_text(n)}, before a newer version of {bots}"
         return "done", phrases.conversations_text(n)
     if not found.playable:
         return "later", "its bots do not run here"
@@ -263,14 +259,10 @@ def _next(found: PipelineData) -> Next:
             settings_href=reverse("dashboard:study_prediction", args=key),
         )
     if not found.is_measured:
-        words = plural(
-            found.rated_bots,
-            "A fit needs rated conversations of %(n)d bots; %(have)d has some.",
-            "A fit needs rated conversations of %(n)d bots; %(have)d have some.",
-        ) % {"n": MIN_BOTS, "have": found.rated_bots}
+        have = f"{found.rated_bots} {plural(found.rated_bots, 'has', 'have')} some"
         return Next(
             "Compute metrics",
-            words,
+            f"A fit needs rated conversations of {MIN_BOTS} bots; {have}.",
             "Compute metrics",
             "analyse",
             settings_href=reverse("dashboard:study_prediction", args=key),

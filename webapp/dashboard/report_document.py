@@ -324,12 +324,7 @@ def _section(now: Document, before: Past) -> Section:
     rows = [(earlier.get(key), later.get(key)) for key in dict.fromkeys([*later, *earlier])]
     changed = [key for key, one in later.items() if key not in earlier or _printed(earlier[key]) != _printed(one)]
     section.lead.append(
-        plural(
-            len(changed),
-            "%(n)d of its %(all)d headline numbers is another now.",
-            "%(n)d of its %(all)d headline numbers are others now.",
-        )
-        % {"n": len(changed), "all": len(later)}
+        f"{len(changed)} of its {len(later)} headline numbers {plural(len(changed), 'is another', 'are others')} now."
         if changed
         else "Its headline numbers are the same."
     )

@@ -119,11 +119,8 @@ def queue_waits(told: set[tuple[str, str]]) -> list[str]:
         told: kinds and subjects of the problems that are shown already.
     """
     return [
-        plural(
-            one.n,
-            "{title}: {n} waits, the oldest for {minutes} min.",
-            "{title}: {n} wait, the oldest for {minutes} min.",
-        ).format(title=_queue_title(one.name), n=one.n, minutes=round((one.oldest_s or 0) / 60))
+        f"{_queue_title(one.name)}: {one.n} {plural(one.n, 'waits', 'wait')}, the oldest for "
+        f"{round((one.oldest_s or 0) / 60)} min."
         for one in _queues()
         if (one.oldest_s or 0) >= LONG_WAIT_S and (STILL, one.name) not in told
     ]

@@ -220,12 +220,9 @@ def _questions(plan: Plan) -> list[ChecklistFinding]:
     bare = [one for one in plan.dimensions if not (one.low_label and one.high_label)]
     lead = plural(n, "%(n)d scale", "%(n)d scales") % {"n": n}
     if bare:
-        rest = plural(
-            len(bare),
-            "asked after the task; %(n)d has no words at its ends.",
-            "asked after the task; %(n)d have no words at their ends.",
-        )
-        return [ChecklistFinding("warn", lead, rest % {"n": len(bare)}, step="questions")]
+        lacking = plural(len(bare), "has no words at its ends", "have no words at their ends")
+        rest = f"asked after the task; {len(bare)} {lacking}."
+        return [ChecklistFinding("warn", lead, rest, step="questions")]
     return [ChecklistFinding("good", lead, "asked after the task, each with words at both ends.")]
 
 
@@ -275,12 +272,8 @@ def _chat(plan: Plan) -> list[ChecklistFinding]:
     if "chat" not in (plan.protocol.settings if plan.protocol else ()):
         return []
     chat = plan.study.values.chat
-    lead = plural(
-        chat.min_exchanges,
-        "Shortest chat %(low)d message, longest %(high)d.",
-        "Shortest chat %(low)d messages, longest %(high)d.",
-    )
-    return [ChecklistFinding("good", lead % {"low": chat.min_exchanges, "high": chat.max_exchanges}), *_slower(plan)]
+    low = f"{chat.min_exchanges} {plural(chat.min_exchanges, 'message', 'messages')}"
+    return [ChecklistFinding("good", f"Shortest chat {low}, longest {chat.max_exchanges}."), *_slower(plan)]
 
 
 def _slower(plan: Plan) -> list[ChecklistFinding]:

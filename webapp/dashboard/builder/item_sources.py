@@ -107,11 +107,7 @@ def item_sources() -> list[tuple[str, str]]:
         .annotate(n=Count("pk"))
     )
     found = [
-        (
-            f"study:{row['study__key']}",
-            plural(row["n"], "%(name)s (%(n)d chat)", "%(name)s (%(n)d chats)")
-            % {"name": row["study__name"], "n": row["n"]},
-        )
+        (f"study:{row['study__key']}", f"{row['study__name']} ({row['n']} {plural(row['n'], 'chat', 'chats')})")
         for row in sorted(counted, key=lambda row: row["study__name"])
     ]
     runs = SelfPlayRun.objects.filter(state=SelfPlayRun.State.DONE).order_by("-pk")

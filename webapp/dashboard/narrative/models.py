@@ -210,11 +210,9 @@ def _by_whom(models: RatingModels) -> Iterator[str]:
     if models.n_raters:
         yield phrases.raters_text(models.n_raters)
     if models.n_unnamed:
-        yield plural(
-            models.n_unnamed,
-            "no rater named in %(n)s conversation, which counts as a rater",
-            "no rater named in %(n)s conversations, each of which counts as a rater",
-        ) % {"n": f"{models.n_unnamed:,}"}
+        n = models.n_unnamed
+        which = plural(n, "which counts", "each of which counts")
+        yield f"no rater named in {phrases.conversations_text(n)}, {which} as a rater"
 
 
 def _ordinal_table(model: OrdinalModel, models: RatingModels, frame: StudyFrame) -> NamedTable:

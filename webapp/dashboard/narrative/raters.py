@@ -10,7 +10,6 @@ from evaluation.analysis.raters import LEVEL, OwnScales, RaterAnalysis, Screenin
 from evaluation.number_format import digits_for, figure, percent, share, span
 from evaluation.ratings import RatingDimension
 from evaluation.stats.rater_filters import RaterVerdict
-from webapp.core.language import plural
 from webapp.dashboard.charts.distributions import answers_figure
 from webapp.dashboard.charts.figure import Cell
 from webapp.dashboard.narrative import phrases
@@ -183,11 +182,8 @@ def _own_table(frame: StudyFrame, found: OwnScales) -> NamedTable:
 
 
 def _screening_sentence(found: Screening) -> str:
-    return plural(
-        found.n_raters,
-        "Rater filters would flag %(flagged)s of %(n)s rater; no rater is excluded from any number here.",
-        "Rater filters would flag %(flagged)s of %(n)s raters; no rater is excluded from any number here.",
-    ) % {"flagged": f"{len(found.flagged):,}", "n": f"{found.n_raters:,}"}
+    n = f"{len(found.flagged):,} of {phrases.raters_text(found.n_raters)}"
+    return f"Rater filters would flag {n}; no rater is excluded from any number here."
 
 
 def _rules_table(found: Screening) -> NamedTable:

@@ -9,16 +9,56 @@ from datetime import timedelta
 from typing import Any
 
 from django import template
+from django.utils.html import format_html, format_html_join
 from markupsafe import Markup, escape
 
 from evaluation.number_format import figure, probability, share, span
 from evaluation.plots.svg import el
 from webapp.core.language import plural
+from webapp.core.templatetags.icons import icon
 from webapp.dashboard.charts.figure import FIGURE_PARAM, Cell, PageTable, bot_icon
 from webapp.dashboard.narrative.phrases import glossary_terms as shared_terms
 from webapp.jobs.models import Job, JobBase, State
 
 register = template.Library()
+
+
+@register.simple_block_tag
+def table(content: str, caption: str, *columns: str, css: str = "") -> str:
+    """Draw a table around its rows, in a region that scrolls by keyboard.
+
+    Args:
+        columns: titles, each with its classes after a colon; `hidden` ones are read out only, empty ones left out.
+    """
+    heads = [_column_head(*column.partition(":")[::2]) for column in columns if column]
+    return format_html(
+        '<div class="table-scroll" tabindex="0" role="region" aria-label="{}"><table class="table{}">'
+        '<caption class="visually-hidden">{}</caption><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>',
+        caption,
+        f" {css}" if css else "",
+        caption,
+        format_html_join("", "{}", [(head,) for head in heads]),
+        content,
+    )
+
+
+_ICONS = {"bad": "warning", "warn": "warning", "good": "check", "info": "info"}
+_ROLES = {"bad": "alert", "good": "status"}
+
+
+@register.simple_block_tag
+def banner(content: str, kind: str, old: bool = False) -> str:
+    """Draw a banner around its text; what is `bad` is an alert. An `old` one is shown as no news."""
+    css = f"banner-{kind}{' banner-old' if old else ''}"
+    return format_html(
+        '<div class="banner {}" role="{}">{}{}</div>', css, _ROLES.get(kind, "note"), icon(_ICONS[kind]), content
+    )
+
+
+def _column_head(title: str, css: str) -> str:
+    if css == "hidden":
+        return format_html('<th scope="col"><span class="visually-hidden">{}</span></th>', title)
+    return format_html('<th scope="col" class="{}">{}</th>' if css else '<th scope="col">{}{}</th>', css, title)
 
 
 @register.simple_tag

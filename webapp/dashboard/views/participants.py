@@ -238,11 +238,7 @@ def _confirm(n_inside: int) -> str:
     """Return the text of the dialog before the study is paused or closed."""
     if not n_inside:
         return "No participant is inside, and no new ones can start."
-    return plural(
-        n_inside,
-        "%(n)d participant inside may finish. No new ones can start.",
-        "%(n)d participants inside may finish. No new ones can start.",
-    ) % {"n": n_inside}
+    return f"{n_inside} {plural(n_inside, 'participant', 'participants')} inside may finish. No new ones can start."
 
 
 def _alarm(room: LiveRoom) -> str:

@@ -81,12 +81,9 @@ def state_change(request: HttpRequest, study: Study, wanted: str) -> bool:
     }
     messages.success(request, said[Study.State(wanted)])
     if wanted == Study.State.COLLECTING and plan.gives == "bots" and plan.not_loaded:
-        told = plural(
-            len(plan.not_loaded),
-            "%(n)d of its bots is not loaded yet. Its first participant may wait for a reply.",
-            "%(n)d of its bots are not loaded yet. Their first participants may wait for a reply.",
-        )
-        messages.info(request, told % {"n": len(plan.not_loaded)})
+        n = len(plan.not_loaded)
+        told = plural(n, "is not loaded yet. Its first participant", "are not loaded yet. Their first participants")
+        messages.info(request, f"{n} of its bots {told} may wait for a reply.")
     return True
 
 
@@ -264,12 +261,8 @@ def rehearse(request: HttpRequest, key: str) -> HttpResponse:
     except Refused as refused:
         messages.error(request, str(refused))
         return redirect("dashboard:study_build_step", key, "check")
-    said = plural(
-        n,
-        "%(n)d scripted participant is on the way. It counts nowhere.",
-        "%(n)d scripted participants are on the way. They count nowhere.",
-    )
-    messages.success(request, said % {"n": n})
+    said = plural(n, "participant is on the way. It counts", "participants are on the way. They count")
+    messages.success(request, f"{n} scripted {said} nowhere.")
     return redirect("dashboard:job", job.kind, job.pk)
 
 
