@@ -17,6 +17,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import content_disposition_header
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from evaluation.plots.svg import FORMATS, Plot
 from webapp.core.pages import staff_refusal
@@ -62,9 +63,19 @@ def requires(*rights: Right, to_post: Sequence[Right] = ()) -> Callable[[View], 
     return declare
 
 
-def staff_only(view: View) -> View:
-    """Let staff in who may read; for views that only show."""
-    return requires()(view)
+def read_view(*rights: Right) -> Callable[[View], View]:
+    """Declare a view that only shows, and its rights."""
+    return lambda view: require_safe(requires(*rights)(view))
+
+
+def post_view(*rights: Right, to_post: Sequence[Right] = ()) -> Callable[[View], View]:
+    """Declare a view that takes a POST alone, and its rights as `requires` does."""
+    return lambda view: require_POST(requires(*rights, to_post=to_post)(view))
+
+
+def form_view(*rights: Right, to_post: Sequence[Right] = ()) -> Callable[[View], View]:
+    """Declare a view that shows a form and takes its POST, and its rights as `requires` does."""
+    return lambda view: require_http_methods(["GET", "HEAD", "POST"])(requires(*rights, to_post=to_post)(view))
 
 
 _NEXT_THEME = {"": "light", "light": "dark", "dark": "system"}

@@ -13,9 +13,8 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect
 from django.urls import URLPattern, path, reverse
 from django.urls.exceptions import NoReverseMatch
-from django.views.decorators.http import require_safe
 
-from webapp.dashboard.navigation import staff_only
+from webapp.dashboard.navigation import read_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +81,7 @@ OLD_ROUTES: tuple[OldRoute, ...] = (
 
 
 def _redirect_to(old: OldRoute) -> Callable[..., HttpResponse]:
-    @require_safe
-    @staff_only
+    @read_view()
     def redirect(request: HttpRequest, **parts: Any) -> HttpResponse:
         try:
             address = reverse(f"dashboard:{old.name}", kwargs=parts)

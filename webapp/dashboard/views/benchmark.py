@@ -11,7 +11,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from evaluation.number_format import share, span
 from evaluation.published.correlations import caveats_of
@@ -24,7 +23,7 @@ from webapp.dashboard.charts.figure import Cell
 from webapp.dashboard.charts.scatter import items_figure
 from webapp.dashboard.forms import UPLOAD_LIMIT_MB, BenchmarkForm
 from webapp.dashboard.narrative.phrases import NamedTable, count_cell, declared_table, p_cell, share_cell, span_cell
-from webapp.dashboard.navigation import page, requires, staff_only
+from webapp.dashboard.navigation import form_view, page, post_view, read_view
 from webapp.dashboard.render import table_csv
 from webapp.dashboard.views.jobs import job_context
 from webapp.jobs.models import Job, State
@@ -46,8 +45,7 @@ from webapp.results.benchmark_example import benchmark_example
 from webapp.studies.selectors import study_found
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(to_post=[Right.RUN])
+@form_view(to_post=[Right.RUN])
 def benchmark(request: HttpRequest) -> HttpResponse:
     """Show the table and what is being computed; POST asks for a data set."""
     metrics = benchmark_metrics()
@@ -98,8 +96,7 @@ def benchmark(request: HttpRequest) -> HttpResponse:
     )
 
 
-@require_POST
-@requires(to_post=[Right.RUN])
+@post_view(to_post=[Right.RUN])
 def benchmark_renew(request: HttpRequest, pk: int) -> HttpResponse:
     """Compute a comparison again, of the data and by the metrics as they are now."""
     job = benchmark_done(pk)
@@ -112,8 +109,7 @@ def benchmark_renew(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("dashboard:benchmark")
 
 
-@require_POST
-@requires(to_post=[Right.RUN])
+@post_view(to_post=[Right.RUN])
 def benchmark_remove(request: HttpRequest) -> HttpResponse:
     """Remove an uploaded file, with what was computed of it."""
     try:
@@ -125,15 +121,13 @@ def benchmark_remove(request: HttpRequest) -> HttpResponse:
     return redirect("dashboard:benchmark")
 
 
-@require_safe
-@staff_only
+@read_view()
 def benchmark_published(request: HttpRequest) -> HttpResponse:
     """Show all published figures, set by set, with what to mind."""
     return page(request, "benchmark_published.html", "metrics", sets=sets_published())
 
 
-@require_safe
-@staff_only
+@read_view()
 def benchmark_csv(request: HttpRequest) -> HttpResponse:
     """Send the table as it is shown, with all digits."""
     grid, method, _chosen = _grid(request, benchmarks_newest())
@@ -142,8 +136,7 @@ def benchmark_csv(request: HttpRequest) -> HttpResponse:
     return response
 
 
-@require_safe
-@staff_only
+@read_view()
 def benchmark_cell(request: HttpRequest, pk: int, metric: str) -> HttpResponse:
     """Show a cell: the replies as points, the coefficients, each dialogue model, what was left out."""
     job = benchmark_done(pk)

@@ -14,7 +14,6 @@ from django.core import signing
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods, require_POST
 
 from chatbots import Conversation
 from chatbots.bots.base import Bot, BotError, StreamBot, set_deadline
@@ -26,14 +25,13 @@ from webapp.bots.services import bot_answered
 from webapp.conversations.reply_pipeline import TEST_MESSAGE
 from webapp.core.rights import Right
 from webapp.dashboard.bot_form import FIELDS, KIND_TITLES, BotForm, bot_entry_of, studies_collecting_with
-from webapp.dashboard.navigation import page, requires
+from webapp.dashboard.navigation import form_view, page, post_view
 
 _log = logging.getLogger("webapp.dashboard")
 _SALT = "confab.bot-trial"
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Right.BOTS)
+@form_view(Right.BOTS)
 @sensitive_post_parameters("new_key")
 def bot_new(request: HttpRequest) -> HttpResponse:
     """Show the form of a new bot, perhaps filled in as another one, and store what it says."""
@@ -50,8 +48,7 @@ def bot_new(request: HttpRequest) -> HttpResponse:
     return _answer(request, form)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Right.BOTS)
+@form_view(Right.BOTS)
 @sensitive_post_parameters("new_key")
 def bot_edit(request: HttpRequest, bot_id: str) -> HttpResponse:
     """Show the form of a bot that was added here, and store what it says."""
@@ -91,8 +88,7 @@ def _tried_s(proof: str, bot: Bot | None) -> float | None:
     return float(seconds) if bot is not None and bot.identity.key == key else None
 
 
-@require_POST
-@requires(to_post=[Right.BOTS])
+@post_view(to_post=[Right.BOTS])
 @sensitive_post_parameters("new_key")
 async def bot_new_try(request: HttpRequest) -> JsonResponse:
     """Ask the endpoint that the form describes for one reply; nothing is stored."""
@@ -130,8 +126,7 @@ def _bot_of_form(request: HttpRequest) -> tuple[StreamBot | None, str]:
     return (bot, "") if bot is not None and not told else (None, " ".join(told))
 
 
-@require_POST
-@requires(to_post=[Right.BOTS])
+@post_view(to_post=[Right.BOTS])
 def bot_archive(request: HttpRequest, bot_id: str) -> HttpResponse:
     """Take a bot out of every list, or put it back."""
     row = get_object_or_404(DeclaredBot, bot_id=bot_id)

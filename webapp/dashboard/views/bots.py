@@ -12,7 +12,6 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.http.request import RawPostDataException
 from django.shortcuts import redirect
-from django.views.decorators.http import require_POST, require_safe
 
 from chatbots.bots.base import BotError
 from chatbots.registry import UnknownName
@@ -29,7 +28,7 @@ from webapp.core.rights import Right
 from webapp.dashboard.bot_form import bot_entry_of
 from webapp.dashboard.bots import BotState, bot_state, bots_spent, roles_of_bot
 from webapp.dashboard.data_quality import marks_of_bots
-from webapp.dashboard.navigation import page, requires, staff_only
+from webapp.dashboard.navigation import page, post_view, read_view
 from webapp.ratings.selectors import study_bots
 from webapp.studies.bot_columns import controls_mark
 from webapp.studies.selectors import study_found
@@ -42,8 +41,7 @@ SILENT_S = 60.0
 _log = logging.getLogger("webapp.dashboard")
 
 
-@require_safe
-@staff_only
+@read_view()
 def bots(request: HttpRequest) -> HttpResponse:
     """Show every registered bot, or those that a search finds."""
     reports = heartbeat_bots()
@@ -74,8 +72,7 @@ def _fits(entry: BotEntry, state: BotState, words: list[str]) -> bool:
     return all(word in text for word in words)
 
 
-@require_safe
-@staff_only
+@read_view()
 def bot(request: HttpRequest, bot_id: str) -> HttpResponse:
     """Show one bot: its parameters and the try-it chat."""
     entry = next((entry for entry in bot_entry_list() if entry.id == bot_id), None)
@@ -103,8 +100,7 @@ def bot(request: HttpRequest, bot_id: str) -> HttpResponse:
     )
 
 
-@require_safe
-@staff_only
+@read_view()
 def bot_imported(request: HttpRequest, bot_id: str) -> HttpResponse:
     """Show a bot known by imported conversations alone."""
     roles = roles_of_bot(bot_id)
@@ -113,8 +109,7 @@ def bot_imported(request: HttpRequest, bot_id: str) -> HttpResponse:
     return page(request, "bot_imported.html", "bots", bot_id=bot_id, roles=roles)
 
 
-@require_POST
-@requires(to_post=[Right.RUN])
+@post_view(to_post=[Right.RUN])
 def bot_control(request: HttpRequest) -> HttpResponse:
     """Mark a bot as a control of a study, or remove the mark."""
     bot_id, study = request.POST.get("bot", ""), study_found(request.POST.get("study", ""))
@@ -131,8 +126,7 @@ def bot_control(request: HttpRequest) -> HttpResponse:
     return redirect("dashboard:bot_imported" if study.is_imported else "dashboard:bot", bot_id)
 
 
-@require_POST
-@requires(to_post=[Right.BOTS])
+@post_view(to_post=[Right.BOTS])
 def bot_add(request: HttpRequest, model_id: str) -> HttpResponse:
     """Put a public checkpoint into bots.yaml. Nothing is downloaded before the bot is first loaded."""
     try:
@@ -151,8 +145,7 @@ def bot_add(request: HttpRequest, model_id: str) -> HttpResponse:
     return redirect("dashboard:bots")
 
 
-@require_POST
-@requires(to_post=[Right.RUN])
+@post_view(to_post=[Right.RUN])
 async def bot_try(request: HttpRequest, bot_id: str) -> HttpResponse:
     """Ask the bot for one reply; where it gives one it is offered again."""
     turns = [{"speaker": "human", "text": TEST_MESSAGE}]
@@ -168,8 +161,7 @@ async def bot_try(request: HttpRequest, bot_id: str) -> HttpResponse:
     return redirect("dashboard:bot", bot_id)
 
 
-@require_POST
-@requires(to_post=[Right.RUN])
+@post_view(to_post=[Right.RUN])
 def bot_back(request: HttpRequest, bot_id: str) -> HttpResponse:
     """Put a bot back that was set aside: people are given it again."""
     if bot_put_back(bot_id=bot_id, by=request.user):  # type: ignore[arg-type]
@@ -198,8 +190,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= SHOWN_CHARS else f"{text[: SHOWN_CHARS - 1]}…"
 
 
-@require_POST
-@requires(to_post=[Right.RUN])
+@post_view(to_post=[Right.RUN])
 async def bot_reply(request: HttpRequest, bot_id: str) -> JsonResponse:
     """Answer `{"turns": [{"speaker", "text"}], "seed"}` with a reply of the bot host. Nothing is stored."""
     problem, turns, seed = _read(request)

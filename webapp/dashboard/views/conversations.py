@@ -12,14 +12,13 @@ from django.contrib.humanize.templatetags.humanize import intcomma
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_safe
 
 from webapp.conversations.models import Conversation
 from webapp.core.language import plural
 from webapp.dashboard import conversation_list, conversation_reader, filters
 from webapp.dashboard.conversation_list import Gathered, Workbench, dimensions_of, export_query, gathered, workbench_of
 from webapp.dashboard.filters import address_asked, apply_flag_filter, without_range
-from webapp.dashboard.navigation import page, staff_only
+from webapp.dashboard.navigation import page, read_view
 from webapp.dashboard.views.notes import noted_context
 from webapp.dashboard.views.studies import study_of, study_page
 from webapp.jobs.models import SelfPlayRun
@@ -185,8 +184,7 @@ def _opens(bench: Workbench, pk: UUID, held: UUID | None, after: str) -> str:
     return reverse("dashboard:side_by_side", args=[held, pk]) + bench.address()
 
 
-@require_safe
-@staff_only
+@read_view()
 def study_conversations(request: HttpRequest, key: str) -> HttpResponse:
     """Show a study's conversations, asked for by a line, with one of them beside the list."""
     study = study_of(key)
@@ -211,8 +209,7 @@ def study_conversations(request: HttpRequest, key: str) -> HttpResponse:
     )
 
 
-@require_safe
-@staff_only
+@read_view()
 def run_conversations(request: HttpRequest, run_id: int) -> HttpResponse:
     """Show a self-play run's conversations."""
     run = get_object_or_404(SelfPlayRun, pk=run_id)
@@ -230,8 +227,7 @@ def run_conversations(request: HttpRequest, run_id: int) -> HttpResponse:
     )
 
 
-@require_safe
-@staff_only
+@read_view()
 def conversation(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
     """Lead to the conversation beside the list of its study or run."""
     row = get_object_or_404(conversation_reader.conversations_to_read(), pk=conversation_id)
@@ -246,8 +242,7 @@ def conversation(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
     return redirect(f"{where}?{query.urlencode(safe=',:~')}")
 
 
-@require_safe
-@staff_only
+@read_view()
 def side_by_side(request: HttpRequest, conversation_id: UUID, other_id: UUID) -> HttpResponse:
     """Show two conversations beside one another, with their ratings and the same numbers of both."""
     both = [get_object_or_404(conversation_reader.conversations_to_read(), pk=pk) for pk in (conversation_id, other_id)]
@@ -274,15 +269,13 @@ def _kept(bench: Workbench) -> list[tuple[str, str]]:
     return [(name, value) for name, value in (("q", bench.line), *bench.kept) if value]
 
 
-@require_safe
-@staff_only
+@read_view()
 def study_spread(request: HttpRequest, key: str) -> HttpResponse:
     """Draw how a number spreads over a study's conversations, as a part of the page."""
     return _spread(request, gathered(study_of(key)))
 
 
-@require_safe
-@staff_only
+@read_view()
 def run_spread(request: HttpRequest, run_id: int) -> HttpResponse:
     """Draw how a number spreads over a run's conversations, as a part of the page."""
     return _spread(request, gathered(get_object_or_404(SelfPlayRun, pk=run_id)))
@@ -302,8 +295,7 @@ def _spread(request: HttpRequest, found: Gathered) -> HttpResponse:
     return render(request, "dashboard/_spread.html", context)
 
 
-@require_safe
-@staff_only
+@read_view()
 def study_total(request: HttpRequest, key: str) -> HttpResponse:
     """Return the number of a study's conversations that the form would find."""
     study = study_of(key)
@@ -311,8 +303,7 @@ def study_total(request: HttpRequest, key: str) -> HttpResponse:
     return _total(request, gathered(study))
 
 
-@require_safe
-@staff_only
+@read_view()
 def run_total(request: HttpRequest, run_id: int) -> HttpResponse:
     """Return the number of a run's conversations that the form would find."""
     return _total(request, gathered(get_object_or_404(SelfPlayRun, pk=run_id)))

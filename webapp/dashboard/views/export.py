@@ -14,13 +14,12 @@ from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
-from django.views.decorators.http import require_safe
 
 from webapp.core.pages import staff_refusal
 from webapp.core.rights import Right, may
 from webapp.dashboard.filters import apply_flag_filter
 from webapp.dashboard.forms import ExportForm
-from webapp.dashboard.navigation import staff_only
+from webapp.dashboard.navigation import read_view
 from webapp.dashboard.views.jobs import job_context
 from webapp.jobs.models import Job, SelfPlayRun, State
 from webapp.jobs.services.jobs import jobs_settle
@@ -168,8 +167,7 @@ def send_file(
 _CHOSEN = ("include_synthetic", "include_failed", "include_private", "without")
 
 
-@require_safe
-@staff_only
+@read_view()
 def run_export(request: HttpRequest, run_id: int) -> HttpResponseBase:
     """Send a table of a self-play run while it is read, of any size."""
     run = get_object_or_404(SelfPlayRun, pk=run_id)
@@ -190,8 +188,7 @@ def run_export(request: HttpRequest, run_id: int) -> HttpResponseBase:
     return sent(pieces, f"selfplay-{run.pk}", table.exporter.name, file_format, is_private=False)
 
 
-@require_safe
-@staff_only
+@read_view()
 def made(request: HttpRequest, key: str, pk: int) -> HttpResponseBase:
     """Send a file that a worker made."""
     job = get_object_or_404(Job, pk=pk, kind="export", study__key=key, state=State.DONE)

@@ -11,7 +11,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.text import slugify
-from django.views.decorators.http import require_http_methods
 
 from evaluation.formats.base import formats
 from evaluation.formats.csv_columns import CsvColumns, guess_roles, head_rows
@@ -20,7 +19,7 @@ from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.forms import UPLOAD_LIMIT_MB
 from webapp.dashboard.import_forms import STUDY_ENDINGS, ColumnsForm, ImportForm, UploadForm
-from webapp.dashboard.navigation import page, requires
+from webapp.dashboard.navigation import form_view, page
 from webapp.dashboard.selectors import imported_studies
 from webapp.dashboard.views.builder import files
 from webapp.jobs.engine import run_job
@@ -41,8 +40,7 @@ WAITED_FOR_BYTES = 500_000
 _TABLES = (".csv", ".tsv", ".csv.gz")
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Right.RUN)
+@form_view(Right.RUN)
 def imports(request: HttpRequest) -> HttpResponse:
     """Show the form for a file; a POST keeps the file and leads to its preview."""
     form = UploadForm(request.POST, request.FILES) if request.method == "POST" else UploadForm()
@@ -70,8 +68,7 @@ def imports(request: HttpRequest) -> HttpResponse:
     )
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Right.RUN)
+@form_view(Right.RUN)
 def import_file(request: HttpRequest, name: str) -> HttpResponse:
     """Show what a file holds and what it leaves open; a POST imports it, or reads it again with other columns."""
     user: Any = request.user

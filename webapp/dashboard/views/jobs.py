@@ -13,12 +13,11 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.http import require_POST, require_safe
 
 from evaluation.plots.marks import slots_of
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.dashboard.navigation import page, requires, staff_only
+from webapp.dashboard.navigation import page, post_view, read_view
 from webapp.jobs.kinds.base import kinds
 from webapp.jobs.models import Job, JobBase, SelfPlayRun, State
 from webapp.jobs.selectors.jobs import job_progress, job_title, jobs_broken_off, jobs_in_line, worker_lives
@@ -185,8 +184,7 @@ def job_rows() -> list[JobRow]:
     ]
 
 
-@require_safe
-@staff_only
+@read_view()
 def jobs(request: HttpRequest) -> HttpResponse:
     """Show all jobs under way or waiting, and those that failed or were interrupted."""
     jobs_settle()
@@ -194,8 +192,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
     return page(request, "jobs.html", "home", rows=job_rows(), broken_off=broken_off)
 
 
-@require_safe
-@staff_only
+@read_view()
 def jobs_live(request: HttpRequest) -> HttpResponse:
     """Send the table of jobs under way, for polling."""
     response = render(request, "dashboard/_jobs.html", {"rows": job_rows()})
@@ -203,8 +200,7 @@ def jobs_live(request: HttpRequest) -> HttpResponse:
     return response
 
 
-@require_POST
-@requires(to_post=[Right.RUN])
+@post_view(to_post=[Right.RUN])
 def job_move(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     """Move a job before or after the others of its queue."""
     to = request.POST.get("to", "")
@@ -236,8 +232,7 @@ def _above(job: JobBase) -> tuple[str, list[tuple[str, str]]]:
     ]
 
 
-@require_safe
-@staff_only
+@read_view()
 def job(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     """Show one job of any kind: how it stands, and its result if that has no page of its own."""
     found = _job(kind, pk)
@@ -262,8 +257,7 @@ def job(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     )
 
 
-@require_safe
-@staff_only
+@read_view()
 def job_live(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     """Send the part of a page that shows a job's progress, for polling."""
     job = _job(kind, pk)
@@ -278,8 +272,7 @@ def job_live(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     return response
 
 
-@require_POST
-@requires(to_post=[Right.RUN])
+@post_view(to_post=[Right.RUN])
 def job_stop(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     """Ask for a job to stop, or leave one alone that failed or was interrupted. What it made stays."""
     job = _job(kind, pk)
@@ -292,8 +285,7 @@ def job_stop(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     return _back(request)
 
 
-@require_POST
-@requires(to_post=[Right.RUN])
+@post_view(to_post=[Right.RUN])
 def job_go_on(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     """Go on with a job that failed, was stopped or lost its process."""
     job = _job(kind, pk)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django.http import HttpRequest, HttpResponse
-from django.views.decorators.http import require_safe
 
 from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import configured_metrics, metric_list
 from evaluation.plots.text_layout import tick_label
 from evaluation.tables import Column
-from webapp.dashboard.navigation import page, staff_only
+from webapp.dashboard.navigation import page, read_view
 from webapp.jobs.selectors.metrics import languages_of, metrics_computed
 
 
@@ -65,8 +64,7 @@ def _range(column: Column) -> str:
     return f"{tick_label(low)} … {tick_label(high)}"
 
 
-@require_safe
-@staff_only
+@read_view()
 def metrics(request: HttpRequest) -> HttpResponse:
     """Show the catalogue in groups; `?q=` searches it."""
     q = " ".join(request.GET.get("q", "").split())

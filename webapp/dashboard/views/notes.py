@@ -10,12 +10,11 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.http import require_POST
 
 from webapp.core.errors import Refused
 from webapp.dashboard.conversation_list import Gathered, Workbench, gathered
 from webapp.dashboard.conversation_reader import conversations_to_read
-from webapp.dashboard.navigation import staff_only
+from webapp.dashboard.navigation import post_view
 from webapp.dashboard.views.studies import study_of
 from webapp.jobs.models import SelfPlayRun
 from webapp.search import services
@@ -34,8 +33,7 @@ def _number(values: QueryDict, name: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0
 
 
-@require_POST
-@staff_only
+@post_view()
 def conversation_note(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
     """Star, tag or note a conversation, or take one of these away; go back to where it was read."""
     row = get_object_or_404(conversations_to_read(), pk=conversation_id)
@@ -54,15 +52,13 @@ def conversation_note(request: HttpRequest, conversation_id: UUID) -> HttpRespon
     return _back(request, reverse("dashboard:conversation", args=[row.pk]))
 
 
-@require_POST
-@staff_only
+@post_view()
 def study_keep(request: HttpRequest, key: str) -> HttpResponse:
     """Keep a search of a study by name, or forget one."""
     return _keep(request, gathered(study_of(key)))
 
 
-@require_POST
-@staff_only
+@post_view()
 def run_keep(request: HttpRequest, run_id: int) -> HttpResponse:
     """Keep a search of a self-play run by name, or forget one."""
     return _keep(request, gathered(get_object_or_404(SelfPlayRun, pk=run_id)))

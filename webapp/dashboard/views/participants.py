@@ -18,7 +18,6 @@ from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpRespons
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.cache import get_conditional_response, patch_cache_control
-from django.views.decorators.http import require_POST, require_safe
 
 from webapp.conversations.selectors import synthetic_count
 from webapp.conversations.services import reports_see
@@ -36,7 +35,7 @@ from webapp.dashboard.data_quality import (
 )
 from webapp.dashboard.live_page import LiveRoom, live_room
 from webapp.dashboard.live_progress import OPENED, now_rounded
-from webapp.dashboard.navigation import requires, staff_only
+from webapp.dashboard.navigation import post_view, read_view
 from webapp.dashboard.people_forms import BonusForm, LinksForm
 from webapp.dashboard.people_list import PeopleFilters, PeopleReader
 from webapp.dashboard.recruitment import link_to_send, participant_link, webhook_link
@@ -73,8 +72,7 @@ _TURNED_AWAY = {
 _STATE_BUTTONS = (("collecting", "play", "Resume"), ("paused", "pause", "Pause"), ("ended", "", "Close study"))
 
 
-@require_safe
-@staff_only
+@read_view()
 def people(request: HttpRequest, key: str) -> HttpResponse:
     """Show who is where in a study, and everybody who began; the overview of an imported study."""
     study = study_of(key)
@@ -180,8 +178,7 @@ def _links_context(request: HttpRequest, study: Study, form: LinksForm | None) -
     return {"links_form": form or LinksForm(), "has_links_error": form is not None, "lists": links_of(study)}
 
 
-@require_safe
-@staff_only
+@read_view()
 def people_now(request: HttpRequest, key: str) -> HttpResponse:
     """Return the live part of the page; 304 where nothing of it has changed since the browser's copy."""
     study = study_of(key)
@@ -195,8 +192,7 @@ def people_now(request: HttpRequest, key: str) -> HttpResponse:
     return found or response
 
 
-@require_POST
-@requires(to_post=[Right.ADMINISTER])
+@post_view(to_post=[Right.ADMINISTER])
 def people_state(request: HttpRequest, key: str) -> HttpResponse:
     """Pause, resume or close the study, and lead back."""
     state_change(request, study_of(key), request.POST.get("_state", ""))
@@ -250,8 +246,7 @@ def _alarm(room: LiveRoom) -> str:
     )
 
 
-@require_safe
-@staff_only
+@read_view()
 def person(request: HttpRequest, key: str, participant_id: UUID) -> HttpResponse:
     """Show one person: their visit, its flags and chats, their reports, and what is decided about pay."""
     study = study_of(key)
@@ -289,8 +284,7 @@ def person_page(
     )
 
 
-@require_POST
-@requires(Right.ADMINISTER)
+@post_view(Right.ADMINISTER)
 def links(request: HttpRequest, key: str) -> HttpResponse:
     """Make a list of one-time links."""
     study = study_of(key)
@@ -301,8 +295,7 @@ def links(request: HttpRequest, key: str) -> HttpResponse:
     return redirect(reverse("dashboard:study_people", args=[key]) + "#links")
 
 
-@require_safe
-@requires(Right.ADMINISTER)
+@read_view(Right.ADMINISTER)
 def links_csv(request: HttpRequest, key: str) -> StreamingHttpResponse:
     """Give the links of one list, or of all, as CSV."""
     study = study_of(key)
@@ -328,8 +321,7 @@ def _written(rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
         yield writer.writerow(row)
 
 
-@require_POST
-@staff_only
+@post_view()
 def reports(request: HttpRequest, key: str) -> HttpResponse:
     """Note that reports were seen: one (`seen`), or all; then lead back."""
     study = study_of(key)

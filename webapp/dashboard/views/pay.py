@@ -20,12 +20,11 @@ from django.http import (
 )
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_POST
 
 from webapp.core.errors import Refused
 from webapp.core.language import plural
 from webapp.core.rights import Right
-from webapp.dashboard.navigation import requires
+from webapp.dashboard.navigation import form_view, post_view
 from webapp.dashboard.people_forms import BonusForm, PeopleForm, RejectForm, ResultsFileForm
 from webapp.dashboard.people_list import APPROVE, NO_FLAGS, OURS, PeopleFilters, money, state_of
 from webapp.dashboard.views.participants import people_reader, person_page
@@ -42,8 +41,7 @@ _IN_MEMORY_BYTES = 2_500_000
 _PIECE_BYTES = 65_536
 
 
-@require_POST
-@requires(Right.PAY)
+@post_view(Right.PAY)
 def decide(request: HttpRequest, key: str) -> HttpResponse:
     """Do what the form's button says: decide, take back, send, mark as sent, or compare with the platform."""
     study = study_of(key)
@@ -245,8 +243,7 @@ def _address(request: HttpRequest, study: Study) -> str:
     return f"{where}?{own.urlencode()}{'&' if query else ''}{query}"
 
 
-@require_POST
-@requires(Right.ADMINISTER)
+@post_view(Right.ADMINISTER)
 def codes(request: HttpRequest, key: str) -> JsonResponse:
     """Return the completion codes that a study has at Prolific, by the settings that they belong in."""
     study_of(key)
@@ -263,8 +260,7 @@ def codes(request: HttpRequest, key: str) -> JsonResponse:
     )
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Right.PAY, Right.PRIVATE)
+@form_view(Right.PAY, Right.PRIVATE)
 def mturk(request: HttpRequest, key: str) -> HttpResponseBase:
     """Send the decisions as the file that Mechanical Turk's requester page takes, or fill in the one that it gave."""
     study = study_of(key)

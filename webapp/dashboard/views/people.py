@@ -11,7 +11,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods, require_POST
 
 from webapp.bots.models import Secret
 from webapp.bots.secret_store import (
@@ -34,7 +33,7 @@ from webapp.core.rights import (
     accounts,
     password_path,
 )
-from webapp.dashboard.navigation import requires
+from webapp.dashboard.navigation import form_view, post_view
 from webapp.dashboard.views.system import page_of_settings
 
 
@@ -56,9 +55,8 @@ class AccountForm(forms.ModelForm):
         self.fields["username"].help_text = "The person signs in by it."
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
-@requires(Right.ADMINISTER)
+@form_view(Right.ADMINISTER)
 def people(request: HttpRequest) -> HttpResponse:
     """Show the accounts, and add one; its link is shown once."""
     by: Any = request.user
@@ -92,9 +90,8 @@ def _people(request: HttpRequest, form: AccountForm, added: User | None = None) 
     )
 
 
-@require_POST
 @never_cache
-@requires(to_post=[Right.ADMINISTER])
+@post_view(to_post=[Right.ADMINISTER])
 def person_change(request: HttpRequest, pk: int) -> HttpResponse:
     """Change an account by the button that was pressed."""
     by: Any = request.user
@@ -139,9 +136,8 @@ class SecretForm(forms.Form):
             field.widget.attrs["class"] = "input"
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
-@requires(Right.BOTS)
+@form_view(Right.BOTS)
 @sensitive_post_parameters("value")
 def secrets(request: HttpRequest) -> HttpResponse:
     """Show the secrets by name and address, and store one."""
@@ -165,8 +161,7 @@ def secrets(request: HttpRequest) -> HttpResponse:
     )
 
 
-@require_POST
-@requires(to_post=[Right.BOTS])
+@post_view(to_post=[Right.BOTS])
 @sensitive_post_parameters("value")
 def secret_change(request: HttpRequest, pk: int) -> HttpResponse:
     """Replace a secret's value, or delete it."""
@@ -183,8 +178,7 @@ def secret_change(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("dashboard:secrets")
 
 
-@require_POST
-@requires(to_post=[Right.BOTS])
+@post_view(to_post=[Right.BOTS])
 def secrets_again(request: HttpRequest) -> HttpResponse:
     """Encrypt all secrets with the newest key."""
     n_closed = secrets_renew()

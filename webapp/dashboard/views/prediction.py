@@ -10,7 +10,6 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_safe
 
 from chatbots.registry import UnknownName
 from evaluation.hybrid.features import PRESETS
@@ -22,7 +21,7 @@ from webapp.dashboard.filters import apply_flag_filter
 from webapp.dashboard.forms import FitForm, study_targets
 from webapp.dashboard.narrative.hybrid import hybrid_view
 from webapp.dashboard.narrative.hybrid_fits import fits_table, runs_table
-from webapp.dashboard.navigation import requires, staff_only
+from webapp.dashboard.navigation import form_view, read_view
 from webapp.dashboard.overview import selfplay_bots
 from webapp.dashboard.selectors import metrics_progress, study_runs
 from webapp.dashboard.views.jobs import job_context
@@ -57,8 +56,7 @@ MOST_FITS = 40
 """Number of fits compared, the newest."""
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(to_post=[Right.RUN])
+@form_view(to_post=[Right.RUN])
 def prediction(request: HttpRequest, key: str) -> HttpResponse:
     """Show how well metrics predict the ratings; POST computes metrics, or fits the hybrid metric."""
     study = study_of(key)
@@ -222,8 +220,7 @@ def _fit_address(fit: HybridFit) -> str:
     return f"{reverse('dashboard:study_prediction', args=[fit.study.key])}?{urlencode(query, safe=',')}"
 
 
-@require_safe
-@staff_only
+@read_view()
 def fit_download(request: HttpRequest, key: str, fit_id: int) -> HttpResponse:
     """Send the fit alone, as `fit_hybrid --output` writes it; `fit_hybrid --fit` applies it."""
     fit = get_object_or_404(HybridFit, pk=fit_id, study__key=key)

@@ -17,13 +17,13 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_safe
 
 from webapp.core.errors import Refused
 from webapp.core.rights import Right, may
 from webapp.dashboard.filters import apply_flag_filter, requested_flags
 from webapp.dashboard.forms import ExportForm, PackageForm, ShareForm
-from webapp.dashboard.navigation import requires, staff_only
+from webapp.dashboard.navigation import form_view, post_view, read_view
 from webapp.dashboard.render import body_html, report_html
 from webapp.dashboard.report_document import Document, document_dump, document_load
 from webapp.dashboard.report_files import KIND, report_ask, report_newest, report_read, report_state, reports_of
@@ -99,8 +99,7 @@ def like_asked(request: HttpRequest) -> str:
     return like
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@staff_only
+@form_view()
 def report(request: HttpRequest, key: str) -> HttpResponse:
     """Show the report that was made and the choice of its sections; POST lets a worker make one."""
     study = study_of(key)
@@ -117,9 +116,8 @@ def report(request: HttpRequest, key: str) -> HttpResponse:
     return _page(request, study)
 
 
-@require_POST
 @never_cache
-@requires(to_post=[Right.ADMINISTER])
+@post_view(to_post=[Right.ADMINISTER])
 def share(request: HttpRequest, key: str) -> HttpResponse:
     """Make a link to the newest report as it is, with the sections of the address, and show it once."""
     study = study_of(key)
@@ -145,8 +143,7 @@ def share(request: HttpRequest, key: str) -> HttpResponse:
     return _page(request, study, link=link)
 
 
-@require_POST
-@requires(to_post=[Right.ADMINISTER])
+@post_view(to_post=[Right.ADMINISTER])
 def share_end(request: HttpRequest, key: str, pk: int) -> HttpResponse:
     """Withdraw a link to a report of the study."""
     study = study_of(key)
@@ -253,8 +250,7 @@ def _page(
     )
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@staff_only
+@form_view()
 def export(request: HttpRequest, key: str) -> HttpResponseBase:
     """Send the table that is asked for, or let a worker make it; without one lead to the page.
 
@@ -273,8 +269,7 @@ def export(request: HttpRequest, key: str) -> HttpResponseBase:
     return sent or redirect(report_address(request, study, "export"))
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Right.PAY)
+@form_view(Right.PAY)
 def package(request: HttpRequest, key: str) -> HttpResponseBase:
     """Send the data package, or let a worker make it; without a POST lead to the page."""
     study = study_of(key)
@@ -283,8 +278,7 @@ def package(request: HttpRequest, key: str) -> HttpResponseBase:
     return sent or redirect(report_address(request, study, "package"))
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(to_post=[Right.ADMINISTER])
+@form_view(to_post=[Right.ADMINISTER])
 def datasheet(request: HttpRequest, key: str) -> HttpResponseBase:
     """Store answers to the datasheet's questions, send it with `format` as a file, or lead to the page."""
     study = study_of(key)
@@ -297,8 +291,7 @@ def datasheet(request: HttpRequest, key: str) -> HttpResponseBase:
     return redirect(report_address(request, study, "datasheet"))
 
 
-@require_safe
-@staff_only
+@read_view()
 def report_file(request: HttpRequest, key: str) -> HttpResponse:
     """Send the newest report that a worker made, with the sections that the address chooses."""
     document = _newest(request, study_of(key))

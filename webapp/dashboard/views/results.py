@@ -12,7 +12,6 @@ from urllib.parse import urlencode
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.http import content_disposition_header
-from django.views.decorators.http import require_safe
 
 from evaluation.analysis.comparisons import POWER
 from evaluation.analysis.planning import RaterPlan
@@ -28,7 +27,7 @@ from webapp.dashboard.narrative.comparisons import planning_table, prediction_of
 from webapp.dashboard.narrative.hybrid_fits import ComparedStudy, studies_table
 from webapp.dashboard.narrative.pairs import pairs_section, protocols_section
 from webapp.dashboard.narrative.phrases import NamedTable, Section
-from webapp.dashboard.navigation import staff_only
+from webapp.dashboard.navigation import read_view
 from webapp.dashboard.report_sections import SECTIONS, Choice, FoldedSection
 from webapp.dashboard.selectors import studies_to_compare
 from webapp.dashboard.views.studies import (
@@ -52,8 +51,7 @@ _KEPT = ("failed", "synthetic", "without", "with")
 """Parts of the address that folded sections keep."""
 
 
-@require_safe
-@staff_only
+@read_view()
 def results(request: HttpRequest, key: str) -> HttpResponse:
     """Show the leaderboard by one question, and two selected bots on all questions."""
     study = study_of(key)
@@ -74,8 +72,7 @@ def results(request: HttpRequest, key: str) -> HttpResponse:
     )
 
 
-@require_safe
-@staff_only
+@read_view()
 def picture(request: HttpRequest, key: str, what: str, kind: str) -> HttpResponse:
     """Send the leaderboard, or the two bots, as a file; the page says why there is none."""
     study = study_of(key)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from chatbots.registry import UnknownName
 from evaluation.metrics.registry import metric_defaults
@@ -15,7 +14,7 @@ from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.forms import SelfPlayForm
 from webapp.dashboard.narrative.run_means import means_table, run_title, settings_table
-from webapp.dashboard.navigation import page, requires, staff_only
+from webapp.dashboard.navigation import form_view, page, post_view, read_view
 from webapp.dashboard.selectors import studies_talking
 from webapp.dashboard.views.jobs import run_context
 from webapp.jobs.models import SelfPlayRun
@@ -29,8 +28,7 @@ from webapp.transfer.exporters.base import run_exporters
 _LISTED = 100
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(to_post=[Right.RUN])
+@form_view(to_post=[Right.RUN])
 def runs(request: HttpRequest) -> HttpResponse:
     """Show the list of self-play runs and the form for a new one."""
     jobs_settle()
@@ -77,8 +75,7 @@ def runs(request: HttpRequest) -> HttpResponse:
     )
 
 
-@require_safe
-@staff_only
+@read_view()
 def run(request: HttpRequest, run_id: int) -> HttpResponse:
     """Show one self-play run: progress, bots, the frozen plan, and tables, filtered by any search in the address."""
     found = job_settle(job=get_object_or_404(SelfPlayRun, pk=run_id))
@@ -87,8 +84,7 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
     return page(request, "run.html", "bots", tables=tables, search=search, **run_context(found))
 
 
-@require_POST
-@requires(to_post=[Right.RUN])
+@post_view(to_post=[Right.RUN])
 def run_measure(request: HttpRequest, run_id: int) -> HttpResponse:
     """Have a worker compute the metrics that a run's conversations lack."""
     found = get_object_or_404(SelfPlayRun, pk=run_id)
@@ -101,8 +97,7 @@ def run_measure(request: HttpRequest, run_id: int) -> HttpResponse:
     return redirect("dashboard:run", found.pk)
 
 
-@require_safe
-@staff_only
+@read_view()
 def runs_compare(request: HttpRequest) -> HttpResponse:
     """Show the means of chosen metrics bot by bot and run by run; without a choice of the newest runs."""
     jobs_settle()

@@ -16,7 +16,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from chatbots.registry import UnknownName, title_of
 from evaluation.hybrid.baselines import MIN_BOTS
@@ -27,7 +26,7 @@ from webapp.dashboard import selectors
 from webapp.dashboard.action_items import action_items
 from webapp.dashboard.bots import study_spent
 from webapp.dashboard.filters import apply_flag_filter, exclusion_notice, requested_flags
-from webapp.dashboard.navigation import Link, page, page_title, requires, staff_only, tab_links
+from webapp.dashboard.navigation import Link, form_view, page, page_title, post_view, read_view, tab_links
 from webapp.dashboard.overview import headline_findings, selfplay_bots, study_action_items
 from webapp.dashboard.pipeline import SELFPLAY_EACH, pipeline_of
 from webapp.dashboard.recruitment import link_to_send, participant_link, recruiting_links
@@ -262,8 +261,7 @@ def tour_offered(request: HttpRequest) -> bool:
     return _COOKIE not in request.COOKIES
 
 
-@require_http_methods(["GET", "POST"])
-@staff_only
+@form_view()
 def tour(request: HttpRequest) -> HttpResponse:
     """Begin the tour or go on with it; a POST ends it."""
     study = None if request.method == "POST" else tour_study()
@@ -280,8 +278,7 @@ def tour(request: HttpRequest) -> HttpResponse:
 _NEWEST = 5
 
 
-@require_safe
-@staff_only
+@read_view()
 def home(request: HttpRequest) -> HttpResponse:
     """Show what needs a person, the jobs under way, and the newest studies."""
     if request.GET.get("archived") == "1":  # the list of studies was here until 0.9
@@ -301,8 +298,7 @@ def home(request: HttpRequest) -> HttpResponse:
     )
 
 
-@require_safe
-@staff_only
+@read_view()
 def studies(request: HttpRequest) -> HttpResponse:
     """Show the studies of one state, found by their names and keys."""
     state, words = request.GET.get("state", ""), " ".join(request.GET.get("q", "").split())
@@ -317,8 +313,7 @@ def studies(request: HttpRequest) -> HttpResponse:
     return page(request, "studies.html", "studies", rows=rows, tabs=tabs, state=state, words=words)
 
 
-@require_POST
-@staff_only
+@post_view()
 def theme(request: HttpRequest) -> HttpResponse:
     """Keep the chosen theme in a cookie and go back."""
     back = request.POST.get("next", "")
@@ -333,8 +328,7 @@ def theme(request: HttpRequest) -> HttpResponse:
     return response
 
 
-@require_safe
-@staff_only
+@read_view()
 def overview(request: HttpRequest, key: str) -> HttpResponse:
     """Show the next step, findings and needs of a study, and its progress bot by bot."""
     study = study_of(key)
@@ -381,8 +375,7 @@ def overview(request: HttpRequest, key: str) -> HttpResponse:
     )
 
 
-@require_POST
-@requires(to_post=[Right.RUN])
+@post_view(to_post=[Right.RUN])
 def analyse(request: HttpRequest, key: str) -> HttpResponse:
     """Start what the overview's line says is next: metrics and fit, after self-play where that is asked for."""
     study = study_of(key)

@@ -12,13 +12,12 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from webapp.core.authentication import token_make, token_revoke, tokens_of
 from webapp.core.errors import Refused
 from webapp.core.rights import Right, may
 from webapp.dashboard.forms import TokenForm
-from webapp.dashboard.navigation import Link, page, requires, staff_only
+from webapp.dashboard.navigation import Link, form_view, page, post_view, read_view
 from webapp.dashboard.system import alert_rows, retention_rows, system_now
 from webapp.operating.incidents import alert_try
 from webapp.studies.privacy.retention import WITHDRAWN_IDS_KEPT
@@ -48,22 +47,19 @@ def page_of_settings(
     return page(request, template, "settings", status, settings_pages=links, page_title=title, **context)
 
 
-@require_safe
-@staff_only
+@read_view()
 def settings_page(request: HttpRequest) -> HttpResponse:
     """Lead to the first page of the settings that the user may open."""
     return redirect(next(f"dashboard:{route}" for _title, route, rights in SETTINGS if may(request.user, *rights)))
 
 
-@require_safe
-@staff_only
+@read_view()
 def system(request: HttpRequest) -> HttpResponse:
     """Show the state of the installation; the part that changes is requested again every few seconds."""
     return page_of_settings(request, "system.html", "system", **_state())
 
 
-@require_safe
-@staff_only
+@read_view()
 def system_live(request: HttpRequest) -> HttpResponse:
     """Send the part of the page that changes, for polling."""
     response = render(request, "dashboard/_system_live.html", _state())
@@ -78,8 +74,7 @@ def _state() -> dict[str, Any]:
         return {"state": None, "error": type(error).__name__}
 
 
-@require_safe
-@staff_only
+@read_view()
 def alerts(request: HttpRequest) -> HttpResponse:
     """Show where alerts go, and the latest ones."""
     return page_of_settings(
@@ -92,8 +87,7 @@ def alerts(request: HttpRequest) -> HttpResponse:
     )
 
 
-@require_safe
-@staff_only
+@read_view()
 def alerts_live(request: HttpRequest) -> HttpResponse:
     """Send the latest alerts, for polling."""
     response = render(request, "dashboard/_alerts_live.html", {"alerts": alert_rows()})
@@ -101,8 +95,7 @@ def alerts_live(request: HttpRequest) -> HttpResponse:
     return response
 
 
-@require_safe
-@staff_only
+@read_view()
 def retention(request: HttpRequest) -> HttpResponse:
     """Show what is erased when, study by study and for the server's own files."""
     return page_of_settings(
@@ -116,8 +109,7 @@ def retention(request: HttpRequest) -> HttpResponse:
     )
 
 
-@require_POST
-@requires(to_post=[Right.ADMINISTER])
+@post_view(to_post=[Right.ADMINISTER])
 def alert_test(request: HttpRequest) -> HttpResponse:
     """Send an alert that says that it is a test."""
     if alert_try():
@@ -127,9 +119,8 @@ def alert_test(request: HttpRequest) -> HttpResponse:
     return redirect("dashboard:alerts")
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
-@staff_only
+@form_view()
 def tokens(request: HttpRequest) -> HttpResponse:
     """Show the form and one's tokens; after a POST the new one, whose text is not shown again."""
     user: Any = request.user
@@ -173,8 +164,7 @@ def _calls(request: HttpRequest) -> list[tuple[str, str]]:
     ]
 
 
-@require_POST
-@staff_only
+@post_view()
 def token_end(request: HttpRequest, pk: int) -> HttpResponse:
     """Take one of one's tokens back."""
     user: Any = request.user

@@ -14,7 +14,6 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_safe
 
 from webapp.conversations.selectors import synthetic_count
 from webapp.core.errors import Refused
@@ -24,7 +23,7 @@ from webapp.dashboard.narrative.comparisons import powered_section, predictor_ti
 from webapp.dashboard.narrative.phrases import Section
 from webapp.dashboard.narrative.raters import answers_section
 from webapp.dashboard.narrative.trajectories import point_table
-from webapp.dashboard.navigation import requires, staff_only
+from webapp.dashboard.navigation import form_view, read_view
 from webapp.dashboard.report_sections import SECTIONS, Choice, FoldedSection
 from webapp.dashboard.views.studies import (
     ShownResult,
@@ -67,8 +66,7 @@ def why_parts(study: Study) -> list[str]:
     return [name for name in _TITLES if name not in others]
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(to_post=[Right.RUN])
+@form_view(to_post=[Right.RUN])
 def why(request: HttpRequest, key: str) -> HttpResponse:
     """Show the sections, the requested one open; POST stores a table of bots."""
     study = study_of(key)
@@ -187,8 +185,7 @@ def _store(request: HttpRequest, study: Study) -> str:
     return ""
 
 
-@require_safe
-@staff_only
+@read_view()
 def point(request: HttpRequest, key: str, figure: str, column: str, group: int, exchange: int) -> HttpResponse:
     """Show the conversations behind a point of a trajectory."""
     study = study_of(key)

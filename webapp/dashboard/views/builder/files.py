@@ -18,7 +18,6 @@ from django.core.files.uploadedfile import UploadedFile
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from chatbots.validation import Mistake, ValuesError
 from evaluation.items import items_read
@@ -29,7 +28,7 @@ from webapp.core.rights import Right
 from webapp.dashboard.builder.attention_checks import GoldForm, scales_asked
 from webapp.dashboard.builder.base import Plan
 from webapp.dashboard.builder.item_sources import ConversationFileForm, ItemDrawForm, ItemFileForm, compares_pairs
-from webapp.dashboard.navigation import page, requires
+from webapp.dashboard.navigation import form_view, page, post_view, read_view
 from webapp.dashboard.views.studies import study_of
 from webapp.jobs.services.jobs import job_create
 from webapp.studies.examples import items_sample
@@ -56,8 +55,7 @@ MOST_BYTES = 5_000_000
 _TEXT_ENDINGS = (".yaml", ".yml", ".json")
 
 
-@require_safe
-@requires(Right.ADMINISTER)
+@read_view(Right.ADMINISTER)
 def download(request: HttpRequest, key: str) -> HttpResponseBase:
     """Send the study's file, which holds completion codes, or with `?items` the items' file of a large study."""
     study = study_of(key)
@@ -72,8 +70,7 @@ def download(request: HttpRequest, key: str) -> HttpResponseBase:
     return answer
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Right.ADMINISTER)
+@form_view(Right.ADMINISTER)
 def upload(request: HttpRequest, key: str = "") -> HttpResponse:
     """Take a study's file: without a key a new study or a change of the one it names, with one a change of that."""
     study = study_of(key) if key else None
@@ -160,8 +157,7 @@ def _page(
 _TOLD = 10
 
 
-@require_POST
-@requires(to_post=[Right.ADMINISTER, Right.RUN])
+@post_view(to_post=[Right.ADMINISTER, Right.RUN])
 def items_add(request: HttpRequest, key: str) -> HttpResponse:
     """Take in a file of items or conversations, or a sample of them, ask a worker to draw items, or take a set out."""
     study = study_of(key)
@@ -185,8 +181,7 @@ def items_add(request: HttpRequest, key: str) -> HttpResponse:
     return redirect("dashboard:study_build_step", key, "bots")
 
 
-@require_POST
-@requires(to_post=[Right.ADMINISTER])
+@post_view(to_post=[Right.ADMINISTER])
 def gold(request: HttpRequest, key: str) -> HttpResponse:
     """Store the right answers to one item."""
     study = study_of(key)

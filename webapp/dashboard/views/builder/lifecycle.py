@@ -12,7 +12,6 @@ from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from chatbots.validation import ValuesError
 from webapp.core.errors import Refused
@@ -20,7 +19,7 @@ from webapp.core.language import LANGUAGES, plural
 from webapp.core.rights import Right
 from webapp.dashboard.builder.base import Plan
 from webapp.dashboard.builder.checklist import findings_of, stops
-from webapp.dashboard.navigation import page, requires
+from webapp.dashboard.navigation import form_view, page, post_view, read_view
 from webapp.dashboard.views.studies import study_of
 from webapp.jobs.services.jobs import job_create
 from webapp.studies.examples import study_example
@@ -128,8 +127,7 @@ class NewStudyForm(forms.Form):
         return cleaned
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Right.ADMINISTER)
+@form_view(Right.ADMINISTER)
 def study_new(request: HttpRequest) -> HttpResponse:
     """Ask what a new study is, and make its draft."""
     form = NewStudyForm(request.POST or None, initial={"protocol": "chat", "language": "en"})
@@ -180,8 +178,7 @@ def _tasks() -> list[StudyTask]:
     return list(found.values())
 
 
-@require_POST
-@requires(to_post=[Right.ADMINISTER])
+@post_view(to_post=[Right.ADMINISTER])
 def duplicate(request: HttpRequest, key: str) -> HttpResponse:
     """Make a draft like the study and lead to it."""
     study = study_of(key)
@@ -196,8 +193,7 @@ def duplicate(request: HttpRequest, key: str) -> HttpResponse:
     return redirect("dashboard:study_build_step", made.key, "bots")
 
 
-@require_POST
-@requires(to_post=[Right.ADMINISTER])
+@post_view(to_post=[Right.ADMINISTER])
 def archive(request: HttpRequest, key: str) -> HttpResponse:
     """Put a study away, or bring it back."""
     study = study_of(key)
@@ -212,8 +208,7 @@ def archive(request: HttpRequest, key: str) -> HttpResponse:
     return redirect("dashboard:studies")
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Right.ADMINISTER)
+@form_view(Right.ADMINISTER)
 def delete(request: HttpRequest, key: str) -> HttpResponse:
     """Show the data that would be lost, and delete the study after confirmation."""
     study = study_of(key)
@@ -237,8 +232,7 @@ def delete(request: HttpRequest, key: str) -> HttpResponse:
     )
 
 
-@require_POST
-@requires(to_post=[Right.RUN])
+@post_view(to_post=[Right.RUN])
 def rehearse(request: HttpRequest, key: str) -> HttpResponse:
     """Send scripted participants through the study, by a worker."""
     study = study_of(key)
@@ -266,8 +260,7 @@ def rehearse(request: HttpRequest, key: str) -> HttpResponse:
     return redirect("dashboard:job", job.kind, job.pk)
 
 
-@require_safe
-@requires(Right.ADMINISTER)
+@read_view(Right.ADMINISTER)
 def versions(request: HttpRequest, key: str) -> HttpResponse:
     """Show the newest versions, the newest first, each with what it changed."""
     study = study_of(key)

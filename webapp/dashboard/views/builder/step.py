@@ -13,7 +13,6 @@ from django.http.response import HttpResponseBase, JsonResponse
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_safe
 
 from chatbots.registry import title_of
 from webapp.core.pages import staff_refusal
@@ -26,7 +25,7 @@ from webapp.dashboard.builder.forms import SettingsForm, title_of_value, value_w
 from webapp.dashboard.builder.materials import BotsStep, GeneralStep, TextsStep
 from webapp.dashboard.builder.pay import PayStep
 from webapp.dashboard.builder.questions import QuestionsStep
-from webapp.dashboard.navigation import page, requires, staff_only
+from webapp.dashboard.navigation import form_view, page, read_view
 from webapp.dashboard.recruitment import participant_link, walk_link
 from webapp.dashboard.views.builder.lifecycle import opening
 from webapp.dashboard.views.studies import study_of
@@ -66,16 +65,14 @@ def _place(step: BuildStep) -> int:
     return next(at for at, one in enumerate(STEPS) if one.name == (step.within or step.name))
 
 
-@require_safe
-@staff_only
+@read_view()
 def build(request: HttpRequest, key: str) -> HttpResponse:
     """Lead to the first step; of an imported study, to the only page that it has."""
     study = study_of(key)
     return redirect("dashboard:study_build_step", study.key, GENERAL.name if study.is_imported else STEPS[0].name)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(to_post=[Right.ADMINISTER])
+@form_view(to_post=[Right.ADMINISTER])
 def build_step(request: HttpRequest, key: str, step: str) -> HttpResponseBase:
     """Show a step, or save it.
 
