@@ -117,6 +117,7 @@ async def test_pages_agree_whether_there_are_data(monkeypatch: pytest.MonkeyPatc
     rehearsal: dict[str, Any] = {"rehearsal": await in_database(rehearsal_token)(study)}
     for number in range(2):
         doors = InsideDoors("http://testserver", study.key, rehearsal)
+        doors.follows_links = False
         await ScriptedParticipant(doors, lines=LINES, seed=number).play()
         await doors.close()
         if number == 0:
