@@ -81,9 +81,9 @@ ON_DATABASE := $(addprefix tests/,journeys/test_message.py journeys/test_researc
   journeys/test_starts.py journeys/test_run_with_redis.py outside/test_sockets.py \
   contracts/test_protocols.py contracts/test_study_pages.py upgrades/test_upgrades.py upgrades/test_backups.py \
   webapp/search webapp/studies/assignment webapp/studies/privacy webapp/test_builders.py \
-  webapp/api/test_api.py webapp/api/test_lengths.py webapp/api/test_searched_tables.py \
+  webapp/api/test_api.py webapp/api/test_lengths.py \
   webapp/bots/test_health.py webapp/bots/test_services.py \
-  webapp/conversations/test_bot_host.py webapp/conversations/test_cost_meter.py webapp/conversations/test_erasure.py \
+  webapp/conversations/test_bot_host.py webapp/conversations/test_cost_meter.py \
   webapp/conversations/test_services.py webapp/conversations/test_trials.py \
   webapp/core/test_backups.py webapp/core/test_databases.py webapp/core/test_unstorable.py \
   webapp/dashboard/test_conversation_list.py webapp/dashboard/test_export_files.py \
@@ -91,15 +91,15 @@ ON_DATABASE := $(addprefix tests/,journeys/test_message.py journeys/test_researc
   webapp/jobs/test_claims.py webapp/jobs/test_interrupted.py webapp/jobs/test_jobs.py webapp/jobs/test_metrics.py \
   webapp/jobs/test_shards.py webapp/jobs/test_worker.py webapp/operating/test_alerting.py \
   webapp/participant/test_choose.py webapp/participant/test_device_transfer.py webapp/participant/test_entry.py \
-  webapp/participant/test_gone.py webapp/participant/test_one_time_links.py webapp/participant/test_questions.py \
+  webapp/participant/test_gone.py webapp/participant/test_questions.py \
   webapp/participant/test_reference.py webapp/participant/test_socket.py \
-  webapp/pay/test_sending.py webapp/pay/test_services.py webapp/pay/test_submissions.py \
+  webapp/pay/test_sending.py webapp/pay/test_services.py \
   webapp/ratings/test_attention_results.py webapp/ratings/test_flags.py webapp/ratings/test_judging.py \
-  webapp/ratings/test_scale_trigger.py webapp/ratings/test_selectors.py \
+  webapp/ratings/test_scale_trigger.py \
   webapp/results/test_cache.py webapp/results/test_pairs_by_hand.py \
   webapp/studies/recruitment/test_funnel.py webapp/studies/test_erasure.py webapp/studies/test_erasure_everywhere.py \
-  webapp/studies/test_rush.py webapp/studies/test_services.py webapp/studies/test_tasks.py \
-  webapp/transfer/test_exporters.py webapp/transfer/test_import.py webapp/transfer/test_participants.py \
+  webapp/studies/test_rush.py webapp/studies/test_services.py \
+  webapp/transfer/test_exporters.py webapp/transfer/test_import.py \
   webapp/transfer/test_searched.py)
 
 # On a fresh clone pytest rewrites the asserts of all tests, half of what collecting them takes. Done once here, not by
@@ -133,33 +133,33 @@ test: develop ## The whole suite; beside it on PostgreSQL and Redis where both U
 QUICK := $(addprefix tests/,architecture/test_arrows.py architecture/test_circles.py architecture/test_doors.py \
   architecture/test_passes.py architecture/test_settings_documented.py architecture/test_source.py \
   chatbots/corpora chatbots/generation chatbots/test_eliza.py chatbots/test_endpoint.py chatbots/test_retrieval.py \
-  chatbots/test_serving_host.py chatbots/test_text.py chatbots/test_validation.py chatbots/test_yaml_registry.py \
+  chatbots/test_serving_host.py chatbots/test_text.py chatbots/test_yaml_registry.py \
   evaluation/analysis evaluation/formats evaluation/hybrid evaluation/plots evaluation/stats evaluation/test_ratings.py \
-  evaluation/metrics/test_lexical.py evaluation/metrics/test_run.py \
+  evaluation/metrics/test_lexical.py \
   contracts/test_extension_points.py contracts/test_protocols.py contracts/test_rules.py \
   contracts/test_study_examples.py webapp/bots webapp/operating webapp/pay \
   webapp/api/test_api.py webapp/api/test_errors.py webapp/api/test_lengths.py webapp/api/test_reading.py \
-  webapp/conversations/test_bot_host.py webapp/conversations/test_frames.py webapp/conversations/test_pacing.py \
+  webapp/conversations/test_bot_host.py webapp/conversations/test_pacing.py \
   webapp/conversations/test_services.py webapp/core/test_logins.py webapp/core/test_logs.py \
-  webapp/core/test_plain_yaml.py webapp/core/test_settings.py webapp/core/test_thread_pool.py \
-  webapp/core/test_unstorable.py webapp/core/test_views.py \
+  webapp/core/test_settings.py webapp/core/test_thread_pool.py \
+  webapp/core/test_unstorable.py \
   webapp/dashboard/analysis/test_sections.py webapp/dashboard/narrative webapp/dashboard/test_build.py \
   webapp/dashboard/test_conversation_list.py webapp/dashboard/test_pages.py webapp/dashboard/test_pay.py \
   webapp/dashboard/test_people.py webapp/dashboard/test_rights.py \
-  webapp/jobs/test_claims.py webapp/jobs/test_commands.py webapp/jobs/test_interrupted.py webapp/jobs/test_jobs.py \
+  webapp/jobs/test_claims.py webapp/jobs/test_commands.py webapp/jobs/test_jobs.py \
   webapp/jobs/test_kinds.py webapp/jobs/test_metrics.py webapp/jobs/test_shards.py \
   webapp/participant/test_access.py webapp/participant/test_arena.py webapp/participant/test_chat.py \
-  webapp/participant/test_dialogues.py webapp/participant/test_entry.py webapp/participant/test_finished.py \
-  webapp/participant/test_judge.py webapp/participant/test_practice.py webapp/participant/test_questions.py \
-  webapp/participant/test_rating.py webapp/participant/test_socket.py webapp/participant/test_steps.py \
+  webapp/participant/test_entry.py \
+  webapp/participant/test_judge.py webapp/participant/test_questions.py webapp/participant/test_quiz.py \
+  webapp/participant/test_socket.py \
   webapp/participant/test_turns.py webapp/ratings/test_attention_results.py webapp/ratings/test_flags.py \
-  webapp/ratings/test_judged.py webapp/ratings/test_judging.py webapp/ratings/test_selectors.py \
-  webapp/ratings/test_services.py webapp/results/test_pairs_by_hand.py webapp/results/test_summary.py \
+  webapp/ratings/test_judged.py webapp/ratings/test_judging.py webapp/ratings/test_scale_trigger.py \
+  webapp/results/test_pairs_by_hand.py webapp/results/test_summary.py \
   webapp/search/test_index.py webapp/search/test_query.py webapp/studies/assignment/test_capacity.py \
   webapp/studies/privacy webapp/studies/recruitment webapp/studies/test_erasure.py webapp/studies/test_in_turn.py \
   webapp/studies/test_items.py webapp/studies/test_rubrics.py webapp/studies/test_services.py \
-  webapp/studies/test_study_file.py webapp/studies/test_terms.py webapp/transfer/test_exporters.py \
-  webapp/transfer/test_import.py webapp/transfer/test_participants.py webapp/transfer/test_writers.py)
+  webapp/studies/test_study_file.py webapp/transfer/test_exporters.py \
+  webapp/transfer/test_import.py webapp/transfer/test_writers.py)
 
 test-quick: develop ## Quick tests of every area: no browser, server or training
 	@DATABASE_URL= REDIS_URL= $(call PYTEST,$(SECOND_WORKERS)) -m "not slow" $(QUICK)

@@ -66,16 +66,7 @@ def pytest_collection_finish() -> None:
     django_settings.CONFAB_SOCKET_THREADS = 1
 
 
-LOOK_AT_STATUSES = (
-    "participant",
-    "dashboard/test_admin.py",
-    "dashboard/test_compare_fits.py",
-    "dashboard/test_pages.py",
-    "dashboard/test_reports.py",
-    "dashboard/test_run_compare.py",
-    "dashboard/test_study_needs.py",
-    "dashboard/test_versions.py",
-)
+LOOK_AT_STATUSES = ("participant", "dashboard")
 """Below `tests/webapp`: who counts queries or searches for words knows that the page was there."""
 
 

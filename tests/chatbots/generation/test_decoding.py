@@ -156,16 +156,3 @@ class TestSample:
         expected = [self.reply_plainly(model, row, temperature, top_k, forbidden, ngram) for row in range(4)]
         assert got == expected
         assert not any(token in forbidden for reply in got for token in reply)
-
-    @pytest.mark.parametrize("name", ["hred", "seq2seq", "transformer"])
-    def test_replies_do_not_depend_on_who_shares_the_batch(self, name):
-        model = tiny(name, spread=2.0)
-        together = self.replies(model, range(4), temperature=1.0)
-        assert [self.replies(model, [row], temperature=1.0)[0] for row in range(4)] == together
-        assert self.replies(model, [3, 1], temperature=1.0) == [together[3], together[1]]
-        assert len({len(reply) for reply in together}) > 1  # rows left at different steps
-
-    def test_each_row_needs_a_seed(self):
-        model = tiny("hred")
-        with pytest.raises(ValueError, match="1 seeds for 2 rows"):
-            sample(model, self.encoded(model, self.contexts[:2]), [1], start=2, end=3, max_tokens=4)

@@ -1,16 +1,22 @@
-"""What is given away: half precision, no heads, a card that says what it is, and nothing that is not finished."""
+"""What is given away, the six shipped models, and the metrics log."""
 
 from __future__ import annotations
 
+import math
+import struct
+
 import pytest
 import torch
+from tensorboardX.proto.event_pb2 import Event
 
-from chatbots.checkpoints import CheckpointError, checkpoint_load
-from chatbots.training import ei
-from chatbots.training import shipping as subject
+from chatbots.bots.checkpoint import SHIPPED
+from chatbots.checkpoints import CheckpointError, checkpoint_load, checkpoint_manifest, missing_reason
+from chatbots.training import config as subject
+from chatbots.training import ei, shipping
 from chatbots.training.config import config_before, config_load
 from chatbots.training.loop import finished, train
-from chatbots.training.shipping import ship
+from chatbots.training.run_folder import LOG_FILE, TENSORBOARD_FOLDER, MetricsLog, log_read
+from chatbots.training.shipping import CARD, MAX_BYTES, ship
 from tests.chatbots.training.builders import config, corpus_write, fake_embeddings
 
 
@@ -71,7 +77,7 @@ def test_what_is_not_finished_or_too_large_is_not_shipped(trained, tmp_path, mon
         ship(tmp_path / "nothing", tmp_path / "place", wanted, "")
     assert finished(folder)
     assert not finished(tmp_path / "nothing")
-    monkeypatch.setattr(subject, "MAX_BYTES", 1000)
+    monkeypatch.setattr(shipping, "MAX_BYTES", 1000)
     with pytest.raises(CheckpointError, match=r"bytes, more than 1,000; lower data\.max_words"):
         ship(folder, tmp_path / "place", wanted, "")
 
@@ -86,3 +92,75 @@ def test_the_config_that_is_trained_before_lies_beside(tmp_path):
     assert before is not None
     assert before.name == "base"
     assert config_before(tmp_path / "first.yaml", before) is None
+
+
+MODELS = ("hred", "hred-ei", "vhred", "vhred-ei", "vhcr", "vhcr-ei")
+ALLOWED = {"topical_chat.jsonl.gz", "chatterbot_en.jsonl.gz", "everyday"}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_shipped_model_is_what_its_card_says(tmp_path, name):
+    folder = SHIPPED / f"{name}-demo"
+    assert missing_reason(folder) is None
+    manifest = checkpoint_manifest(folder)
+    assert (manifest.model, manifest.dtype) == (name.removesuffix("-ei"), "float16")
+    assert manifest.dropped_heads == {
+        "hred-ei": ("ei",),
+        "vhred": ("bow",),
+        "vhred-ei": ("ei", "bow"),
+        "vhcr-ei": ("ei",),
+    }.get(name, ())
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= MAX_BYTES
+
+    for file in ALLOWED - {"everyday"}:
+        (tmp_path / file).touch()
+    path = subject.__file__.replace("config.py", f"configs/demo/{name}.yaml")
+    config = config_load(path, tmp_path)
+    assert manifest.training["config_digest"] == config.digest
+    assert {corpus["path"] for corpus in manifest.training["corpora"]} <= ALLOWED
+
+    card = (folder / CARD).read_text(encoding="utf-8")
+    assert f"{manifest.metrics['perplexity']:.3f}" in card
+    for told in ("CDLA-Sharing-1.0", "BSD-3-Clause", "## Limits", f"configs/demo/{name}.yaml"):
+        assert told in card
+    assert ("GoEmotions" in card) == name.endswith("-ei")
+
+
+def scalars(folder) -> dict[tuple[str, int], float]:
+    """Return what the event files hold: records of length, checksum, event, checksum."""
+    found = {}
+    for path in sorted((folder / TENSORBOARD_FOLDER).iterdir()):
+        data = path.read_bytes()
+        at = 0
+        while at < len(data):
+            (length,) = struct.unpack_from("<Q", data, at)
+            event = Event.FromString(data[at + 12 : at + 12 + length])
+            at += 16 + length
+            for value in event.summary.value:
+                found[value.tag, event.step] = value.simple_value
+    return found
+
+
+def test_lines_and_events(tmp_path):
+    with MetricsLog(tmp_path) as log:
+        log.write(3, "train", {"loss": 2.5, "broken": math.nan})
+        log.write(3, "validation", {"loss": 1.5})
+    assert log_read(tmp_path) == [
+        {"step": 3, "kind": "train", "loss": 2.5, "broken": None},
+        {"step": 3, "kind": "validation", "loss": 1.5},
+    ]
+    assert scalars(tmp_path) == {("train/loss", 3): 2.5, ("validation/loss", 3): 1.5}
+
+
+def test_what_came_after_the_saved_state_is_forgotten(tmp_path):
+    with MetricsLog(tmp_path) as log:
+        for step in (1, 2, 3):
+            log.write(step, "train", {"loss": float(step)})
+    with (tmp_path / LOG_FILE).open("a") as file:
+        file.write('{"step": 4, "ki')  # cut off by a kill
+    with MetricsLog(tmp_path, step=2) as log:
+        log.write(3, "train", {"loss": 9.0})
+    assert [(line["step"], line["loss"]) for line in log_read(tmp_path)] == [(1, 1), (2, 2), (3, 9)]
+    with MetricsLog(tmp_path):
+        pass  # from the beginning: nothing stays
+    assert log_read(tmp_path) == []

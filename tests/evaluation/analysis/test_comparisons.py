@@ -1,22 +1,27 @@
-"""Comparisons of bots: the numbers of the test, one definition of told apart, and what a next study would take."""
+"""Comparisons of bots: the numbers of the test, ranks that it leaves open, and groups of conversations over turns."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from evaluation.analysis.comparisons import Comparisons, bot_means, compare, means_compared
-from evaluation.analysis.leaderboard import ranking_progress
+from evaluation.analysis.leaderboard import alike_groups, leaderboard, ranking_progress
 from evaluation.analysis.planning import plan_raters, prediction_worth
+from evaluation.analysis.trajectories import Grouping, TrajectoryGroup, trajectories
 from evaluation.ratings import Ratings
 from evaluation.result_json import result_dump, result_load
 from evaluation.stats.comparisons import ORDER_ALPHA, pairwise
 from evaluation.stats.power import raters_needed
 from evaluation.stats.sequential import pairwise_always
+from evaluation.stats.trajectories import LEVEL
+from tests.evaluation.stats import simulated_courses
 
 
 def ratings() -> Ratings:
@@ -193,3 +198,124 @@ def test_a_scale_read_off_the_answers_bounds_no_interval_while_a_study_collects(
     assert free.compared.pairs == bounded.compared.pairs
     if headline == ("quality",):
         assert free.others["fun"].means["a"].high == 5
+
+
+def test_ranks_leave_open_what_the_tests_leave_open() -> None:
+    read = ratings()
+    compared = compare(read)
+    found = leaderboard(bot_means(read), compared)
+    places = {place.bot: place for place in found.places}
+    assert [place.bot for place in found.places] == [*compared.order, "bad"]
+    # x has one rating: nothing is known of its place. c is below a and b, so at least third.
+    assert places["x"].ranks == (1, 4)
+    assert places["a"].ranks == places["b"].ranks == (1, 3)
+    assert places["c"].ranks == (3, 4)
+    assert compared.to_json()["ranks"]["a"] == [1, 3]
+    assert (places["bad"].ranks, places["bad"].is_control) == (None, True)
+    assert set(places["a"].too_close) == {"b", "x"}
+    assert (found.n_told_apart, found.n_pairs) == (compared.n_told_apart, compared.n_pairs)
+    for place in found.places:
+        assert place.compared_mean == compared.means[place.bot]
+        assert place.mean == bot_means(read).rows[place.bot, "quality"].interval
+
+
+def test_groups_join_all_pairs_that_cannot_be_told_apart_and_no_other() -> None:
+    compared = compare(ratings())
+    found = leaderboard(bot_means(ratings()), compared)
+    joined = {tuple(sorted(pair)) for group in found.groups for pair in combinations(group, 2)}
+    bots = [place.bot for place in found.places]
+    assert joined == {tuple(sorted(pair)) for pair in combinations(bots, 2) if not compared.are_told_apart(*pair)}
+
+
+def test_groups_of_any_graph_cover_it_and_no_group_is_told_twice() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        bots = [f"b{i}" for i in range(9)]
+        close: dict[str, set[str]] = {bot: set() for bot in bots}
+        for a, b in combinations(bots, 2):
+            if rng.random() < 0.5:
+                close[a].add(b)
+                close[b].add(a)
+        groups = alike_groups(close)
+        covered = {pair for group in groups for pair in combinations(group, 2)}
+        assert covered == {(a, b) for a, b in combinations(bots, 2) if b in close[a]}
+        assert len(set(groups)) == len(groups)
+
+
+def test_groups_of_chosen_bots_know_no_others() -> None:
+    close = {"a": ("b", "c"), "b": ("a", "c")}
+    assert alike_groups(close) == (("a", "b"),)
+    assert alike_groups({"a": (), "b": ()}) == ()
+
+
+NAMES = [f"c{k}" for k in range(12)]
+GROUPS = Grouping(
+    "by-trait", (TrajectoryGroup("x", tuple(NAMES[:6])), TrajectoryGroup("y", tuple(NAMES[6:]))), trait="t"
+)
+rng = np.random.default_rng(0)
+VALUES = {"m": {name: [float(value)] for name, value in zip(NAMES, rng.normal(size=12), strict=True)}}
+
+
+def test_the_difference_is_welchs_where_everybody_talked_once() -> None:
+    x, y = (np.array([VALUES["m"][pk][0] for pk in group.conversations]) for group in GROUPS.groups)
+    found = trajectories(GROUPS, VALUES, ["m"]).measures[0].contrast
+    assert found is not None
+    expected = stats.ttest_ind(x, y, equal_var=False)
+    ends = expected.confidence_interval(0.9)
+    assert (found.low, found.high, found.p) == pytest.approx((ends.low, ends.high, expected.pvalue))
+    assert found.difference == pytest.approx(x.mean() - y.mean())
+
+
+def test_the_difference_is_the_paired_one_where_everybody_met_both() -> None:
+    x, y = (np.array([VALUES["m"][pk][0] for pk in group.conversations]) for group in GROUPS.groups)
+    people = {name: f"p{k % 6}" for k, name in enumerate(NAMES)}
+    found = trajectories(GROUPS, VALUES, ["m"], people).measures[0].contrast
+    assert found is not None
+    expected = stats.ttest_rel(x, y)
+    ends = expected.confidence_interval(0.9)
+    assert (found.low, found.high, found.p) == pytest.approx((ends.low, ends.high, expected.pvalue), rel=1e-6)
+    alone = trajectories(GROUPS, VALUES, ["m"], dict.fromkeys(NAMES, "p"))
+    contrast = alone.measures[0].contrast
+    assert contrast is not None
+    assert (contrast.low, contrast.p, alone.n_people) == (None, None, 1)
+
+
+def test_a_scale_makes_the_difference_that_of_the_groups_own_intervals() -> None:
+    """Two shares of different people: Newcombe's hybrid score interval (1998, method 10), of Wilson's with t in place
+    of z.
+    """
+    groups = (TrajectoryGroup("x", tuple(NAMES[:5])), TrajectoryGroup("y", tuple(NAMES[5:])))
+    laughs = dict(zip(NAMES, [1, 0, 0, 0, 1, 1, 1, 1, 0, 1, 1, 1], strict=True))
+    values = {"m": {name: [float(value)] for name, value in laughs.items()}}
+    scales = {"m": (0.0, 1.0)}
+    told = trajectories(Grouping("by-trait", groups, trait="t"), values, ["m"], scales=scales, people=None)
+    found = told.measures[0].contrast
+    assert found is not None
+    assert told.n_people == 12
+    ends = []
+    for names in (NAMES[:5], NAMES[5:]):
+        share, n = np.mean([laughs[name] for name in names]), len(names)
+        z = stats.t.ppf(0.95, n - 1)
+        effective = n - 1  # a variance of share (1 − share) / (n − 1)
+        middle = (share + z**2 / effective / 2) / (1 + z**2 / effective)
+        half = z * np.sqrt(share * (1 - share) / effective + z**2 / effective**2 / 4)
+        half /= 1 + z**2 / effective
+        ends.append((share, middle - half, middle + half))
+    (x, low_x, high_x), (y, low_y, high_y) = ends
+    low = x - y - np.hypot(x - low_x, high_y - y)
+    high = x - y + np.hypot(high_x - x, y - low_y)
+    assert (found.low, found.high) == pytest.approx((low, high))
+    assert low < 0 < high
+    assert found.p is not None
+    assert found.p > 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("design", ["halves, 60 people", "kinds, 10 people, 4 each"])
+def test_intervals_of_courses_and_differences_hold(design: str) -> None:
+    """40 studies each, at least as many as claimed less three Monte-Carlo errors."""
+    found = simulated_courses.held(design, 40)
+    for what, one in found.items():
+        if one.of >= 40:
+            assert one.inside / one.of >= LEVEL - 3 * np.sqrt(LEVEL * (1 - LEVEL) / 40), what
+    assert sum(one.of >= 40 for one in found.values()) >= 12

@@ -1,44 +1,55 @@
-"""What is known of raters: numbers recomputed with pandas and scipy, and nobody named unless asked for."""
+"""Raters, their agreement, and the models of ratings, against pandas, scipy and statsmodels on the same numbers."""
 
 from __future__ import annotations
 
 import json
+import warnings
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.api as sm
+import statsmodels.formula.api as smf
 from scipy import stats
+from sklearn.metrics import cohen_kappa_score
+from statsmodels.miscmodels.ordinal_model import OrderedModel
+from statsmodels.stats import inter_rater
 
+from evaluation.analysis.agreement import ItemSets, item_sets, rater_agreement
 from evaluation.analysis.raters import RaterAnalysis, analyse_raters
+from evaluation.analysis.rating_models import rating_models
 from evaluation.ratings import Ratings
 from evaluation.result_json import result_dump, result_load
+from evaluation.stats.agreement import krippendorff_alpha
+from evaluation.stats.icc import icc
 
-LEVELS = {"a": 5.5, "b": 4.5, "c": 3.5, "d": 3.0, "bad": 1.5}
+FIVE_BOTS = {"a": 5.5, "b": 4.5, "c": 3.5, "d": 3.0, "bad": 1.5}
 
 
-def frame() -> pd.DataFrame:
+def twelve_raters() -> pd.DataFrame:
     """Make ratings by twelve careful raters of five bots, twice each, and one who clicks the middle everywhere."""
     rng = np.random.default_rng(5)
     rows = []
     for rater in range(12):
         kind = rng.normal(0, 0.5)
-        for bot, level in LEVELS.items():
+        for bot, level in FIVE_BOTS.items():
             for time in range(2):
                 given = np.clip(np.round(level + kind + rng.normal(0, 0.8, 3)), 1, 7)
                 rows.append((f"{rater}-{bot}-{time}", bot, f"w{rater}", *given.tolist()))
-    rows += [(f"x-{bot}", bot, "idle", 4.0, 4.0, 4.0) for bot in LEVELS]
+    rows += [(f"x-{bot}", bot, "idle", 4.0, 4.0, 4.0) for bot in FIVE_BOTS]
     columns = ["conversation", "bot", "rater", "quality", "fluency", "fun"]
     return pd.DataFrame(rows, columns=columns)
 
 
-def read(table: pd.DataFrame) -> Ratings:
+def read_three(table: pd.DataFrame) -> Ratings:
     keys = ["quality", "fluency", "fun"]
     return Ratings.from_frame(table, keys, scale=(1, 7), controls=["bad"])
 
 
 def test_scores_on_own_scales_are_those_of_pandas() -> None:
-    table = frame()
-    found = analyse_raters(read(table)).own_scales
+    table = twelve_raters()
+    found = analyse_raters(read_three(table)).own_scales
     keys = ["quality", "fluency", "fun"]
     long = table[table["rater"] != "idle"].melt(["conversation", "bot", "rater"], keys)
     by_rater = long.groupby("rater")["value"]
@@ -49,7 +60,7 @@ def test_scores_on_own_scales_are_those_of_pandas() -> None:
     for bot in found.bots:
         assert bot.own.mean == pytest.approx(expected[bot.bot])
         assert bot.mean == pytest.approx(plain_means[bot.bot])
-    real = [bot for bot in LEVELS if bot != "bad"]
+    real = [bot for bot in FIVE_BOTS if bot != "bad"]
     rho = stats.spearmanr(plain_means[real], expected[real]).statistic
     assert found.order is not None
     assert found.order.r == pytest.approx(rho)
@@ -57,8 +68,8 @@ def test_scores_on_own_scales_are_those_of_pandas() -> None:
 
 
 def test_leaving_the_flagged_out_is_what_pandas_gives_without_them() -> None:
-    table = frame()
-    found = analyse_raters(read(table)).screening
+    table = twelve_raters()
+    found = analyse_raters(read_three(table)).screening
     assert [verdict.rater for verdict in found.flagged] == ["idle"]
     assert found.n_raters == 13
     codes = {reason.code for reason in found.flagged[0].reasons}
@@ -76,24 +87,24 @@ def test_leaving_the_flagged_out_is_what_pandas_gives_without_them() -> None:
 
 
 def test_times_make_the_fast_known() -> None:
-    table = frame()
+    table = twelve_raters()
     seconds = {row.conversation: 5.0 if row.rater == "w3" else 100.0 + i for i, row in enumerate(table.itertuples())}
-    found = analyse_raters(read(table), seconds=seconds).screening
+    found = analyse_raters(read_three(table), seconds=seconds).screening
     assert {verdict.rater for verdict in found.flagged} == {"w3", "idle"}
 
 
 def test_a_dimension_that_came_turned_is_judged_as_it_was_worded() -> None:
-    table = frame()
-    rules = {r.rule: r for r in analyse_raters(read(table)).screening.rules}
+    table = twelve_raters()
+    rules = {r.rule: r for r in analyse_raters(read_three(table)).screening.rules}
     assert rules["contradicts"].n_undecided == 13
-    turned = analyse_raters(read(table), turned=["fun"]).screening
+    turned = analyse_raters(read_three(table), turned=["fun"]).screening
     assert {r.rule: r for r in turned.rules}["contradicts"].n_undecided == 0
 
 
 def test_what_cannot_be_said_has_a_reason() -> None:
-    table = frame()
-    unnamed = analyse_raters(read(table.assign(rater=None)))
-    few = analyse_raters(read(table[table["conversation"].str.endswith("a-0")]))
+    table = twelve_raters()
+    unnamed = analyse_raters(read_three(table.assign(rater=None)))
+    few = analyse_raters(read_three(table[table["conversation"].str.endswith("a-0")]))
     assert [str(found.reason.code) for found in (unnamed.own_scales, unnamed.screening) if found.reason] == [
         "nobody_named",
         "nobody_named",
@@ -105,7 +116,7 @@ def test_what_cannot_be_said_has_a_reason() -> None:
 
 
 def test_a_result_is_plain_comes_back_and_names_nobody_unless_asked() -> None:
-    found = analyse_raters(read(frame()))
+    found = analyse_raters(read_three(twelve_raters()))
     document = json.dumps(found.to_json(), allow_nan=False)
     assert "idle" not in document
     assert json.loads(document)["screening"]["n_flagged"] == 1
@@ -114,3 +125,278 @@ def test_a_result_is_plain_comes_back_and_names_nobody_unless_asked() -> None:
     assert again == found
     assert again.to_json(names=True) == found.to_json(names=True)
     assert "would flag 1 of 13 raters" in found.summary()
+
+
+def three_bots(per: int) -> pd.DataFrame:
+    """Make ratings of three bots, six conversations each, rated by `per` of five people."""
+    rng = np.random.default_rng(1)
+    rows = []
+    for bot, level in {"a": 5, "b": 3, "bad": 1}.items():
+        for n in range(6):
+            for rater in rng.choice(5, per, replace=False):
+                value = float(np.clip(level + rng.integers(-1, 2), 1, 7))
+                rows.append((f"{bot}{n}", bot, f"w{rater}", value))
+    return pd.DataFrame(rows, columns=["conversation", "bot", "rater", "quality"])
+
+
+def read_quality(table: pd.DataFrame) -> Ratings:
+    return Ratings.from_frame(table, ["quality"], scale=(1, 7), controls=["bad"])
+
+
+def test_shared_conversations_give_alpha_over_items() -> None:
+    table = three_bots(3)
+    found = rater_agreement(read_quality(table))
+    places = table.assign(place=table.groupby("conversation").cumcount())
+    items = places.pivot(index="conversation", columns="place", values="quality").to_numpy()
+    assert found.same_conversation == krippendorff_alpha(items, "ordinal")
+    codes = [(one.about, one.code) for one in found.coefficients]
+    assert ("conversation", "fleiss") in codes
+    assert ("conversation", "cohen_median") in codes
+
+
+def test_controls_take_no_part_in_agreement_about_bots() -> None:
+    table = three_bots(2)
+    found = rater_agreement(read_quality(table))
+    real = table[table["bot"] != "bad"].groupby(["bot", "rater"])["quality"].mean().reset_index()
+    places = real.assign(place=real.groupby("bot").cumcount())
+    by_bot = places.pivot(index="bot", columns="place", values="quality").to_numpy()
+    assert found.reliability_of_bots.value == pytest.approx(icc(by_bot, "icc1_k").value)
+    assert found.reliability_of_bots.n_items == 2
+
+
+def test_one_persons_two_ratings_of_a_conversation_are_no_agreement() -> None:
+    table = three_bots(1)
+    twice = pd.concat([table, table], ignore_index=True)
+    for given in (table, twice):
+        found = rater_agreement(read_quality(given)).same_conversation
+        assert found.value is None
+        assert found.reason is not None
+        assert found.reason.to_json() == {"code": "few_shared", "n_shared": 0, "n_conversations": 18}
+
+
+# Krippendorff (2011), section C: four observers, twelve units; alpha .743 nominal, .815 ordinal, .849 interval.
+PUBLISHED = [
+    [1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None],
+    [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, None, 3],
+    [None, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, None],
+    [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, None],
+]
+
+
+def ratings_of(rows: list[tuple[str, str | None, float, float]]) -> Ratings:
+    """Return ratings of (item, rater, good, slider)."""
+    frame = pd.DataFrame(rows, columns=["conversation", "rater", "good", "slider"])
+    frame["bot"] = "a"
+    return Ratings.from_frame(frame, ["good", "slider"], scale=(1, 100))
+
+
+@pytest.fixture(scope="module")
+def found() -> ItemSets:
+    rng = np.random.default_rng(3)
+    rows: list[tuple[str, str | None, float, float]] = []
+    for rater, answers in enumerate(PUBLISHED):
+        rows += [(f"p/{unit}", f"r{rater}", value, 1.0) for unit, value in enumerate(answers) if value is not None]
+    for item in range(40):  # two raters of the second set
+        true = int(rng.integers(1, 6))
+        for rater in ("x", "y"):
+            answer = float(np.clip(true + rng.integers(-1, 2), 1, 5))
+            rows.append((f"q/{item}", rater, answer, 20 * answer + rng.uniform(-9, 0)))
+    rows.append(("alone", None, 3.0, 3.0))
+    sets = {item: item.partition("/")[0] for item, *_ in rows if "/" in item}
+    return item_sets(ratings_of(rows), sets, shared=2)
+
+
+def pairs_of(found: ItemSets) -> np.ndarray:
+    """Return the answers of the two raters of the second set again: (40, 2)."""
+    rng = np.random.default_rng(3)
+    pairs = []
+    for _ in range(40):
+        true = int(rng.integers(1, 6))
+        pair = []
+        for _rater in range(2):
+            pair.append(float(np.clip(true + rng.integers(-1, 2), 1, 5)))
+            rng.uniform(-9, 0)
+        pairs.append(pair)
+    return np.array(pairs)
+
+
+def test_every_set_has_its_own_coefficients_with_intervals(found: ItemSets) -> None:
+    assert [(one.items, one.dimension) for one in found.sets] == [
+        (name, key) for name in ("", "p", "q") for key in ("good", "slider")
+    ]
+    published = found.of("p", "good")
+    assert published.level == "ordinal"
+    assert published.alpha.value == pytest.approx(0.815, abs=5e-4)
+    assert (published.n_items, published.n_shared, published.n_raters) == (12, 11, 4)
+    assert published.n_pairs == 6
+    two = found.of("q", "good")
+    pairs = pairs_of(found)
+    expected = cohen_kappa_score(pairs[:, 0], pairs[:, 1], weights="linear")
+    assert two.cohen.value == pytest.approx(expected)
+    counts, _categories = inter_rater.aggregate_raters(pairs.astype(int))
+    assert two.fleiss.value == pytest.approx(inter_rater.fleiss_kappa(counts))
+    assert published.cohen.reason is not None
+    assert published.cohen.reason.code == "few_items_for_interval"
+    for one in (published.alpha, published.fleiss, two.alpha, two.cohen):
+        assert one.low is not None
+        assert one.high is not None
+        assert one.value is not None
+        assert one.low < one.value <= one.high
+
+
+def test_what_is_undefined_says_why(found: ItemSets) -> None:
+    alone = found.of("", "good")
+    assert alone.alpha.reason is not None
+    assert alone.alpha.reason.code == "few_items"
+    assert alone.cohen.reason is not None
+    assert alone.cohen.reason.code == "not_named"
+    slider = found.of("q", "slider")
+    assert slider.level == "interval"
+    assert slider.alpha.value is not None
+    assert slider.fleiss.reason is not None
+    assert slider.fleiss.reason.code == slider.cohen.reason.code == "many_answers"  # type: ignore[union-attr]
+    same = found.of("p", "slider")
+    assert same.alpha.reason is not None
+    assert same.alpha.reason.code == "all_the_same"
+    assert result_load(result_dump(found, ItemSets), ItemSets) == found
+    assert "0.8" in repr(found) or ".82" in repr(found)
+    with pytest.raises(KeyError, match="no set 'r'"):
+        found.of("r", "good")
+
+
+def test_two_points_are_nominal() -> None:
+    answers = {"x": [0, 1, 1, 0, 1, 0], "y": [0, 1, 0, 0, 1, 1]}
+    rows = [(str(i), rater, v) for rater, given in answers.items() for i, v in enumerate(given)]
+    frame = pd.DataFrame(rows, columns=["conversation", "rater", "fits"]).assign(bot="a")
+    [one] = item_sets(Ratings.from_frame(frame, ["fits"], scale=(0, 1)), {}).sets
+    assert one.level == "nominal"
+    assert one.cohen.value == pytest.approx(cohen_kappa_score(answers["x"], answers["y"]))
+
+
+LEVELS = {"a": 5.0, "b": 4.2, "c": 3.9, "d": 3.0, "bad": 1.0}
+FACTORS = {
+    "corpus": {"a": "reddit", "b": "reddit", "c": "cornell", "d": "cornell"},
+    "EI": {"a": "EI", "b": "plain", "c": "EI", "d": "plain"},
+}
+
+
+def frame(raters: int = 24) -> pd.DataFrame:
+    """Make ratings in which every rater rates every bot on two questions, a few answers missing."""
+    rng = np.random.default_rng(7)
+    rows = []
+    for rater in range(raters):
+        kind = rng.normal(0, 0.7)
+        for bot, level in LEVELS.items():
+            given = [float(np.clip(np.round(level + kind + rng.normal()), 1, 7)) for _ in range(2)]
+            rows.append((f"{rater}-{bot}", bot, f"w{rater}", *given))
+    table = pd.DataFrame(rows, columns=["conversation", "bot", "rater", "quality", "fluency"])
+    table.loc[table.index.isin([3, 11]), "fluency"] = np.nan
+    return table
+
+
+def read(table: pd.DataFrame) -> Ratings:
+    return Ratings.from_frame(table, ["quality", "fluency"], scale=(1, 7), controls=["bad"])
+
+
+def test_the_analysis_of_variance_is_type_iii_of_the_sum_of_the_ratings() -> None:
+    table = frame()
+    found = rating_models(read(table), FACTORS).factorial
+    assert found is not None
+    real = table[table["bot"] != "bad"].assign(total=table["quality"] + table["fluency"]).dropna()
+    for name, levels in FACTORS.items():
+        real[name] = real["bot"].map(levels)
+    fit = smf.ols("total ~ C(corpus, Sum) * C(EI, Sum)", real).fit()
+    expected = sm.stats.anova_lm(fit, typ=3)
+    for term, row in {"corpus": "C(corpus, Sum)", "EI": "C(EI, Sum)", "corpus:EI": "C(corpus, Sum):C(EI, Sum)"}.items():
+        assert found.table.term(term).ss == pytest.approx(expected.loc[row, "sum_sq"])
+    # Raters rate several bots here, so the tests are by errors clustered by rater: of two levels that of their
+    # difference.
+    for pair in found.table.contrasts:
+        assert found.table.term(pair.factor).p == pytest.approx(pair.p)
+    assert (found.of, found.max_order, found.table.n_dropped) == ("sum", None, 2)
+    assert set(found.shown) == {term.name for term in found.table.terms if term.p is not None and term.p < 0.05}
+    assert {*found.shown, *found.not_shown} == {"corpus", "EI", "corpus:EI"}
+
+
+def test_the_mixed_model_is_that_of_statsmodels() -> None:
+    table = frame()
+    found = rating_models(read(table), FACTORS).mixed
+    assert found is not None
+    real = table[table["bot"] != "bad"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = smf.mixedlm("quality ~ 0 + bot", real, groups=real["rater"]).fit(reml=True)
+    means = {bot.bot: bot.mean for bot in found.bots}
+    for bot in FACTORS["corpus"]:
+        assert means[bot] == pytest.approx(fit.params[f"bot[{bot}]"], abs=1e-4)
+    between, rest = float(fit.cov_re.iloc[0, 0]), fit.scale
+    assert found.rater_share == pytest.approx(between / (between + rest), abs=1e-3)
+
+
+def test_the_proportional_odds_are_those_of_statsmodels() -> None:
+    table = frame()
+    models = rating_models(read(table), FACTORS)
+    found = models.ordinal
+    assert found is not None
+    real = table[table["bot"] != "bad"]
+    dummies = pd.get_dummies(real["bot"], dtype=float).drop(columns="a")
+    fit = OrderedModel(real["quality"].to_numpy(), dummies.to_numpy(), distr="logit").fit(method="bfgs", disp=False)
+    effects = np.array([0.0, *fit.params[:3]])
+    expected = dict(zip("abcd", effects - effects.mean(), strict=True))
+    for bot in found.bots:
+        assert bot.effect == pytest.approx(expected[bot.bot], abs=1e-3)
+    best = max(expected, key=lambda bot: expected[bot])
+    assert set(models.above_best) == set("abcd") - {best}
+    assert all(0 < chance < 0.5 for chance in models.above_best.values())
+    assert models.odds_are_proportional == (found.deviance_p >= 0.05)  # type: ignore[operator]
+
+
+def test_factors_that_cannot_be_used_say_why() -> None:
+    factors: dict[str, Any] = {
+        **FACTORS,
+        "size": {"a": "big", "b": "small", "c": "big"},
+        "language": dict.fromkeys("abcd", "English"),
+        "teacher": {"a": "x", "b": "y", "c": "y", "d": "x"},
+        "decoder": {"a": "x", "b": "y", "c": "y", "d": "y"},
+    }
+    found = rating_models(read(frame()), factors)
+    assert {one.code: dict(one.values) for one in found.unused} == {
+        "factor_unknown": {"factor": "size", "bots": ["d"]},
+        "factor_constant": {"factor": "language"},
+        "factor_beyond": {"factor": "decoder", "most": 3},
+    }
+    # Three factors of two levels have eight combinations, of which four are rated.
+    assert found.factorial is not None
+    assert (found.factorial.factors, found.factorial.max_order) == (("corpus", "EI", "teacher"), 1)
+
+
+def test_without_factors_the_bots_are_the_factor() -> None:
+    table = frame()
+    found = rating_models(read(table)).factorial
+    assert found is not None
+    assert (found.factors, found.factors_reason) == ((), None)
+    assert [term.name for term in found.table.terms] == ["bot"]
+
+
+def test_factors_that_are_one_and_the_same_leave_the_bots_and_a_reason() -> None:
+    same = {"corpus": FACTORS["corpus"], "again": FACTORS["corpus"]}
+    found = rating_models(read(frame()), same).factorial
+    assert found is not None
+    assert found.factors == ()
+    assert found.factors_reason is not None
+    assert found.factors_reason.code == "empty_cells"
+    assert [term.name for term in found.table.terms] == ["bot"]
+
+
+def test_who_is_not_named_stands_as_a_conversation() -> None:
+    table = frame()
+    table.loc[table["rater"] == "w0", "rater"] = None
+    found = rating_models(read(table))
+    assert (found.n_raters, found.n_unnamed) == (23, 4)  # the control's chat does not count
+
+
+def test_one_bot_has_no_model() -> None:
+    table = frame()
+    found = rating_models(read(table[table["bot"].isin(["a", "bad"])]))
+    assert (found.factorial, found.mixed, found.ordinal) == (None, None, None)
+    assert "fewer than two bots" in found.summary()

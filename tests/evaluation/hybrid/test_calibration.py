@@ -1,4 +1,4 @@
-"""Accuracy of predicted values, of people's conversations and of self-play."""
+"""Columns of the hybrid metric, accuracy of its predictions, and results over bots."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from chatbots import Conversation
+from evaluation.hybrid.bot_level import ceiling_of, influence_of, interval_over_conversations, within_groups_of
 from evaluation.hybrid.calibration import effective_ratings, intervals_by_errors
-from evaluation.hybrid.features import design_of
+from evaluation.hybrid.features import PAPER_FEATURES, HybridError, design_of, pooled_embeddings
 from evaluation.hybrid.fit import apply_fit, fit_hybrid
 from evaluation.hybrid.gaussian_process_folds import from_selfplay
+from evaluation.metrics.registry import metric_list
 from tests.evaluation.hybrid import simulated_selfplay
 from tests.evaluation.hybrid.test_fit import FEATURES, study, with_embedding
 
@@ -194,3 +197,155 @@ def test_a_prediction_is_worth_as_many_ratings_as_err_as_much() -> None:
     close = effective_ratings(dict(human), human, noise, stated)
     assert (close.by_error, close.interval) == (None, (None, None))
     assert effective_ratings({"a": 1.0}, human, noise, stated) is None
+
+
+def test_the_ceiling_is_the_reliability_of_the_means():
+    rng = np.random.default_rng(0)
+    n, n_bots = 40, 60
+    ratings = {f"b{k}": rng.normal() * 0.5 + rng.normal(size=n) * 2 for k in range(n_bots)}
+    found = ceiling_of(ratings)
+    true = 0.25 / (0.25 + 4 / n)  # variance of the true means over that of the observed ones
+    assert found.reliability == pytest.approx(true, abs=0.12)
+    assert found.low < true < found.high
+    assert found.best_r == pytest.approx(np.sqrt(found.reliability))
+
+
+def test_without_true_differences_there_is_nothing_to_predict():
+    rng = np.random.default_rng(1)
+    ratings = {f"b{k}": rng.normal(size=30) for k in range(40)}
+    assert ceiling_of(ratings).reliability < 0.5
+    few = ceiling_of({"a": np.arange(4.0), "b": np.arange(1.0)})
+    assert few.reliability is None
+    assert "1 bot with two" in few.reason
+
+
+def test_influence_is_r_without_the_bot_minus_r():
+    x, y = [1.0, 2.0, 3.0, 9.0], [1.0, 3.0, 2.0, 9.0]
+    found = influence_of(x, y, ["a", "b", "c", "d"])
+    whole = np.corrcoef(x, y)[0, 1]
+    for k, bot in enumerate("abcd"):
+        rest = np.corrcoef(np.delete(x, k), np.delete(y, k))[0, 1]
+        assert found[bot] == pytest.approx(rest - whole)
+    assert influence_of([1, 2, 3], [1, 2, 3], ["a", "b", "c"]) == dict.fromkeys("abc")
+
+
+def test_the_interval_over_conversations_holds_the_r_of_as_many_others():
+    held = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        true = rng.normal(size=8) * 0.4
+        score = 0.8 * true + 0.12 * rng.normal(size=8)
+        first, other = (
+            [(p + 0.3 * rng.normal(size=30), t + rng.normal(size=30)) for p, t in zip(score, true, strict=True)]
+            for _ in range(2)
+        )
+        low, high = interval_over_conversations(first, seed=0)
+        here, there = (
+            np.corrcoef([p.mean() for p, _ in some], [t.mean() for _, t in some])[0, 1] for some in (first, other)
+        )
+        assert low < here < high
+        held += low <= there <= high
+    assert held / 100 > 0.95 - 2 * np.sqrt(0.95 * 0.05 / 100)
+
+
+def test_a_difference_between_groups_alone_vanishes_within_them():
+    predicted = {"a": 1.0, "b": 1.1, "c": 5.0, "d": 5.1, "e": 1.05}
+    human = {"a": 2.1, "b": 2.0, "c": 6.1, "d": 6.0, "e": 2.05}
+    groups = {"a": "x", "b": "x", "c": "y", "d": "y", "e": "x"}
+    assert np.corrcoef(list(predicted.values()), list(human.values()))[0, 1] > 0.99
+    assert within_groups_of(predicted, human, groups).r < -0.9
+    assert within_groups_of(predicted, human, {}) is None
+
+
+def table():
+    return pd.DataFrame(
+        {
+            "conversation": [1, 1, 2, 3, 4, 5],
+            "bot": ["a", "a", "a", "b", "b", "b"],
+            "participant": ["p", "p", None, "q", "q", "r"],
+            "f": [1.0, 1.0, 2.0, np.nan, 4.0, 5.0],
+            "g": [1.0, 1.0, np.inf, 3.0, 4.0, 5.0],
+            "quality": [1, 3, 4, 5, 6, np.nan],
+            "fluency": [2, 2, 2, 2, None, 2],
+        }
+    )
+
+
+def test_raters_of_one_conversation_are_averaged():
+    found = design_of(table(), ["f"], ["quality"])
+    assert found.bots.tolist() == ["a", "a", "b", "b"]
+    assert found.y[:3].tolist() == [2.0, 4.0, 6.0]
+    assert np.isnan(found.y[3])
+    assert found.people.tolist() == ["p", None, "q", "r"]
+
+
+def test_undefined_features_leave_the_conversation_out_and_are_counted():
+    found = design_of(table(), ["f", "g"], ["quality"])
+    assert found.x.tolist() == [[1, 1], [4, 4], [5, 5]]
+    assert found.n_dropped == 2
+    assert found.dropped == {"f": 1, "g": 1}
+    # the ratings of conversations left out still count for their bot
+    assert found.rated["b"][0].tolist() == [5.0, 6.0]
+
+
+def test_several_targets_are_averaged_and_all_needed():
+    found = design_of(table(), ["f"], ["quality", "fluency"])
+    assert found.y[:2].tolist() == [2.0, 3.0]
+    assert np.isnan(found.y[2])  # no fluency
+
+
+@pytest.mark.parametrize(
+    ("features", "targets", "message"),
+    [
+        (["f"], ["qualitty"], "no column 'qualitty'; did you mean quality"),
+        (["h"], ["quality"], "no column 'h'"),
+        ([], ["quality"], "no feature"),
+    ],
+)
+def test_missing_columns_are_explained(features, targets, message):
+    with pytest.raises(HybridError, match=message):
+        design_of(table(), features, targets)
+
+
+def test_numbers_written_as_text_count():
+    texts = table().astype({"f": "object"})
+    texts["f"] = ["1.0", "1.0", "2", "none", 4, 5]
+    assert design_of(texts, ["f"]).x.ravel().tolist() == [1, 2, 4, 5]
+
+
+def test_the_papers_features_are_columns_of_registered_metrics():
+    columns = {c.name for m in metric_list() for c in m.columns if c.level == "conversation"}
+    assert set(PAPER_FEATURES) <= columns
+    assert len(PAPER_FEATURES) == 11
+
+
+class ByLength:
+    """Stands for the texts of a run: the vector of a text is its length and 1."""
+
+    def encode(self, texts):
+        return np.array([[len(text), 1.0] for text in texts]).reshape(-1, 2)
+
+
+def test_a_participants_answers_and_a_bots_turns_are_averaged():
+    talk = [
+        Conversation.from_texts(["opener", "ab", "abcd", "abc", "abcdef"], id="1"),
+        Conversation.from_texts(["hello", "a"], id="2"),
+    ]
+    table = pooled_embeddings(talk, shared=ByLength()).set_index("conversation")
+    assert table.loc["1", "embedding_user_000"] == 5.0  # what answers nothing is left out
+    assert table.loc["1", "embedding_bot_000"] == 2.5
+    assert np.isnan(table.loc["2", "embedding_user_000"])
+    assert table.loc["2", "embedding_bot_000"] == 1.0
+
+
+def test_in_self_play_both_describe_the_next_utterances():
+    talk = [Conversation.from_texts(["opener", "ab", "abcd"], id="1")]
+    table = pooled_embeddings(talk, self_play=True, shared=ByLength())
+    assert table["embedding_user_000"].tolist() == [3.0]
+    assert table["embedding_bot_000"].tolist() == [3.0]
+
+
+def test_no_conversation_gives_the_columns_all_the_same():
+    table = pooled_embeddings([], shared=ByLength(), blocks=["embedding_user"])
+    assert list(table.columns) == ["conversation", "embedding_user_000", "embedding_user_001"]
+    assert not len(table)

@@ -1,4 +1,4 @@
-"""The standing of a fit and its findings follow from the numbers."""
+"""The standing of a fit, its findings, its summary and its plot follow from the numbers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from scipy import stats
 
 from evaluation.findings import Reason
 from evaluation.hybrid.bot_level import BotLevel, BotLevelDiagnostics, BotMeanCeiling, OrderedPairs, most_influential
-from evaluation.hybrid.calibration import prediction_accuracy
+from evaluation.hybrid.calibration import Combined, prediction_accuracy
 from evaluation.hybrid.fit import fit_hybrid
+from evaluation.hybrid.results import HybridResult
 from evaluation.hybrid.rivals import ErrorRatio, Rival, error_ratio
+from evaluation.hybrid.summary import points_of
 from evaluation.hybrid.verdict import Evidence, verdict_of
 from evaluation.ratings import Ratings
 from evaluation.stats.correlation import Correlation
+from tests.evaluation.hybrid.test_fit import FEATURES, selfplay, study
 from tests.validation.values import Tables, permuted
 
 
@@ -230,3 +233,37 @@ def test_a_permuted_study_does_not_pass() -> None:
 
     assert believed(tables)
     assert sum(believed(permuted(tables, seed)) for seed in range(4)) == 0
+
+
+@pytest.fixture(scope="module")
+def found() -> HybridResult:
+    return fit_hybrid(study(n_bots=4), features=FEATURES, selfplay=selfplay(n_bots=5))
+
+
+def test_bots_stand_by_their_human_means_and_unrated_ones_last(found: HybridResult) -> None:
+    points = points_of(found.to_json(), "predicted_selfplay")
+    assert [point.human is None for point in points] == [False] * 4 + [True]
+    rated = [point.human for point in points[:4]]
+    assert rated == sorted(rated, reverse=True)
+    assert {p.title: p.predicted for p in points} == {
+        bot: of_bot.predicted_selfplay for bot, of_bot in found.bots.items()
+    }
+
+
+def test_the_mean_that_is_compared_takes_the_place_of_the_plain_one(found: HybridResult) -> None:
+    """Less the habits of its raters, with the 90 % of the normal distribution whose 95 % the document has."""
+    bot, one = next((bot, one) for bot, one in found.bots.items() if one.human_mean is not None)
+    adjusted = Combined(2.0, (2 - 1.959964, 2 + 1.959964), 2.5, (2.0, 3.0), 0.5, 3.0)
+    changed = replace(one, adjusted_mean=2.0, combined=adjusted)
+    (point,) = points_of({"bots": {bot: changed.to_json()}}, "predicted")
+    assert point.human == changed.target == 2.0 != one.human_mean
+    assert point.human_span == pytest.approx((2 - 1.644854, 2 + 1.644854), abs=1e-5)
+    assert "human mean 2.00" in point.says
+
+
+def test_what_cannot_be_drawn_is_explained() -> None:
+    alone = fit_hybrid(study(n_bots=4), features=FEATURES)
+    with pytest.raises(ValueError, match="no rated bot is predicted from selfplay"):
+        alone.plot("selfplay")
+    with pytest.raises(ValueError, match="it must be one of conversations, selfplay"):
+        alone.plot("chats")  # type: ignore[arg-type]

@@ -1,14 +1,26 @@
-"""Semantic metrics: similarity of sentences and coherence of words."""
+"""Similarity of sentences, coherence and semantic distance; and many metrics, for which each text is encoded once."""
 
 from __future__ import annotations
+
+import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from chatbots import Conversation, Identity
-from chatbots.encoders.sentence import sentence_encoder
+from chatbots.encoders.cache import TextStore
+from chatbots.encoders.sentence import MINILM, sentence_encoder
+from chatbots.registry import UnknownName
+from evaluation.hybrid.features import pooled_embeddings
+from evaluation.items import ReplyInContext
+from evaluation.metrics.base import Measured, MetricDefaults
+from evaluation.metrics.replies import NO_CONTEXT, item_scores
+from evaluation.metrics.run import MetricUnavailable, compute_all, compute_batches
 from evaluation.metrics.semantic import FileWordCoherence, InferSentSimilarity, SemanticSimilarity, WordCoherence
+from evaluation.metrics.semantic_distance import SemanticDistance, dull_factor, dull_replies, words_beside_dull
 from evaluation.metrics.text_cache import TextCache
+from tests.tiny_models import save_classifier
 
 COLUMN = "semantic_similarity_user_bot"
 
@@ -86,3 +98,187 @@ def test_published_vectors_are_read_from_their_file(tmp_path):
     missing = FileWordCoherence(path=str(tmp_path / "none.bin"))
     assert "none.bin" in missing.unavailable_reason()
     assert missing.identity.key != metric.identity.key
+
+
+class FakeShared(TextCache):
+    """Vectors that a test can compute: counts of letters, of length 1."""
+
+    def encode(self, texts, encoder=None):
+        rows = np.array([[text.lower().count(letter) for letter in "abcdeo"] for text in texts], float)
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    ("reply", "n", "m"),
+    [
+        ("i do n't know .", 1, 0),
+        ("i do n't know what you mean !", 2, 0),
+        ("i like red apples .", 3, 3),
+        ("i do n't know where the red house stands", 4, 3),
+        ("i 'm not saying apples , but red pears", 4, 3),
+        ("i do n't know (really) [a+b]*", 3, 2),
+    ],
+)
+def test_the_factor_counts_words_and_those_beside_dull_phrases(reply, n, m):
+    # know, mean, like, apples … are words; i, do, n't, what, you … are none.
+    expected = 1 + math.log10((2 + n) / (2 + m))
+    assert dull_factor(reply.split(), dull_replies()) == pytest.approx(expected)
+
+
+def test_the_example_of_the_paper_and_what_is_not_dull():
+    assert dull_factor(["i", "do", "n't", "know", "."], dull_replies()) == pytest.approx(1.176, abs=5e-4)
+    assert dull_factor(["red", "apples"], dull_replies()) == 1
+
+
+def test_both_slots_count_and_of_several_patterns_the_one_that_leaves_least():
+    patterns = ("i 'm not saying *", "i 'm not saying * , but *", "i 'm not saying * here")
+    said = ["i", "'m", "not", "saying", "apples", ",", "but", "pears", "here"]
+    assert words_beside_dull(said, patterns) == ["apples", "pears", "here"]
+    assert words_beside_dull(said, ()) == said
+
+
+def test_distances_are_those_of_the_formula():
+    metric, shared = SemanticDistance(), FakeShared()
+    replies = [ReplyInContext(("cab ace", "bad bead"), "bad dad"), ReplyInContext(("bad bead",), "Bad bead")]
+    found = item_scores(metric, replies, shared)
+
+    def cosine(one, other):
+        a, b = shared.encode([one, other])
+        return a @ b
+
+    first = {name: values[0] for name, values in found.items()}
+    assert first["semantic_distance_last_bot"] == pytest.approx(1 - cosine("bad dad", "bad bead"))
+    assert first["semantic_distance_two_bot"] == pytest.approx(1 - cosine("bad dad", "cab ace bad bead"))
+    assert first["semantic_distance_second_bot"] == pytest.approx(1 - cosine("bad dad", "cab ace"))
+    assert first["semantic_distance_history_bot"] == first["semantic_distance_two_bot"]
+    assert first["semantic_distance_echo_bot"] == 0.5
+    second = {name: values[1] for name, values in found.items()}
+    assert second["semantic_distance_last_bot"] == pytest.approx(0)
+    assert np.isnan(second["semantic_distance_second_bot"])
+    assert second["semantic_distance_echo_bot"] == 1
+
+
+def test_a_reply_that_opens_a_conversation_has_no_distance():
+    assert SemanticDistance().lacking(ReplyInContext((), "hello")) == NO_CONTEXT
+
+
+def test_another_encoder_gives_the_distances_and_stands_in_the_identity(tmp_path):
+    """The vectors are computed again by transformers: means of the last layer over the tokens."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = save_classifier(tmp_path / "bert")
+    metric = SemanticDistance("own", encoder=str(folder))
+    assert metric.unavailable_reason() is None
+    assert metric.licence == "that of the model that is chosen"
+    said = ["hello how are you", "i am fine"]
+    found = item_scores(metric, [ReplyInContext((said[0],), said[1])], TextCache())
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModel.from_pretrained(folder).eval()
+    with torch.no_grad():
+        one, other = (
+            model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0].numpy().mean(axis=0) for text in said
+        )
+    cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+    assert found["own_last_bot"][0] == pytest.approx(1 - cosine, abs=1e-5)
+    usual = SemanticDistance("own")
+    assert metric.identity.key != usual.identity.key
+    assert usual.identity.key == SemanticDistance("own", encoder=MINILM).identity.key
+    assert "no folder" in SemanticDistance(encoder=str(tmp_path / "none")).unavailable_reason()
+
+
+def conversations(n=7):
+    rng = np.random.default_rng(1)
+    words = ["cat", "dog", "love", "hate", "what", "haha", "music", "rain", "good", "bad"]
+    return [
+        Conversation.from_texts([" ".join(rng.choice(words, size=rng.integers(1, 6))) for _ in range(6)], id=f"c{i}")
+        for i in range(n)
+    ]
+
+
+def test_no_text_is_encoded_twice_in_a_run(encoded_texts):
+    class Again(SemanticSimilarity):
+        """The same metric under another name: it needs the same vectors."""
+
+        name = "again"
+
+    shared = TextCache()
+    found = conversations()
+    list(compute_batches(found, [SemanticSimilarity(), Again()], batch=2, shared=shared))
+    assert sorted(encoded_texts) == sorted({text for c in found for text in c.texts})
+
+
+def test_unknown_and_unavailable_metrics_are_refused_before_anything_runs():
+    with pytest.raises(UnknownName, match="words"):
+        compute_all(conversations(1), ["wordz"])
+
+    class Absent(MetricDefaults):
+        name = "absent"
+
+        def unavailable_reason(self):
+            return "its weights are not here"
+
+    with pytest.raises(MetricUnavailable, match="absent cannot be computed: its weights"):
+        compute_all(conversations(1), [Absent()])
+
+
+def test_infinite_values_become_undefined_with_a_reason():
+    from evaluation.tables import per_turn
+
+    class Broken(MetricDefaults):
+        name = "broken"
+        columns = per_turn("broken_bot", "Broken", unit="1", range=(None, None), direction="neither", description="x")
+
+        def measure(self, layout, shared):
+            return Measured({"broken_bot": layout.spread(layout.bot, [np.inf, 2.0])})
+
+    table = Broken().compute([Conversation.from_texts(["a", "b", "c", "d"], id="c")])
+    assert np.isnan(table.turns.loc[("c", 1), "broken_bot"])
+    assert table.conversations.loc["c", "broken_bot"] == 2.0
+    assert "finite" in table.reasons["broken_bot"]
+
+
+TALK = [
+    Conversation.from_texts(["Hello.", "Hi, how are you?", "I am sad.", "Why is that?"], id="1"),
+    Conversation.from_texts(["Hello.", "What a day!", "It was, and I am glad.", "Good."], id="2"),
+]
+
+
+def test_a_metric_of_ones_own_computes_each_text_once() -> None:
+    shared, asked = TextCache(), []
+
+    def lengths(texts: list[str]) -> list[int]:
+        asked.append(texts)
+        return [len(text) for text in texts]
+
+    assert shared.once("my length", ["a", "bb", "a"], lengths) == [1, 2, 1]
+    assert shared.once("my length", ["ccc", "bb"], lengths) == [3, 2]
+    assert shared.once("another", [("a", "b")], lambda pairs: [len(pairs[0])]) == [2]
+    assert asked == [["a", "bb"], ["ccc"]]
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    shared, asked = TextCache(most_texts=3), []
+
+    def one(texts: list[str]) -> list[str]:
+        asked.extend(texts)
+        return texts
+
+    for texts in (["a", "b"], ["c", "d"], ["d", "a"]):
+        assert shared.once("same", texts, one) == texts
+    assert asked == ["a", "b", "c", "d", "a"]
+
+
+def test_a_second_run_and_a_fit_of_the_same_texts_encode_nothing(tmp_path: Path, encoded_texts: list[str]) -> None:
+    metrics = ["semantic_similarity", "sentiment", "self_similarity"]
+    store = TextStore(tmp_path / "texts.sqlite3")
+    first = compute_all(TALK, metrics, shared=TextCache(store=store))
+    assert sorted(encoded_texts) == sorted({text for talk in TALK for text in talk.texts})
+    encoded_texts.clear()
+    again = TextCache(store=TextStore(tmp_path / "texts.sqlite3"))
+    second = compute_all(TALK, metrics, shared=again)
+    embeddings = pooled_embeddings(TALK, shared=TextCache(store=store))
+    assert encoded_texts == []
+    for name, table in first.items():
+        np.testing.assert_array_equal(table.turns.to_numpy(), second[name].turns.to_numpy())
+    assert not embeddings.isna().any().any()

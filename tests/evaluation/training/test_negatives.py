@@ -1,12 +1,18 @@
-"""Negative replies: drawn, and ranked for PONE."""
+"""Positive and negative replies for PONE, and BM25 without JAX."""
 
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from chatbots.registry import bot_get
+from evaluation.training.metrics import pone
 from evaluation.training.negatives import (
     Bm25,
     WordNegatives,
@@ -19,6 +25,19 @@ from evaluation.training.negatives import (
     random_responses,
     text_numbers,
     weighted_responses,
+)
+from evaluation.training.pone_data import (
+    Labels,
+    all_positive,
+    augmented,
+    delete_words,
+    generated,
+    insert_words,
+    labels_are_stable,
+    relabelled,
+    replace_words,
+    swap_words,
+    wordnet_synonyms,
 )
 
 REPLIES = ["tea", "tea tea milk", "tea milk sugar", "tea milk sugar cream and more", "rain", "snow"]
@@ -156,3 +175,127 @@ def test_word_negatives_share_words_with_the_response(rng):
         drawn = WordNegatives(texts, rng, best=1).draw(rng)
         assert drawn[[0, 2, 3, 4]].tolist() == [1, 3, 2, 1]
         assert drawn[1] in (0, 4)
+
+
+ROOT = Path(__file__).parents[3]
+INDEXED = (
+    "from evaluation.training.negatives import Bm25; print(Bm25(['a red house', 'the sea']).best(['red'], 1).tolist())"
+)
+
+
+@pytest.mark.parametrize("before", ["", "import jax; "], ids=["not imported", "imported before"])
+def test_it_computes_nothing_by_jax(tmp_path: Path, before: str) -> None:
+    package = tmp_path / "jax"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "lax.py").write_text("raise SystemExit('JAX is at work')")
+    done = subprocess.run(
+        [sys.executable, "-c", f"{before}{INDEXED}; import jax; print(jax.__name__)"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split("\n")[:2] == ["[[0]]", "jax"], done.stderr
+
+
+WORDS = ["we", "had", "good", "food", "and", "good", "wine"]
+
+
+def synonyms(word):
+    return {"good": ["fine"], "food": ["fare"]}.get(word, [])
+
+
+@pytest.fixture
+def pone_rng():
+    return np.random.default_rng(5)
+
+
+def test_each_operation_does_what_it_says(pone_rng):
+    replaced = replace_words(WORDS, 2, pone_rng, synonyms)
+    assert replaced == ["we", "had", "fine", "fare", "and", "fine", "wine"]
+    one = replace_words(WORDS, 1, pone_rng, synonyms)
+    assert one in (
+        ["we", "had", "fine", "food", "and", "fine", "wine"],
+        ["we", "had", "good", "fare", "and", "good", "wine"],
+    )
+    inserted = insert_words(["good"], 2, pone_rng, synonyms)
+    assert sorted(inserted) == ["fine", "fine", "good"] or sorted(inserted) == ["fine", "good", "good"]
+    assert sorted(insert_words(WORDS, 1, pone_rng, None))[:-1] != sorted(WORDS)
+    swapped = swap_words(WORDS, 1, pone_rng, None)
+    assert sorted(swapped) == sorted(WORDS)
+    assert sum(a != b for a, b in zip(swapped, WORDS, strict=True)) in (0, 2)
+    assert swap_words(["one"], 1, pone_rng, None) == ["one"]
+    assert delete_words(["one"], 1, pone_rng, None) == ["one"]
+    lengths = [len(delete_words(WORDS, 2, pone_rng, None)) for _ in range(400)]
+    assert np.mean(lengths) == pytest.approx(5, abs=0.2)
+
+
+def test_copies_differ_and_are_as_many_as_asked_for(pone_rng):
+    found = augmented(" ".join(WORDS), 5, pone_rng, synonyms=synonyms)
+    assert len(set(found)) == 5
+    assert " ".join(WORDS) not in found
+    assert augmented("Yes.", 5, pone_rng) == ["Yes. Yes."]  # all that one word can become
+    assert augmented("  ", 5, pone_rng) == []
+
+
+def test_synonyms_of_wordnet_keep_marks_and_capitals_and_leave_grammar_alone(pone_rng):
+    synonyms = wordnet_synonyms()
+    assert synonyms("car") == ["auto", "automobile", "machine", "motorcar", "railcar"]
+    assert synonyms("“Wine,”") == ["“Vino,”"]
+    for word in ("a", "I", "have", "who", "2nd", "o'clock", "", "qwertz"):
+        assert synonyms(word) == [], word
+    replaced = replace_words(["I", "have", "a", "Food!"], 3, pone_rng, synonyms)
+    assert replaced == ["I", "have", "a", "Nutrient!"]
+
+
+def test_a_slice_that_is_missing_is_told_of_and_done_without(monkeypatch, caplog, tmp_path):
+    def missing():
+        return wordnet_synonyms(tmp_path / "none.gz")
+
+    monkeypatch.setattr(pone, "wordnet_synonyms", missing)
+    pairs = [(("Any news?",), "the car has good wine")]
+    found, owners = pone._augmented(pairs, pone.PoneOptions(positives="eda"), 1)
+    assert len(owners) == len(found)
+    assert {word for _, text in found for word in text.split()} <= set(pairs[0][1].split())
+    assert "augmented responses get no synonyms" in caplog.text
+    monkeypatch.undo()
+    found, _ = pone._augmented(pairs, pone.PoneOptions(positives="eda", copies=30), 1)
+    others = {word for _, text in found for word in text.split()} - set(pairs[0][1].split())
+    assert others & {"vino", "auto", "automobile", "machine", "motorcar", "railcar"}
+
+
+def test_a_bot_gives_its_different_replies():
+    found = generated(bot_get("parrot"), [["Hello!", "Hi.", "Any news?"], ["Bye."]], 3)
+    assert len(found) == 2
+    assert all(1 <= len(replies) <= 3 and len(set(replies)) == len(replies) for replies in found)
+
+
+def test_the_filter_keeps_what_the_scorer_is_sure_of():
+    scores = np.array([0.01, 0.05, 0.3, 0.7, 0.95, 0.99])
+    found = relabelled(scores, 0.05)
+    assert found.kept.tolist() == [True, True, False, False, True, True]
+    assert found.positive[found.kept].tolist() == [False, False, True, True]
+    assert found.kept_share == pytest.approx(4 / 6)
+    changed = relabelled(scores, 0.05, "change")
+    assert changed.kept.all()
+    assert changed.positive.tolist() == [False, False, True, True, True, True]
+
+
+def test_theta_of_one_half_keeps_everything():
+    scores = np.random.default_rng(0).random(100)
+    assert relabelled(scores, 0.5).kept_share == 1
+    with pytest.raises(ValueError, match=r"theta is 0\.6"):
+        relabelled(scores, 0.6)
+
+
+def test_labelling_ends_when_labels_rest():
+    first = relabelled(np.array([0.01] * 999 + [0.99] * 1001))
+    assert first.changed(all_positive(2000)) == pytest.approx(999 / 2000)
+    assert not labels_are_stable(first, None)
+    assert not labels_are_stable(first, all_positive(2000))
+    one = first.positive.copy()
+    one[0] = True
+    assert labels_are_stable(Labels(one, first.kept), first)
+    assert not labels_are_stable(Labels(~first.positive, first.kept), first)

@@ -1,19 +1,29 @@
-"""The client has a method for every call that OpenAPI describes, and each method makes its call."""
+"""The client has a method for every call of OpenAPI; docs/reference/api.md has each in its table, and true calls."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+import shlex
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from django.test import Client
+from ninja.constants import NOT_SET
 
 from evaluation.remote import RemoteJob, Server
-from tests.documents import ROOT
+from tests.builders import calls_forget, make_conversation, make_rating, make_staff, make_study
+from tests.documents import ROOT, blocks_tested
 from webapp.api.urls import api
+from webapp.core.authentication import token_make
+from webapp.core.rights import Right
+
+pytestmark = pytest.mark.django_db
+
 
 JOB = RemoteJob("selfplay", 3, "", "done", True, 1, 1)
 ID = "00000000-0000-0000-0000-000000000000"
@@ -160,3 +170,84 @@ def test_what_can_be_sent_twice_is_sent_again_where_the_server_was_away(monkeypa
     lab = Server("http://lab", "confab_x", transport=httpx.MockTransport(lambda request: next(answers)))
     assert lab.tag(ID, "odd") == {}
     assert next(answers, None) is None
+
+
+CURL = ArgumentParser("curl")
+CURL.add_argument("-H", dest="header")
+CURL.add_argument("-o", dest="output")
+CURL.add_argument("--form", action="append", default=[])
+CURL.add_argument("--json")
+CURL.add_argument("url")
+
+
+def called(command: str, folder: Path) -> Any:
+    """Make the call that a command makes, and return the answer."""
+    name, *words = shlex.split(command)
+    assert name == "curl"
+    asked = CURL.parse_args(words)
+    title, _, value = asked.header.partition(": ")
+    client = Client(headers={title: value})
+    if asked.json:
+        return client.post(asked.url, asked.json, content_type="application/json")
+    if not asked.form:
+        return client.get(asked.url)
+    form: dict[str, Any] = {}
+    for field in asked.form:
+        key, _, text = field.partition("=")
+        form[key] = (folder / text[1:]).open("rb") if text.startswith("@") else text
+    return client.post(asked.url, form)
+
+
+def test_the_calls_that_the_documentation_shows(settings: Any, tmp_path: Path) -> None:
+    calls_forget()
+    settings.DATA_DIR = tmp_path
+    settings.CONFAB_BOTS = str(tmp_path / "bots.yaml")
+    make_rating(make_conversation(make_study("lab"), n_exchanges=3))
+    rights = [Right.READ, Right.RUN]
+    token = token_make(user=make_staff(*rights), name="ci", rights=rights)[1]
+    (tmp_path / "more.jsonl").write_text("{}\n")
+    [block] = blocks_tested("tests/webapp/api/test_client_calls.py::test_the_calls_that_the_documentation_shows")
+    commands = block.text.replace("$TOKEN", token).replace("$URL", "").splitlines()
+    *asked, following = commands
+    answers = [called(command, tmp_path) for command in asked]
+    assert [one.status_code for one in answers] == [200, 200, 200, 200, 202, 202, 202]
+    assert [one["key"] for one in answers[0].json()["items"]] == ["lab"]
+    assert b"".join(answers[1].streaming_content).startswith(b"rating,conversation,bot")
+    assert [one["figures"] for one in answers[2].json()["items"]] == [{"quality": 4.0}]
+    [place] = answers[3].json()["document"]["places"]
+    assert place["mean"] == 4
+    assert (answers[4].json()["kind"], answers[5].json()["kind"]) == ("report", "import")
+    assert answers[6].json()["n_total"] == 10
+    made = answers[6].json()["id"]
+    followed = called(following.replace("selfplay/1", f"selfplay/{made}"), tmp_path)
+    assert followed.json()["state"] == "queued"
+
+
+CALL = re.compile(r"\| `(GET|POST|PUT|PATCH|DELETE) ")
+
+
+def calls() -> Iterator[tuple[str, str, Any, Any]]:
+    """Yield the path, the method, the operation and what lets a token through of every call."""
+    for _prefix, router in api._routers:
+        for path, view in router.path_operations.items():
+            for operation in view.operations:
+                for method in operation.methods:
+                    own = operation.auth_param
+                    yield path, method, operation, router.auth if own is NOT_SET else own
+
+
+def row_of(path: str, method: str, operation: Any, token: Any) -> str:
+    """Return a call's line; the right to read is the ground of all, and named only where it is alone."""
+    rights = [right.value for right in token.rights if right is not Right.READ] or ["read"]
+    shown = "/" + path.lstrip("/")
+    for name in ("key", "id", "kind", "note", "part", "table"):
+        shown = shown.replace(f"{{{name}}}", name.upper())
+    told = operation.view_func.__doc__.strip().splitlines()[0]
+    return f"| `{method} {shown}` | {', '.join(rights)} | {told} |"
+
+
+def test_the_table_has_every_call_with_its_right_and_what_it_does() -> None:
+    wanted = [row_of(*call) for call in sorted(calls(), key=lambda call: call[:2])]
+    text = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+    shown = [line for line in text.splitlines() if CALL.match(line)]
+    assert shown == wanted, "put these lines there:\n" + "\n".join(wanted)

@@ -324,6 +324,7 @@ def test_what_cannot_be_compared_says_why(staff: Client) -> None:
         assert answer.status_code == 400
         assert told in answer.content.decode()
     answer = staff.post(ADDRESS, {"metrics": ["words_bot"]})
+    assert answer.status_code == 400
     assert "Choose a study or a file" in answer.content.decode()
     make_study("empty")
     staff.post(ADDRESS, {"study": "empty", "metrics": ["words_bot"]})

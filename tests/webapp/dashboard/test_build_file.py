@@ -1,16 +1,38 @@
-"""A study as a file in the browser: every mistake at once, what would change, and the same file out again."""
+"""Files in the browser: a study out and in with every mistake at once, a large import; and the phone beside it."""
 
 from __future__ import annotations
 
+import json
+import os
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.http import QueryDict
 from django.test import Client
 from django.urls import reverse
+from pytest_django.asserts import assertContains
 
-from tests.builders import make_annotated, make_study
-from webapp.studies.models import Study
+from tests.builders import import_upload, make_annotated, make_conversation, make_rating, make_study, signed_in
+from webapp.conversations.models import Conversation
+from webapp.core.errors import Refused
+from webapp.core.rights import Right
+from webapp.dashboard.builder.base import FIELD_STEPS, preview_of
+from webapp.dashboard.views import imports
+from webapp.jobs import engine
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import Job
+from webapp.jobs.services.jobs import job_create
+from webapp.participant.steps.base import steps
+from webapp.ratings.models import Rating
+from webapp.studies.models import Outcome, Study
+from webapp.studies.settings import NAMES
+from webapp.studies.study_file import study_file_of, study_file_text
+from webapp.transfer.exporters.base import ExportOptions
+from webapp.transfer.job_files import UPLOADS_KEPT, files_expire
+from webapp.transfer.package.contents import package_pieces
 
 pytestmark = pytest.mark.django_db
 
@@ -86,7 +108,228 @@ def test_a_study_with_many_items_takes_two_files(staff: Client) -> None:
     text = text_of(staff, "a").replace("key: a\n", "key: b\n", 1)
     lines = b"".join(staff.get(reverse("dashboard:study_file", args=["a"]), {"items": ""}).streaming_content)  # type: ignore[attr-defined]
     where = reverse("dashboard:study_new_file")
-    assert "not beside the study" in staff.post(where, sent(text)).content.decode()
+    alone = staff.post(where, sent(text))
+    assert alone.status_code == 422
+    assert "not beside the study" in alone.content.decode()
     both = [SimpleUploadedFile("b.yaml", text.encode()), SimpleUploadedFile("a.items.jsonl", lines)]
     staff.post(where, {"file": both})
     assert Study.objects.get(key="b").items.count() == 30
+
+
+QUESTIONS = [{"key": "age", "title": "How old are you?", "kind": "text"}]
+
+
+@pytest.fixture
+def builder() -> Client:
+    return signed_in(Right.READ, Right.PAY)
+
+
+def shown(study: Study, query: str = "", beside: str = "texts") -> tuple[str, list[str], list[str]]:
+    preview = preview_of(study, QueryDict(query), beside=beside)
+    tabs = [str(tab.title) for tab in preview.tabs]
+    return preview.step, tabs, [str(page.title) for page in preview.pages]
+
+
+def test_a_tab_for_each_place_and_the_pages_of_one_that_has_several() -> None:
+    study = make_study(questions=QUESTIONS)
+    tabs = ["About", "Chat", "Rate", "Done"]
+    about = ["Agreeing", "How it works", "Questions before"]
+    assert shown(study) == ("consent", tabs, about)
+    assert shown(study, "preview=chat") == ("chat", tabs, [])
+    step, _tabs, pages = shown(study, "preview=done")
+    assert (step, len(pages)) == ("done", len(Outcome.values))
+    assert shown(make_study("t"))[2] == ["Agreeing", "How it works"]
+
+
+@pytest.mark.parametrize("query", ["preview=nonsense", "theme=nonsense&lang=xx", "outcome=rated"])
+def test_what_is_not_known_is_left_out(query: str) -> None:
+    preview = preview_of(make_study(), QueryDict(query), beside="texts")
+    assert preview.address == "/preview/s/consent/?theme=light"
+
+
+def test_a_protocol_whose_plug_in_is_away_has_no_phone(builder: Client) -> None:
+    study = make_study()
+    Study.objects.update(protocol="of-a-plugin")
+    page = builder.get(f"/dashboard/studies/{study.key}/build/texts/").content.decode()
+    assert "data-preview" not in page
+
+
+def test_fields_name_values_and_steps_that_there_are() -> None:
+    assert set(FIELD_STEPS) <= set(NAMES)
+    assert set(FIELD_STEPS.values()) <= set(steps.names())
+
+
+CASES = Path(__file__).parents[2] / "cases"
+
+
+def test_a_large_upload_is_a_job(staff: Client, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.DATA_DIR = tmp_path
+    monkeypatch.setattr(imports, "WAITED_FOR_BYTES", 0)
+    good = {
+        "dialogue_id": "a",
+        "bot": "b",
+        "turns": [{"speaker": "human", "text": "hi"}, {"speaker": "bot", "text": "yo"}],
+        "ratings": [{"rater": "w", "quality": 4, "fun": 2}],
+    }
+    upload = SimpleUploadedFile("talk.jsonl", (json.dumps(good) + "\n{broken\n").encode())
+    scales = {"low-quality": 1, "high-quality": 5, "low-fun": 0, "high-fun": 1}
+    answer = import_upload(staff, upload, study="imp", language="DE", **scales)
+    job = Job.objects.get()
+    page = reverse("dashboard:job", args=["import", job.pk])
+    assert answer.redirect_chain == [(page, 302)]
+    assertContains(staff.get(page), "Import into imp")
+    assert not Conversation.objects.exists()
+    run_job(job)
+    job.refresh_from_db()
+    assert (job.state, job.error) == ("done", "")
+    assert (job.result["conversations"], job.result["ratings"]) == (1, 1)
+    assert [skipped["line"] for skipped in job.result["skipped"]] == [1, 2]
+    assert Rating.objects.get().answers == {"quality": 4}
+    assert Conversation.objects.get().language == "de"
+    assert list((tmp_path / "imports").iterdir()) == []
+    html = staff.get(page).content.decode()
+    assert "2 records or answers were left out" in html
+    assert "Done, 2 left out" in html
+    assert 'action="/dashboard/studies/imp/analyse/"' in html
+    assert 'href="/dashboard/studies/imp/">Open the study' in html
+    assert "&quot;conversations&quot;" not in html
+    Study.objects.all().delete()
+    html = staff.get(page).content.decode()
+    assert "2 records or answers were left out" in html
+    assert "/dashboard/studies/imp/" not in html
+
+
+def test_a_worker_that_is_killed_at_the_very_end_loses_neither_upload_nor_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload = tmp_path / "talk.jsonl"
+    turns = [{"speaker": "human", "text": "hi"}, {"speaker": "bot", "text": "yo"}]
+    upload.write_text(json.dumps({"dialogue_id": "a", "bot": "b", "turns": turns}) + "\n")
+    asked = {"file": str(upload), "study": "imp", "is_upload": True}
+    job = job_create(kind="import", payload=asked, enqueue=False)
+
+    def killed(**_: Any) -> None:
+        raise SystemExit
+
+    for name in ("shard_end", "job_done"):
+        with monkeypatch.context() as patch:
+            patch.setattr(engine, name, killed)
+            with pytest.raises(SystemExit):
+                run_job(job)
+        assert upload.exists() == (name == "shard_end")
+    run_job(job)
+    job.refresh_from_db()
+    assert (job.state, job.error) == ("done", "")
+    assert (Conversation.objects.count(), len(job.result["skipped"])) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("payload", "told"),
+    [
+        ({"file": "/nowhere.jsonl", "study": "a"}, "no file /nowhere.jsonl"),
+        ({"file": __file__, "study": "a", "scale": [1]}, "two ends"),
+        ({"file": __file__, "studie": "a"}, "did you mean study"),
+    ],
+)
+def test_what_cannot_be_imported_is_refused_before_there_is_a_job(payload: dict[str, Any], told: str) -> None:
+    with pytest.raises(Refused, match=told):
+        job_create(kind="import", payload=payload)
+    assert not Job.objects.exists()
+
+
+def test_a_file_names_its_study_and_a_key_that_cannot_be_is_told_with_one_that_can(staff: Client) -> None:
+    line = {
+        "dialogue_id": "a",
+        "bot": "b",
+        "turns": [{"speaker": "human", "text": "hi"}, {"speaker": "bot", "text": "yo"}],
+    }
+
+    def sent(name: str, key: str, status: int = 400) -> str:
+        upload = SimpleUploadedFile(name, (json.dumps(line) + "\n").encode())
+        answer = import_upload(staff, upload, **({"study": key} if key else {}))
+        assert answer.status_code == status
+        return answer.content.decode()
+
+    assert "1 conversation" in sent("Talks of May.jsonl", "", 200)
+    assert Conversation.objects.get().study.key == "talks_of_may"
+    assert "“My study”: a key has" in (refused := sent("a.jsonl", "My study"))
+    assert "“my-study” would do." in refused
+    assert "This field is required." in sent("!!.jsonl", "")
+
+
+def test_a_csv_is_read_as_its_columns_are_chosen_and_its_choices_are_stored(
+    staff: Client, settings: Any, tmp_path: Path
+) -> None:
+    settings.DATA_DIR = tmp_path
+    text = "Gespräch;Modell;Person;Antwort;Wer;Note\n"
+    text += "".join(f"c{n};b{n % 2};hallo;hi;r{n};{n % 3 + 1},5\n" for n in range(6)) + "c9;b0;hallo;hi;r;gut\n"
+    sent = staff.post(reverse("dashboard:imports"), {"file": SimpleUploadedFile("Talk.csv", text.encode())})
+    page = sent["Location"]
+    assert "no column names the conversation" in staff.get(page).context["error"]
+    columns = {
+        f"column-{n}": role for n, role in enumerate(["conversation", "bot", "human", "reply", "rater", "question"])
+    }
+    seen = staff.post(page, {**columns, "_again": "1"}).context
+    contents = seen["contents"]
+    assert (contents.n_conversations, contents.n_ratings, dict(contents.bots)) == (6, 6, {"b0": 3, "b1": 3})
+    assert (contents.seen, seen["form"].proposals) == ({"note": (1.5, 3.5)}, {"note": (1, 4)})
+    assert [(one.line, one.reason) for one in contents.left_out] == [
+        (8, "Note is 'gut'; a number is needed; its chat is left out")
+    ]
+    assert not Study.objects.exists()
+    given = {"study": "talk", "accept": "on", "reversed-note": "on", "low_label-note": "bad", "controls": ["b1"]}
+    for _ in range(2):  # a double click, or a reload
+        answer = staff.post(page, {**columns, **given, "_import": "1"}, follow=True)
+        assertContains(answer, "6 conversations")
+    assert Job.objects.count() == 1
+    study = Study.objects.get(key="talk")
+    question = study.rubric.dimensions.get()
+    assert (question.key, question.scale, question.reversed) == ("note", (1, 4), True)
+    assert (question.low_label, question.scale_inferred) == ("bad", False)
+    assert study.bot_columns["marked"] == ["b1"]
+    assert list((tmp_path / "imports").iterdir()) == []
+
+
+def test_an_upload_is_its_owners_and_goes_after_a_day(staff: Client, settings: Any, tmp_path: Path) -> None:
+    settings.DATA_DIR = tmp_path
+    file = SimpleUploadedFile("a.csv", (CASES / "messages_semicolon.csv").read_bytes())
+    page = staff.post(reverse("dashboard:imports"), {"file": file})["Location"]
+    assert staff.get(page).context["contents"].n_conversations == 8
+    other = signed_in(*Right, username="other")
+    assert other.get(page)["Location"] == reverse("dashboard:imports")
+    [kept] = (tmp_path / "imports").iterdir()
+    long_ago = time.time() - UPLOADS_KEPT.total_seconds() - 60
+    os.utime(kept, (long_ago, long_ago))
+    assert files_expire() == 1
+    assertContains(staff.get(page, follow=True), "Upload it again.")
+
+
+def test_a_package_shows_what_it_holds_and_a_study_file_its_changes(staff: Client) -> None:
+    study = make_study("s")
+    make_rating(make_conversation(study, n_exchanges=3))
+    packed = b"".join(package_pieces(study, ExportOptions()))
+    page = staff.post(reverse("dashboard:imports"), {"file": SimpleUploadedFile("s.zip", packed)})["Location"]
+    contents = staff.get(page).context["contents"]
+    assert (contents.n_conversations, contents.n_ratings, len(contents.bots)) == (1, 1, 1)
+    assertContains(staff.post(page, {"study": "again", "_import": "1"}, follow=True), "1 conversation")
+    assert Study.objects.filter(key="again").exists()
+    text = study_file_text(study_file_of(study)).replace("name: s", "name: other")
+    file = SimpleUploadedFile("s.yaml", text.encode())
+    assertContains(staff.post(reverse("dashboard:imports"), {"file": file}), "other")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("conversation,bot,human,reply\nc,b,hi,y\x00o\n", "line 2 reply holds the character U+0000"),
+        ("conversation,bot,human,reply\nc,b,h\udce9,yo\n", "line 2 human holds half a surrogate pair or bytes"),
+        ("conversation,bot,human,reply\nc,b,,\n", "line 2 human and reply are both empty"),
+        ("conversation,bot,speaker,text\nc,b,narrator,hi\n", "line 2 speaker is 'narrator'; it must be human or bot"),
+        ("conversation,bot,turn,speaker,text\nc,b,0,human,a\nc,b,0,human,b\n", "line 3 chat 'c' has turn 0 twice"),
+    ],
+)
+def test_a_mistake_is_told_with_line_value_and_what_would_be_right(staff: Client, content: str, reason: str) -> None:
+    file = SimpleUploadedFile("x.csv", content.encode("utf-8", "surrogateescape"))
+    page = staff.post(reverse("dashboard:imports"), {"file": file})["Location"]
+    [one] = staff.get(page).context["contents"].left_out
+    assert f"line {one.line} {one.reason}".startswith(reason)

@@ -1,4 +1,4 @@
-"""The page of pairs and the report: wins, ties and losses, and one turn beside chats with the same bots."""
+"""Pages of pairs and of items, and their part of the report; a run of bots with each other and its reader."""
 
 from __future__ import annotations
 
@@ -7,34 +7,45 @@ import json
 import random
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
-from pytest_django.asserts import assertContains
+from pytest_django.asserts import assertContains, assertNotContains
 from pytest_django.fixtures import DjangoAssertNumQueries
 
+from chatbots.registry import bots
 from tests.builders import (
     exchange,
     make_arena,
     make_conversation,
+    make_items,
     make_participant,
     make_rating,
     make_staff,
     make_study,
 )
+from tests.fakes import FakeWholeBot
+from tests.markup import flat
+from webapp.conversations.models import Conversation
 from webapp.conversations.task_start import task_chats, task_start
 from webapp.core.rights import Right
 from webapp.dashboard.report_files import report_ask, report_state
 from webapp.jobs.engine import run_job
+from webapp.jobs.models import SelfPlayRun
 from webapp.ratings.models import Rating
 from webapp.ratings.paired_comparisons import studies_beside, study_judgements
+from webapp.ratings.rating_tasks import requested_ratings
 from webapp.ratings.services import comparison_submit, rating_add
+from webapp.results.compute import PARTS
 from webapp.results.item_results import study_pairs
+from webapp.results.study_data import study_data
 from webapp.studies.items import item_add
-from webapp.studies.models import Study, Task
+from webapp.studies.models import Dimension, Study, Task
+from webapp.studies.rubrics import rubric_create
 from webapp.studies.services import task_open
 from webapp.studies.versions import study_edit
 
@@ -71,7 +82,7 @@ def make_chats(key: str = "chats", *, n_people: int = 6) -> Study:
 
 
 @pytest.fixture
-def staff(client: Client) -> Client:
+def reader(client: Client) -> Client:
     client.force_login(make_staff(Right.READ))
     return client
 
@@ -82,31 +93,31 @@ def text_of(client: Client, study: Study, query: str = "") -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page.content.decode()))
 
 
-def test_the_page_says_who_is_preferred_and_by_how_many(staff: Client) -> None:
+def test_the_page_says_who_is_preferred_and_by_how_many(reader: Client) -> None:
     study = make_compared(n_people=12)
-    text = text_of(staff, study)
+    text = text_of(reader, study)
     assert "12 people gave 96 judgements of 8 pairs." in text
     assert "Parrot (control) do not differ significantly: Eliza (rules) wins 83 %" in text
     assert "an always-valid test, corrected by Holm, p &lt; .10" in text
     study_edit(study=study, state=Study.State.ENDED)
-    text = text_of(staff, study)
+    text = text_of(reader, study)
     assert "Eliza (rules) is preferred to Parrot (control): Eliza (rules) wins 83 %" in text
     assert "the live room" not in text
     assert "so a fixed-sample test decides who is preferred, corrected by Holm" in text
     assert "1 of 1 pair of bots differ significantly in quality. First: Eliza (rules)." in text
-    text = text_of(staff, study, "?part=pairs")
+    text = text_of(reader, study, "?part=pairs")
     for title in ("Wins, ties and losses", "Strength of the bots by quality", "Do people agree"):
         assert title in text
 
 
-def test_both_ways_of_asking_stand_side_by_side_from_either_study(staff: Client) -> None:
+def test_both_ways_of_asking_stand_side_by_side_from_either_study(reader: Client) -> None:
     compared, chats = make_compared(n_people=12), make_chats()
     assert studies_beside(compared) == [chats]
     assert studies_beside(chats) == [compared]
     for study in (compared, chats):
         study_edit(study=study, state=Study.State.ENDED)
     for study in (compared, chats):
-        text = text_of(staff, study, "?part=one-turn")
+        text = text_of(reader, study, "?part=one-turn")
         assert "Single replies and chats with the same bots" in text
         assert "“One turn” compares single replies of 2 bots; in “Chats” people chatted with them." in text
         assert "Agreement by each way of asking" in text
@@ -120,24 +131,24 @@ def test_both_ways_of_asking_stand_side_by_side_from_either_study(staff: Client)
     ]
 
 
-def test_rehearsals_count_only_where_asked_for_and_nothing_is_no_error(staff: Client) -> None:
+def test_rehearsals_count_only_where_asked_for_and_nothing_is_no_error(reader: Client) -> None:
     study = make_compared(n_people=0)
-    assert "No ratings yet" in text_of(staff, study)
+    assert "No ratings yet" in text_of(reader, study)
     task = task_open(participant=make_participant(study, is_synthetic=True))
     for slot in task.slots.all():
         answers = dict.fromkeys(("quality", "fluency", "relatedness", "empathy"), 1)
         rating_add(task=task, target=slot.item, answers=answers)
-    assert "No ratings yet" in text_of(staff, study)
-    assert "1 person gave 8 judgements" in text_of(staff, study, "?synthetic=1")
-    assert "No ratings yet" in text_of(staff, make_study("chat"))
+    assert "No ratings yet" in text_of(reader, study)
+    assert "1 person gave 8 judgements" in text_of(reader, study, "?synthetic=1")
+    assert "No ratings yet" in text_of(reader, make_study("chat"))
 
 
 def test_the_page_asks_as_many_queries_however_many_judgements_there_are(
-    staff: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+    reader: Client, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     study = make_compared(n_people=2)
     with django_assert_max_num_queries(30) as few:
-        text_of(staff, study)
+        text_of(reader, study)
     for _person in range(6):
         task = task_open(participant=make_participant(study))
         for slot in task.slots.all():
@@ -145,10 +156,10 @@ def test_the_page_asks_as_many_queries_however_many_judgements_there_are(
             rating_add(task=task, target=slot.item, answers=answers)
     make_compared("other")
     with django_assert_max_num_queries(len(few.captured_queries)):
-        text_of(staff, study)
+        text_of(reader, study)
 
 
-def test_an_arenas_choices_rank_its_bots_with_style_held_equal(staff: Client) -> None:
+def test_an_arenas_choices_rank_its_bots_with_style_held_equal(reader: Client) -> None:
     study = make_arena("arena", bots=["eliza", "parrot", "generic"], n_comparisons=3)
     rng = random.Random(1)
     better = ["generic", "parrot", "eliza"]  # from the worst
@@ -169,14 +180,14 @@ def test_an_arenas_choices_rank_its_bots_with_style_held_equal(staff: Client) ->
     assert len(judged) == len(set(judged.item)) == 36  # every pair of chats is one of its own
     assert np.isfinite(judged.controls["length"]).all()
     assert judged.controls["length"].any()
-    assert "log odds against the average bot" in text_of(staff, study)
-    page = text_of(staff, study, "?part=pairs")
+    assert "log odds against the average bot" in text_of(reader, study)
+    page = text_of(reader, study, "?part=pairs")
     assert "Strength of the bots" in page
     assert "Rank, style equal" in page
     assert "twice the length adds" in page
 
 
-def test_a_study_of_pairs_has_a_report_of_its_own(staff: Client, tmp_path: Path) -> None:
+def test_a_study_of_pairs_has_a_report_of_its_own(reader: Client, tmp_path: Path) -> None:
     study, output = make_compared(), tmp_path / "report.html"
     make_chats()
     call_command("report", "--study", study.key, "--output", str(output), stdout=io.StringIO())
@@ -193,7 +204,7 @@ def test_a_study_of_pairs_has_a_report_of_its_own(staff: Client, tmp_path: Path)
     found = json.loads(said.getvalue())
     assert (found["pairs"]["n"], found["beside"]) == (48, "chats")
     assert found["one_turn"] is not None
-    page_of_it = staff.get(reverse("dashboard:study_report", args=[study.key]))
+    page_of_it = reader.get(reverse("dashboard:study_report", args=[study.key]))
     assertContains(page_of_it, "48 ratings")
     job = report_ask(study=study)
     run_job(job)
@@ -208,3 +219,143 @@ def test_a_study_of_pairs_without_a_judgement_says_so(tmp_path: Path) -> None:
     study = make_compared(n_people=0)
     with pytest.raises(CommandError, match="has no judgements yet"):
         call_command("report", "--study", study.key, "--output", str(tmp_path / "r.html"))
+
+
+def test_a_matrix_is_asked_for_shown_and_read(staff: Client) -> None:
+    plan = {"bots": ["eliza", "parrot"], "n_conversations": 2, "n_turns": 4, "seed": 1}
+    page = staff.post(reverse("dashboard:runs"), {**plan, "bots": ["eliza"], "pairs": "all"})
+    assertContains(page, "eliza alone makes no pair", status_code=400)
+    assert staff.post(reverse("dashboard:runs"), {**plan, "pairs": "all"}).status_code == 302
+    run = SelfPlayRun.objects.get()
+    assert run.n_total == 8
+    assertContains(
+        staff.get(reverse("dashboard:run", args=[run.pk])), "The bot of the row begins, the bot of the column answers"
+    )
+    run_job(run)
+    page = staff.get(reverse("dashboard:run", args=[run.pk]))
+    listed = reverse("dashboard:run_conversations", args=[run.pk])
+    for first in ("eliza", "parrot"):
+        for bot in ("eliza", "parrot"):
+            link = f'href="{listed}?bot={bot}&amp;first={first}">2</a>'
+            assert link in flat(page.content.decode())
+    assertContains(page, "Conversations per pair")
+
+    mixed = staff.get(listed, {"bot": "parrot", "first": "eliza"})
+    assertContains(mixed, "with eliza, who begins", count=2)
+    alone = staff.get(listed, {"bot": "parrot", "first": "parrot"})
+    assert alone.context["page"].total == 2
+    assertNotContains(alone, "who begins")
+
+    one = Conversation.objects.filter(selfplay__partner_bot_id="eliza").first()
+    reader = staff.get(reverse("dashboard:conversation", args=[one.pk]), follow=True)
+    assertContains(reader, "with Eliza (rules), version")
+    assertNotContains(reader, "opener’s side")
+
+
+def test_a_run_says_how_many_failed_and_why(staff: Client) -> None:
+    bots.add(FakeWholeBot(name="moody", fails=lambda context: context.seed % 2))
+    try:
+        plan = {"bots": ["eliza", "moody"], "n_conversations": 8, "n_turns": 4, "seed": 1}
+        assert staff.post(reverse("dashboard:runs"), plan).status_code == 302
+        run = SelfPlayRun.objects.get()
+        run_job(run)
+    finally:
+        bots.discard("moody")
+    failed = Conversation.objects.filter(selfplay__run=run, state="failed")
+    n_failed = failed.count()
+    assert 1 < n_failed < 8
+    page = staff.get(reverse("dashboard:run", args=[run.pk]))
+    assertContains(page, f"{n_failed} conversations failed.")
+    assertContains(page, f"{n_failed} times: failed: RuntimeError: scripted failure")
+    assertContains(page, f'<span class="big-count">{16 - n_failed}</span>', html=True)
+    assertContains(page, "Part failed")
+    listed = staff.get(reverse("dashboard:runs"))
+    assertContains(listed, f"{16 - n_failed} of 16")
+    assertContains(listed, f"{n_failed} failed")
+    reader = staff.get(reverse("dashboard:conversation", args=[failed.first().pk]), follow=True)
+    assertContains(reader, "scripted failure")
+    assert "leave this conversation out" in flat(reader.content.decode())
+
+
+def make_graded(n_people: int = 5) -> Study:
+    """Make a study in which everybody grades six items from 0 to 3; of the model `a` higher."""
+    rubric = rubric_create(
+        name="grades", dimensions=[Dimension(key="overall", title="Overall", question="How good?")], low=0, high=3
+    )
+    study = make_study("g", protocol="majority", bots=[], state="draft", n_items=6, rubric=rubric)
+    make_items(study, 6)
+    study = study_edit(study=study, state=Study.State.COLLECTING)
+    for person in range(n_people):
+        task = task_open(participant=make_participant(study))
+        for judgement in requested_ratings(task):
+            item = judgement.slots[0].item
+            number = int(item.key.removeprefix("i"))
+            grade = 3 - (person + number) % 2 if number % 2 == 0 else (person * number) % 2
+            rating_add(task=task, target=item, answers={"overall": grade})
+    return study
+
+
+@pytest.fixture
+def reader_of_items(client: Client) -> Client:
+    client.force_login(make_staff(Right.READ, Right.RUN))
+    return client
+
+
+def found(study: Study) -> Any:
+    data = study_data(study)
+    assert data is not None
+    return PARTS["items"].make(data, None)
+
+
+def words_of(client: Client, name: str, *args: str, **query: str) -> str:
+    answer = client.get(reverse(f"dashboard:{name}", args=args), query)
+    assert answer.status_code == 200
+    return re.sub(r"\s+", " ", answer.content.decode())
+
+
+def test_means_grades_and_labels_are_those_of_the_stored_ratings() -> None:
+    result = found(make_graded())
+    [overall] = result.means.dimensions
+    assert (result.means.n_items, result.means.fewest, result.means.most) == (6, 5, 5)
+    by_item = {one.item: one for one in overall.items}
+    assert by_item["i0"].mean == pytest.approx((3 + 2 + 3 + 2 + 3) / 5)
+    grades = {one.item: one for one in result.grades.items}
+    assert (grades["i0"].grade, grades["i0"].counts) == (3, (0, 0, 2, 3))
+    assert grades["i2"].by_majority == "entailment"
+    assert grades["i1"].by_majority == "contradiction"
+
+
+def test_its_page_tells_of_items_and_nothing_of_conversations(reader_of_items: Client) -> None:
+    study = make_graded()
+    page = words_of(reader_of_items, "study_why", study.key, part="items")
+    for words in (
+        "6 items, each rated by 5 people",
+        "Labels of the items",
+        "Entailment",
+        "Means of the items on overall",
+        "i4",
+    ):
+        assert words in page, words
+    assert "#trajectories" not in page, "items have no course"
+    answer = reader_of_items.get(reverse("dashboard:study_why", args=[study.key]) + "?part=trajectories")
+    assert answer.status_code == 404
+    cards = words_of(reader_of_items, "study", study.key).split('<dl class="cards">')[1].split("</dl>")[0]
+    assert "Conversations" not in cards
+    assert "exchanges" not in cards
+    assert "<strong>6</strong> of 6 rated" in cards
+    assert "<strong>30</strong> none excluded" in cards
+    raters = words_of(reader_of_items, "study_why", study.key, part="raters")
+    assert "Raters of the same item agree" in raters
+    assert "the same conversation" not in raters
+
+
+def test_work_that_missed_a_check_is_counted_on_the_overview(reader_of_items: Client) -> None:
+    check = {"response": "choose 2 below", "expected": {"overall": [2]}}
+    study = study_edit(study=make_graded(2), attention_checks=[check], n_items=2)
+    task = task_open(participant=make_participant(study))
+    for judgement in requested_ratings(task):
+        rating_add(task=task, target=judgement.target, answers={"overall": 0})
+    cards = words_of(reader_of_items, "study", study.key)
+    assert "and 2 of 1 task excluded: a check was missed" in cards
+    bots = words_of(reader_of_items, "study_results", study.key)
+    assert "Ratings of people who missed a check are left out." in bots

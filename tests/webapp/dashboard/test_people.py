@@ -1,4 +1,4 @@
-"""Settings: accounts and secrets; nobody lifts their own rights, and nobody is shown a secret."""
+"""Settings: accounts, secrets and tokens; nobody lifts their own rights, and nobody is shown a secret."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from django.urls import reverse
 from tests.builders import make_staff, signed_in
 from webapp.bots.models import Secret
 from webapp.bots.secret_store import secret_open
+from webapp.core.models import ApiToken
 from webapp.core.rights import Right, may
 
 pytestmark = pytest.mark.django_db
+
+
 PEOPLE = "/dashboard/settings/people/"
 SECRETS = "/dashboard/settings/secrets/"
 KEY = "sk-very-secret-0123456789"
@@ -65,7 +68,9 @@ def test_nobody_changes_their_own_account_or_one_with_rights_that_they_lack() ->
             assert said in change(client, user, action, groups=[group("readers").pk]), (user, action)
     assert User.objects.filter(is_active=True).count() == 3
     given = {"username": "accomplice", "groups": [group("administrators").pk]}
-    assert "rights that you do not have" in client.post(PEOPLE, given).content.decode()
+    refused = client.post(PEOPLE, given)
+    assert refused.status_code == 400
+    assert "rights that you do not have" in refused.content.decode()
     assert not User.objects.filter(username="accomplice").exists()
     reader = make_staff(Right.READ, username="reader")
     assert "rights that you do not have" in change(client, reader, "groups", groups=[group("payers").pk])
@@ -111,3 +116,45 @@ def test_too_much_text_and_unstorable_text_are_refused(field: str) -> None:
     for text in ("x" * 6000, "nul\0", ""):
         assert client.post(SECRETS, {**asked, field: text}).status_code == 400, text[:5]
     assert not Secret.objects.exists()
+
+
+ADDRESS = "/dashboard/settings/tokens/"
+
+
+def browser(*rights: Right, username: str) -> Client:
+    return signed_in(*rights, username=username)
+
+
+def test_a_token_is_shown_once_and_taken_back() -> None:
+    ann, bob = browser(Right.READ, Right.RUN, username="ann"), browser(Right.READ, username="bob")
+    empty = ann.get(ADDRESS).content.decode()
+    assert "You have no tokens yet" in empty
+    assert "http://testserver/api/v1/studies" in empty
+    asked = {"name": "<b>CI</b>", "rights": ["read", "run"], "days": "30"}
+    answer = ann.post(ADDRESS, asked)
+    assert "no-store" in answer["Cache-Control"]
+    [text] = set(re.findall(r"confab_[\w-]{43}", answer.content.decode()))
+    program = Client(headers={"authorization": f"Bearer {text}"})
+    assert program.get("/api/v1/me").json()["rights"] == ["read", "run"]
+    shown = ann.get(ADDRESS).content.decode()
+    assert text not in shown
+    assert "&lt;b&gt;CI&lt;/b&gt;" in shown
+    assert "<b>CI" not in shown
+
+    token = ApiToken.objects.get()
+    assert "CI&lt;/b" not in bob.get(ADDRESS).content.decode()
+    assert bob.post(f"{ADDRESS}{token.pk}/end/").status_code == 404
+    assert ann.post(f"{ADDRESS}{token.pk}/end/").status_code == 302
+    assert "Revoked" in ann.get(ADDRESS).content.decode()
+    assert program.get("/api/v1/me").status_code == 401
+
+
+def test_what_cannot_be_is_said_at_its_field() -> None:
+    bob = browser(Right.READ, username="bob")
+    more = bob.post(ADDRESS, {"name": "x", "rights": ["run"], "days": "0"})
+    assert more.status_code == 400
+    text = more.content.decode()
+    assert "run is not one of the available choices" in text
+    assert "greater than or equal to 1" in text
+    assert "No token was made" in text
+    assert not ApiToken.objects.exists()

@@ -1,12 +1,19 @@
-"""Plots: the table has the data, nothing hostile gets through, labels keep apart."""
+"""What pages write: plots and tables, plurals, and markup in names as text; labels keep apart."""
 
 from __future__ import annotations
 
+import html
+import json
 import re
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+from django.utils.html import strip_tags
 
 from evaluation.analysis.comparisons import Comparisons
 from evaluation.metrics.registry import metric_list
@@ -17,13 +24,26 @@ from evaluation.ratings import RatingDimension
 from evaluation.stats.comparisons import Comparison
 from evaluation.stats.correlation import Correlation
 from evaluation.stats.means import Interval
+from tests.builders import make_conversation, make_rating, make_study
+from tests.webapp.dashboard.test_pages import addresses
+from webapp.conversations.models import Turn
 from webapp.dashboard.charts.bots import bots_figure
 from webapp.dashboard.charts.distributions import AnswerDistribution, spread_figure
-from webapp.dashboard.charts.figure import PageFigure, bot_icon
+from webapp.dashboard.charts.figure import Cell, Header, PageFigure, PageTable, bot_icon
 from webapp.dashboard.charts.matrix import differences_figure, heatmap_figure
 from webapp.dashboard.charts.scatter import scatter_figure, weights_figure
+from webapp.dashboard.narrative.phrases import number_cell, span_cell
+from webapp.dashboard.render import latex_text, table_latex, table_markdown
+from webapp.dashboard.report_files import report_ask
+from webapp.dashboard.urls import urlpatterns
+from webapp.dashboard.views.why import why_parts
+from webapp.jobs.engine import run_job
 from webapp.ratings.selectors import BotInfo
 from webapp.results.bot_means import BotSummary, StudySummary
+from webapp.studies.models import Study
+
+pytestmark = pytest.mark.django_db
+
 
 ROOT = Path(__file__).resolve().parents[3]
 HOSTILE = '"><script>alert(1)</script>\x07 & \u202e'
@@ -158,3 +178,150 @@ def test_names_of_metrics_stay_apart_where_a_plot_cuts_them() -> None:
     assert len(cut) == len(set(cut)) == 3
     one_way = next(title for title in titles if title.startswith("One-way greedy"))
     assert shorten(one_way, 110) not in cut
+
+
+TABLE = PageTable(
+    [Header("Bot_1 & co"), Header("r", numeric=True), Header("95 %", numeric=True)],
+    [
+        [Cell("50 % #1 | \\x{y}\n$z$~^"), number_cell(-1 / 3), span_cell(-0.25, 0.5)],
+        [Cell("*b*"), number_cell(None, why="constant"), span_cell(None, None, why="constant")],
+    ],
+)
+
+
+def test_latex_is_escaped_and_complete() -> None:
+    assert table_latex(TABLE, caption="Mean ± 90 %", label="my_study-r 1") == (
+        r"""% \usepackage{booktabs}
+\begin{table}
+\centering
+\caption{Mean $\pm$ 90 \%}
+\label{tab:my-study-r-1}
+\begin{tabular}{lrr}
+\toprule
+Bot\_1 \& co & r & 95 \% \\
+\midrule
+50 \% \#1 \textbar{} \textbackslash{}x\{y\} \$z\$\textasciitilde{}\textasciicircum{} & $-$0.33 & {[}$-$0.25, 0.50] \\
+{*}b{*} & -- & -- \\
+\bottomrule
+\end{tabular}
+\par\footnotesize {*}b{*}, r; {*}b{*}, 95 \%: constant
+\end{table}
+"""
+    )
+    # A backslash is replaced once, not again with what replaced it.
+    assert latex_text("\\{") == r"\textbackslash{}\{"
+
+
+def test_markdown_is_escaped_and_complete() -> None:
+    assert table_markdown(TABLE, caption="a|b") == (
+        r"""**a\|b**
+
+| Bot\_1 & co | r | 95 % |
+| :--- | ---: | ---: |
+| 50 % \#1 \| \\x\{y\} $z$\~^ | −0.33 | \[−0.25, 0.50\] |
+| \*b\* | – | – |
+
+- \*b\*, r; \*b\*, 95 %: constant
+"""
+    )
+
+
+COUNTED = (
+    "answers|bots|chats|columns|conversations|dimensions|exchanges|messages|metrics|pairs|people|persons"
+    "|participants|questions|raters|ratings|replies|runs|turns|users|votes|words"
+)
+WRONG = re.compile(rf"(?<![\d.,:−+-])\b1 (?:(?:rated|completed|scripted|open) )?(?:{COUNTED})\b")
+
+
+def wrong_in(page: str) -> list[str]:
+    """Return the places that tell one thing in the plural, in texts and in attributes."""
+    text = html.unescape(re.sub(r"\s+", " ", strip_tags(page)))
+    places = [*WRONG.finditer(text), *WRONG.finditer(html.unescape(page))]
+    return [f"…{place.string[max(0, place.start() - 40) : place.end()]}" for place in places]
+
+
+def test_the_search_finds_what_is_wrong() -> None:
+    assert wrong_in("<p>by <b>1</b> people</p>") == ["…by 1 people"]
+    assert wrong_in('<i title="1 rated bots">') == ['…<i title="1 rated bots']
+    assert not wrong_in("11 people, 2.1 words, 1 person, −1 votes, 1 metric")
+
+
+@pytest.mark.parametrize(("bots", "n_exchanges"), [(["eliza"], 1), (["eliza", "parrot"], 2)])
+def test_no_page_tells_one_thing_in_the_plural(staff: Client, bots: list[str], n_exchanges: int) -> None:
+    study = make_study("one", bots=bots, min_exchanges=1)
+    conversation = make_conversation(study, n_exchanges=n_exchanges)
+    Turn.objects.filter(conversation=conversation, index=1).update(vote=1)
+    make_rating(conversation)
+    scripted = make_conversation(study, n_exchanges=1, is_synthetic=True)
+    make_rating(scripted)
+    pages = [*addresses(study), *statistics_pages(study)]
+    pages += [reverse("participant:entry", args=[study.key]), f"{addresses(study)[0]}?synthetic=1"]
+    wrong = {page: found for page in pages if (found := wrong_in(read(staff, page)))}
+    assert not wrong
+
+
+def part_pages(study: Study) -> list[str]:
+    """Return the pages of the parts that the study has."""
+    return [f"{reverse('dashboard:study_why', args=[study.key])}?part={part}" for part in why_parts(study)]
+
+
+def statistics_pages(study: Study) -> list[str]:
+    parts = part_pages(study)
+    run_job(report_ask(study=study))
+    return [*parts, reverse("dashboard:study_report_file", args=[study.key])]
+
+
+def read(client: Client, address: str) -> str:
+    answer = client.get(address, follow=True)
+    assert answer.status_code == 200, address
+    return answer.content.decode()
+
+
+MARKUP = "<b>bold</b>"
+NOT_HERE = ("study_people_now", "study_report_file", "study_spread")
+"""Parts of pages, and a file that nobody has asked for yet: 404 for this study."""
+OF_A_STUDY = [
+    pattern.name
+    for pattern in urlpatterns
+    if pattern.name
+    and list(pattern.pattern.converters) == ["key"]
+    and "GET" in pattern.callback.rights
+    and pattern.name not in NOT_HERE
+]
+
+
+@pytest.fixture
+def reader_of_all(tmp_path: Path) -> Client:
+    """Return an administrator's browser; the study `m` has a bot and a rater whose names hold markup."""
+    lines = [
+        {
+            "dialogue_id": f"{bot}{number}",
+            "bot": bot,
+            "source": "made",
+            "turns": [{"speaker": "human", "text": f"hello {MARKUP}"}, {"speaker": "bot", "text": f"hi {MARKUP}"}],
+            "ratings": [{"rater": f"{MARKUP}{number}", "quality": 1 + number % 5}],
+        }
+        for bot in (MARKUP, "plain", "third")
+        for number in range(6)
+    ]
+    file = tmp_path / "marked.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)))
+    call_command("import_conversations", str(file), "--study", "m")
+    client = Client()
+    client.force_login(get_user_model().objects.create_superuser(MARKUP, password="a-long-password"))
+    return client
+
+
+def test_names_with_markup_are_text_on_every_page_of_a_study(reader_of_all: Client) -> None:
+    n_pages = n_names = 0
+    for name in OF_A_STUDY:
+        answer = reader_of_all.get(reverse(f"dashboard:{name}", args=["m"]))
+        if answer.status_code in (302, 405) or "html" not in answer["Content-Type"]:
+            continue
+        assert answer.status_code == 200, name
+        html = answer.content.decode()
+        assert MARKUP not in html, name
+        n_pages += 1
+        n_names += "&lt;b&gt;bold&lt;/b&gt;" in html
+    assert n_pages > 7
+    assert n_names > 4, "the names stand on pages, as text"

@@ -14,7 +14,7 @@ from django.test import Client
 from django.utils.html import strip_tags
 
 from tests.webapp.dashboard.test_pages import addresses
-from tests.webapp.dashboard.test_plurals import part_pages, read, statistics_pages
+from tests.webapp.dashboard.test_plots import part_pages, read, statistics_pages
 from webapp.studies.models import Study
 
 NO_NUMBER = re.compile(r"(?<![\w.'’-])(?:nan|NaN|inf|NoneType|None(?! [a-z]))(?![\w'’-])")

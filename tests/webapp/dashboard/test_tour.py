@@ -1,17 +1,25 @@
-"""The tour: offered once, left and found again, each step at something that is there, at its end a rehearsal."""
+"""The tour, a study's versions, and the figures at its head."""
 
 from __future__ import annotations
 
 import re
+from html import unescape
+from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
-from tests.builders import make_study, signed_in
+from tests.builders import make_conversation, make_participant, make_rating, make_study, signed_in
+from webapp.conversations.services import conversation_withdraw
 from webapp.core.rights import Right
+from webapp.dashboard.selectors import study_cards
+from webapp.studies.recruitment.links import task_decline
+from webapp.studies.services import participant_enter
+from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
+
 
 HOME = reverse("dashboard:home")
 TOUR = reverse("dashboard:tour")
@@ -57,3 +65,43 @@ def test_without_a_collecting_study_it_says_what_it_needs(staff: Client) -> None
     assert OFFER not in html(staff, HOME)
     answer = staff.get(TOUR, follow=True)
     assert "The tour needs a study that is collecting; there is none." in answer.content.decode()
+
+
+@pytest.fixture
+def browser() -> Client:
+    return signed_in(Right.READ, Right.ADMINISTER, username="r.okafor")
+
+
+def test_versions_say_what_each_changed(browser: Client, django_assert_max_num_queries: Any) -> None:
+    study = make_study("s", consent_text="First line.\n" + "A long text. " * 10)
+    for minutes in range(10, 16):
+        make_participant(study)
+        study = study_edit(study=study, minutes=minutes, author="a.lin")
+    make_participant(study)
+    text = study.values.texts.consent_text.replace("First", "<b>Other</b>")
+    study_edit(study=study, consent_text=text)
+    where = reverse("dashboard:study_versions", args=["s"])
+    with django_assert_max_num_queries(30):
+        page = browser.get(where).content.decode()
+    assert "<b>Other</b>" not in page
+    assert "&lt;b&gt;Other&lt;/b&gt; line." in page
+    said = re.sub(r"\s+", " ", unescape(page))
+    assert said.index("Version 8") < said.index("First line.") < said.index("Version 7")
+    assert said.index("Version 7") < said.index("Minutes: 14 → 15") < said.index("Version 6")
+    assert said.count("a.lin") == 6
+    assert said.count("people have agreed to it") == 7
+    assert said.count("The first one.") == 1
+
+
+def test_who_did_not_agree_is_nobody_who_left() -> None:
+    study = make_study()
+    make_rating(make_conversation(study, n_exchanges=3))
+    conversation_withdraw(conversation=make_conversation(study))
+    for nonce in ("a", "b"):
+        person = participant_enter(study=study, entry_nonce=nonce)
+        task_decline(participant=person, version=study.version)
+    again = make_conversation(study, n_exchanges=3, entry_nonce="b")  # thought again, and agreed
+    make_rating(again)
+    cards = study_cards(study, include_synthetic=False)
+    assert (cards.n_people, cards.n_completed) == (3, 2)
+    assert cards.left_early == pytest.approx(1 / 3)

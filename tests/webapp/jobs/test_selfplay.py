@@ -1,34 +1,48 @@
-"""Self-play runs: a frozen plan, slices that may die, be repeated or stopped, and the same result."""
+"""Self-play runs, alone and of different bots with each other; and what is known of bots beside ratings."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 
-from chatbots.registry import UnknownName
-from tests.builders import make_study
+from chatbots.registry import UnknownName, bot_get
+from evaluation.metrics.registry import metric_get
+from tests.builders import make_conversation, make_study
 from tests.fakes import FakeStepBot, says
 from tests.hostile import HOSTILE_ERRORS, HOSTILE_REPLIES
 from webapp.conversations.models import Conversation, ReplyMark, Turn
 from webapp.core.errors import Refused
 from webapp.jobs.engine import run_job, run_job_for
 from webapp.jobs.kinds import selfplay
-from webapp.jobs.models import MetricRun, SelfPlayConversation, SelfPlayRun
+from webapp.jobs.models import MetricResult, MetricRun, SelfPlayConversation, SelfPlayRun
+from webapp.jobs.selectors.analysis_tables import bot_groups, bot_versions, factors_of, measured_of, metric_frame
 from webapp.jobs.selectors.metrics import measurable
 from webapp.jobs.selectors.selfplay import (
     BotPair,
+    plan_pairs,
+    selfplay_by_pair,
     selfplay_failed_counts,
     selfplay_failures,
     selfplay_summary,
     selfplay_there,
 )
+from webapp.jobs.services.fits import metric_run_create
 from webapp.jobs.services.jobs import job_cancel, job_restart
 from webapp.jobs.services.selfplay import conversation_seed, run_create, selfplay_store
+from webapp.studies.bot_columns import BotColumns, bot_columns_read
+from webapp.studies.models import Study
+from webapp.studies.services import bot_columns_store
 from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
+
+
 MakeBot = Callable[..., FakeStepBot]
 
 
@@ -283,3 +297,200 @@ def test_an_error_of_any_text_ends_a_job(fake_bot: MakeBot) -> None:
     run.refresh_from_db()
     assert run.state == "failed"
     assert run.error.startswith("half \ufffd of a pair, a and xxx")
+
+
+def create_pairs(*bots: str, n: int = 2, turns: int = 4, **more: Any) -> SelfPlayRun:
+    return run_create(bots=bots, pairs="all", n_conversations=n, n_turns=turns, seed=7, enqueue=False, **more)
+
+
+@pytest.fixture
+def two(fake_bot: MakeBot) -> tuple[FakeStepBot, FakeStepBot]:
+    """Make two bots whose words tell who spoke, and by which seed."""
+
+    def speaks(name: str) -> Callable[[Any], str]:
+        return lambda context: f"{name}{context.reply_seed}?"
+
+    return fake_bot("ann", reply=speaks("ann")), fake_bot("bob", reply=speaks("bob"))
+
+
+def speakers(run: SelfPlayRun) -> dict[BotPair, list[set[str]]]:
+    """Return per pair who was heard on the two sides, "human" and "bot"."""
+    found: dict[BotPair, list[set[str]]] = {}
+    for bot, partner, speaker, text in Turn.objects.filter(conversation__selfplay__run=run).values_list(
+        "conversation__selfplay__bot_id", "conversation__selfplay__partner_bot_id", "speaker", "text"
+    ):
+        sides = found.setdefault(BotPair(bot, partner), [set(), set()])
+        sides[speaker == "bot"].add(text[:3])
+    return found
+
+
+def test_a_run_of_all_pairs_has_the_whole_matrix(two: Any) -> None:
+    run = create_pairs("ann", "bob")
+    assert run.n_total == 8
+    assert not run_job_for(run).more
+    run.refresh_from_db()
+    assert (run.state, run.n_done) == ("done", 8)
+    assert speakers(run) == {
+        BotPair("ann"): [{"ann"}, {"ann"}],
+        BotPair("bob"): [{"bob"}, {"bob"}],
+        BotPair("bob", "ann"): [{"ann"}, {"bob"}],
+        BotPair("ann", "bob"): [{"bob"}, {"ann"}],
+    }
+    for link in SelfPlayConversation.objects.filter(run=run).select_related("partner"):
+        assert link.conversation is not None
+        assert link.conversation.bot.key == bot_get(link.bot_id).identity.key
+        expected = bot_get(link.partner_bot_id).identity.key if link.partner_bot_id else None
+        assert (link.partner.key if link.partner else None) == expected
+
+
+def test_the_seed_and_the_slices_decide_nothing_else(two: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def said(run: SelfPlayRun) -> list[Any]:
+        rows = Turn.objects.filter(conversation__selfplay__run=run).values_list(
+            "conversation__selfplay__bot_id",
+            "conversation__selfplay__partner_bot_id",
+            "conversation__selfplay__ordinal",
+            "index",
+            "text",
+        )
+        return sorted(rows)
+
+    whole, cut, alone = (
+        create_pairs("ann", "bob"),
+        create_pairs("ann", "bob"),
+        run_create(bots=["ann"], n_conversations=2, n_turns=4, seed=7, enqueue=False),
+    )
+    run_job(whole)
+    store = selfplay.selfplay_store
+
+    def dies(**given: Any) -> int:
+        store(**given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(selfplay, "selfplay_store", dies)
+    for _ in range(4):  # after each pair
+        with pytest.raises(KeyboardInterrupt):
+            run_job(cut)
+    monkeypatch.setattr(selfplay, "selfplay_store", store)
+    for run in (cut, alone):
+        assert not run_job_for(run).more
+    assert said(whole) == said(cut)
+    assert len({text for *_, text in said(whole)}) == len(said(whole))
+    assert said(alone) == [row for row in said(whole) if row[:2] == ("ann", "")]
+
+
+def test_a_pair_that_always_fails_is_named(two: Any) -> None:
+    _, bob = two
+    bob.fails = lambda context: "ann" in "".join(context.texts)
+    run = create_pairs("ann", "bob")
+    run_job(run)
+    run.refresh_from_db()
+    assert (run.state, run.error) == ("done", "")
+    failures = selfplay_failures(run)
+    assert [(str(found.pair), found.n) for found in failures] == [("bob with ann", 2), ("ann with bob", 2)]
+    assert "scripted failure" in failures[0].error
+    assert selfplay_by_pair(run)[BotPair("bob")].conversations == 2
+
+
+def test_one_bot_is_no_matrix(two: Any) -> None:
+    with pytest.raises(Refused, match="ann alone makes no pair"):
+        create_pairs("ann")
+    with pytest.raises(Refused, match="pairs is 'some'; it must be self or all"):
+        run_create(bots=["ann", "bob"], pairs="some", enqueue=False)
+    assert [str(pair) for pair in plan_pairs({"bots": ["a"]})] == ["a"]  # a plan of earlier days
+
+
+def test_metrics_measure_the_one_who_answers_and_the_hybrid_metric_leaves_them_out(two: Any) -> None:
+    ann, bob = two
+    ann._reply, bob._reply = (lambda context: "two words"), (lambda context: "one? yes really")
+    run = create_pairs("ann", "bob", n=1, turns=6)
+    run_job(run)
+    run_job(metric_run_create(run=run, metrics=["words"], enqueue=False))
+    words = {
+        (result.conversation.selfplay.partner_bot_id, result.conversation.bot.bot_id): (
+            result.values["words_user"],
+            result.values["words_bot"],
+        )
+        for result in MetricResult.objects.all()
+    }
+    assert words["ann", "bob"] == (2.0, 3.0)
+    assert words["bob", "ann"] == (3.0, 2.0)
+    assert words["", "ann"] == (2.0, 2.0)
+    frame = metric_frame(run=run, metrics=[metric_get("words")])
+    assert sorted(frame["bot"]) == ["ann", "bob"]
+    assert set(frame["conversation"]) == {
+        str(pk) for pk in Conversation.objects.filter(selfplay__partner_bot_id="").values_list("pk", flat=True)
+    }
+
+
+def test_the_command_prints_the_pairs_beside_the_bots(two: Any) -> None:
+    def selfplay(*more: str) -> dict[str, Any]:
+        out = StringIO()
+        call_command(
+            "selfplay", "--bots", "ann,bob", "--conversations", "2", "--turns", "4", "--inline",
+            "--json", *more, stdout=out,
+        )  # fmt: skip
+        return json.loads(out.getvalue())
+
+    found = selfplay("--pairs", "all")
+    each = {"conversations": 2, "turns": 8}
+    assert found["bots"] == {name: {"conversations": 4, "turns": 16} for name in ("ann", "bob")}
+    assert found["pairs"] == [
+        {"first": "ann", "bot": "ann", **each},
+        {"first": "bob", "bot": "bob", **each},
+        {"first": "ann", "bot": "bob", **each},
+        {"first": "bob", "bot": "ann", **each},
+    ]
+    assert set(selfplay()) == {"run", "bots"}
+
+
+def test_shipped_checkpoints_tell_how_they_were_made() -> None:
+    study = make_study(bots=["hred-demo", "vhcr-ei-demo", "eliza"])
+    for _ in range(12):  # every bot is drawn
+        make_conversation(study)
+    versions = bot_versions(study)
+    assert {v.bot_id for v in versions} == {"hred-demo", "vhcr-ei-demo", "eliza"}
+    factors = factors_of(versions, BotColumns())
+    assert factors["EI"] == {"hred-demo": "plain", "vhcr-ei-demo": "EI"}
+    assert factors["architecture"] == {"hred-demo": "hred", "vhcr-ei-demo": "vhcr"}
+    measured = measured_of(versions, BotColumns())
+    figures = bot_get("hred-demo").identity.params["metrics"]
+    assert measured["perplexity"]["hred-demo"] == figures["perplexity"] > 1
+    assert set(measured["greedy"]) == {"hred-demo", "vhcr-ei-demo"}
+
+
+def test_the_researchers_table_wins(rated_study: Callable[..., Study]) -> None:
+    study = rated_study("k")
+    assert bot_groups(study) == {}
+    table = "bot,corpus,architecture,perplexity\nbot0,a,x,3\nbot1,a,x,4\nbot2,b,x,5\nbot3,b,x,6\n"
+    bot_columns_store(study=study, columns=read(table, study))
+    assert bot_groups(study) == {"bot0": "a", "bot1": "a", "bot2": "b", "bot3": "b"}
+    assert measured_of([], BotColumns.from_json(study.bot_columns))["perplexity"]["bot3"] == 6
+    named = table.replace("perplexity", "group").replace(",3", ",p").replace(",4", ",q")
+    named = named.replace(",5", ",p").replace(",6", ",q")
+    bot_columns_store(study=study, columns=read(named, study))
+    assert bot_groups(study) == {"bot0": "p", "bot1": "q", "bot2": "p", "bot3": "q"}
+    alone = "bot,group\nbot0,a\nbot1,b\nbot2,c\nbot3,d\n"  # groups of one say what the bots say
+    bot_columns_store(study=study, columns=read(alone, study))
+    assert bot_groups(study) == {}
+
+
+def test_a_fit_is_held_against_the_groups(rated_study: Callable[..., Study]) -> None:
+    study = rated_study("k", n_bots=6)
+    job = metric_run_create(study=study, metrics=["words", "length", "question"], enqueue=False)
+    run_job(job)
+    table = "bot,group\nbot0,weak\nbot1,weak\nbot2,weak\nbot3,good\nbot4,good\n"
+    bot_columns_store(study=study, columns=read(table, study))
+    out = StringIO()
+    call_command(
+        "fit_hybrid", "--study", "k", "--features", "question_bot,words_user", "--json",
+        stdout=out, stderr=StringIO(),
+    )  # fmt: skip
+    found = json.loads(out.getvalue())
+    assert "group" in found["baselines"]
+    assert found["within_group"]["r"] is not None
+    codes = {one["code"]: one for one in found["verdict"]["findings"]}
+    assert codes["within_groups"]["r"] == found["within_group"]["r"]
+
+
+def read(table: str, study: Study) -> BotColumns:
+    return bot_columns_read(table.encode(), study.bots, Path("bots.csv").name)

@@ -17,8 +17,10 @@ from django.utils import timezone
 from tests.builders import BY_PROLIFIC, exchange, force_bots, make_rating, make_study
 from tests.upgrades.database import migrated_back
 from tests.webapp.participant.conftest import begin, chat, entry_field, post
-from webapp.conversations.models import Conversation
+from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.task_start import chat_elsewhere_close
 from webapp.participant.recruitment_links import recruitment_unsign
+from webapp.participant.steps.base import next_step, standing_of
 from webapp.studies.models import ConsentText, Participant, PlatformIds, Study, Task
 from webapp.studies.recruitment.links import link_rows, links_make
 from webapp.studies.selectors import rehearsal_token
@@ -382,3 +384,19 @@ def test_the_migration_strips_stored_ids_unless_somebody_has_the_stripped_one() 
     assert rows[2].parameters["PROLIFIC_PID"] == "twin "
     found = participant_enter(study=study, platform="prolific", external_id="alone")
     assert found == rows[0].participant
+
+
+def step_of(conversation: Conversation) -> str | None:
+    step = next_step(standing_of(Conversation.objects.get(pk=conversation.pk)))
+    return step.name if step else None
+
+
+def test_who_lost_the_place_to_another_visit_goes_on_with_the_chat(study: Study, browser: Client) -> None:
+    left = begin(browser, query="?workerId=w1&assignmentId=a1")
+    chat(left, 1)
+    long_ago = timezone.now() - timedelta(hours=1)
+    Turn.objects.filter(conversation=left).update(created_at=long_ago)
+    Task.objects.filter(pk=left.task.pk).update(updated_at=long_ago)
+    chat_elsewhere_close(participant=left.participant, submission="a2")
+    assert step_of(left) == "chat"
+    assert browser.get(f"/chat/{left.pk}/").status_code == 200

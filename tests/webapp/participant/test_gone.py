@@ -14,8 +14,7 @@ from django.test import Client
 from tests.builders import signed_in
 from tests.webapp.participant.conftest import begin as begin_chat
 from tests.webapp.participant.conftest import chat, entry_field, post
-from tests.webapp.participant.test_dialogues import REASON, make_dialogues
-from tests.webapp.participant.test_judge import begin, shown
+from tests.webapp.participant.test_judge import REASON, begin, make_dialogues, shown
 from tests.webapp.participant.test_turns import make_marking
 from webapp.core.rights import Right
 from webapp.participant.steps import judge as judging

@@ -1,25 +1,31 @@
-"""Every outcome on Prolific and Mechanical Turk, by the addresses of both sides, with and without cookies."""
+"""Every outcome on Prolific, Mechanical Turk and panels, with cookies and without; and where pages speak of pay."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from html import unescape
 from html.parser import HTMLParser
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.test import Client
 
-from tests.builders import BY_PROLIFIC, exchange, fail_reply, make_study
+from tests.builders import BY_PROLIFIC, exchange, fail_reply, make_rating, make_study
 from tests.platforms import FakeMTurk, FakeProlific
-from tests.webapp.participant.conftest import ANSWERS, policy
+from tests.webapp.participant.conftest import ANSWERS, begin, chat, entry_field, policy, post
+from tests.webapp.participant.test_declining import MTURK, PROLIFIC, end_early, rate
 from webapp.conversations.models import Conversation
 from webapp.conversations.services import task_end_with_chats
-from webapp.studies.models import Outcome, Participant, Task
+from webapp.studies.models import Outcome, Participant, Study, Task
+from webapp.studies.privacy import withdrawal_token
 from webapp.studies.recruitment.settings import external_question, recruiting_link
 
 pytestmark = pytest.mark.django_db
+
+
 STUDY = "http://testserver/s/s/"
 ACTIONS = {
     "RATED1": "AWAITING REVIEW",
@@ -262,3 +268,122 @@ def test_what_a_platform_left_unfilled_is_refused() -> None:
     assert advice in staff.get(recruiting_link(STUDY)).content.decode()
     person.open(f"{STUDY}?workerId=${{workerId}}&assignmentId=a")
     assert "Your Mechanical Turk ID is missing from this link" in person.html
+
+
+BACK = "https://panel.example/{outcome}?who={pid}&visit={sid}&supplier={psid}"
+PANEL_LINKS = {f"link_{outcome}": BACK for outcome in Outcome.values}
+CAME = "?pid=P%201&sid=V1&psid=S7&other=x"
+
+
+@pytest.fixture
+def study(db: None) -> Study:
+    names = {"id_parameter": "pid", "session_parameter": "sid", "more_parameters": "psid"}
+    return make_study("s", platform="panel", **names, **PANEL_LINKS)
+
+
+def back(outcome: str) -> str:
+    return f'href="https://panel.example/{outcome}?who=P%201&amp;visit=V1&amp;supplier=S7"'
+
+
+def test_a_panels_person_is_known_by_its_parameters_and_goes_back_with_them(study: Study, browser: Client) -> None:
+    conversation = begin(browser, query=CAME)
+    participant = Participant.objects.get()
+    assert (participant.platform, participant.external_id) == ("panel", "P 1")
+    assert participant.recruitment == {"pid": "P 1", "sid": "V1", "psid": "S7"}
+    assert Task.objects.get().submission == "V1"
+    chat(conversation, 3)
+    code = make_rating(conversation).task.completion_code
+    for client in (browser, Client()):
+        html = client.get(f"/s/s/{CAME}").content.decode()
+        assert back("rated") in html
+        assert code not in html, "a link without {code} takes none"
+    assert back("rated") not in Client().get(f"/s/s/{CAME.replace('V1', 'V2')}").content.decode()
+
+
+def test_who_does_not_agree_goes_back_too(study: Study, browser: Client) -> None:
+    page = browser.get(f"/s/s/{CAME}")
+    response = post(browser, "/s/s/decline/", _entry=entry_field(page))
+    assert back("no_consent") in browser.get(response.url).content.decode()
+    assert back("no_consent") in Client().get(f"/s/s/{CAME}").content.decode()
+
+
+@pytest.mark.parametrize("query", ["", "?pid=[PID]", "?pid={id}", "?pid=%25%25id%25%25", "?sid=V1"])
+def test_without_an_id_nobody_begins(study: Study, browser: Client, query: str) -> None:
+    html = browser.get(f"/s/s/{query}").content.decode()
+    assert "Your participant ID is missing from this link" in html
+    assert "Prolific" not in html
+    assert 'name="consent"' not in html
+    refused = Client().post(f"/s/s/start/{query}", {"consent": "on"})
+    assert refused.status_code == 409
+    assert "Your participant ID is missing from this link" in refused.content.decode()
+    assert not Participant.objects.exists()
+
+
+def test_without_a_parameter_for_visits_the_persons_id_opens_the_outcome(browser: Client) -> None:
+    make_study("s", platform="panel", id_parameter="pid", **dict.fromkeys(PANEL_LINKS, "https://panel.example/"))
+    conversation = begin(browser, query="?pid=7")
+    chat(conversation, 3)
+    make_rating(conversation)
+    assert 'href="https://panel.example/"' in Client().get("/s/s/?pid=7").content.decode()
+
+
+def test_another_study_reads_no_parameters_of_panels(browser: Client) -> None:
+    make_study("s")
+    begin(browser, query="?id=7")
+    assert Participant.objects.get().platform == ""
+
+
+OF_PAY = re.compile(r"\b(?:pay|pays|paid|payment)\b", re.I)
+LINKS: dict[str, tuple[dict[str, Any], str]] = {
+    "link": ({}, ""),
+    "prolific": (BY_PROLIFIC, PROLIFIC),
+    "mturk": ({"platform": "mturk"}, MTURK),
+    "mturk, pasted": ({"platform": "mturk"}, ""),
+    "panel": ({**BY_PROLIFIC, "platform": "panel"}, "?id=p1"),
+}
+
+
+def read(client: Client, path: str) -> str:
+    """Return what a page says, without its markup's names."""
+    html = client.get(path).content.decode()
+    return re.sub(r"<[^>]*>", " ", html)
+
+
+def pages_of(browser: Client, query: str, **settings: Any) -> list[str]:
+    """Return everything that is read on the way of a chat that fails, and on that of a withdrawal."""
+    make_study("s", pays_in_full=True, ids_kept_days=30, withdrawal_days=30, **settings)
+    found = [read(browser, f"/s/s/{query}")]
+    chat = begin(browser, query=query)
+    exchange(chat, "hello", "hello you")
+    found += [read(browser, f"/chat/{chat.pk}/"), read(browser, f"/chat/{chat.pk}/report/?turn=1")]
+    assert end_early(browser, query).pk == chat.pk
+    found += [read(browser, f"/chat/{chat.pk}/done/"), read(browser, f"/s/s/{query}")]
+    withdrawal = f"/withdraw/{withdrawal_token(Participant.objects.get())}/"
+    found.append(read(browser, withdrawal))
+    assert post(browser, withdrawal, confirm="on").status_code == 302
+    found += [read(browser, withdrawal), read(browser, f"/s/s/{query}")]
+    found.append(read(Client(), f"/s/s/{'?id=' if 'id=' in query else '?PROLIFIC_PID='}"))
+    return found
+
+
+@pytest.mark.parametrize("come_by", LINKS)
+def test_a_study_without_pay_says_no_word_of_it(browser: Client, come_by: str) -> None:
+    settings, query = LINKS[come_by]
+    for page in pages_of(browser, query, **settings):
+        assert not (said := OF_PAY.search(page)), page[said.start() - 200 : said.end() + 200]
+
+
+@pytest.mark.parametrize("come_by", LINKS)
+def test_who_has_rated_in_a_study_without_pay_is_promised_none(browser: Client, come_by: str) -> None:
+    settings, query = LINKS[come_by]
+    make_study("s", **settings)
+    chat = rate(browser, query)
+    page = read(browser, f"/chat/{chat.pk}/done/")
+    assert "Everything is saved" in page
+    assert not OF_PAY.search(page)
+
+
+@pytest.mark.parametrize("pay", [{"pay_each": 2}, {"payment": "£1.40 per chat"}])
+def test_a_study_with_pay_speaks_of_it_everywhere(browser: Client, pay: dict[str, Any]) -> None:
+    settings, query = LINKS["prolific"]
+    assert all(OF_PAY.search(page) for page in pages_of(browser, query, **settings, **pay))

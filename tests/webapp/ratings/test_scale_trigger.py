@@ -1,7 +1,8 @@
-"""The database refuses answers that are not on the scale of their question, whoever writes them."""
+"""Ratings: refused by the database off their scale, read as every analysis reads them, and given once."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +11,14 @@ from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from tests.builders import make_annotated, make_conversation, make_participant, make_rating, make_study
+from webapp.core.errors import Refused
 from webapp.ratings.apps import triggers_ensure
 from webapp.ratings.models import Rating
-from webapp.studies.models import Dimension, Rubric
+from webapp.ratings.selectors import raters_count, ratings_counted, study_ratings, study_whole
+from webapp.results.bot_means import bot_summary
+from webapp.studies.models import Dimension, Rubric, Study
 from webapp.studies.services import task_open
+from webapp.transfer.import_file import import_conversations
 
 pytestmark = pytest.mark.django_db
 
@@ -94,3 +99,57 @@ def test_migrations_that_change_the_tables_leave_it_in_force() -> None:
         else:
             cursor.execute("SELECT count(*) FROM sqlite_master WHERE name LIKE 'rating_answers%'")
         assert cursor.fetchone()[0] == 2
+
+
+def turn(study: Study, key: str) -> None:
+    Dimension.objects.filter(rubric=study.rubric, key=key).update(reversed=True)
+
+
+def test_a_reversed_question_counts_the_other_way_and_stays_as_it_was_given() -> None:
+    study = make_study("s")
+    rating = make_rating(make_conversation(study, n_exchanges=3), quality=6).rating
+    bot = rating.conversation.bot.bot_id
+
+    def mean() -> float | None:
+        return {one.bot.bot_id: one for one in bot_summary(study).bots}[bot].intervals["quality"].mean
+
+    assert mean() == 6
+    turn(study, "quality")
+    assert mean() == 2
+    ratings = study_ratings(study)
+    assert ratings.values("quality").tolist() == [2]
+    assert ratings.dimension("quality").title.endswith(", reversed")
+    rating.refresh_from_db()
+    assert rating.answers["quality"] == 6
+
+
+def test_the_rater_of_a_second_rating_is_known_by_name_and_slots_are_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    turns = '[{"speaker": "human", "text": "hi"}, {"speaker": "bot", "text": "ho"}]'
+    rated = '[{"rater": "ann", "fun": 2}, {"rater": "ann", "fun": 4}, {"rater": "slot1", "fun": 5}]'
+    path.write_text(f'{{"dialogue_id": "1", "bot": "b", "turns": {turns}, "ratings": {rated}}}\n')
+    import_conversations(path, study_key="k", scale=(1, 7))
+    study = Study.objects.get(key="k")
+    ratings = study_ratings(study)
+    assert Rating.objects.filter(participant=None).count() == 2
+    assert ratings.named.tolist() == [True, True, False]
+    assert len(set(ratings.unit[:2])) == 1
+    assert ratings.n_raters == raters_count(ratings_counted(study)) == 1
+    assert study_whole(study) == ratings.headline == ("fun",)
+
+
+def test_a_scripted_rating_freezes_nothing() -> None:
+    conversation = make_conversation(make_study(), n_exchanges=3, is_synthetic=True)
+    make_rating(conversation)
+    rubric = conversation.study.rubric
+    rubric.refresh_from_db()
+    assert rubric.frozen_at is None
+
+
+@pytest.mark.parametrize("wrong", [{"quality": 0}, {"quality": 8}, {"quality": 3.5}, {"quality": float("nan")}])
+def test_values_off_the_scale_are_refused_by_name(wrong: dict[str, float]) -> None:
+    conversation = make_conversation(make_study(), n_exchanges=3)
+    with pytest.raises(Refused) as refused:
+        make_rating(conversation, **wrong)
+    assert list(refused.value.details["errors"]) == ["quality"]
+    assert not Rating.objects.exists()

@@ -10,16 +10,16 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from tests.evaluation.test_result_json import assert_same
+from tests.evaluation.test_ratings import assert_same
 from webapp.conversations.models import Turn
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, Shard, State
 from webapp.jobs.services.jobs import job_cancel, job_claim, job_done
 from webapp.ratings.models import Rating
 from webapp.results import cache
-from webapp.results.cache import AnalysisKey, compute_part, data_of, get_result, made_dump, made_load
+from webapp.results.cache import AnalysisKey, compute_part, data_of, get_result
 from webapp.results.compute import PARTS
-from webapp.results.study_data import StudyData, read_once, study_read
+from webapp.results.study_data import read_once, study_read
 from webapp.studies.models import Participant, Study
 from webapp.studies.privacy import participants_erase
 
@@ -41,14 +41,6 @@ def change(study: Study) -> None:
     rating = Rating.objects.filter(conversation__study=study)[0]
     rating.answers = {**rating.answers, "quality": 8 - rating.answers["quality"]}
     rating.save()
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_every_result_comes_back_as_it_was_made(data: StudyData, part: str) -> None:
-    made = compute_part(part, data)
-    document = json.loads(json.dumps(made_dump(part, made), allow_nan=False))
-    assert_same(made, made_load(part, document))
-    assert made_load(part, document).result.to_json() == made.result.to_json()
 
 
 def test_a_study_read_once_gives_all_results_until_its_data_change(study: Study) -> None:

@@ -107,14 +107,6 @@ def test_bots_far_apart_are_ordered_and_close_ones_are_not() -> None:
     assert (summary.compared.n_told_apart, summary.compared.n_pairs) == (2, 3)
 
 
-def test_no_rating_no_interval_but_a_reason() -> None:
-    summary = bot_summary(make_study("s"))
-    assert summary.n_ratings == 0
-    for bot in summary.bots:
-        assert bot.intervals["quality"].mean is None
-        assert bot.intervals["quality"].reason
-
-
 def test_unnamed_raters_are_not_taken_for_one_person() -> None:
     study = make_study("s", bots=["eliza"])
     version = bot_version_record_imported(bot_id="b", source="x")

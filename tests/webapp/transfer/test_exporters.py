@@ -1,4 +1,4 @@
-"""Tables: what is in them, what never is, and that an exported study can be imported again."""
+"""Tables: what is in them, what never is, participants and their pay, and exports that can be imported again."""
 
 from __future__ import annotations
 
@@ -11,15 +11,27 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from evaluation.formats.tables import unescape_cell
-from tests.builders import BY_PROLIFIC, make_conversation, make_rating, make_study
+from tests.builders import (
+    BY_PROLIFIC,
+    exchange,
+    fail_reply,
+    make_conversation,
+    make_participant,
+    make_rating,
+    make_study,
+)
 from webapp.conversations.models import Conversation, Turn
-from webapp.conversations.services import conversation_withdraw, vote_set
+from webapp.conversations.services import conversation_finish_failed, conversation_swap, conversation_withdraw, vote_set
+from webapp.conversations.task_start import conversation_start
 from webapp.ratings.models import Rating
 from webapp.studies.items import item_add
 from webapp.studies.models import Dimension, Study
 from webapp.studies.rubrics import rubric_create
+from webapp.studies.services import participant_enter
 from webapp.studies.versions import study_edit
 from webapp.transfer.exporters.base import ExportOptions, exporter_get, exporter_list
 from webapp.transfer.import_file import import_conversations
@@ -254,3 +266,103 @@ def test_raters_elsewhere_get_words_that_tell_no_bot(study: Study) -> None:
         assert {one["code"]: one["text"] for one in row["replies"]} == codes
         firsts.add(row["replies"][0]["text"])
     assert firsts == {"Good.", "Fine."}  # neither stands on one side always
+
+
+@pytest.fixture
+def table_study() -> Study:
+    return make_study("pay", code_rated="CRATED1", code_bot_failed="CFAIL22")
+
+
+def row_of(study: Study, conversation: Conversation, **options: bool) -> dict[str, Any]:
+    rows = rows_of(study, "participants", **options)
+    return next(row for row in rows if row["participant"] == str(conversation.participant_id))
+
+
+def test_every_ending_has_its_outcome_and_the_code_that_was_shown(table_study: Study) -> None:
+    rated = make_conversation(table_study, n_exchanges=3)
+    make_rating(rated)
+    failed = make_conversation(table_study)
+    fail_reply(failed)
+    conversation_finish_failed(conversation=failed)
+    withdrawn = make_conversation(table_study)
+    conversation_withdraw(conversation=withdrawn)
+    still_open = make_conversation(table_study)
+    swapped = make_conversation(table_study)
+    fail_reply(swapped)
+    second = conversation_swap(conversation=swapped)
+    participant_enter(study=table_study)  # came, and did not agree
+
+    found = {
+        name: row_of(table_study, conversation)
+        for name, conversation in [
+            ("rated", rated),
+            ("failed", failed),
+            ("withdrawn", withdrawn),
+            ("open", still_open),
+            ("swapped", swapped),
+        ]
+    }
+    assert len(rows_of(table_study, "participants")) == 5
+    told = {name: (row["state"], row["outcome"], row["code"]) for name, row in found.items()}
+    assert told == {
+        "rated": ("completed", "rated", "CRATED1"),
+        "failed": ("completed", "bot_failed", "CFAIL22"),
+        "withdrawn": ("withdrawn", "withdrawn", ""),
+        "open": ("open", "", ""),
+        "swapped": ("open", "", ""),
+    }
+    assert found["swapped"]["bots"] == f"{swapped.bot.bot_id} {second.bot.bot_id}"
+    assert found["swapped"]["n_chats"] == 2
+    assert found["open"]["ended_at"] is None
+    for name in ("rated", "failed", "withdrawn"):
+        row = found[name]
+        assert row["entered_at"] <= row["consented_at"] <= row["ended_at"]
+    assert {row["study"] for row in found.values()} == {"pay"}
+    texts = rows_of(table_study, "consent_texts")
+    assert [row["n_participants"] for row in texts] == [5]
+    assert {row["consent_version"] for row in found.values()} == {texts[0]["consent_version"]}
+    assert texts[0]["consent_points"] == table_study.values.texts.consent_points
+
+
+def test_a_second_chat_has_its_own_outcome_and_code() -> None:
+    study = make_study("own")
+    first = make_conversation(study, n_exchanges=3)
+    one = make_rating(first).task
+    assert first.participant is not None
+    second = conversation_start(participant=first.participant)
+    for n in range(3):
+        exchange(second, f"m {n}", f"r {n}")
+    second.refresh_from_db()
+    two = make_rating(second).task
+    row = row_of(study, first)
+    assert row["outcome"] == "rated rated"
+    assert row["code"] == f"{one.completion_code} {two.completion_code}"
+
+
+def test_recruitment_ids_are_private_and_scripts_are_left_out(table_study: Study) -> None:
+    sent = {"PROLIFIC_PID": "pid-1", "SESSION_ID": "session-1"}
+    person = make_conversation(table_study, platform="prolific", external_id="pid-1", recruitment=sent)
+    make_participant(table_study, is_synthetic=True)
+    (row,) = rows_of(table_study, "participants")
+    assert "pid-1" not in str(row)
+    assert "session-1" not in str(row)
+    private = row_of(table_study, person, include_private=True)
+    assert (private["platform"], private["external_id"]) == ("prolific", "pid-1")
+    assert (private["submissions"], private["recruitment"]) == ("session-1", sent)
+    both = rows_of(table_study, "participants", include_synthetic=True)
+    assert [row["is_synthetic"] for row in both] == [False, True]
+
+
+def test_more_people_take_no_more_queries(table_study: Study) -> None:
+    exporter = exporter_get("participants")
+
+    def n_queries() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            list(exporter.rows(table_study, ExportOptions(include_private=True)))
+        return len(queries)
+
+    make_rating(make_conversation(table_study, n_exchanges=3))
+    few = n_queries()
+    for _ in range(5):
+        make_rating(make_conversation(table_study, n_exchanges=3))
+    assert n_queries() == few

@@ -8,6 +8,7 @@ import io
 import json
 import re
 import zipfile
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -15,19 +16,25 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from tests.builders import BY_PROLIFIC, exchange, make_conversation, make_participant, make_study
+import confab
+from evaluation.package import LEFT_OUT, PackageError
+from tests.builders import BY_PROLIFIC, exchange, make_conversation, make_participant, make_rating, make_study
 from webapp.conversations.models import Conversation
 from webapp.conversations.task_start import conversation_start
+from webapp.core.rights import Right
 from webapp.jobs.models import MetricResult, MetricVersion
 from webapp.ratings.services import rating_submit
 from webapp.studies.models import Study
 from webapp.studies.pre_task import question_answers_store
 from webapp.studies.versions import study_edit
 from webapp.transfer.exporters.base import ExportOptions
+from webapp.transfer.import_file import import_conversations
 from webapp.transfer.package.contents import package_pieces, sps_names
 from webapp.transfer.package.tables import packaged_tables
 
 pytestmark = pytest.mark.django_db
+
+
 NASTY = '=cmd("x"),\n“zwei”\r\nZeilen'
 QUESTIONS = [{"key": "age", "title": "How old?", "kind": "choice", "options": ["18, or 19", "it's 20+"]}]
 AFTER = [
@@ -234,3 +241,28 @@ def test_left_over_chats_stay_out(study: Study) -> None:
     make_conversation(study, n_exchanges=1, external_id="left", platform="prolific")
     files = opened(packed(study))
     assert [row["state"] for row in rows(files, "conversations")] == ["completed"] * 2 + ["open"]
+
+
+def test_what_was_left_out_is_said_and_no_study_is_made_of_the_rest(tmp_path: Path) -> None:
+    study = make_study("shop", code_rated="THANKS-7")
+    make_rating(make_conversation(study, n_exchanges=3), quality=5)
+    whole, part = (
+        b"".join(package_pieces(study, ExportOptions(), rights=rights)) for rights in ([*Right], [Right.READ])
+    )
+    assert whole == b"".join(package_pieces(study, ExportOptions()))
+    with zipfile.ZipFile(io.BytesIO(part)) as archive:
+        names = archive.namelist()
+        described = json.loads(archive.read("datapackage.json"))
+        told = archive.read("README.md").decode()
+        assert b"THANKS-7" not in b"".join(map(archive.read, names))
+    assert "data/participants.csv" not in names
+    assert described[LEFT_OUT] == [{"table": "participants", "right": "pay"}]
+    assert "the table `participants`, for the requester does not have the right `pay`" in told
+    assert LEFT_OUT not in json.loads(zipfile.ZipFile(io.BytesIO(whole)).read("datapackage.json"))
+
+    path = tmp_path / "part.zip"
+    path.write_bytes(part)
+    read = confab.read(path)
+    assert (len(read), read.left_out) == (1, ("participants",))
+    with pytest.raises(PackageError, match="lacks participants, for its maker"):
+        import_conversations(path, study_key="again")

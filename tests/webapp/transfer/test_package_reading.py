@@ -20,7 +20,7 @@ from evaluation import package as opening
 from evaluation.package import PackageError, package_open
 from tests.builders import QUIZ, exchange, make_annotated, make_arena, make_participant, make_staff, make_study
 from tests.webapp.dashboard.test_pair_pages import make_compared
-from tests.webapp.participant.test_dialogues import judge_all, make_dialogues
+from tests.webapp.participant.test_judge import judge_all, make_dialogues
 from tests.webapp.participant.test_turns import make_marking
 from tests.webapp.ratings.test_attention_results import ATTENTIVE, COLOUR, IN_CHAT
 from tests.webapp.transfer.test_package import NASTY, opened, packed, rate, rows, study

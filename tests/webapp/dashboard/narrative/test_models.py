@@ -1,20 +1,38 @@
-"""The models of ratings in words: every finding has its sentence, and tables show the result's numbers."""
+"""Findings in words: models of ratings, raters, pairs, courses, fits; every outcome and reason has its sentence."""
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
+from string import Formatter
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
+from evaluation.analysis.comparisons import Comparisons
+from evaluation.analysis.raters import RaterAnalysis, analyse_raters
 from evaluation.analysis.rating_models import RatingModels, rating_models
+from evaluation.analysis.trajectories import Grouping, TrajectoryGroup, trajectories
+from evaluation.findings import Reason, finding
+from evaluation.hybrid.fit import fit_hybrid
 from evaluation.number_format import figure
 from evaluation.ratings import RatingDimension, Ratings
+from evaluation.stats.comparisons import Comparison
+from evaluation.stats.power import PairPlan
+from tests.architecture.source import modules
 from tests.builders import frame_of
+from tests.evaluation.hybrid.test_verdict import BETTER, UNKNOWN, WORSE, evidence, verdict
+from webapp.dashboard.narrative.hybrid import HybridView, hybrid_view, target_in_words
+from webapp.dashboard.narrative.hybrid_verdict import caution_sentences, verdict_text
 from webapp.dashboard.narrative.models import models_section
-from webapp.dashboard.narrative.phrases import NamedTable, Section
+from webapp.dashboard.narrative.phrases import FRAGMENTS, NamedTable, Section, reason_text
+from webapp.dashboard.narrative.raters import raters_section
+from webapp.dashboard.narrative.trajectories import trajectories_section, verdict_sentence
+from webapp.dashboard.narrative.verdicts import overall_verdict, pair_verdict, ranking_verdicts
 from webapp.ratings.selectors import BotInfo
+from webapp.results.compute import StudyTrajectories
 
 LEVELS = {"a": 5.0, "b": 4.4, "c": 3.9, "d": 3.0}
 BOTS = {bot: BotInfo(bot, bot.upper(), slot, False) for slot, bot in enumerate(LEVELS, start=1)}
@@ -108,3 +126,387 @@ def test_models_that_cannot_be_fitted_say_why() -> None:
     alone = told(rating_models(every.where(every.bot == "a")))
     assert alone.missing[-1] == "Fewer than two bots are rated, so there is nothing to model."
     assert alone.tables == []
+
+
+RATER_LEVELS = {"a": 5.5, "b": 4.5, "c": 3.5, "d": 3.0, "bad": 1.5}
+RATED_BOTS = {bot: BotInfo(bot, bot.upper(), slot, bot == "bad") for slot, bot in enumerate(RATER_LEVELS, start=1)}
+DIMENSIONS = [RatingDimension(key, key.capitalize(), 1, 7) for key in ("quality", "fluency", "fun")]
+
+
+def frame(raters: int = 12, per: int = 1) -> pd.DataFrame:
+    """Make ratings by careful raters of five bots, `per` of them for each conversation, and one who clicks the
+    middle.
+    """
+    rng = np.random.default_rng(5)
+    rows = []
+    for rater in range(raters):
+        for bot, level in RATER_LEVELS.items():
+            for time in range(2):
+                given = np.clip(np.round(level + rng.normal(0, 0.8, 3)), 1, 7).tolist()
+                rows.append((f"{rater // per}-{bot}-{time}", bot, f"w{rater}", *given))
+    rows += [(f"x-{bot}", bot, "idle-idle-idle", 4.0, 4.0, 4.0) for bot in RATER_LEVELS]
+    return pd.DataFrame(rows, columns=["conversation", "bot", "rater", "quality", "fluency", "fun"])
+
+
+def analysed(table: pd.DataFrame) -> RaterAnalysis:
+    keys = [dimension.key for dimension in DIMENSIONS]
+    return analyse_raters(Ratings.from_frame(table, keys, scale=(1, 7), controls=["bad"]))
+
+
+@pytest.fixture(scope="module")
+def found_of_raters() -> RaterAnalysis:
+    return analysed(frame())
+
+
+def told_of_raters(found: RaterAnalysis, *, names: bool = True) -> Section:
+    return raters_section(frame_of(RATED_BOTS, *DIMENSIONS), found, names=names)
+
+
+def test_a_negative_reliability_has_two_digits_and_a_true_minus(found_of_raters: RaterAnalysis) -> None:
+    agreement = replace(
+        found_of_raters.agreement,
+        coefficients=tuple(
+            replace(one, found=replace(one.found, value=-0.7793)) if one.code == "icc_mean" else one
+            for one in found_of_raters.agreement.coefficients
+        ),
+    )
+    assert told_of_raters(replace(found_of_raters, agreement=agreement)).lead[1].endswith("raters of a bot has −.78.")
+
+
+@pytest.mark.parametrize(
+    ("rho", "words"),
+    [
+        (None, "on their own scales the order of the bots cannot be compared."),
+        (1.0, "on their own scales the bots come out in the same order."),
+        (0.9, "on their own scales the bots come out in nearly the same order (ρ = .90)."),
+        (0.2, "on their own scales the bots come out in another order (ρ = .20)."),
+    ],
+)
+def test_every_order_on_own_scales_has_its_sentence(
+    found_of_raters: RaterAnalysis, rho: float | None, words: str
+) -> None:
+    assert found_of_raters.own_scales.order is not None
+    scales = replace(found_of_raters.own_scales, order=replace(found_of_raters.own_scales.order, r=rho))
+    sentence = told_of_raters(replace(found_of_raters, own_scales=scales)).lead[2]
+    assert sentence == f"12 raters gave at least 10 ratings, 120 of 125 in all; {words}"
+
+
+def test_the_flagged_are_named_with_their_reasons_or_only_counted(found_of_raters: RaterAnalysis) -> None:
+    section = told_of_raters(found_of_raters)
+    assert section.lead[-1] == ("Rater filters would flag 1 of 13 raters; no rater is excluded from any number here.")
+    (row,) = table(section, "flagged").table.rows
+    assert (row[0].text, row[1].text) == ("idle-idl", "5")
+    reasons = row[2].text.split("; ")
+    assert "one answer to all questions in 100 % of 5 conversations" in reasons
+    assert "answers vary by 0.0 % of the scale (standard deviation)" in reasons
+    assert any(why.startswith("control rated 4.00, real bots 4.00: not clearly lower (p = ") for why in reasons)
+    rules = {row[0].text: row for row in table(section, "filters").table.rows}
+    assert rules["Faster than reading allows"][3].text == "13"
+    assert rules["Faster than reading allows"][3].why == "no times given"
+    bots = {row[0].text: row for row in table(section, "unflagged").table.rows}
+    assert bots["A"][6].text == figure(4.0)
+    assert [one.id for one in told_of_raters(found_of_raters, names=False).tables] == [
+        *("agreement", "zscores", "filters", "unflagged")
+    ]
+
+
+def test_without_names_there_are_neither_scales_nor_filters() -> None:
+    section = told_of_raters(analysed(frame().assign(rater=None)))
+    assert section.missing == [
+        "Scores on each rater’s own scale: no rater is named in the data.",
+        "Rater filters: no rater is named in the data.",
+    ]
+
+
+def test_every_code_in_the_source_has_words() -> None:
+    codes = {
+        ast.literal_eval(node.args[0])
+        for package in ("evaluation", "webapp")
+        for module in modules(package)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "Reason"
+        and isinstance(node.args[0], ast.Constant)
+    }
+    codes |= {"always_lowest", "always_highest"}
+    assert codes == set(FRAGMENTS)
+
+
+def test_a_reason_of_a_document_is_said_and_text_of_an_older_one_stays_as_it_is() -> None:
+    reason = Reason("few_pairs", "only 2 of the 3 pairs", n_pairs=2)
+    assert reason_text(reason.to_json()) == reason_text(reason) == ("only 2 of the 3 pairs that a correlation needs")
+    assert reason_text("one side is constant") == "one side is constant"
+    assert reason_text("{braces} in older text") == "{braces} in older text"
+
+
+def test_every_fragment_takes_the_values_that_the_source_gives_it() -> None:
+    """The names in a fragment's braces are keywords of every call that raises its code."""
+    for package in ("evaluation", "webapp"):
+        for module in modules(package):
+            for call in ast.walk(module.tree):
+                if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):
+                    continue
+                if call.func.id != "Reason" or not isinstance(call.args[0], ast.Constant):
+                    continue
+                given = {keyword.arg for keyword in call.keywords}
+                if None in given:  # values handed on as a whole
+                    continue
+                code = str(call.args[0].value)
+                wanted = {name for _text, name, *_ in Formatter().parse(FRAGMENTS[code]) if name}
+                assert wanted <= given, f"{code} in {module.name}"
+
+
+GROUPS = Grouping(
+    "best-worst",
+    (TrajectoryGroup("best", tuple("abcd")), TrajectoryGroup("worst", tuple("efgh"))),
+    lowest_best=5.0,
+    highest_worst=3.0,
+    n_tied=(2, 1),
+)
+
+
+def values(rng: np.random.Generator, gap: float) -> dict[str, list[float | None]]:
+    return {pk: [float(value) + (gap if pk in "abcd" else 0.0) for value in rng.normal(size=5)] for pk in "abcdefgh"}
+
+
+def test_the_verdict_names_measures_by_direction() -> None:
+    rng = np.random.default_rng(0)
+    found = trajectories(
+        GROUPS,
+        {"words_user": values(rng, 9.0), "sentiment_user": values(rng, 0.0)},
+        ["words_user", "sentiment_user", "votes"],
+    )
+    assert verdict_sentence(found) == (
+        "Best 4 against worst 4: higher in “words, participant”; no difference shown in “sentiment, participant” "
+        "(means of conversations, errors clustered by person, p < .10 by Holm’s correction)."
+    )
+    nothing = trajectories(Grouping("by-trait", reason=Reason("no_trait", "none is known", traits="EI")), {}, [])
+    quality = RatingDimension("quality", "Quality", 1, 7)
+    section = trajectories_section(frame_of({}, quality), StudyTrajectories(found, nothing))
+    (figure,) = section.figures
+    assert "(5.00 and above, 3.00 and below)" in figure.method
+    assert "Ties at the borders (2 and 1 conversation) were drawn" in figure.note
+    assert section.points[0].startswith("Words, participant: ")
+    assert "no bot here is known" in section.missing[0]
+
+
+NONE = Reason("no_rating", "no rating")
+TITLES = {"a": "Ann", "b": "Bob", "c": "Cy"}
+
+
+def pair(a: str, b: str, gap: float | None, *, ordered: bool, p: float | None = 0.5) -> Comparison:
+    low, high = (None, None) if gap is None else (gap - 0.3, gap + 0.3)
+    return Comparison(a, b, gap, low, high, p, p, ordered, None if p is not None else NONE)
+
+
+def plan(needed: int | None, n_a: int = 40, n_b: int = 40, sd: float | None = 1.0) -> PairPlan:
+    return PairPlan("a", "b", 0.1, -0.2, 0.4, sd, n_a, n_b, needed, 50, None, "open")
+
+
+def compared(order: list[str], pairs: list[Comparison], plans: list[PairPlan] | None = None) -> Comparisons:
+    quality = RatingDimension("quality", "Quality", 1, 7)
+    return Comparisons(quality, 0.1, tuple(order), (), tuple(pairs), 40, 80, tuple(plans or ()))
+
+
+@pytest.mark.parametrize(
+    ("found", "planned", "said"),
+    [
+        (pair("a", "b", 0.4, ordered=True), None, "Ann is rated higher than Bob, difference 0.40 [0.10, 0.70]."),
+        (pair("a", "b", -0.4, ordered=True), None, "Bob is rated higher than Ann, difference 0.40 [0.10, 0.70]."),
+        (
+            pair("a", "b", 0.1, ordered=False),
+            plan(107),
+            "Ann and Bob do not differ significantly with 40 raters each. About 110 each would do.",
+        ),
+        (
+            pair("a", "b", 0.1, ordered=False),
+            plan(20_000, 40, 38),
+            "Ann and Bob do not differ significantly with 38 and 40 raters. Which of them is better is not known: "
+            "the difference, Ann less Bob, may be from −0.20 to 0.40.",
+        ),
+        (
+            pair("a", "b", 0.0, ordered=False),
+            plan(None),
+            "Ann and Bob do not differ significantly with 40 raters each. Which of them is better is not known: the "
+            "difference, Ann less Bob, may be from −0.30 to 0.30.",
+        ),
+        (
+            pair("a", "b", 0.4, ordered=False),
+            plan(30),
+            "Ann and Bob do not differ significantly with 40 raters each. The difference is at the border, a few "
+            "more ratings may decide.",
+        ),
+        (pair("a", "b", None, ordered=False, p=None), None, "Ann and Bob cannot be compared: no rating."),
+    ],
+)
+def test_pairs(found: Comparison, planned: PairPlan | None, said: str) -> None:
+    all_of_them = compared(["a", "b"], [found], [planned] if planned else None)
+    assert pair_verdict(found, all_of_them, TITLES, 2) == said
+
+
+def test_the_whole_and_neighbours() -> None:
+    pairs = [pair("a", "b", 0.1, ordered=False), pair("a", "c", 0.9, ordered=True), pair("b", "c", 0.8, ordered=True)]
+
+    def overall(*order: str) -> str:
+        return overall_verdict(compared(list(order), pairs), TITLES)
+
+    assert overall("a", "b", "c") == "First: Ann, not significantly better than Bob."
+    assert overall("a", "c") == "First: Ann, rated higher than each of the other bots."
+    assert overall("a", "b") == "First: Ann, but no other bot differs significantly from it."
+    assert "nothing to compare" in overall("a")
+    many = [*"abcdefghi", "z"]
+    close = [pair("a", other, 0.1, ordered=other == "z") for other in many[1:]]
+    said_of_many = overall_verdict(compared(many, close), TITLES)
+    assert said_of_many == "First: Ann, not significantly better than Bob, Cy and 6 more."
+    said = ranking_verdicts(compared(["a", "b", "c"], pairs), TITLES, 1)
+    assert said[0].startswith("Ann and Bob do not")
+    assert said[1] == "Bob is rated higher than Cy, difference 0.8 [0.5, 1.1]."
+
+
+@pytest.fixture(scope="module")
+def table_of_fit() -> pd.DataFrame:
+    """Make the table of a small study."""
+    rng = np.random.default_rng(0)
+    bots = np.repeat([f"bot{k}" for k in range(6)], 10)
+    mean = np.repeat(np.arange(6.0), 10)
+    table = pd.DataFrame(
+        rng.normal(size=(60, 3)) + mean[:, None], columns=["words_user", "embedding_user_000", "embedding_user_001"]
+    )
+    return table.assign(bot=bots, conversation=range(60), quality=mean + rng.normal(size=60), n_turns=8.0)
+
+
+@pytest.fixture(scope="module")
+def result(table_of_fit: pd.DataFrame) -> dict:
+    return fit_hybrid(table_of_fit, features=["words_user"], preset="strong@2").to_json()
+
+
+def checks_of(view: HybridView) -> dict[str, tuple[str, str]]:
+    """Return what the table of checks says of each."""
+    tables = [table.table for table in view.tables if table.id == "checks"]
+    return {row[0].text: (row[1].text, row[2].text) for table in tables for row in table.rows}
+
+
+def test_a_fit_stored_before_there_were_checks_still_shows(result: dict) -> None:
+    new = ("verdict", "intercepts", "ceiling", "influence", "within_group", "q2")
+    old = {name: value for name, value in result.items() if name not in new}
+    old["bot_level_ci95_over_conversations"] = None
+    old["folds"] = [{"bot": "bot0", "n": 50, "condition": 2.0}]
+    view = hybrid_view(old, {}, lambda bot: "")
+    assert view.conclusion == view.caution
+    assert not checks_of(view)
+
+
+def test_a_prediction_beyond_the_scale_is_shown_as_it_is_and_said_to_be_there(result: dict) -> None:
+    bot = next(iter(result["bots"]))
+    bots = {**result["bots"], bot: {**result["bots"][bot], "predicted": 7.62}}
+    caution = {"code": "beyond_scale", "bots": [bot], "low": 1.0, "high": 7.0}
+    view = hybrid_view({**result, "bots": bots, "cautions": [caution]}, {}, lambda bot: "")
+    rows = {row[0].text: row[4] for row in view.figures["scatter"].table.rows}
+    assert (rows[bot].text, rows[bot].why) == ("7.62", "above the scale, whose highest is 7")
+    assert "above the scale, whose highest is 7" in view.figures["scatter"].wide
+    (said,) = view.notes
+    assert said.startswith(f"{bot} is predicted beyond the rating scale of 1 to 7")
+
+
+def test_bots_that_nobody_rated_have_a_figure_of_their_own(result: dict) -> None:
+    assert "predictions" not in hybrid_view(result, {}, lambda bot: "").figures
+    nobody = {"human_mean": None, "human_ci90": None, "predicted": None, "predicted_ci90": None}
+    played = {"n": 0, "n_selfplay": 7, "predicted_selfplay": 3.0}
+    ends = {"predicted_selfplay_ci90": [2.5, 3.5]}
+    bots = {**result["bots"], "<new>": {**nobody, **played, **ends}}
+    view = hybrid_view({**result, "bots": bots}, {}, lambda bot: "")
+    assert "scatter-selfplay" not in view.figures
+    unrated = view.figures["predictions"]
+    assert [row[0].text for row in unrated.table.rows] == ["<new>"]
+    assert "&lt;new&gt;" in unrated.wide
+    assert "rated-span" in unrated.wide
+    assert "<new>" not in [row[0].text for row in view.figures["scatter"].table.rows]
+    assert "only the order counts" not in unrated.method
+
+    why = {"code": "selfplay_unchecked", "n_bots": 2, "needed": 4}
+    bots["<new>"] = {**bots["<new>"], "predicted_selfplay_ci90": None, "reasons": [why]}
+    view = hybrid_view({**result, "bots": bots}, {}, lambda bot: "")
+    assert "only the order counts" in view.figures["predictions"].method
+    (table,) = [table for table in view.tables if table.id == "hybrid-expected"]
+    (row,) = [row for row in table.table.rows if row[0].text == "<new>"]
+    assert row[3].text == "–"
+    assert table.note == (
+        "<new>: only 2 bots have ratings and self-play to see by how far predictions from self-play err; 4 others are "
+        "needed."
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "dimensions", "words"),
+    [
+        ("quality", ["quality"], "quality"),
+        ("quality,topic_fit", ["quality", "topic_fit", "fun"], "quality and topic fit"),
+        ("a,b,c", ["a", "b", "c", "d"], "3 dimensions"),
+        ("a,b", ["b", "a"], "all dimensions"),
+    ],
+)
+def test_a_target_is_told_in_few_words(target: str, dimensions: list[str], words: str) -> None:
+    assert target_in_words(target, dimensions) == words
+
+
+def told_of_fit(*args: Any, **options: Any) -> str:
+    return verdict_text(verdict(*args, **options).to_json())
+
+
+@pytest.mark.parametrize(
+    ("r", "ratio", "begins", "ends"),
+    [
+        (0.9, BETTER, "The prediction is clearly better than the length of conversations.", "please the metric."),
+        (0.9, UNKNOWN, "The prediction is better than chance; it is not yet known whether", "rate more bots first."),
+        (0.9, WORSE, "The prediction is clearly worse than rival0 alone.", "Use the count instead."),
+        (0.2, BETTER, "The prediction is not better than chance.", "in place of people’s ratings."),
+    ],
+)
+@pytest.mark.parametrize("played", [None, 0.84, 0.3, -0.2])
+def test_the_conclusion_stands_first(r: float, ratio: Any, begins: str, ends: str, played: float | None) -> None:
+    selfplay = {} if played is None else {"selfplay": evidence(played), "n_selfplay": 8}
+    said = told_of_fit(evidence(r, ratio), r=r, **selfplay)
+    assert said.startswith(begins)
+    assert ends in said
+    assert ("Its errors are" in said) == (r > 0.5 or played == 0.84)
+    better = "From self-play it is clearly better" if played == 0.84 else "From self-play it is not better than chance."
+    assert ("From self-play" in said) == (better in said) == (played is not None)
+    assert ".." not in said
+
+
+def test_a_fit_stored_before_rivals_were_compared_claims_nothing_about_lengths() -> None:
+    document = verdict(evidence(0.9)).to_json()
+    document["findings"] = [one for one in document["findings"] if one["code"] != "rival"]
+    assert "not yet known whether it is better than the length" in verdict_text(document)
+
+
+def test_few_bots_and_older_fits() -> None:
+    assert told_of_fit(evidence(0.9), 4).startswith("Not yet known: only 4 bots rated. So few points")
+    assert told_of_fit(evidence(0.9), selfplay=evidence(0.99), n_selfplay=4) == told_of_fit(evidence(0.9))
+    assert verdict_text("A paragraph stored by an earlier version.").startswith("A paragraph")
+    assert verdict_text(None) == ""
+
+
+def test_cautions_are_sentences() -> None:
+    cautions = [
+        finding("few_bots", n_bots=1),
+        finding("fold_intercept"),
+        finding("constant_features", features=["a", "b"]),
+        finding("collinear", condition=41.6),
+        finding("collinear", condition=None),
+        finding("partly_rated", n_conversations=1),
+        finding("undefined_features", n_conversations=1200),
+        finding("extrapolation", bot="eliza", features=["words_user"], deviations=3),
+        finding("beyond_scale", bots=["eliza", "parrot"], low=1.0, high=7.0),
+    ]
+    said = caution_sentences([found.to_json() for found in cautions])
+    assert len(said) == len(cautions)
+    assert said[0].startswith("Only 1 bot rated")
+    assert "“a” and “b”" in said[2]
+    assert "up to 42" in said[3]
+    assert "1 conversation." in said[5]
+    assert "1,200 conversations." in said[6]
+    assert "eliza is an extrapolation: its mean “Words, participant, mean” is more than 3" in said[7]
+    assert said[8].startswith("eliza and parrot are predicted beyond the rating scale of 1 to 7")
+    assert caution_sentences(["stored as a sentence"]) == ["stored as a sentence"]

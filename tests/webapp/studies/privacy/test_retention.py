@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from tests.builders import make_conversation, make_study, signed_in
 from tests.markup import flat
-from tests.webapp.participant.test_withdrawal import IDS, tables_with
+from tests.webapp.participant.test_declining import IDS, tables_with
 from tests.webapp.studies.test_erasure import SECRET, make_person
 from webapp.core.rights import Right
 from webapp.jobs.tasks import retention
