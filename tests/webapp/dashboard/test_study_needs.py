@@ -263,7 +263,7 @@ def signs_of(role: str, settings: Any, **details: Any) -> Process:
 def test_an_installation_that_tells_nothing_says_so() -> None:
     text = browser(Right.READ).get("/dashboard/settings/system/").content.decode()
     assert "No process has given a sign of life yet." in text
-    assert "Nothing is wrong that shows here." in text
+    assert "No problem found." in text
 
     text = browser(Right.READ, Right.RUN).get("/dashboard/settings/alerts/").content.decode()
     assert "No alert has been sent yet." in text
@@ -273,11 +273,11 @@ def test_an_installation_that_tells_nothing_says_so() -> None:
 def test_where_jobs_wait_for_minutes_it_is_not_said_that_nothing_is_wrong() -> None:
     waits = Job.objects.create(kind="results", payload={"part": "models"}, state=State.QUEUED)
     client = browser(Right.READ)
-    assert "Nothing is wrong" in client.get("/dashboard/settings/system/").content.decode()
+    assert "No problem found" in client.get("/dashboard/settings/system/").content.decode()
     Job.objects.filter(pk=waits.pk).update(created_at=timezone.now() - timedelta(minutes=4))
     text = client.get("/dashboard/settings/system/").content.decode()
     assert "Analyses: 1 waits, the oldest for 4 min." in text
-    assert "Nothing is wrong" not in text
+    assert "No problem found" not in text
     assert [one.rest for one in action_items()] == ["Analyses: 1 waits, the oldest for 4 min."]
 
 
@@ -304,7 +304,7 @@ def test_processes_queues_and_what_is_wrong_stand_there(settings: Any) -> None:
         assert "The queue analysis stands still" in text
         assert "1 job waits, and no worker has gone on" in text
         assert "No bot host is heard of" in text
-        assert "Nothing is wrong" not in text
+        assert "No problem found" not in text
     leads = [one.lead for one in action_items()]
     assert leads == [
         f"Bot host on {gone.host} is not heard of.",
