@@ -1,14 +1,12 @@
-"""Each rule against raters made to break it, and only it; precision and recall by hand."""
+"""Each rule against raters made to break it, and only it."""
 
 import dataclasses
 
 import numpy as np
 import pytest
 from scipy import stats
-from statsmodels.stats.proportion import proportion_confint
 
 from evaluation.stats.rater_filters import RULES, RaterVerdict, Thresholds, screen_raters
-from tests.validation.detection import detection
 
 NAN = float("nan")
 BOTS = ["a", "b", "c", "d", "qc"]
@@ -168,21 +166,6 @@ def test_rows_without_a_rater_or_a_value_are_left_out():
     assert screen(found)["honest0"].n == 5
 
 
-def test_detection():
-    def verdict(name: str, passed: bool) -> RaterVerdict:
-        return RaterVerdict(name, passed, (), 1)
-
-    verdicts = [verdict(f"bad{i}", i >= 6) for i in range(8)]
-    verdicts += [verdict(f"good{i}", i >= 2) for i in range(20)]
-    found = detection(verdicts, [f"bad{i}" for i in range(8)])
-    assert (found.caught, found.missed, found.wrongly, found.kept) == (6, 2, 2, 18)
-    assert (found.precision, found.recall) == (6 / 8, 6 / 8)
-    low, high = proportion_confint(6, 8, method="wilson")
-    assert (found.precision_low, found.precision_high) == pytest.approx((low, high))
-    nobody = detection([verdict("good", True)], [])
-    assert (nobody.precision, nobody.recall) == (None, None)
-
-
 def test_planted_careless_raters_are_found():
     found = study(40)
     rng = np.random.default_rng(9)
@@ -190,9 +173,9 @@ def test_planted_careless_raters_are_found():
         for bot in BOTS:
             add(found, f"careless{rater}", bot, rng.uniform(0, 100, 4))
     verdicts = screen_raters(**found, scale=(0, 100), turned=TURNED)
-    result = detection(verdicts, [f"careless{i}" for i in range(12)])
-    assert result.precision >= 0.8
-    assert result.recall >= 0.8
+    caught = [one.rater.startswith("careless") for one in verdicts if not one.passed]
+    assert np.mean(caught) >= 0.8
+    assert sum(caught) / 12 >= 0.8
 
 
 def test_refusals():
