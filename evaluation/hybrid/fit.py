@@ -293,7 +293,13 @@ def fit_hybrid(
     else:
         kept, factors, carrying = fit_least_squares(rated, chosen, targets, intercept, seed, metric_identities)
         null = partial(permuted_lines, factors, seed=seed)
-    kept = replace(kept, scale_range=_scale(ratings, targets), study=study, ratings=design.digest())
+    kept = replace(
+        kept,
+        scale_range=_scale(ratings, targets),
+        study=study,
+        ratings=design.digest(),
+        instrument=_instrument(ratings, targets),
+    )
     target = rated if adjusted is None else replace(rated, y=adjusted)
     played = None
     if selfplay is not None:
@@ -325,6 +331,7 @@ def apply_fit(
     seed: int = 0,
     ratings: Ratings | None = None,
     study: str = "",
+    same_instrument: bool = False,
 ) -> HybridResult:
     """Apply a kept fit to conversations it was not fitted on.
 
@@ -337,9 +344,12 @@ def apply_fit(
         study: key of the study applied to. Where it is not known to be that of the fit, only the order of the
             predictions counts: bots have ranks, and no values, intervals or agreement of values, and a caution says so.
             Self-play alone, of no study, has the values of the fit's own.
+        same_instrument: the study asked the same questions of the same kind of people, as the caller declares: bots
+            have values. Titles, scales and labels of the targets are compared.
 
     Raises:
-        HybridError: if neither table is given, a feature is missing, or the ratings are on another scale.
+        HybridError: if neither table is given, a feature is missing, or the ratings are on another scale or not of
+            the instrument declared.
     """
     if human is None and selfplay is None:
         raise HybridError("nothing to apply the fit to: give a study or a self-play run")
@@ -363,7 +373,11 @@ def apply_fit(
     else:
         design = design_of(human, fit.features)
     played = None if selfplay is None else design_of(selfplay, fit.features, extra=LENGTHS)
-    elsewhere = not fit.study or fit.study != study
+    is_replication = same_instrument and fit.study != study
+    if is_replication:
+        _check_instrument(fit, wanted, ratings)
+        unknown.append(finding("same_instrument", study=fit.study))
+    elsewhere = (not fit.study or fit.study != study) and not is_replication
     if human is None and not study:
         elsewhere = False
     held = adjusted = rivals = None
@@ -397,6 +411,37 @@ def _scale(ratings: Ratings | None, targets: Sequence[str]) -> tuple[float, floa
         return None
     ends = [(known[target].low, known[target].high) for target in targets]
     return float(np.mean([low for low, _ in ends])), float(np.mean([high for _, high in ends]))
+
+
+def _instrument(ratings: Ratings | None, targets: Sequence[str]) -> dict[str, Any]:
+    """Return what raters saw of each target whose scale is known."""
+    return {
+        one.key: {
+            "title": one.title,
+            "scale": [float(one.low), float(one.high)],
+            "labels": [one.low_label, one.high_label],
+            "direction": "low is good" if one.reversed else "high is good",
+        }
+        for one in (() if ratings is None else ratings.dimensions)
+        if one.key in targets and not one.inferred
+    }
+
+
+def _check_instrument(fit: KeptFit, targets: Sequence[str], ratings: Ratings | None) -> None:
+    given = _instrument(ratings, targets)
+    if set(targets) != set(fit.targets):
+        raise HybridError(f"not the same instrument: the fit predicts {', '.join(fit.targets)}")
+    for target in fit.targets:
+        here, there = given.get(target), fit.instrument.get(target)
+        if here is None or there is None:
+            where = "here" if here is None else "of the fit"
+            raise HybridError(
+                f"the scale of {target} {where} is not known, so nothing says that both are the same instrument; "
+                "set the scale, and fit again"
+            )
+        if differ := [name for name in here if here[name] != there[name]]:
+            shown = "; ".join(f"{name} {there[name]} of the fit, {here[name]} here" for name in differ)
+            raise HybridError(f"not the same instrument: {target} differs ({shown})")
 
 
 def _ends(scale: tuple[float, float]) -> str:

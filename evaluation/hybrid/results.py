@@ -206,6 +206,7 @@ class KeptFit:
         scale_range: lowest and highest value of the targets' scale; None where it is not known.
         study: key of the study that it was fitted to; empty where it is not known.
         ratings: digest of the ratings that it was fitted to (`Design.digest`); empty in fits kept by earlier versions.
+        instrument: by target its title, scale, labels and direction; without those whose scale is not known.
     """
 
     identity: Identity
@@ -224,6 +225,7 @@ class KeptFit:
     scale_range: tuple[float, float] | None = None
     study: str = ""
     ratings: str = ""
+    instrument: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def shown(self) -> list[str]:
@@ -264,6 +266,7 @@ class KeptFit:
             "scale_range": _list(self.scale_range),
             "study": self.study,
             "ratings": self.ratings,
+            "instrument": dict(self.instrument),
         }
 
     @classmethod
@@ -297,6 +300,7 @@ class KeptFit:
                 else (float(value["scale_range"][0]), float(value["scale_range"][1])),
                 study=str(value.get("study", "")),
                 ratings=str(value.get("ratings", "")),
+                instrument=dict(value.get("instrument", {})),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise HybridError(f"the kept hybrid fit is damaged: {quote(error)}") from error

@@ -13,7 +13,7 @@ from evaluation.hybrid.fit import apply_fit, fit_hybrid
 from evaluation.hybrid.results import KeptFit
 from evaluation.hybrid.summary import predictions_plot
 from evaluation.number_format import figure
-from evaluation.ratings import Ratings
+from evaluation.ratings import RatingDimension, Ratings
 from evaluation.stats.comparisons import pairwise
 
 FEATURES = ["f", "g", "h"]
@@ -475,6 +475,30 @@ def test_a_fit_of_means_is_kept_with_its_intervals_and_says_where_it_ends():
     other = Ratings.from_frame(human.rename(columns={"participant": "rater"}), ["quality"], scale=(-50, 50))
     with pytest.raises(HybridError, match=r"scale of -20 to 20.* rated on -50 to 50"):
         apply_fit(kept, human=human, ratings=other)
+
+
+@pytest.mark.parametrize("preset", ["paper", "strong"])
+def test_a_replication_by_the_same_instrument_has_values_of_its_own_ratings(preset):
+    def rated_by(table, title="Quality", low=-9.0):
+        asked = [RatingDimension("quality", title, low, 15.0)]
+        return Ratings.from_frame(table.assign(rater=table["participant"]), asked)
+
+    old, new = study(), study(seed=9)
+    new["quality"] += 1.0
+    fit = fit_hybrid(old, features=FEATURES, preset=preset, ratings=rated_by(old), study="one").fit
+    kept = KeptFit.from_json(json.loads(json.dumps(fit.to_json())))
+    found = apply_fit(kept, human=new, ratings=rated_by(new), study="two", same_instrument=True)
+    means = new.groupby("bot")["quality"].mean()
+    assert {bot: one.human_mean for bot, one in found.bots.items()} == pytest.approx(means.to_dict())
+    assert all(one.predicted is not None and one.rank is None for one in found.bots.values())
+    assert (found.held_against, found.to_json()["q2"]["value"] is None) == ("given", False)
+    assert finding("same_instrument", study="one") in found.cautions
+    for ratings, why in (
+        (rated_by(new, title="Fun"), "title Quality of the fit, Fun here"),
+        (None, "the scale of quality here is not known"),
+    ):
+        with pytest.raises(HybridError, match=why):
+            apply_fit(kept, human=new, ratings=ratings, study="two", same_instrument=True)
 
 
 @pytest.mark.parametrize("preset", ["paper", "strong"])

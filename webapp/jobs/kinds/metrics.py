@@ -132,6 +132,7 @@ class HybridFitParams(InputModel):
     without: list[str] = []
     seed: int = 0
     applies_kept_fit: bool = False
+    same_instrument: bool = False
 
 
 @register_kind
@@ -201,6 +202,7 @@ class HybridFitJob(JobKind[HybridFit, HybridFitParams]):
                 seed=asked.seed,
                 ratings=ratings,
                 study=fit.study.key,
+                same_instrument=asked.same_instrument,
             )
         if out:
             result = replace(result, cautions=(*result.cautions, *out))

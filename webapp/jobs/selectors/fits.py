@@ -163,6 +163,19 @@ def fit_arguments_check(
         _known(f"rating dimension of study {study.key}", targets, list(dimensions))
 
 
+def instrument_check(studies: Sequence[Study], targets: Sequence[str]) -> None:
+    """Compare the words of the questions that these studies ask; a fit compares titles, scales and labels.
+
+    Raises:
+        Refused: `other_instrument` for a question that differs.
+    """
+    asked = [{one.key: one.question for one in study.rubric.dimensions.all()} for study in studies]
+    for target in targets:
+        if len({questions.get(target) for questions in asked}) > 1:
+            told = " and ".join(quote(questions.get(target, "")) for questions in asked)
+            raise Refused("other_instrument", f"not the same instrument: {target} asks {told}")
+
+
 def _known(what: str, asked: Sequence[str], known: list[str]) -> None:
     for name in asked:
         if name not in known:

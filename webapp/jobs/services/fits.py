@@ -18,7 +18,7 @@ from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.jobs import queue
 from webapp.jobs.models import HybridFit, JobBase, MetricResult, MetricRun, MetricVersion, SelfPlayRun
-from webapp.jobs.selectors.fits import fit_arguments_check
+from webapp.jobs.selectors.fits import fit_arguments_check, instrument_check
 from webapp.jobs.selectors.metrics import conversations_lacking_count, metrics_find
 from webapp.jobs.services.selfplay import run_create
 from webapp.ratings.selectors import study_whole
@@ -192,6 +192,7 @@ def fit_create(
     without: Sequence[str] = (),
     seed: int = 0,
     kept: Mapping[str, Any] | None = None,
+    same_instrument: bool = False,
     created_by: User | None = None,
     enqueue: bool = True,
 ) -> HybridFit:
@@ -206,10 +207,12 @@ def fit_create(
         exclude_bots: bots to leave out, deliberately degraded controls say.
         without: names of flags; what people with one of them did is left out, of both studies.
         kept: a fit kept before, to apply instead of fitting (`KeptFit.to_json`).
+        same_instrument: the study fitted to asked the same questions, so that bots have values and not only ranks.
         enqueue: False for a caller that does the work itself.
 
     Raises:
-        Refused: `unknown_name` for a name that is none, with the nearest right ones.
+        Refused: `unknown_name` for a name that is none, with the nearest right ones; `other_instrument` where the
+            questions' words differ.
     """
     if kept is None:
         fit_arguments_check(
@@ -220,6 +223,8 @@ def fit_create(
             exclude_bots=exclude_bots,
         )
     whole = (kept or {}).get("targets") or study_whole(train_study or study) or ["quality"]
+    if same_instrument and train_study is not None:
+        instrument_check([train_study, study], targets or whole)
     with transaction.atomic():
         fit = HybridFit.objects.create(
             study=study,
@@ -236,6 +241,7 @@ def fit_create(
                 "seed": seed,
                 "applies_kept_fit": kept is not None,
                 **({"without": sorted(without)} if without else {}),
+                **({"same_instrument": True} if same_instrument else {}),
             },
             kept=None if kept is None else dict(kept),
             n_total=1,

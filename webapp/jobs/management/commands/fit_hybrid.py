@@ -40,6 +40,11 @@ class Command(ConfabCommand):
             help="common to all folds (default), or of each fold, as the paper has it",
         )
         parser.add_argument("--train-study", metavar="KEY2", help="fit on that study instead")
+        parser.add_argument(
+            "--same-instrument",
+            action="store_true",
+            help="both studies ask the same questions on the same scale, so bots get values (with --train-study or --fit)",
+        )
         parser.add_argument("--features", metavar="a,b", help="columns instead of the preset's")
         parser.add_argument("--exclude-bots", default="", metavar="A,B", help="bots to leave out")
         parser.add_argument("--include-synthetic", action="store_true")
@@ -51,6 +56,8 @@ class Command(ConfabCommand):
     def run(self, **options: Any) -> dict[str, Any]:
         if options["fit"] and options["train_study"]:
             raise Usage("--fit and --train-study exclude each other")
+        if options["same_instrument"] and not (options["fit"] or options["train_study"]):
+            raise Usage("--same-instrument needs --train-study or --fit")
         kept = _read(options["fit"]) if options["fit"] else None
         output: Path | None = options["output"]
         if output is not None and not output.resolve().parent.is_dir():
@@ -73,6 +80,7 @@ class Command(ConfabCommand):
                 without=without_option([one for one in (study, train_study) if one is not None], options["without"]),
                 seed=options["seed"],
                 kept=kept,
+                same_instrument=options["same_instrument"],
                 enqueue=False,
             )
         except Refused as refused:
