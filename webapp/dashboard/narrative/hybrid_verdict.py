@@ -80,8 +80,8 @@ _CAUTIONS = {
     "what ratings mean differs between studies. Bots have ranks here and no values.",
     "other_study:none": "It is unknown to which study this was fitted, and ratings mean different things in different "
     "studies. So only the order of the predictions counts: bots have ranks here and no values.",
-    "same_instrument": "Fitted to another study, {study}, which was declared to use the same instrument; titles, scales "
-    "and labels were compared. So bots have values here, and everything is of the ratings given now.",
+    "same_instrument": "Fitted to another study, {study}, which was declared to use the same instrument; titles, "
+    "scales and labels were compared. So bots have values here, and everything is of the ratings given now.",
     "given_ratings": "A kept fit, of {n_fitted}, is applied here. Human means, correlations and pairs are of the "
     "ratings given now, of {n_given}, and not of those that it was fitted to. Weights, folds and shares of blocks are "
     "of the fit.",

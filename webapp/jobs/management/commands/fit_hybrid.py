@@ -43,7 +43,7 @@ class Command(ConfabCommand):
         parser.add_argument(
             "--same-instrument",
             action="store_true",
-            help="both studies ask the same questions on the same scale, so bots get values (with --train-study or --fit)",
+            help="with --train-study or --fit: both studies ask the same questions, so bots get values",
         )
         parser.add_argument("--features", metavar="a,b", help="columns instead of the preset's")
         parser.add_argument("--exclude-bots", default="", metavar="A,B", help="bots to leave out")
