@@ -59,7 +59,8 @@ class HybridView:
     """Content of the page of a fit.
 
     Attributes:
-        conclusion: what the numbers support, or why they support nothing.
+        conclusion: the verdict in one sentence, or why there is none.
+        because: what the fit may be used for, and the comparison that the verdict rests on.
         caution: what to know before quoting the correlation.
         tiles: r, and whether it is above the best count of words or turns, and above chance; empty with too few bots.
         pairs: how many pairs of bots are in the order of the ratings.
@@ -70,6 +71,7 @@ class HybridView:
     target: str
     intercept: str
     conclusion: str
+    because: str
     caution: str
     tiles: list[Tile]
     pairs: str
@@ -101,10 +103,12 @@ def hybrid_view(
         dimensions_table(result, titles),
     )
     caution = " ".join(_cautions(result))
+    conclusion, stop, because = (verdict_text(result.get("verdict")) or caution).partition(". ")
     return HybridView(
         target=target,
         intercept=intercept_in_words(result),
-        conclusion=verdict_text(result.get("verdict")) or caution,
+        conclusion=conclusion + stop.strip(),
+        because=because,
         caution=caution,
         tiles=list(_tiles(result)),
         pairs=_pairs(result["pairs"]),

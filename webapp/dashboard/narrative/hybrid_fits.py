@@ -85,8 +85,8 @@ def hybrid_section(
             replace(table, id=f"{table.id}-{fit.pk}", method=f"{table.method} ({name}.)") for table in view.tables
         ]
         section.how += [f"{name}: {note}" for note in view.notes]
-        if view.conclusion != view.caution and not section.points:
-            section.points.append(view.conclusion)
+        if view.conclusion not in view.caution and not section.points:
+            section.points.append(f"{view.conclusion} {view.because}".strip())
     return section
 
 
