@@ -387,13 +387,25 @@ def checks_of(view: HybridView) -> dict[str, tuple[str, str]]:
     return {row[0].text: (row[1].text, row[2].text) for table in tables for row in table.rows}
 
 
+def test_the_verdict_stands_first_and_the_figures_follow_it(result: dict) -> None:
+    view = hybrid_view(result, {}, lambda bot: "")
+    assert f"{view.conclusion} {view.because}" == verdict_text(result["verdict"])
+    # All bots have the same number of turns, so only words are a rival, and the feature is words.
+    assert [tile.value for tile in view.tiles[1:]] == ["Not known", "Yes"]
+    (predictors,) = [table.table for table in view.tables if table.id == "predictors"]
+    metric, turns, words = predictors.rows[:3]
+    assert (metric[5].raw, metric[7].text) == ((result["q2"]["value"],), "–")
+    assert words[7].raw == (result["rivals"]["log_words"]["error_ratio"]["value"],)
+    assert turns[0].text == "The number of turns"
+
+
 def test_a_fit_stored_before_there_were_checks_still_shows(result: dict) -> None:
     new = ("verdict", "intercepts", "ceiling", "influence", "within_group", "q2")
     old = {name: value for name, value in result.items() if name not in new}
     old["bot_level_ci95_over_conversations"] = None
     old["folds"] = [{"bot": "bot0", "n": 50, "condition": 2.0}]
     view = hybrid_view(old, {}, lambda bot: "")
-    assert view.conclusion == view.caution
+    assert f"{view.conclusion} {view.because}".strip() == view.caution
     assert not checks_of(view)
 
 
