@@ -12,17 +12,30 @@ from typing import Annotated, Any, Literal
 
 from ninja import Schema
 from ninja.pagination import LimitOffsetPagination
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from chatbots.text import did_you_mean, quote
 from chatbots.validation import InputModel, Many, Mistake, ValuesError
 from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT
+from webapp.jobs.models import Job, JobBase
+from webapp.jobs.selectors.jobs import job_progress, job_title
 from webapp.jobs.services.selfplay import N_CONVERSATIONS, N_TURNS
 from webapp.search.fields import LONGEST, Number, Numbers, Unreadable
 from webapp.transfer.exporters.base import ExportOptions, Source, search_check
 
 Name = str
 Names = Many[Name]
+Words = Annotated[str, BeforeValidator(str)]
+"""Text that the domain has as a lazy translation."""
+
+
+def fields_of(schema: type[Schema], found: Any, **own: Any) -> dict[str, Any]:
+    """Return an object's fields as a schema reads them.
+
+    Args:
+        own: fields that the object has under another name or in another form.
+    """
+    return {name: getattr(found, name) for name in schema.model_fields if name not in own} | own
 
 
 class Me(Schema):
@@ -82,15 +95,15 @@ class TableOut(Schema):
     """A table that can be downloaded."""
 
     name: str
-    title: str
-    description: str
+    title: Words
+    description: Words
 
 
 class JobOut(Schema):
     """Work of the server's workers, and how far it is; `n_skipped` rows of a file were left out by one that is done."""
 
     kind: str
-    id: int
+    id: int = Field(alias="pk")
     title: str
     state: Literal["queued", "running", "done", "cancelled", "failed", "interrupted"]
     is_over: bool
@@ -102,6 +115,22 @@ class JobOut(Schema):
     n_skipped: int = 0
     result: Any = None
 
+    @staticmethod
+    def resolve_title(job: JobBase) -> str:
+        return job_title(job)
+
+    @staticmethod
+    def resolve_remaining_s(job: JobBase) -> float | None:
+        return job_progress(job).remaining_s
+
+    @staticmethod
+    def resolve_n_skipped(job: JobBase) -> int:
+        return job.n_skipped if isinstance(job, Job) else 0
+
+    @staticmethod
+    def resolve_result(job: JobBase) -> Any:
+        return job.result if isinstance(job, Job) else None
+
 
 class FitOut(Schema):
     """A hybrid fit: what was asked, and once it is done the document that `fit_hybrid --json` prints.
@@ -109,10 +138,10 @@ class FitOut(Schema):
     `has_file` tells whether the fit alone was kept, which can be applied to other data.
     """
 
-    id: int
+    id: int = Field(alias="pk")
     state: str
     request: dict[str, Any]
-    run: int | None
+    run: int | None = Field(alias="run_id")
     has_file: bool
     result: dict[str, Any] | None
 

@@ -11,8 +11,9 @@ from pydantic import Field
 
 from chatbots.validation import InputModel
 from webapp.api.schemas import JobOut, Line
+from webapp.jobs.models import SelfPlayRun
 from webapp.search.models import Note
-from webapp.search.run_comparison import MOST_COLUMNS, MOST_RUNS
+from webapp.search.run_comparison import MOST_COLUMNS, MOST_RUNS, settings_of
 
 Key = Field("", max_length=200, description="As `after` of the page before; empty: the first page.")
 
@@ -97,10 +98,14 @@ class MetricValuesOut(Schema):
 class NoteOut(Schema):
     """A tag or a note that a reader left; by its id it is removed."""
 
-    id: int
+    id: int = Field(alias="pk")
     text: str
     author: str | None
     created_at: datetime
+
+    @staticmethod
+    def resolve_author(note: Note) -> str | None:
+        return note.author.get_username() if note.author is not None else None
 
 
 class NotesOut(Schema):
@@ -155,9 +160,9 @@ class AskSearch(InputModel):
 class SearchOut(Schema):
     """Search that a user keeps by name; `why` explains the part of it that cannot be read any more."""
 
-    name: str
-    q: str
-    columns: str
+    name: str = Field(alias="search.name")
+    q: str = Field(alias="search.line")
+    columns: str = Field(alias="search.columns")
     why: str
 
 
@@ -194,8 +199,8 @@ class PairOut(Schema):
 class FailuresOut(Schema):
     """Reason why conversations of a pair failed."""
 
-    first: str
-    bot: str
+    first: str = Field(alias="pair.first")
+    bot: str = Field(alias="pair.bot_id")
     n: int
     error: str
 
@@ -239,11 +244,15 @@ class RunSettings(Schema):
 class ComparedRunOut(Schema):
     """A run that is compared."""
 
-    id: int
+    id: int = Field(alias="pk")
     name: str
     state: Literal["queued", "running", "done", "cancelled", "failed", "interrupted"]
     created_at: datetime
     settings: RunSettings
+
+    @staticmethod
+    def resolve_settings(run: SelfPlayRun) -> dict[str, Any]:
+        return settings_of(run)
 
 
 class MeasureOut(Schema):

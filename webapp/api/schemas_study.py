@@ -7,8 +7,12 @@ from typing import Any, Literal
 from uuid import UUID
 
 from ninja import Schema
+from pydantic import Field
 
-from webapp.api.schemas import JobOut
+from webapp.api.schemas import JobOut, Words
+from webapp.dashboard.live_bots import LiveBot
+from webapp.dashboard.live_ranking import LiveRanking
+from webapp.dashboard.report_document import ReportPart
 
 
 class CardsOut(Schema):
@@ -80,7 +84,7 @@ class NeedOut(Schema):
     lead: str
     rest: str
     action: str
-    href: str
+    href: str = Field(alias="address")
 
 
 class OverviewOut(Schema):
@@ -159,7 +163,7 @@ class LiveStageOut(Schema):
     """A stage of the way through a study; `share` of those who left among those who went on or left, with interval."""
 
     name: str
-    title: str
+    title: Words
     n: int
     now: int
     on_way: int
@@ -173,10 +177,10 @@ class LiveStageOut(Schema):
 class LiveBotOut(Schema):
     """A bot in the last hour: seconds until a reply stood there in the middle and in 95 % of cases, and what failed."""
 
-    id: str
-    title: str
-    state: str
-    reason: str
+    id: str = Field(alias="info.bot_id")
+    title: str = Field(alias="info.title")
+    state: Words = Field(alias="words")
+    reason: Words
     is_set_aside: bool
     n_done: int
     wanted: int | None
@@ -187,6 +191,10 @@ class LiveBotOut(Schema):
     n_paced: int
     n_late: int
     n_naming: int
+
+    @staticmethod
+    def resolve_is_set_aside(bot: LiveBot) -> bool:
+        return bot.aside is not None
 
 
 class WaitingOut(Schema):
@@ -219,10 +227,10 @@ class HourOut(Schema):
 class MoneyOut(Schema):
     """Money paid to participants and charged by bots so far; `planned` for all; null where it is not known."""
 
-    currency: str
+    currency: str = Field(alias="planned.currency")
     people: float | None
     bots: float | None
-    planned: float | None
+    planned: float | None = Field(alias="planned.in_all")
 
 
 class OrderOut(Schema):
@@ -232,13 +240,17 @@ class OrderOut(Schema):
     """
 
     key: str
-    title: str
+    title: Words
     level: int
     n_told_apart: int
     n_pairs: int
     n_ratings: int
     made_at: datetime
     sentences: list[str]
+
+    @staticmethod
+    def resolve_sentences(order: LiveRanking) -> list[str]:
+        return [f"{one.lead} {one.rest}".strip() for one in order.sentences]
 
 
 class ThingOut(Schema):
@@ -258,19 +270,19 @@ class LiveOut(Schema):
     """
 
     state: str
-    n_opened: int
-    n_agreed: int
-    n_inside: int
-    n_done: int
-    n_wanted: int
-    hours_left: float | None
-    refused: dict[str, int]
-    stages: list[LiveStageOut]
+    n_opened: int = Field(alias="people.totals.n_opened")
+    n_agreed: int = Field(alias="people.n_agreed")
+    n_inside: int = Field(alias="people.n_inside")
+    n_done: int = Field(alias="pace.n_done")
+    n_wanted: int = Field(alias="pace.n_wanted")
+    hours_left: float | None = Field(alias="pace.hours_left")
+    refused: dict[str, int] = Field(alias="people.totals.refused")
+    stages: list[LiveStageOut] = Field(alias="people.stages")
     bots: list[LiveBotOut]
     waiting: list[WaitingOut]
     n_waiting: int
     failed: list[FailedOut]
-    hours: list[HourOut]
+    hours: list[HourOut] = Field(alias="pace.hours")
     money: MoneyOut
     orders: list[OrderOut]
     things: list[ThingOut]
@@ -343,12 +355,12 @@ class FlagKindOut(Schema):
     """
 
     name: str
-    title: str
-    rule: str
+    title: Words
+    rule: Words
     n_people: int
     n_tasks: int
     of: int
-    why_none: str
+    why_none: Words
 
 
 class FlagsOut(Schema):
@@ -386,7 +398,11 @@ class ReportPartOut(Schema):
     note_lead: str
     note: str
     headers: list[str]
-    rows: list[list[ReportCellOut]]
+    rows: list[list[ReportCellOut]] = Field(alias="table.rows")
+
+    @staticmethod
+    def resolve_headers(part: ReportPart) -> list[str]:
+        return [one.text for one in part.table.headers]
 
 
 class ChapterOut(Schema):

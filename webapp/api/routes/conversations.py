@@ -22,8 +22,8 @@ from chatbots.text import quote
 from chatbots.validation import Mistake, ValuesError
 from evaluation.formats.scales import FileScales
 from webapp.api.errors import BODY_FAILURES, FAILURES, Token
-from webapp.api.routes.jobs import job_out, run_found
-from webapp.api.schemas import AskImport, JobOut, columns_read, line_told
+from webapp.api.routes.jobs import run_found
+from webapp.api.schemas import AskImport, JobOut, columns_read, fields_of, line_told
 from webapp.api.schemas_conversations import (
     AskNote,
     AskSearch,
@@ -32,7 +32,6 @@ from webapp.api.schemas_conversations import (
     ConversationPage,
     ConversationRow,
     MetricValuesOut,
-    NoteOut,
     NotesOut,
     RatingOut,
     Searched,
@@ -50,10 +49,9 @@ from webapp.ratings.selectors import study_bots, study_dimensions
 from webapp.results.refresh import refresh_flags
 from webapp.search import services
 from webapp.search.fields import Numbers
-from webapp.search.models import Note
 from webapp.search.pagination import Listing, PageKey, Source, conversations_of_study, page_of, people_kept
 from webapp.search.query import parse_query
-from webapp.search.selectors import Notes, notes_of, saved_searches
+from webapp.search.selectors import Notes, Saved, notes_of, saved_searches
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
 from webapp.transfer.exporters.base import rater_of
@@ -101,7 +99,7 @@ def conversations_bring(request: HttpRequest, key: str, file: File[UploadedFile]
     except BaseException:
         path.unlink(missing_ok=True)
         raise
-    return Status(202, job_out(job))
+    return Status(202, job)
 
 
 @router.get("/conversations/{id}", response={200: ConversationOut, **FAILURES}, operation_id="conversation")
@@ -109,24 +107,18 @@ def conversation(request: HttpRequest, id: UUID) -> Any:
     """Return a conversation with its turns, ratings, metrics, tags and notes."""
     row = conversation_reader.conversations_to_read().get(pk=id)
     link = getattr(row, "selfplay", None)
-    return ConversationOut(
-        id=row.pk,
+    return fields_of(
+        ConversationOut,
+        row,
         study=row.study.key if row.study is not None else None,
         run=link.run_id if link is not None else None,
         bot=row.bot.bot_id,
         bot_version=row.bot.key,
         partner=link.partner_bot_id if link is not None else "",
-        state=row.state,
-        source=row.source,
-        n_exchanges=row.n_exchanges,
-        is_synthetic=row.is_synthetic,
-        language=row.language,
-        created_at=row.created_at,
-        ended_at=row.ended_at,
         turns=_turns(row),
         ratings=_ratings(row),
         metrics=_metrics(row),
-        **notes_to_json(notes_of(row)),
+        **fields_of(NotesOut, notes_of(row)),
     )
 
 
@@ -137,7 +129,7 @@ def conversation_page(
     *,
     bots: Collection[str],
     study: Study | None = None,
-) -> ConversationPage:
+) -> dict[str, Any]:
     """Return a page of the conversations that a call asks for.
 
     Raises:
@@ -153,15 +145,10 @@ def conversation_page(
     listing = Listing(kept, asked, study)
     found = page_of(listing, columns, after=_after(searched.after), size=searched.limit)
     items = [
-        ConversationRow(
-            id=one.conversation.pk,
+        fields_of(
+            ConversationRow,
+            one.conversation,
             bot=one.conversation.bot.bot_id,
-            state=one.conversation.state,
-            source=one.conversation.source,
-            n_exchanges=one.conversation.n_exchanges,
-            is_synthetic=one.conversation.is_synthetic,
-            created_at=one.conversation.created_at,
-            ended_at=one.conversation.ended_at,
             excerpt="".join(piece.text for piece in one.excerpt),
             figures={number.name: value for number, value in one.figures if not isinstance(value, datetime)},
             tags=list(one.tags),
@@ -169,7 +156,7 @@ def conversation_page(
         )
         for one in found.rows
     ]
-    return ConversationPage(items=items, count=found.total, after=found.after)
+    return {"items": items, "count": found.total, "after": found.after}
 
 
 def _is_finite(at: float | datetime | None) -> bool:
@@ -186,33 +173,17 @@ def _after(text: str) -> str:
     return text
 
 
-def _turns(row: Conversation) -> list[TurnOut]:
+def _turns(row: Conversation) -> list[dict[str, Any]]:
     reported = conversation_reader.reported_of(row)
     return [
-        TurnOut(
-            index=turn.index,
-            speaker=turn.speaker,  # type: ignore[arg-type]
-            text=turn.text,
-            vote=turn.vote,
-            latency_ms=turn.latency_ms,
-            answered_by=turn.answered_by,
-            withheld_text=turn.withheld_text,
-            created_at=turn.created_at,
-            reported=reported.get(turn.index, []),
-        )
+        fields_of(TurnOut, turn, reported=reported.get(turn.index, []))
         for turn in Turn.objects.filter(conversation=row).order_by("index")
     ]
 
 
-def _ratings(row: Conversation) -> list[RatingOut]:
+def _ratings(row: Conversation) -> list[dict[str, Any]]:
     return [
-        RatingOut(
-            rater=rater_of(one.rater, one.participant_id),
-            answers=one.answers,
-            other_answers=one.other_answers,
-            comment=one.comment,
-            submitted_at=one.submitted_at,
-        )
+        fields_of(RatingOut, one, rater=rater_of(one.rater, one.participant_id))
         for one in Rating.objects.filter(conversation=row).order_by("submitted_at", "pk")
     ]
 
@@ -254,7 +225,7 @@ def tag_add(request: HttpRequest, id: UUID, asked: AskTag) -> Any:
     """Tag a conversation; a tag that it has already stands there once."""
     row = _found(id)
     services.tag_add(conversation=row, text=asked.text, author=request.user)
-    return _left(row)
+    return notes_of(row)
 
 
 @router.delete("/conversations/{id}/tags", response=LEFT, operation_id="tag_remove")
@@ -262,7 +233,7 @@ def tag_remove(request: HttpRequest, id: UUID, text: str) -> Any:
     """Take the tag `text` away from a conversation; one that is gone already is no error."""
     row = _found(id)
     services.tag_remove(conversation=row, text=text)
-    return _left(row)
+    return notes_of(row)
 
 
 @router.post("/conversations/{id}/notes", response={200: NotesOut, **BODY_FAILURES}, operation_id="note_add")
@@ -270,7 +241,7 @@ def note_add(request: HttpRequest, id: UUID, asked: AskNote) -> Any:
     """Write a note at a conversation; the same words again of the same person stay one note."""
     row = _found(id)
     services.note_add(conversation=row, text=asked.text, author=request.user)
-    return _left(row)
+    return notes_of(row)
 
 
 @router.delete("/conversations/{id}/notes/{note}", response=LEFT, operation_id="note_remove")
@@ -278,7 +249,7 @@ def note_remove(request: HttpRequest, id: UUID, note: int) -> Any:
     """Remove a note or a tag of a conversation by its own id; one that is gone already is no error."""
     row = _found(id)
     services.note_remove(conversation=row, pk=note)
-    return _left(row)
+    return notes_of(row)
 
 
 @router.get("/studies/{key}/searches", response={200: list[SearchOut], **FAILURES}, operation_id="searches")
@@ -317,27 +288,14 @@ def run_search_forget(request: HttpRequest, id: int, name: str) -> Any:
     return _forget(request, _of_run(id), name)
 
 
-def notes_to_json(found: Notes) -> dict[str, Any]:
-    """Return the readers' notes on a conversation, serialised for API responses."""
-    return {
-        "is_starred": found.is_starred,
-        "tags": [_note(one) for one in found.tags],
-        "notes": [_note(one) for one in found.notes],
-    }
-
-
-def _starred(request: HttpRequest, id: UUID, is_starred: bool) -> NotesOut:
+def _starred(request: HttpRequest, id: UUID, is_starred: bool) -> Notes:
     row = _found(id)
     services.star_set(conversation=row, is_starred=is_starred, author=request.user)
-    return _left(row)
+    return notes_of(row)
 
 
 def _found(id: UUID) -> Conversation:
     return conversations_to_read().get(pk=id)
-
-
-def _left(row: Conversation) -> NotesOut:
-    return NotesOut(**notes_to_json(notes_of(row)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,14 +322,11 @@ def _of_run(id: int) -> _Searched:
     return _Searched(run, Numbers([]), tuple(run.plan.get("bots", [])))
 
 
-def _kept(request: HttpRequest, found: _Searched) -> list[SearchOut]:
-    return [
-        SearchOut(name=one.search.name, q=one.search.line, columns=one.search.columns, why=one.why)
-        for one in saved_searches(found.source, request.user, found.numbers, found.bots)
-    ]
+def _kept(request: HttpRequest, found: _Searched) -> list[Saved]:
+    return saved_searches(found.source, request.user, found.numbers, found.bots)
 
 
-def _keep(request: HttpRequest, found: _Searched, asked: AskSearch) -> list[SearchOut]:
+def _keep(request: HttpRequest, found: _Searched, asked: AskSearch) -> list[Saved]:
     with line_told(asked.q):
         parse_query(asked.q, found.numbers, bots=found.bots, study=found.study)
     columns = ",".join(one.name for one in columns_read(asked.columns, found.numbers))
@@ -379,11 +334,6 @@ def _keep(request: HttpRequest, found: _Searched, asked: AskSearch) -> list[Sear
     return _kept(request, found)
 
 
-def _forget(request: HttpRequest, found: _Searched, name: str) -> list[SearchOut]:
+def _forget(request: HttpRequest, found: _Searched, name: str) -> list[Saved]:
     services.search_forget(source=found.source, owner=request.user, name=name)
     return _kept(request, found)
-
-
-def _note(note: Note) -> NoteOut:
-    author = note.author.get_username() if note.author is not None else None
-    return NoteOut(id=note.pk, text=note.text, author=author, created_at=note.created_at)

@@ -24,7 +24,6 @@ from webapp.dashboard.pipeline import SELFPLAY_EACH
 from webapp.dashboard.selectors import bot_progress, metrics_progress
 from webapp.jobs.kinds.base import job_models, kinds
 from webapp.jobs.models import HybridFit, Job, JobBase, SelfPlayRun, State
-from webapp.jobs.selectors.jobs import job_progress, job_title
 from webapp.jobs.services.fits import analysis_start, fit_create, metric_run_create
 from webapp.jobs.services.jobs import job_cancel, job_create, job_restart, job_settle, jobs_settle
 from webapp.ratings.flag_selectors import without_read
@@ -35,25 +34,6 @@ from webapp.studies.selectors import judges_items, study_by_key
 router = Router(tags=["jobs"], auth=Token())
 TO_RUN = Token(Right.RUN)
 _LISTED = 100
-
-
-def job_out(job: JobBase) -> JobOut:
-    """Return a job as calls show it."""
-    progress = job_progress(job)
-    return JobOut(
-        kind=job.kind,
-        id=job.pk,
-        title=job_title(job),
-        state=job.state,  # type: ignore[arg-type]
-        is_over=job.is_over,
-        n_done=job.n_done,
-        n_total=job.n_total,
-        remaining_s=progress.remaining_s,
-        error=job.error,
-        created_at=job.created_at,
-        n_skipped=job.n_skipped if isinstance(job, Job) else 0,
-        result=job.result if isinstance(job, Job) else None,
-    )
 
 
 def job_found(kind: str, pk: int) -> JobBase:
@@ -83,25 +63,28 @@ def jobs(request: HttpRequest, unfinished: bool = False) -> Any:
             rows = rows.filter(kind__in=kinds.names()).defer("result").select_related("study")
         found += rows[:_LISTED]
     newest = sorted(found, key=lambda job: job.created_at, reverse=True)[:_LISTED]
-    return [_without_result(job) for job in newest]
+    for job in newest:
+        if isinstance(job, Job):
+            job.result = None  # was not read
+    return newest
 
 
 @router.get("/jobs/{kind}/{id}", response={200: JobOut, **FAILURES}, operation_id="job")
 def job(request: HttpRequest, kind: str, id: int) -> Any:
     """Return a job, and its result where it has one of its own."""
-    return job_out(job_found(kind, id))
+    return job_found(kind, id)
 
 
 @router.post("/jobs/{kind}/{id}/stop", auth=TO_RUN, response={200: JobOut, **FAILURES}, operation_id="job_stop")
 def job_stop(request: HttpRequest, kind: str, id: int) -> Any:
     """Ask a job to stop; what it made stays."""
-    return job_out(job_cancel(job=job_found(kind, id)))
+    return job_cancel(job=job_found(kind, id))
 
 
 @router.post("/jobs/{kind}/{id}/go-on", auth=TO_RUN, response={200: JobOut, **FAILURES}, operation_id="job_go_on")
 def job_go_on(request: HttpRequest, kind: str, id: int) -> Any:
     """Go on with a job that failed, was stopped or lost its process."""
-    return job_out(job_restart(job=job_found(kind, id), enqueue=True))
+    return job_restart(job=job_found(kind, id), enqueue=True)
 
 
 @router.post("/studies/{key}/fits", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="fit_start")
@@ -124,14 +107,16 @@ def fit_start(request: HttpRequest, key: str, asked: AskFit) -> Any:
         seed=asked.seed,
         created_by=request.user,  # type: ignore[arg-type]
     )
-    return Status(202, job_out(fit))
+    return Status(202, fit)
 
 
 @router.get("/studies/{key}/fits", response={200: list[FitOut], **FAILURES}, operation_id="fits")
 def fits(request: HttpRequest, key: str) -> Any:
     """List a study's newest hybrid fits, at most 100, without their documents."""
-    found = _fits(study_by_key(key).hybrid_fits.order_by("-pk")).defer("result")
-    return [_fit(fit, None) for fit in found[:_LISTED]]
+    found = list(_fits(study_by_key(key).hybrid_fits.order_by("-pk")).defer("result")[:_LISTED])
+    for fit in found:
+        fit.result = None  # was not read
+    return found
 
 
 @router.get("/fits/{id}", response={200: FitOut, **FAILURES}, operation_id="fit")
@@ -140,7 +125,7 @@ def fit(request: HttpRequest, id: int) -> Any:
     found = _fits(HybridFit.objects.filter(pk=id)).first()
     if found is None:
         raise Http404(f"there is no fit {id}")
-    return _fit(found, found.result)
+    return found
 
 
 @router.get("/fits/{id}/file", response={200: dict[str, Any], **FAILURES}, operation_id="fit_file")
@@ -158,17 +143,6 @@ def _fits(rows: QuerySet[HybridFit]) -> QuerySet[HybridFit]:
     return rows.defer("kept", "predictions").annotate(has_file=kept)
 
 
-def _fit(fit: HybridFit, result: Any) -> FitOut:
-    return FitOut(
-        id=fit.pk,
-        state=fit.state,
-        request=fit.request,
-        run=fit.run_id,
-        has_file=fit.has_file,  # type: ignore[attr-defined]
-        result=result,
-    )
-
-
 def run_found(pk: int) -> SelfPlayRun:
     """Return a self-play run.
 
@@ -179,12 +153,6 @@ def run_found(pk: int) -> SelfPlayRun:
     if run is None:
         raise Http404(f"there is no self-play run {pk}")
     return run
-
-
-def _without_result(job: JobBase) -> JobOut:
-    if isinstance(job, Job):
-        job.result = None  # was not read
-    return job_out(job)
 
 
 metrics_router = Router(tags=["metrics"], auth=Token())
@@ -216,14 +184,13 @@ def study_measure(request: HttpRequest, key: str, asked: AskMetrics) -> Any:
 
 def _measured(
     asked: AskMetrics, request: HttpRequest, *, study: Study | None = None, run: SelfPlayRun | None = None
-) -> JobOut:
-    made = metric_run_create(
+) -> JobBase:
+    return metric_run_create(
         study=study,
         run=run,
         metrics=asked.metrics,
         created_by=request.user,  # type: ignore[arg-type]
     )
-    return job_out(made)
 
 
 analyses_router = Router(tags=["jobs"], auth=Token(Right.RUN))
@@ -247,7 +214,7 @@ def analysis(request: HttpRequest, key: str, asked: AskAnalysis) -> Any:
         fits=n_rated >= MIN_BOTS,
         created_by=request.user,  # type: ignore[arg-type]
     )
-    return Status(202, job_out(job))
+    return Status(202, job)
 
 
 @analyses_router.post(
@@ -265,7 +232,7 @@ def rehearsal(request: HttpRequest, key: str, asked: AskRehearsal) -> Any:
         study=study,
         created_by=request.user,  # type: ignore[arg-type]
     )
-    return Status(202, job_out(job))
+    return Status(202, job)
 
 
 @analyses_router.post(
@@ -285,4 +252,4 @@ def items_draw(request: HttpRequest, key: str, asked: AskItems) -> Any:
         study=study,
         created_by=request.user,  # type: ignore[arg-type]
     )
-    return Status(202, job_out(job))
+    return Status(202, job)

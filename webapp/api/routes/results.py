@@ -19,7 +19,6 @@ from chatbots.installation import release
 from chatbots.text import quote
 from evaluation.metrics.registry import metric_list
 from webapp.api.errors import BODY_FAILURES, FAILURES, Token, demand, rights_of
-from webapp.api.routes.jobs import job_out
 from webapp.api.routes.studies import Counted
 from webapp.api.schemas import (
     AskReport,
@@ -29,12 +28,13 @@ from webapp.api.schemas import (
     ResultOut,
     SearchedTable,
     TableOut,
+    fields_of,
     file_described,
     table_line,
 )
-from webapp.api.schemas_study import ChapterOut, DatasheetOut, HeadlineOut, ReportCellOut, ReportOut, ReportPartOut
+from webapp.api.schemas_study import DatasheetOut, ReportOut
 from webapp.dashboard.render import report_html
-from webapp.dashboard.report_document import Document, ReportPart
+from webapp.dashboard.report_document import Document
 from webapp.dashboard.report_files import KIND, ReportAsked, report_ask, report_newest, report_read, report_state
 from webapp.jobs.models import Job, State
 from webapp.ratings.flag_selectors import without_read
@@ -93,7 +93,7 @@ def metrics(request: HttpRequest) -> Any:
 @router.get("/tables", response={200: list[TableOut], **FAILURES}, operation_id="tables")
 def tables(request: HttpRequest) -> Any:
     """List the tables that every study has."""
-    return [TableOut(name=one.name, title=str(one.title), description=str(one.description)) for one in exporter_list()]
+    return exporter_list()
 
 
 @router.get(
@@ -160,13 +160,13 @@ def result(
     question = AnalysisKey(study, part, include_synthetic, include_failed, flagged)
     answer = get_result(question, created_by=request.user)  # type: ignore[arg-type]
     made = answer.made
-    return ResultOut(
-        part=part,
-        made_at=answer.made_at,
-        n_ratings=None if made is None else made.facts.n_ratings,
-        document=None if made is None else made.result.to_json(),
-        job=None if answer.job is None else job_out(answer.job),
-    )
+    return {
+        "part": part,
+        "made_at": answer.made_at,
+        "n_ratings": None if made is None else made.facts.n_ratings,
+        "document": None if made is None else made.result.to_json(),
+        "job": answer.job,
+    }
 
 
 reports_router = Router(tags=["reports"], auth=Token())
@@ -182,29 +182,8 @@ def report(request: HttpRequest, key: str, counted: Query[Counted], like: Like =
     study = study_by_key(key)
     job, document = _newest(study, counted, like, sections)
     state = report_state(study, include_synthetic=counted.include_synthetic, without=without_read(counted.without))
-    return ReportOut(
-        study=document.study,
-        name=document.name,
-        like=document.like,
-        made=document.made,
-        is_current=job.key.endswith(f":{state.digest}"),
-        n_ratings=document.n_ratings,
-        n_conversations=document.n_conversations,
-        summary=list(document.summary),
-        headlines=[HeadlineOut.model_validate(one) for one in document.numbers],
-        chapters=[
-            ChapterOut(
-                id=one.id,
-                title=one.title,
-                lead=list(one.lead),
-                points=list(one.points),
-                missing=list(one.missing),
-                caution=one.caution,
-                parts=[_part(part) for part in one.parts],
-            )
-            for one in document.chapters
-        ],
-    )
+    is_current = job.key.endswith(f":{state.digest}")
+    return fields_of(ReportOut, document, is_current=is_current, headlines=document.numbers)
 
 
 @reports_router.get(
@@ -247,7 +226,7 @@ def report_make(request: HttpRequest, response: HttpResponse, key: str, asked: A
         created_by=request.user,  # type: ignore[arg-type]
     )
     response["Location"] = _address(study, job)
-    return Status(202, job_out(job))
+    return Status(202, job)
 
 
 @reports_router.get("/studies/{key}/datasheet", response={200: DatasheetOut, **FAILURES}, operation_id="datasheet")
@@ -303,18 +282,3 @@ def _address(study: Study, job: Job) -> str:
     query = urlencode({name: value for name, value in parameters.items() if value}, safe=",")
     path = reverse("api:report", args=[study.key])
     return f"{path}?{query}" if query else path
-
-
-def _part(part: ReportPart) -> ReportPartOut:
-    return ReportPartOut(
-        id=part.id,
-        label=part.label,
-        title=part.title,
-        method=part.method,
-        note_lead=part.note_lead,
-        note=part.note,
-        headers=[one.text for one in part.table.headers],
-        rows=[
-            [ReportCellOut(text=cell.text, raw=list(cell.raw), why=cell.why) for cell in row] for row in part.table.rows
-        ],
-    )

@@ -14,21 +14,15 @@ from chatbots.registry import UnknownName
 from chatbots.validation import ValuesError
 from webapp.api.errors import BODY_FAILURES, FAILURES, Token
 from webapp.api.routes.conversations import conversation_page
-from webapp.api.routes.jobs import TO_RUN, job_out, run_found
+from webapp.api.routes.jobs import TO_RUN, run_found
 from webapp.api.schemas import AskRun, JobOut, Part, SearchedTable, TableOut, file_described, table_line
 from webapp.api.schemas_conversations import (
-    ComparedRunOut,
     ComparedRuns,
     ConversationPage,
-    FailuresOut,
-    MeasureOut,
-    PairOut,
     RunDetail,
     RunMeanOut,
-    RunOut,
     RunPage,
     RunsComparedOut,
-    RunSettings,
     Searched,
     SideOut,
 )
@@ -40,7 +34,7 @@ from webapp.jobs.services.jobs import job_settle, jobs_settle
 from webapp.jobs.services.selfplay import run_create
 from webapp.search.fields import Numbers
 from webapp.search.pagination import conversations_of_run
-from webapp.search.run_comparison import LEVEL, RunComparisonParams, RunMeasure, Side, runs_compared, settings_of
+from webapp.search.run_comparison import LEVEL, RunComparisonParams, RunMeasure, Side, runs_compared
 from webapp.studies.selectors import study_by_key
 from webapp.transfer.exporters.base import ExportOptions, run_exporters, table_of_run
 from webapp.transfer.writers import Format, sent, stream
@@ -54,9 +48,7 @@ def runs(request: HttpRequest, part: Query[Part]) -> Any:
     jobs_settle()
     found = list(SelfPlayRun.objects.all()[part.offset : part.offset + part.limit])
     failed = selfplay_failed_counts(found)
-    return RunPage(
-        items=[RunOut(**_told(run, failed.get(run.pk, 0))) for run in found], count=SelfPlayRun.objects.count()
-    )
+    return {"items": [_told(run, failed.get(run.pk, 0)) for run in found], "count": SelfPlayRun.objects.count()}
 
 
 @router.post("/runs", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="run_start")
@@ -74,7 +66,7 @@ def run_start(request: HttpRequest, asked: AskRun) -> Any:
         name=asked.name,
         created_by=request.user,  # type: ignore[arg-type]
     )
-    return Status(202, job_out(run))
+    return Status(202, run)
 
 
 @router.get("/runs/compare", response={200: RunsComparedOut, **FAILURES}, operation_id="runs_compare")
@@ -86,24 +78,15 @@ def runs_compare(request: HttpRequest, compared: Query[ComparedRuns]) -> Any:
     )
     if found.wrong:
         raise ValuesError(found.wrong)
-    return RunsComparedOut(
-        level=LEVEL,
-        runs=[
-            ComparedRunOut(
-                id=run.pk,
-                name=run.name,
-                state=run.state,  # type: ignore[arg-type]
-                created_at=run.created_at,
-                settings=RunSettings(**settings_of(run)),
-            )
-            for run in found.runs
-        ],
-        columns=[MeasureOut.model_validate(one) for one in found.measures],
-        sides=[_side(one, found.measures) for one in found.sides],
-        differ=found.differ,
-        versions_differ=found.versions_differ,
-        repeated=found.repeated,
-    )
+    return {
+        "level": LEVEL,
+        "runs": found.runs,
+        "columns": found.measures,
+        "sides": [_side(one, found.measures) for one in found.sides],
+        "differ": found.differ,
+        "versions_differ": found.versions_differ,
+        "repeated": found.repeated,
+    }
 
 
 @router.get("/runs/{id}", response={200: RunDetail, **FAILURES}, operation_id="run")
@@ -112,21 +95,18 @@ def run(request: HttpRequest, id: int) -> Any:
     found = job_settle(job=run_found(id))
     counts = selfplay_counts(found)
     measured = metric_run_of(found)
-    return RunDetail(
+    return {
         **_told(found, sum(n_failed for _n, n_failed in counts.values())),
-        openers=found.plan.get("openers") or [],
-        metrics=found.plan.get("metrics") or [],
-        by_pair=[
-            PairOut(first=pair.first, bot=pair.bot_id, n_done=n, n_failed=n_failed)
+        "openers": found.plan.get("openers") or [],
+        "metrics": found.plan.get("metrics") or [],
+        "by_pair": [
+            {"first": pair.first, "bot": pair.bot_id, "n_done": n, "n_failed": n_failed}
             for pair in plan_pairs(found.plan)
             for n, n_failed in [counts.get(pair, (0, 0))]
         ],
-        failures=[
-            FailuresOut(first=one.pair.first, bot=one.pair.bot_id, n=one.n, error=one.error)
-            for one in selfplay_failures(found)
-        ],
-        metrics_job=None if measured is None else job_out(measured),
-    )
+        "failures": selfplay_failures(found),
+        "metrics_job": measured,
+    }
 
 
 @router.get("/runs/{id}/conversations", response={200: ConversationPage, **FAILURES}, operation_id="run_conversations")
@@ -139,7 +119,7 @@ def run_conversations(request: HttpRequest, id: int, searched: Query[Searched]) 
 @router.get("/run-tables", response={200: list[TableOut], **FAILURES}, operation_id="run_tables")
 def run_tables(request: HttpRequest) -> Any:
     """List the tables that every self-play run has."""
-    return [TableOut(name=one.name, title=str(one.title), description=str(one.description)) for one in run_exporters()]
+    return run_exporters()
 
 
 @router.get(
@@ -180,7 +160,7 @@ def _told(run: SelfPlayRun, n_failed: int) -> dict[str, Any]:
         "n_turns": plan.get("n_turns", 0),
         "seed": plan.get("seed", 0),
         "n_failed": n_failed,
-        "job": job_out(run),
+        "job": run,
     }
 
 

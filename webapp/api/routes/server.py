@@ -17,8 +17,7 @@ from chatbots.text import quote
 from chatbots.validation import InputModel, Many
 from evaluation.stats.correlation import Method
 from webapp.api.errors import BODY_FAILURES, FAILURES, Token
-from webapp.api.routes.jobs import job_out
-from webapp.api.schemas import JobOut, Name
+from webapp.api.schemas import JobOut, Name, fields_of
 from webapp.bots.selectors import BotEntry, bot_card, bot_entry_list, bot_find
 from webapp.conversations.selectors import heartbeat_bots
 from webapp.core.rights import Right
@@ -111,12 +110,12 @@ class ProcessOut(Schema):
 class QueueOut(Schema):
     """A queue: how many wait in it, how many are being done, and for how long the first has waited."""
 
-    name: str
+    name: str = Field(alias="queue.name")
     title: str
-    n: int
-    n_running: int
-    oldest_s: float | None
-    moved_s: float | None
+    n: int = Field(alias="queue.n")
+    n_running: int = Field(alias="queue.n_running")
+    oldest_s: float | None = Field(alias="queue.oldest_s")
+    moved_s: float | None = Field(alias="queue.moved_s")
     is_still: bool
 
 
@@ -136,16 +135,20 @@ class RoomOut(Schema):
     is_low: bool
     parts: list[PlaceOut]
 
+    @staticmethod
+    def resolve_parts(room: DiskUsage) -> list[dict[str, Any]]:
+        return [{"title": title, "bytes": size} for title, size in room.parts]
+
 
 class AlertOut(Schema):
     """An alert and how sending it went."""
 
     title: str
-    event: str
-    channel: str
-    created_at: datetime
-    sent_at: datetime | None
-    error: str
+    event: str = Field(alias="alert.event")
+    channel: str = Field(alias="alert.channel")
+    created_at: datetime = Field(alias="alert.created_at")
+    sent_at: datetime | None = Field(alias="alert.sent_at")
+    error: str = Field(alias="alert.error")
 
 
 class SystemOut(Schema):
@@ -183,7 +186,7 @@ class SetOut(Schema):
     """Data set of the benchmark; `target` is the dimension that is compared, empty where it has no ratings."""
 
     name: str
-    job: int
+    job: int = Field(alias="job.pk")
     title: str
     source: str
     target: str
@@ -205,7 +208,7 @@ class MetricRowOut(Schema):
 class StaleOut(Schema):
     """A comparison that would come out otherwise today, and why."""
 
-    job: int
+    job: int = Field(alias="job.pk")
     said_more: bool
     changed: list[str]
     gone: list[str]
@@ -240,7 +243,7 @@ TO_RUN = Token(Right.RUN)
 def bots(request: HttpRequest) -> Any:
     """List the bots of this server, each with its state."""
     reports, spent = heartbeat_bots(), bots_spent()
-    return [BotOut(**_bot(one, reports, spent.get(one.id))) for one in bot_entry_list()]
+    return [_bot(one, reports, spent.get(one.id)) for one in bot_entry_list()]
 
 
 @router.get("/bots/{id}", response={200: BotDetail, **FAILURES}, operation_id="bot")
@@ -265,36 +268,7 @@ def bot(request: HttpRequest, id: str) -> Any:
 @router.get("/system", response={200: SystemOut, **FAILURES}, operation_id="system")
 def system(request: HttpRequest) -> Any:
     """Return the state of the installation: problems, processes, queues, free disk space, and alerts."""
-    found = system_now()
-    return SystemOut(
-        troubles=[TroubleOut.model_validate(one) for one in found.troubles],
-        notes=found.notes,
-        processes=[ProcessOut.model_validate(one) for one in found.processes],
-        queues=[
-            QueueOut(
-                name=one.queue.name,
-                title=one.title,
-                n=one.queue.n,
-                n_running=one.queue.n_running,
-                oldest_s=one.queue.oldest_s,
-                moved_s=one.queue.moved_s,
-                is_still=one.is_still,
-            )
-            for one in found.queues
-        ],
-        room=_room(found.room),
-        alerts=[
-            AlertOut(
-                title=one.title,
-                event=one.alert.event,
-                channel=one.alert.channel,
-                created_at=one.alert.created_at,
-                sent_at=one.alert.sent_at,
-                error=one.alert.error,
-            )
-            for one in alert_rows()
-        ],
-    )
+    return fields_of(SystemOut, system_now(), alerts=alert_rows())
 
 
 @router.get("/benchmark", response={200: BenchmarkOut, **FAILURES}, operation_id="benchmark")
@@ -309,36 +283,16 @@ def benchmark(
     jobs_settle()
     jobs = benchmarks_newest()
     grid = grid_of(jobs, method=by, target=target, language=language, sort=sort)
-    return BenchmarkOut(
-        method=by,
-        sets=[
-            SetOut(
-                name=one.name,
-                job=one.job.pk,
-                title=one.title,
-                source=one.source,
-                target=one.target,
-                n_items=one.n_items,
-                language=one.language,
-            )
-            for one in grid.sets
-        ],
-        rows=_rows(grid),
-        targets=list(grid.targets),
-        languages=list(grid.languages),
-        pairs=[job.result for job in jobs if job.result and "questions" in job.result],
-        stale=[
-            StaleOut(
-                job=one.job.pk,
-                said_more=one.said_more,
-                changed=list(one.changed),
-                gone=list(one.gone),
-                file_gone=one.file_gone,
-            )
-            for one in benchmark_stale(jobs, benchmark_metrics())
-        ],
-        jobs=[job_out(job) for job in jobs if job.state != State.DONE],
-    )
+    return {
+        "method": by,
+        "sets": grid.sets,
+        "rows": _rows(grid),
+        "targets": grid.targets,
+        "languages": grid.languages,
+        "pairs": [job.result for job in jobs if job.result and "questions" in job.result],
+        "stale": benchmark_stale(jobs, benchmark_metrics()),
+        "jobs": [job for job in jobs if job.state != State.DONE],
+    }
 
 
 @router.post("/benchmark", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="benchmark_ask")
@@ -349,7 +303,7 @@ def benchmark_start(request: HttpRequest, asked: AskBenchmark) -> Any:
         metrics=list(asked.metrics) or _usual(),
         created_by=request.user,  # type: ignore[arg-type]
     )
-    return Status(202, job_out(job))
+    return Status(202, job)
 
 
 @router.post("/benchmark/files", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="benchmark_file")
@@ -369,7 +323,7 @@ def benchmark_file(request: HttpRequest, file: File[UploadedFile], metrics: Form
         metrics=[one for one in metrics.split(",") if one] or _usual(),
         created_by=request.user,  # type: ignore[arg-type]
     )
-    return Status(202, job_out(job))
+    return Status(202, job)
 
 
 @router.post("/benchmark/{id}/again", auth=TO_RUN, response={202: JobOut, **FAILURES}, operation_id="benchmark_again")
@@ -378,7 +332,7 @@ def benchmark_renew(request: HttpRequest, id: int) -> Any:
     job = benchmark_done(id)
     if job is None:
         raise Http404(f"there is no finished comparison {id}")
-    return Status(202, job_out(benchmark_again(job=job, created_by=request.user)))  # type: ignore[arg-type]
+    return Status(202, benchmark_again(job=job, created_by=request.user))  # type: ignore[arg-type]
 
 
 def _usual() -> list[str]:
@@ -402,35 +356,18 @@ def _bot(entry: BotEntry, reports: Any, spent: Spent | None) -> dict[str, Any]:
     }
 
 
-def _room(room: DiskUsage) -> RoomOut:
-    return RoomOut(
-        free=room.free,
-        total=room.total,
-        used=room.used,
-        is_low=room.is_low,
-        parts=[PlaceOut(title=title, bytes=size) for title, size in room.parts],
-    )
-
-
-def _rows(grid: Grid) -> list[MetricRowOut]:
+def _rows(grid: Grid) -> list[dict[str, Any]]:
     return [
-        MetricRowOut(
-            name=row.name,
-            title=row.title,
-            versions=row.versions,
-            rank=row.rank,
-            is_baseline=row.is_baseline,
-            cells=[_cell(one.name, cell) for one, cell in zip(grid.sets, row.cells, strict=True)],
+        fields_of(
+            MetricRowOut, row, cells=[_cell(one.name, cell) for one, cell in zip(grid.sets, row.cells, strict=True)]
         )
         for row in grid.rows
     ]
 
 
-def _cell(name: str, cell: GridCell) -> CellOut:
+def _cell(name: str, cell: GridCell) -> dict[str, Any]:
     printed = cell.published_r
     published = None
     if cell.published is not None and printed is not None:
-        published = PublishedOut(place=cell.published.place, r=printed)
-    return CellOut(
-        set=name, r=cell.r, low=cell.low, high=cell.high, p=cell.p, n=cell.n, reason=cell.reason, published=published
-    )
+        published = {"place": cell.published.place, "r": printed}
+    return fields_of(CellOut, cell, set=name, published=published)

@@ -6,7 +6,7 @@ comparisons.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 from django.http import Http404, HttpRequest
 from ninja import Query, Router, Schema
@@ -17,40 +17,15 @@ from chatbots.text import quote
 from chatbots.validation import Mistake, ValuesError
 from evaluation.analysis.leaderboard import leaderboard
 from webapp.api.errors import BODY_FAILURES, FAILURES, Token, rights_of
-from webapp.api.routes.jobs import job_out
-from webapp.api.schemas import Pages, StudyDetail, StudyMade, StudyOut
-from webapp.api.schemas_study import (
-    BotProgressOut,
-    BotVotesOut,
-    CardsOut,
-    FailedOut,
-    FlagKindOut,
-    FlagsOut,
-    HourOut,
-    LeaderboardOut,
-    LiveBotOut,
-    LiveOut,
-    LiveStageOut,
-    MoneyOut,
-    NeedOut,
-    NextOut,
-    OrderOut,
-    OverviewOut,
-    PairsOut,
-    PipelineOut,
-    StageOut,
-    StudyLeaderboard,
-    ThingOut,
-    VotesOut,
-    WaitingOut,
-)
+from webapp.api.schemas import Pages, StudyDetail, StudyMade, StudyOut, fields_of
+from webapp.api.schemas_study import BotVotesOut, FlagsOut, LiveOut, OverviewOut, PairsOut, StudyLeaderboard, VotesOut
 from webapp.conversations.selectors import synthetic_count
 from webapp.core.rights import Right
 from webapp.dashboard.data_quality import flags_counted
 from webapp.dashboard.live_page import live_room
 from webapp.dashboard.live_progress import now_rounded
 from webapp.dashboard.overview import study_action_items
-from webapp.dashboard.pipeline import Pipeline, pipeline_of
+from webapp.dashboard.pipeline import pipeline_of
 from webapp.dashboard.selectors import bot_progress, study_cards
 from webapp.ratings.flag_selectors import without_read
 from webapp.ratings.paired_comparisons import rates_conversations
@@ -109,17 +84,6 @@ def study_make(request: HttpRequest, file: StudyFile, opens: bool = False) -> An
 
 
 pages_router = Router(tags=["pages"], auth=Token())
-S = TypeVar("S", bound=Schema)
-
-
-def out(schema: type[S], found: Any, **own: Any) -> S:
-    """Return an object as a schema has it.
-
-    Args:
-        own: fields that the object has under another name or in another form.
-    """
-    same = {name: getattr(found, name) for name in schema.model_fields if name not in own}
-    return schema(**same, **own)
 
 
 class Counted(Schema):
@@ -144,15 +108,15 @@ def overview(request: HttpRequest, key: str, include_synthetic: bool = False) ->
     cards = study_cards(study, include_synthetic=include_synthetic)
     is_rated_whole = rates_conversations(study)
     needs = study_action_items(study, cards, progress, may_pay=Right.PAY in rights_of(request))
-    return OverviewOut(
-        key=study.key,
-        state=study.state,
-        n_synthetic=synthetic_count(study),
-        cards=CardsOut.model_validate(cards),
-        bots=[BotProgressOut.model_validate(one) for one in progress],
-        pipeline=_pipeline(pipeline_of(study, cards, progress)) if is_rated_whole else None,
-        needs=[out(NeedOut, one, href=one.address) for one in needs],
-    )
+    return {
+        "key": study.key,
+        "state": study.state,
+        "n_synthetic": synthetic_count(study),
+        "cards": cards,
+        "bots": progress,
+        "pipeline": pipeline_of(study, cards, progress) if is_rated_whole else None,
+        "needs": needs,
+    }
 
 
 @pages_router.get("/studies/{key}/live", response={200: LiveOut, **FAILURES}, operation_id="live")
@@ -161,52 +125,8 @@ def live(request: HttpRequest, key: str, include_synthetic: bool = False) -> Any
     study = study_by_key(key)
     if study.is_imported:
         raise Http404(f"{key} is imported, so it has no participants")
-    room = live_room(
+    return live_room(
         study, include_synthetic=include_synthetic, now=now_rounded(), may_pay=Right.PAY in rights_of(request)
-    )
-    people, totals = room.people, room.people.totals
-    return LiveOut(
-        state=room.state,
-        n_opened=totals.n_opened,
-        n_agreed=people.n_agreed,
-        n_inside=people.n_inside,
-        n_done=room.pace.n_done,
-        n_wanted=room.pace.n_wanted,
-        hours_left=room.pace.hours_left,
-        refused=dict(totals.refused),
-        stages=[out(LiveStageOut, one, title=str(one.title)) for one in people.stages],
-        bots=[
-            out(
-                LiveBotOut,
-                one,
-                id=one.info.bot_id,
-                title=one.info.title,
-                state=str(one.words),
-                reason=str(one.reason),
-                is_set_aside=one.aside is not None,
-            )
-            for one in room.bots
-        ],
-        waiting=[WaitingOut.model_validate(one) for one in room.waiting],
-        n_waiting=room.n_waiting,
-        failed=[FailedOut.model_validate(one) for one in room.failed],
-        hours=[HourOut.model_validate(one) for one in room.pace.hours],
-        money=MoneyOut(
-            currency=room.money.planned.currency,
-            people=room.money.people,
-            bots=room.money.bots,
-            planned=room.money.planned.in_all,
-        ),
-        orders=[
-            out(
-                OrderOut,
-                one,
-                title=str(one.title),
-                sentences=[f"{said.lead} {said.rest}".strip() for said in one.sentences],
-            )
-            for one in room.orders
-        ],
-        things=[ThingOut.model_validate(one) for one in room.things],
     )
 
 
@@ -224,8 +144,7 @@ def study_leaderboard(
     who = (counted.include_synthetic, include_failed, counted.flags(study))
     answer = get_result(AnalysisKey(study, "comparisons", *who), created_by=request.user)  # type: ignore[arg-type]
     if answer.made is None:
-        job = None if answer.job is None else job_out(answer.job)
-        return StudyLeaderboard(questions=[], made_at=None, n_ratings=None, document=None, job=job)
+        return {"questions": [], "made_at": None, "n_ratings": None, "document": None, "job": answer.job}
     result, facts = answer.made.result, answer.made.facts
     questions = [one.key for one in facts.all_dimensions]
     if by and by not in questions:
@@ -237,13 +156,13 @@ def study_leaderboard(
         answer = get_result(AnalysisKey(study, "dimensions", *who), created_by=request.user)  # type: ignore[arg-type]
         compared = None if answer.made is None else answer.made.result.compared.get(by)
     found = None if compared is None else leaderboard(result.means, compared)
-    return StudyLeaderboard(
-        questions=questions,
-        made_at=answer.made_at,
-        n_ratings=facts.n_ratings if answer.made is None else answer.made.facts.n_ratings,
-        document=None if found is None else LeaderboardOut(**found.to_json()),
-        job=None if answer.job is None else job_out(answer.job),
-    )
+    return {
+        "questions": questions,
+        "made_at": answer.made_at,
+        "n_ratings": facts.n_ratings if answer.made is None else answer.made.facts.n_ratings,
+        "document": None if found is None else found.to_json(),
+        "job": answer.job,
+    }
 
 
 @pages_router.get("/studies/{key}/votes", response={200: VotesOut, **FAILURES}, operation_id="votes")
@@ -255,14 +174,16 @@ def votes(request: HttpRequest, key: str, counted: Query[Counted], include_faile
     )
     bots = study_bots(study)
     found = votes_ranked(bots, votes_of_bots(study, chats))
-    return VotesOut(
-        level=VOTES_LEVEL,
-        n=sum(one.n for one in found),
-        bots=[
-            out(BotVotesOut, one, bot=one.bot_id, title=bots[one.bot_id].title, is_control=bots[one.bot_id].is_control)
+    return {
+        "level": VOTES_LEVEL,
+        "n": sum(one.n for one in found),
+        "bots": [
+            fields_of(
+                BotVotesOut, one, bot=one.bot_id, title=bots[one.bot_id].title, is_control=bots[one.bot_id].is_control
+            )
             for one in found
         ],
-    )
+    }
 
 
 @pages_router.get("/studies/{key}/flags", response={200: FlagsOut, **FAILURES}, operation_id="flags")
@@ -272,18 +193,15 @@ def flags(request: HttpRequest, key: str) -> Any:
     now = refresh_flags(study)
     state = now.state
     counts = None if state is None else flags_counted(study, state)
-    return FlagsOut(
-        made_at=None if state is None else state.made_at,
-        is_current=now.is_current,
-        n_people=None if state is None else state.n_people,
-        n_tasks=None if state is None else state.n_tasks,
-        n_flagged=None if counts is None else counts.n_flagged,
-        kinds=[
-            out(FlagKindOut, one, title=str(one.title), rule=str(one.rule), why_none=str(one.why_none))
-            for one in ([] if counts is None else counts.kinds)
-        ],
-        job=None if now.job is None else job_out(now.job),
-    )
+    return {
+        "made_at": None if state is None else state.made_at,
+        "is_current": now.is_current,
+        "n_people": None if state is None else state.n_people,
+        "n_tasks": None if state is None else state.n_tasks,
+        "n_flagged": None if counts is None else counts.n_flagged,
+        "kinds": [] if counts is None else counts.kinds,
+        "job": now.job,
+    }
 
 
 @pages_router.get("/studies/{key}/results/pairs", response={200: PairsOut, **FAILURES}, operation_id="pairs")
@@ -301,9 +219,3 @@ def pairs(request: HttpRequest, key: str, counted: Query[Counted], beside: str =
         others=[one.key for one in found.beside],
         one_turn=found.compared.to_json() if found.compared is not None else None,
     )
-
-
-def _pipeline(found: Pipeline) -> PipelineOut:
-    coming = found.next
-    job = None if coming.job is None else job_out(coming.job)
-    return PipelineOut(stages=[out(StageOut, one) for one in found.stages], next=out(NextOut, coming, job=job))
