@@ -20,8 +20,7 @@ from chatbots.yaml_registry import configured_bots
 from evaluation.metrics.registry import configured_metrics
 from tests.documents import ROOT, Block, blocks_all, blocks_tested, inline_commands, words_of
 from webapp.command_line import SHORT, _Commands, commands_described
-from webapp.studies.examples import study_example
-from webapp.studies.study_file import study_file_made, study_file_text
+from webapp.studies.study_file import study_example, study_file_made, study_file_text
 
 READ = ("bots.yaml", "metrics.yaml", "study", "training", "settings", "conversation")
 

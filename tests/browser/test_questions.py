@@ -13,7 +13,7 @@ from tests.builders import QUIZ, TRAINING_PAIR
 from tests.conftest import ConfabServer
 
 ITEMS = """
-from webapp.studies.examples import items_sample
+from webapp.studies.study_file import items_sample
 from webapp.studies.lifecycle import items_bring
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols

@@ -98,7 +98,7 @@ def extracted() -> Catalog:
         for line, message, comments, _context in extract("python", BytesIO(text.encode()), KEYWORDS, ["Translators:"]):
             found.add(message, locations=[(name, line)], auto_comments=comments)
     for text in first_texts():
-        found.add(text, locations=[("webapp/studies/default_texts.py", 1)])
+        found.add(text, locations=[("webapp/studies/questions.py", 1)])
     for text in kinds_deleted():
         found.add(text, locations=[("webapp/studies/privacy/__init__.py", 1)])
     for text in reasons_of_reports():
@@ -125,9 +125,9 @@ def kinds_deleted() -> list[str]:
 def first_texts() -> list[str]:
     """Return the lines that studies begin with, and those of ready-made and of new questions and checks."""
     from webapp.dashboard.builder.questions import NEW_KINDS, question_new
-    from webapp.studies.default_texts import texts_said
-    from webapp.studies.examples import default_lines
+    from webapp.studies.questions import texts_said
     from webapp.studies.ready_made import QUESTION_SETS, READY_MADE
+    from webapp.studies.study_file import default_lines
 
     ready = [question.to_plain() for asked in QUESTION_SETS for question in asked.questions]
     new = [*(question_new(kind, "en").to_plain() for kind in NEW_KINDS), *READY_MADE["entries"].values()]

@@ -42,12 +42,11 @@ from webapp.participant.simulated import ScriptedParticipant, StudyClient, steps
 from webapp.participant.simulated.client import frames_until
 from webapp.ratings.attention_results import checks_by_task
 from webapp.ratings.models import Rating
-from webapp.studies.examples import study_example
 from webapp.studies.lifecycle import study_import
 from webapp.studies.models import Item, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import judges_conversations, rehearsal_token
-from webapp.studies.study_file import study_file_of, study_file_read, study_file_text
+from webapp.studies.study_file import study_example, study_file_of, study_file_read, study_file_text
 from webapp.studies.versions import study_edit
 from webapp.transfer.exporters.base import ExportColumn, ExportOptions, exporters
 from webapp.transfer.import_file import conversations_sample

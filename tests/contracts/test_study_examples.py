@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from webapp.studies.examples import study_example
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.rubrics import post_task_questions
-from webapp.studies.study_file import study_file_json, study_file_read, study_file_text
+from webapp.studies.study_file import study_example, study_file_json, study_file_read, study_file_text
 
 pytestmark = pytest.mark.django_db
 

@@ -24,13 +24,13 @@ from webapp.conversations import services
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.database import in_database
 from webapp.ratings.models import Rating, RatingRevision
-from webapp.studies.examples import study_example
 from webapp.studies.lifecycle import study_import
 from webapp.studies.models import Outcome, Participant, QuestionAnswers, Study, Task
 from webapp.studies.models.participants import QuizAttempt, TrainingAnswer
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import judges_conversations
 from webapp.studies.settings import SECTIONS
+from webapp.studies.study_file import study_example
 from webapp.studies.versions import study_edit
 from webapp.transfer.import_file import conversations_sample
 from webapp.transfer.services import records_store

@@ -10,10 +10,10 @@ from django.utils.translation import ngettext
 
 from tests.checks import catalogues
 from webapp.participant.page_texts import plural_forms
-from webapp.studies.default_texts import texts_said
-from webapp.studies.examples import study_example, translate_values
 from webapp.studies.protocols.base import protocols
+from webapp.studies.questions import texts_said
 from webapp.studies.settings import StudyValues, texts_first
+from webapp.studies.study_file import study_example, translate_values
 
 BLANK = re.compile(r"%%?\(\w+\)[sdg]|<[^>]*?>|%%")
 FEW = {"ar": 3}

@@ -15,9 +15,8 @@ from chatbots.bots.base import Bot
 from chatbots.registry import bots as registry
 from chatbots.validation import Mistake, ValuesError
 from chatbots.yaml_registry import ConfiguredBot, bot_kinds
-from webapp.bots.declared_bots import declared_bot_make, declared_bot_save
+from webapp.bots.declared_bots import can_store_secrets, declared_bot_make, declared_bot_save, secret_store
 from webapp.bots.models import DeclaredBot, Secret
-from webapp.bots.secret_store import can_store_secrets, secret_store
 from webapp.core.errors import Refused
 from webapp.core.plain_yaml import NotPlain, plain_read, plain_text
 from webapp.studies.models import Study

@@ -31,8 +31,8 @@ from webapp.core.errors import Refused
 from webapp.ratings.attention_results import task_passes
 from webapp.ratings.flag_selectors import flags_data, flags_state, without_read
 from webapp.ratings.flag_store.models import FlagState, TaskFlag
+from webapp.ratings.flags.answers import durations_of
 from webapp.ratings.flags.base import FlagFindings, StudyWork, compute_statistics, flag_kinds
-from webapp.ratings.flags.speed import durations_of
 from webapp.ratings.models import Rating, RatingRevision
 from webapp.ratings.rating_tasks import Target, checks_not_asked, slots_rated, target_fields, task_progress
 from webapp.studies.models import Item, Outcome, Participant, Slot, Study, StudyVersion, Task

@@ -1,4 +1,4 @@
-"""A study's questions before and after a task, as values, and the validation of answers to them.
+"""A study's questions before and after a task, validation of answers to them, and default texts.
 
 Researchers write the questions as a list in YAML or JSON:
 
@@ -13,16 +13,21 @@ Researchers write the questions as a list in YAML or JSON:
       high: 7
       labels: {1: not at all, 7: extremely}
 
+Default texts are English in protocols and values; catalogues have each of their lines, which `texts_said` lists for
+translators. Researchers' own texts stay unchanged, unless they are word for word one of these.
+
 Bots are rated on the scales that are asked after a task: `webapp.studies.rubrics` makes the rows of the version's
 rubric from them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Annotated, Any, Literal
 
+from django.utils import translation
+from django.utils.translation import gettext
 from django.utils.translation import gettext as _
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -30,7 +35,52 @@ from chatbots import derive_seed
 from chatbots.text import is_blank, quote, sanitise_input
 from chatbots.type_descriptions import TypeDescription
 from chatbots.validation import InputModel, Many, Mistake
-from webapp.studies.default_texts import texts_in
+from webapp.core.language import locale_of
+
+TEXTS = frozenset(
+    {
+        *("title", "name", "help", "labels", "options"),
+        *("consent_points", "consent_text", "instructions_text", "thanks_text"),
+        *("content_notice", "typing_notice", "choose_question", "question"),
+        *("context", "response", "second_response"),
+        *("first", "second", "right", "expected", "why"),
+    }
+)
+"""Names of the texts for participants, in a study's values as JSON."""
+
+
+def texts_in(plain: Any, language: str) -> Any:
+    """Return a study's values, or some of them, as JSON has them with every text in this language.
+
+    A line without a translation stays as it is.
+    """
+    with translation.override(locale_of(language)):
+        return each_text(plain, gettext)
+
+
+def texts_said(plain: Any) -> Iterator[str]:
+    """Return the lines of all texts in a study's values, or in some of them."""
+    found: list[str] = []
+
+    def keep(line: str) -> str:
+        found.append(line)
+        return line
+
+    each_text(plain, keep)
+    yield from found
+
+
+def each_text(plain: Any, change: Callable[[str], str], *, is_text: bool = False) -> Any:
+    """Return a study's values, or some of them, as JSON has them with every line of their texts changed."""
+    match plain:
+        case dict():
+            return {name: each_text(value, change, is_text=is_text or name in TEXTS) for name, value in plain.items()}
+        case list() | tuple():
+            return [each_text(one, change, is_text=is_text) for one in plain]
+        case str() if is_text:
+            return "\n".join(change(line) if line.strip() else line for line in plain.split("\n"))
+    return plain
+
 
 MOST_CHARS = 1000
 """The longest text that is taken as an answer."""

@@ -22,7 +22,6 @@ from chatbots.validation import InputModel, Many, Number, ValuesError
 from webapp.core.language import LANGUAGES, Language
 from webapp.studies.assignment.settings import Assignment
 from webapp.studies.attention_checks import Attention, Checking
-from webapp.studies.default_texts import TEXTS, texts_in
 from webapp.studies.protocol_settings import (
     Arena,
     Choosing,
@@ -38,7 +37,7 @@ from webapp.studies.protocol_settings import (
     Typing,
     text_lines,
 )
-from webapp.studies.questions import TAKEN_KEYS, Order, Question, validate_keys
+from webapp.studies.questions import TAKEN_KEYS, TEXTS, Order, Question, texts_in, validate_keys
 from webapp.studies.recruitment.settings import RecruitmentValues
 
 Days = Annotated[int, Field(ge=0, le=3650)]

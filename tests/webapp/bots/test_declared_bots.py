@@ -20,9 +20,18 @@ from chatbots.validation import ValuesError
 from chatbots.yaml_registry import EntriesError, configured_bots
 from tests.builders import force_bots, make_conversation, make_staff, make_study
 from webapp.bots import declared_bots, selectors
-from webapp.bots.declared_bots import declared_bot_archive, declared_bot_make, declared_bot_save
+from webapp.bots.declared_bots import (
+    declared_bot_archive,
+    declared_bot_make,
+    declared_bot_save,
+    origin_of,
+    secret_delete,
+    secret_open,
+    secret_replace,
+    secret_store,
+    secrets_renew,
+)
 from webapp.bots.models import BotHealth, DeclaredBot, Secret
-from webapp.bots.secret_store import origin_of, secret_delete, secret_open, secret_replace, secret_store, secrets_renew
 from webapp.bots.selectors import bot_entry_list, bot_find, bots_discover, bots_file_discover
 from webapp.bots.services import bot_answered
 from webapp.core.errors import Refused

@@ -39,12 +39,12 @@ from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job
 from webapp.ratings.selectors import study_bots, study_ratings
 from webapp.ratings.services import rating_add
-from webapp.studies.examples import study_example
 from webapp.studies.items import item_add
 from webapp.studies.lifecycle import study_import
 from webapp.studies.models import OrderState, Outcome, Study, Task
 from webapp.studies.recruitment.links import link_opened, step_reached, task_decline
 from webapp.studies.services import participant_enter, task_end, task_open
+from webapp.studies.study_file import study_example
 from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db

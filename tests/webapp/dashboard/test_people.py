@@ -10,8 +10,8 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.builders import make_staff, signed_in
+from webapp.bots.declared_bots import secret_open
 from webapp.bots.models import Secret
-from webapp.bots.secret_store import secret_open
 from webapp.core.models import ApiToken
 from webapp.core.rights import Right, may
 

@@ -17,8 +17,8 @@ from webapp.core.language import LANGUAGES
 from webapp.core.rights import Right
 from webapp.participant.simulated import ScriptedParticipant, StudyClient
 from webapp.participant.simulated.answers import script_in
-from webapp.studies.examples import study_example
 from webapp.studies.models import Study, Task
+from webapp.studies.study_file import study_example
 from webapp.studies.versions import study_edit
 
 STEPS = ("consent", "instructions", "chat", "form", "done")

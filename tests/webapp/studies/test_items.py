@@ -19,7 +19,6 @@ from webapp.conversations.imported_sets import imported_set_remove, imported_set
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.ratings.services import rating_add
-from webapp.studies.examples import items_sample
 from webapp.studies.items import gold_store, item_set_remove, item_sets, items_import, origin_of_file, study_item_sets
 from webapp.studies.lifecycle import items_bring
 from webapp.studies.models import Item, Participant, Slot, Study, Task
@@ -27,7 +26,7 @@ from webapp.studies.protocols.base import protocols
 from webapp.studies.rubrics import rubric_default
 from webapp.studies.selectors import study_refusal
 from webapp.studies.services import task_close, task_open
-from webapp.studies.study_file import FileItem
+from webapp.studies.study_file import FileItem, items_sample
 from webapp.studies.versions import study_edit
 from webapp.transfer.import_file import conversations_sample
 from webapp.transfer.services import records_store

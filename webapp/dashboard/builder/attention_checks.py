@@ -19,11 +19,10 @@ from webapp.dashboard.builder.base import BuildStep, Plan, StepState
 from webapp.dashboard.builder.cards import MOVING_WORDS, Card, CardsForm, Drafts, Fields, deleted_just_now
 from webapp.dashboard.builder.forms import SettingsForm, field_made, section_fields
 from webapp.studies.attention_checks import AttentionCheck, ChatCheck, QuizQuestion
-from webapp.studies.default_texts import texts_in
 from webapp.studies.items import gold_store
 from webapp.studies.models import Item, Study
 from webapp.studies.protocol_settings import TrainingPair
-from webapp.studies.questions import MOST_POINTS_IN_A_ROW, Question
+from webapp.studies.questions import MOST_POINTS_IN_A_ROW, Question, texts_in
 from webapp.studies.ready_made import READY_MADE
 
 _SIDES = (("", "does not count"), ("first", "the first"), ("same", "the same"), ("second", "the second"))

@@ -19,12 +19,12 @@ from webapp.dashboard.builder.attention_checks import checks_asked
 from webapp.dashboard.builder.base import BuildStep, Plan, StepState, work_steps
 from webapp.dashboard.builder.cards import MOVING_WORDS, Card, CardsForm, Drafts, Fields, deleted_just_now
 from webapp.dashboard.builder.forms import SettingsForm, field_made, section_fields
-from webapp.studies.examples import sets_for
 from webapp.studies.models import AGREED_BY_PEOPLE
 from webapp.studies.protocols.base import asks_questions
 from webapp.studies.questions import Kind, Question, translate_questions
 from webapp.studies.ready_made import QuestionSet, question_set
 from webapp.studies.settings import ASKED
+from webapp.studies.study_file import sets_for
 
 Scale = tuple[int, int]
 NEW_KINDS: dict[Kind, str] = {

@@ -153,7 +153,7 @@ def durations_figure(durations: Mapping[str, Any]) -> PageFigure | None:
     """Draw the durations of a study's finished tasks; None where nobody has finished.
 
     Args:
-        durations: as `webapp.ratings.flags.speed` has them.
+        durations: as `webapp.ratings.flags.answers` has them.
     """
     if not durations.get("n"):
         return None

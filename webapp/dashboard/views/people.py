@@ -12,8 +12,7 @@ from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 
-from webapp.bots.models import Secret
-from webapp.bots.secret_store import (
+from webapp.bots.declared_bots import (
     LONGEST_SECRET,
     can_store_secrets,
     secret_delete,
@@ -22,6 +21,7 @@ from webapp.bots.secret_store import (
     secrets_renew,
     secrets_with_bots,
 )
+from webapp.bots.models import Secret
 from webapp.core.errors import Refused
 from webapp.core.rights import (
     Right,

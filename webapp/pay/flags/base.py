@@ -1,4 +1,4 @@
-"""Flags about pay itself: their contract, their registry, and all flags of a visit.
+"""Flags about pay itself: their contract, their registry, all flags of a visit, and those of completion codes.
 
 Flags of work are in `webapp.ratings.flags`; the flags here only matter before work is paid. A flag gives a reason to
 check a submission: a number, how many others have it too, and what it means, in words. It decides nothing. A later app
@@ -7,13 +7,22 @@ adds kinds by `flag_kinds.look_into(…)`.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Protocol
 
+from django.db.models import CharField, F
+from django.db.models.fields.json import KT
+from django.db.models.functions import Cast
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
 from chatbots.registry import C, Registry
-from webapp.pay.submissions import SubmissionKey, Submissions
-from webapp.ratings.flag_selectors import Flag, flags_of_visits
+from webapp.pay.submissions import AWAITING, NO_CODES, SubmissionKey, Submissions
+from webapp.ratings.flag_selectors import Flag, flags_of_visits, lazy_words
 from webapp.ratings.flag_store.models import FlagState
+from webapp.ratings.flags.base import percent
 from webapp.results.refresh import refresh_flags
+from webapp.studies.models import Outcome, Task
 
 
 class PayFlagKind(Protocol):
@@ -67,3 +76,79 @@ def flags_by_state(
         for key, words in kind.find(visits).items():
             found.setdefault(key, []).append(Flag(kind.name, kind.title, words))
     return found
+
+
+@register_flag
+class NoCode:
+    """The person gave the platform none; the study has no code of the platform for what they did, or they lost a chat
+    and left without one.
+    """
+
+    name = "no_code"
+    title = gettext_lazy("No code")
+
+    def find(self, visits: Submissions) -> dict[SubmissionKey, Any]:
+        code_of = visits.study.values.recruitment.code
+        now = {outcome: code_of(outcome) for outcome in Outcome.values}
+        earned = [visit for visit in visits.all if visit.earns]
+        ours = _of_ours(visits)
+        found = {}
+        for visit in earned:
+            if visit.status == AWAITING and visit.entered_code in NO_CODES:
+                found[visit.key] = _("They gave Prolific no code.")
+            elif visit.outcome not in now:
+                found[visit.key] = _("The chatbot failed and they left, so they were shown no code.")
+            elif visit.platform == "prolific" and (
+                # A code that was corrected or added later was not shown to participants who came before.
+                visit.key in ours or not (now[visit.outcome] if visit.told is None else visit.told)
+            ):
+                found[visit.key] = _("They came from Prolific, and were shown none of its codes.")
+        if not found:
+            return {}
+        share = percent(len(found), len(earned))
+        of_all = _("So it is with {share} of those who earned pay.").format(share=share)
+        return {key: f"{words} {of_all}" for key, words in found.items()}
+
+
+def _of_ours(visits: Submissions) -> set[SubmissionKey]:
+    """Return the visits of Prolific's people who were shown a code of Confab's own, for want of another."""
+    tasks = Task.objects.filter(
+        participant__study=visits.study,
+        participant__platform="prolific",
+        participant__is_synthetic=False,
+        completion_code__isnull=False,
+    ).annotate(shown=Cast(KT("told__code"), CharField()))
+    rows = tasks.filter(shown=F("completion_code")).values_list("participant", "submission")
+    return {SubmissionKey(*row) for row in rows}
+
+
+@register_flag
+class OtherCode:
+    """Flag for the full code after an early end: it may come from others or from an earlier visit."""
+
+    name = "other_code"
+    title = gettext_lazy("Other code")
+
+    def find(self, visits: Submissions) -> dict[SubmissionKey, Any]:
+        code_of = visits.study.values.recruitment.code
+        now = {outcome: code_of(outcome) for outcome in Outcome.values}
+        n_asked, other = 0, {}
+        for visit in visits.all:
+            if visit.status != AWAITING or visit.entered_code in NO_CODES:
+                continue
+            n_asked += 1
+            # Of those who came before a code was corrected, the one they were told.
+            own = now.get(visit.outcome, "") if visit.told is None else visit.told
+            if visit.entered_code != own and visit.entered_code.upper() != own.upper():
+                other[visit.key] = (visit.entered_code, own)
+        if not other:
+            return {}
+        share = percent(len(other), n_asked)
+        words = partial(_words, share=share)
+        return {key: lazy_words(words, entered, own) for key, (entered, own) in other.items()}
+
+
+def _words(entered: str, own: str, *, share: str) -> str:
+    return _("They gave Prolific {entered}; here they were shown {own}. So did {share}.").format(
+        entered=entered, own=own or _("none"), share=share
+    )

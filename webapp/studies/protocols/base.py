@@ -34,7 +34,7 @@ the study's values (`questions` before a task, `after` it), and the steps `quest
   questions that are not asked of an item, what is answered beside the rubric's questions, and rules between answers.
 - `example`: what a study that shows the protocol needs beside `asks`, as a study's file has it: settings that have no
   useful default, for example. Bots, texts for judging and sample items are added where it does not say them
-  (`webapp/studies/examples.py`). `study_example NAME` prints it, and the contract tests import, open and export it.
+  (`webapp/studies/study_file.py`). `study_example NAME` prints it, and the contract tests import, open and export it.
 - `is_complete`: whether a task has earned its completion code.
 - `identity`: name, version and parameters. Raise the version whenever people would be led differently.
 """

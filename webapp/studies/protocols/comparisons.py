@@ -1,4 +1,17 @@
-"""Protocols of comparisons: two replies, or two stored conversations.
+"""Protocols of items: single replies, comparisons of two, and two stored conversations.
+
+Annotate: a number of stored replies are judged on the rubric, one after another. The forms of the papers are made
+from it.
+
+Aspects: several qualities of a reply, each on its own scale (Lan et al. 2020).
+
+Majority: one of four ordered grades a reply, and the one that most raters give counts (Dziri et al. 2019).
+
+Survey: how well does a reply fit, asked of a few items and one attention check a task (Huang et al. 2020).
+
+Choose: participants choose a fixed number of several things; their shares give weights (Shi et al. 2023).
+
+Reference: replies rated next to a known one that has a score (Shi et al. 2023).
 
 Pairwise: two replies to one context, win, lose or tie on each question. As the one-turn evaluation of Ghandeharioun
 et al. (2019): batches of comparisons, practice that must be passed, six to eight raters for each comparison.
@@ -12,12 +25,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext, gettext_lazy, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from chatbots import Identity
 from chatbots.text import is_blank
-from webapp.studies.models import StudyVersion
+from webapp.studies.models import Item, StudyVersion
 from webapp.studies.protocols.base import (
     Draw,
     Gives,
@@ -29,7 +42,175 @@ from webapp.studies.protocols.base import (
     register_protocol,
     usual_steps,
 )
-from webapp.studies.ready_made import ready_questions
+from webapp.studies.questions import Question
+from webapp.studies.ready_made import READY_MADE, ready_questions
+
+
+@register_protocol
+class AnnotateProtocol(StudyProtocol):
+    """As many items a task as the study sets; a returning participant gets others, maybe fewer in the last task."""
+
+    name = "annotate"
+    title = "Annotate items"
+    description = "Each person rates some replies, one by one, on any questions that you like."
+    headline = "Rate a chatbot’s replies"
+    gives: Gives = "items"
+    settings: tuple[str, ...] = ("judging", "attention")
+    identity = Identity("annotate", "1")
+    steps = usual_steps(Step("judge", _("Rate")))
+    page = JudgePage(_("How good is this reply?"), _("Reply %(n)s of %(of)s"))
+    asks: tuple[Question, ...] = ready_questions("annotate")
+
+    def next_task(self, draw: Draw) -> TaskPlan:
+        items = draw.with_checks(draw.items(draw.values.judging.n_items, least=1))
+        return TaskPlan("judge", tuple(SlotPlan(item=item) for item in items))
+
+
+@register_protocol
+class AspectsProtocol(AnnotateProtocol):
+    """Fluency, coherence, engagement and the reply as a whole, all of every item."""
+
+    name = "aspects"
+    title = "Several aspects"
+    description = "Each person rates replies on several aspects: fluency, coherence, engagement, overall."
+    headline = "Rate a chatbot’s replies"
+    identity = Identity("aspects", "1")
+    page = JudgePage(_("Rate this reply"), _("Reply %(n)s of %(of)s"))
+    asks = ready_questions("aspects")
+
+    def example(self) -> dict[str, Any]:
+        # A panel of three, as Lan et al. (2020) had.
+        return {"judging": {"raters_least": 3, "raters_wanted": 3, "raters_most": 3}}
+
+
+@register_protocol
+class MajorityProtocol(AnnotateProtocol):
+    """Bad, poor, good or excellent, stored as 0 to 3."""
+
+    name = "majority"
+    title = "Four grades, majority"
+    description = "Each person grades replies from bad to excellent; what most say counts."
+    headline = "Grade a chatbot’s replies"
+    identity = Identity("majority", "1")
+    page = JudgePage(_("How good is this reply?"), _("Reply %(n)s of %(of)s"))
+    results = ("grades",)
+    asks = ready_questions("majority")
+
+    def example(self) -> dict[str, Any]:
+        # Five people for each reply, as Dziri et al. (2019) had.
+        return {"judging": {"raters_least": 5, "raters_wanted": 5, "raters_most": 5}}
+
+
+@register_protocol
+class SurveyProtocol(AnnotateProtocol):
+    """Five items and a check among them; the work of a participant who misses it is excluded."""
+
+    name = "survey"
+    title = "Coherence survey"
+    description = "Each person says of a few replies how well they fit, with an attention check among them."
+    headline = "Say how well replies fit"
+    identity = Identity("survey", "1")
+    page = JudgePage(
+        _("How well does the reply fit?"), _("Reply %(n)s of %(of)s"), hint=_("Judge the fit, not whether you agree.")
+    )
+    asks = ready_questions("survey")
+    needs_checks = True
+
+    def example(self) -> dict[str, Any]:
+        check = {**READY_MADE["entries"]["attention_checks"], "expected": {"coherence": [2]}}
+        # Eight to ten people for each reply, as Huang et al. (2020) had.
+        raters = {"raters_least": 8, "raters_wanted": 8, "raters_most": 10}
+        return {"attention": {"attention_checks": [check], "n_checks": 1}, "judging": raters}
+
+
+@register_protocol
+class ChooseProtocol(AnnotateProtocol):
+    """One page, once for each participant; every thing is stored as chosen (1) or not (0)."""
+
+    name = "choose"
+    title = "Choose what matters"
+    description = "Each person chooses a given number of things that matter most, such as the weights of a rating."
+    identity = Identity("choose", "1")
+    settings = ("choosing",)
+    asks = ready_questions("weights")
+    instructions = "Read all of the things first.\nChoose those that matter most to you; there are no right answers."
+    scale = (0, 1)
+    page = JudgePage(_("What matters most?"), _("Question %(n)s of %(of)s"), sheet="choose", template="choose")
+    has_one_item = True
+    results = ("approval",)
+
+    def next_task(self, draw: Draw) -> TaskPlan:
+        [item] = draw.items(1)
+        return TaskPlan("judge", (SlotPlan(item=item),))
+
+    def answers_wrong(self, version: StudyVersion, answers: Mapping[str, float], comment: str) -> dict[str, str]:
+        wanted, chosen = version.values.choosing.n_choose, sum(answers.values())
+        if chosen == wanted:
+            return {}
+        words = ngettext(
+            "Please choose exactly %(wanted)d; you chose %(chosen)d.",
+            "Please choose exactly %(wanted)d; you chose %(chosen)d.",
+            wanted,
+        )
+        return {"chosen": words % {"wanted": wanted, "chosen": chosen}}
+
+
+@register_protocol
+class ReferenceProtocol(AnnotateProtocol):
+    """Better, the same or worse than the known reply first, then each question; its score may be revised."""
+
+    name = "reference"
+    title = "Rating beside a reference"
+    description = (
+        "Each person says whether a reply is better than one with a known score, then rates it; the known score "
+        "may be revised."
+    )
+    headline = "Rate replies next to a reference reply"
+    identity = Identity("reference", "1")
+    settings = ("judging", "attention", "referencing")
+    page = JudgePage(
+        gettext_lazy("Rate the reply next to a reference reply"),
+        gettext_lazy("Reply %(n)s of %(of)s"),
+        sheet="reference",
+        template="reference",
+        hint=gettext_lazy("The reference reply was rated earlier. Use its score as your benchmark."),
+        is_wide=True,
+    )
+    asks = ready_questions("reference")
+    instructions = (
+        "Read what was said, then the reference reply and its score.\n"
+        "Say whether the other reply is better, the same or worse, and rate it.\n"
+        "Change the reference reply’s score where you disagree with it.\n"
+        "Your answers are saved page by page, so you can stop and come back."
+    )
+    needs_reference = True
+    n_more_asked = 1
+    results = ("reference",)
+
+    def example(self) -> dict[str, Any]:
+        only_of = {
+            "understandability": ["chitchat"],
+            "emotional_awareness": ["empathetic"],
+            "personality_awareness": ["persona"],
+        }
+        # Three people at least for each reply, as Shi et al. (2023) had.
+        raters = {"raters_least": 3, "raters_wanted": 3}
+        return {"referencing": {"asked_only_of": only_of}, "judging": raters}
+
+    def leaves_out(self, version: StudyVersion) -> bool:
+        return bool(version.values.referencing.asked_only_of)
+
+    def not_asked(self, version: StudyVersion, item: Item) -> frozenset[str]:
+        return version.values.referencing.not_asked(item.task)
+
+    def more_answers(self, version: StudyVersion) -> Mapping[str, tuple[float, float]]:
+        scale = (version.rubric.low, version.rubric.high)
+        return {"direction": (-1, 1), "reference_score": scale, "kept_both": (0, 1)}
+
+    def answers_wrong(self, version: StudyVersion, answers: Mapping[str, float], comment: str) -> dict[str, str]:
+        if "direction" in answers:
+            return {}
+        return {"direction": gettext("Please say whether it is better, the same or worse.")}
 
 
 @register_protocol

@@ -1,19 +1,33 @@
-"""Interface of reply filters, their registry, and literal search for phrases.
+"""Interface of reply filters, their registry, and the filters: phrases, names of models, and a classifier.
 
-The search ignores case and spacing, and matches whole words if words have blanks.
+The search for phrases ignores case and spacing, and matches whole words if words have blanks.
+
+The filter of names finds replies that reveal the bot's model: raters who know it judge the name and not the reply.
+The filter finds the bot's own id, title and model; names of well-known models; and sentences such as “as an AI
+language model made by …” (English ones). Names that are also everyday words or people's names (a parrot, Claude, a
+llama) count only if the reply refers to itself (“I am …”, “based on …”) or gives a version (“Llama 3”).
+
+No classifier is shipped: good ones are hundreds of megabytes, and a word list would only look like one. The loader is
+the one of the metric `toxicity` (`evaluation/metrics/local_models.py`): safetensors, no code of the model's own.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from django.conf import settings
 
 from chatbots import Identity
 from chatbots.registry import C, Registry
 from webapp.studies.settings import StudyValues
+
+if TYPE_CHECKING:
+    from evaluation.metrics.local_models import LocalClassifier
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +133,175 @@ def alternatives(phrases: Iterable[str]) -> str:
     """Return the phrases' patterns as alternatives, the longest first."""
     told = sorted({one.strip() for one in phrases if one.strip()}, key=lambda one: (-len(one), one))
     return "|".join(map(phrase_pattern, told))
+
+
+@register_filter
+class PhrasesFilter:
+    """Finds the phrases that the study lists, literally."""
+
+    name = "phrases"
+    title = "Your phrases"
+    description = "Finds the words and phrases that you list below."
+
+    def identity(self, values: StudyValues) -> Identity:
+        """Return its name with a digest of the phrases: versions of the study hold the phrases themselves."""
+        said = "\n".join(sorted(values.filtering.filter_phrases))
+        digest = hashlib.sha256(said.encode()).hexdigest()[:16]
+        return Identity(self.name, "1", {"phrases": digest})
+
+    def unavailable_reason(self, values: StudyValues) -> str | None:
+        """Say that no phrase is listed, if none is."""
+        if values.filtering.filter_phrases:
+            return None
+        return "no phrase is listed; write one a line, or switch the filter off"
+
+    def find(self, text: str, asked: FilterInput) -> FilterMatch | None:
+        """Return the listed phrases that stand in the reply."""
+        pattern = any_of(asked.values.filtering.filter_phrases)
+        words = distinct(pattern.findall(text)) if pattern else ()
+        return FilterMatch("It says what your list has.", words) if words else None
+
+
+_FAMILIES = (
+    "ChatGPT",
+    "OpenAI",
+    "InstructGPT",
+    "DialoGPT",
+    "BlenderBot",
+    "Anthropic",
+    "LaMDA",
+    "DeepSeek",
+    "Mixtral",
+    "Qwen",
+    "Vicuna",
+    "StableLM",
+    "ChatGLM",
+    "Hugging Face",
+    "HuggingChat",
+    "Bing Chat",
+    "Microsoft Copilot",
+    "Google Gemini",
+    "Google Bard",
+    "Meta AI",
+    "Mistral AI",
+    "xAI",
+    "Replika",
+)
+_EVERYDAY = (
+    "Claude",
+    "Gemini",
+    "Gemma",
+    "Llama",
+    "Alpaca",
+    "Falcon",
+    "Bard",
+    "Bloom",
+    "Copilot",
+    "Grok",
+    "Mistral",
+    "Phi",
+    "PaLM",
+    "Pythia",
+    "Nova",
+    "Command R",
+)
+_MAKERS = (
+    "OpenAI",
+    "Anthropic",
+    "Google",
+    "DeepMind",
+    "Meta",
+    "Facebook",
+    "Microsoft",
+    "Mistral",
+    "DeepSeek",
+    "Alibaba",
+    "Amazon",
+    "Apple",
+    "Cohere",
+    "xAI",
+    "Baidu",
+)
+_OF_ITSELF = (
+    r"(?:\bI\s+am|\bI['’]m|\bmy\s+name\s+is|\bcall\s+me|\bI\s+am\s+called|\bnamed|\bbased\s+on|\bpowered\s+by)"
+    r"(?:\s+(?:called|named|the|an?|chatbot|bot|model|assistant|version\s+of))*\s+"
+)
+_VERSION = r"(?:[\s-]*v?\d[\w.]*|-\w+)"
+_MODEL = r"(?:AI|artificial\s+intelligence|(?:large\s+|AI\s+)?language)\s+(?:language\s+)?model"
+_STATEMENTS = (
+    rf"\b(?:as|being|I\s+am|I['’]m)\s+an?\s+{_MODEL}\b",
+    rf"\b(?:made|created|developed|trained|built|designed)\s+by\s+(?:{alternatives(_MAKERS)})",
+)
+_GPT = r"(?<![^\W_])GPT(?:[\s-]*(?:J|Neo|NeoX|\d[\w.]*))*(?![^\W_])"
+
+
+@register_filter
+class ModelNamesFilter(FilterDefaults):
+    """Finds replies that name their model."""
+
+    name = "names_model"
+    title = "Names its model"
+    description = "Finds replies that say which model or company is behind the chatbot."
+
+    def find(self, text: str, asked: FilterInput) -> FilterMatch | None:
+        """Return the words by which the reply names its model."""
+        words = distinct(" ".join(one.group().split()) for one in _pattern(asked.names).finditer(text))
+        return FilterMatch("It says which model gives it.", words) if words else None
+
+
+@lru_cache(maxsize=256)
+def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
+    told = [part for name in names for part in (name, name.rpartition("/")[2]) if len(part) > 2]
+    plain = [name for name in told if name.isalpha()]
+    telling = [name for name in told if not name.isalpha()]
+    everyday = alternatives((*_EVERYDAY, *plain))
+    patterns = [
+        alternatives((*telling, *_FAMILIES)),
+        *_STATEMENTS,
+        rf"{_OF_ITSELF}(?:{everyday})(?:{_VERSION})?",
+        # With their capitals: a palm in a line of three is no model.
+        rf"(?-i:(?:{alternatives(_EVERYDAY)})[\s-]*v?\d[\w.]*)",
+        _GPT,
+    ]
+    return re.compile("|".join(patterns), re.IGNORECASE)
+
+
+@register_filter
+class ClassifierFilter:
+    """Finds replies to which a classifier gives a label with enough probability."""
+
+    name = "classifier"
+    title = "Classifier"
+    description = "Finds what a text classifier of your choice calls toxic, or gives another label."
+
+    def identity(self, values: StudyValues) -> Identity:
+        """Return its name with the classifier's files, its label, and the probability that is enough."""
+        known = _classifier_of(values).identity.as_dict() if values.filtering.filter_model else None
+        return Identity(self.name, "1", {"classifier": known, "from": values.filtering.filter_from})
+
+    def unavailable_reason(self, values: StudyValues) -> str | None:
+        """Say that no classifier is named, or why that one cannot be used."""
+        if not values.filtering.filter_model.strip():
+            return "no classifier is named; name one, or switch the filter off"
+        return _classifier_of(values).unavailable_reason()
+
+    def find(self, text: str, asked: FilterInput) -> FilterMatch | None:
+        """Return the label with its probability, where that is enough."""
+        wanted = asked.values.filtering
+        probability = float(_classifier_of(asked.values).probabilities([text])[0])
+        if not probability >= wanted.filter_from:
+            return None
+        return FilterMatch(f"The classifier gives “{wanted.filter_label}” a probability of {probability:.2f}.")
+
+
+def _classifier_of(values: StudyValues) -> LocalClassifier:
+    wanted = values.filtering
+    return _classifier(wanted.filter_model.strip(), wanted.filter_label.strip())
+
+
+@lru_cache(maxsize=4)
+def _classifier(model: str, label: str) -> LocalClassifier:
+    """Return the classifier, which is loaded by its first text and then kept by this process."""
+    from evaluation.metrics.local_models import LocalClassifier
+
+    return LocalClassifier(model, label, settings.CONFAB_DEVICE)

@@ -31,7 +31,6 @@ from webapp.dashboard.builder.item_sources import ConversationFileForm, ItemDraw
 from webapp.dashboard.navigation import form_view, page, post_view, read_view
 from webapp.dashboard.views.studies import study_of
 from webapp.jobs.services.jobs import job_create
-from webapp.studies.examples import items_sample
 from webapp.studies.items import ItemsReport, item_set_remove, items_import, origin_of_file
 from webapp.studies.lifecycle import Imported, items_bring, study_changes, study_import, study_read
 from webapp.studies.models import Study
@@ -43,6 +42,7 @@ from webapp.studies.study_file import (
     items_lines,
     items_name,
     items_of_file,
+    items_sample,
     study_file_of,
     study_file_text,
 )

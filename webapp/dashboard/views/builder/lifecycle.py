@@ -22,12 +22,12 @@ from webapp.dashboard.builder.checklist import findings_of, stops
 from webapp.dashboard.navigation import form_view, page, post_view, read_view
 from webapp.dashboard.views.studies import study_of
 from webapp.jobs.services.jobs import job_create
-from webapp.studies.examples import study_example
 from webapp.studies.lifecycle import study_archive, study_delete, study_import, study_loss, study_participants
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import StudyProtocol, protocols
 from webapp.studies.selectors import study_found, study_key_free
 from webapp.studies.services import study_copy
+from webapp.studies.study_file import study_example
 from webapp.studies.validation import RESERVED_KEYS
 from webapp.studies.versions import study_revise, versions_changed
 

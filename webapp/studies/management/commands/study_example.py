@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from webapp.core.management.base import ConfabCommand
-from webapp.studies.examples import study_example
 from webapp.studies.protocols.base import protocols
-from webapp.studies.study_file import study_file_json, study_file_text
+from webapp.studies.study_file import study_example, study_file_json, study_file_text
 
 
 class Command(ConfabCommand):
