@@ -14,7 +14,7 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from django.conf import settings
 from django.core.management.base import CommandError
@@ -22,10 +22,11 @@ from tqdm import tqdm
 
 from chatbots.text import nearest_names, quote
 from webapp.core.errors import Refused
+from webapp.core.management.base import ConfabCommand, Usage
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import JobBase, State
 from webapp.jobs.selectors.jobs import job_progress, job_read, worker_lives
-from webapp.jobs.services.jobs import job_cancel, job_settle
+from webapp.jobs.services.jobs import job_cancel, job_create, job_settle
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
 
@@ -92,8 +93,8 @@ def _sigterm_exits() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def follow_job(job: J, *, what: str, unit: str, note: Callable[[str], None], go_on: str) -> J:
-    """Wait for workers to finish the job.
+def follow_job(job: J, *, what: str, unit: str, note: Callable[[str], None], go_on: str, inline: bool = False) -> J:
+    """Wait for workers to finish the job, or do it in this process.
 
     Args:
         note: tells the person something.
@@ -102,6 +103,8 @@ def follow_job(job: J, *, what: str, unit: str, note: Callable[[str], None], go_
     Raises:
         Refused: if it failed or was stopped.
     """
+    if inline:
+        return run_inline(job, what=what, unit=unit)
     told = False
     try:
         with JobProgressBar(job, what, unit) as bar:
@@ -175,6 +178,67 @@ def reply_bar(metric: str) -> Callable[[int, int], None]:
             bar.close()
 
     return show
+
+
+class TrainingCommand(ConfabCommand):
+    """Training from a config, in this process or as a job of a worker.
+
+    Attributes:
+        kind: of that job.
+    """
+
+    kind: ClassVar[str]
+
+    def enqueue(self, config: Any, options: dict[str, Any], **more: Any) -> dict[str, Any]:
+        """Request a job with the values of the configs: a worker reads no file of this process's folder for them."""
+        if options["ship"]:
+            raise Usage(
+                "--enqueue and --ship exclude each other; once the job is done, --ship without --enqueue ships it"
+            )
+        payload = {
+            "config": config.model_dump(mode="json"),
+            "data": str(config.folder.resolve()),
+            "output": str(options["output"].resolve()),
+            "restart": options["restart"],
+        }
+        job = job_create(kind=self.kind, payload=payload | more)
+        return {"job": job.pk, "state": job.state}
+
+    @contextlib.contextmanager
+    def training(self) -> Iterator[None]:
+        """Turn what stops a training into one line."""
+        from chatbots.checkpoints import CheckpointError
+        from chatbots.encoders.sentence import EncoderError
+        from chatbots.training.engine import TrainingError
+        from chatbots.training.run_folder import StateError
+
+        try:
+            yield
+        except (CheckpointError, EncoderError, StateError, TrainingError) as error:
+            raise CommandError(" ".join(str(error).split())) from error
+        except KeyboardInterrupt:
+            raise CommandError("stopped; the same command goes on from the last state") from None
+
+    def note_skipped(self, n: int, config: Any) -> None:
+        """Tell how many batches were left out, where there are any."""
+        if n:
+            self.note(
+                f"batches left out because their gradient was not finite: {n} (at most {config.optimiser.max_skipped})"
+            )
+
+    def present(self, result: dict[str, Any]) -> None:
+        if "job" in result:
+            self.stdout.write(
+                f"Job {result['job']} waits for a worker; /dashboard/jobs/{self.kind}/{result['job']}/ shows how far "
+                "it is."
+            )
+            return
+        self.present_best(result["best"])
+        self.stdout.write(f"\n{result['checkpoint']} ({result['epochs']} epochs)")
+
+    def present_best(self, best: dict[str, Any]) -> None:
+        """Print the numbers of the best checkpoint."""
+        raise NotImplementedError
 
 
 def training_arguments(parser: ArgumentParser, *, folder: str, holds: str) -> None:

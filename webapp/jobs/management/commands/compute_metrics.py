@@ -7,7 +7,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from webapp.core.management.base import ConfabCommand
-from webapp.jobs.management.command_line import follow_job, run_inline, study_named
+from webapp.jobs.management.command_line import follow_job, study_named
 from webapp.jobs.management.commands.selfplay import split_names
 from webapp.jobs.selectors.metrics import left_out_sentences, metrics_left_out
 from webapp.jobs.selectors.selfplay import run_by_id
@@ -32,17 +32,14 @@ class Command(ConfabCommand):
             metrics=split_names(options["metrics"]),
             enqueue=not options["inline"],
         )
-        what, unit = "Metrics", "conversations"
-        if options["inline"]:
-            job = run_inline(job, what=what, unit=unit)
-        else:
-            job = follow_job(
-                job,
-                what=what,
-                unit=unit,
-                note=self.note,
-                go_on="The metrics are computed on without you; run the command again to follow.",
-            )
+        job = follow_job(
+            job,
+            what="Metrics",
+            unit="conversations",
+            note=self.note,
+            go_on="The metrics are computed on without you; run the command again to follow.",
+            inline=options["inline"],
+        )
         left_out = metrics_left_out(study=job.study, run=job.run)
         for told in left_out_sentences([one for one in left_out if one.metric.name in job.metrics]):
             self.note(told)

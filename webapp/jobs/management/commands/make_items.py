@@ -11,7 +11,7 @@ from typing import Any
 
 from webapp.core.management.base import ConfabCommand, whole_number
 from webapp.jobs.kinds.items import KIND
-from webapp.jobs.management.command_line import follow_job, run_inline
+from webapp.jobs.management.command_line import follow_job
 from webapp.jobs.services.jobs import job_create
 from webapp.studies.models import Study
 
@@ -58,17 +58,14 @@ class Command(ConfabCommand):
             },
             enqueue=not options["inline"],
         )
-        what, unit = "Items", "contexts"
-        if options["inline"]:
-            job = run_inline(job, what=what, unit=unit)
-        else:
-            job = follow_job(
-                job,
-                what=what,
-                unit=unit,
-                note=self.note,
-                go_on="The items go on without you; follow them in the dashboard.",
-            )
+        job = follow_job(
+            job,
+            what="Items",
+            unit="contexts",
+            note=self.note,
+            go_on="The items go on without you; follow them in the dashboard.",
+            inline=options["inline"],
+        )
         return {"items": 0, "unchanged": 0, "alike": 0, "same_replies": 0, **(job.result or {})}
 
     def present(self, result: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from django.conf import settings
 
 from webapp.core.management.base import ConfabCommand, Usage, whole_number
 from webapp.jobs import queue
-from webapp.jobs.management.command_line import follow_job, run_inline, study_named
+from webapp.jobs.management.command_line import follow_job, study_named
 from webapp.jobs.models import SelfPlayRun
 from webapp.jobs.selectors.selfplay import PAIRS, run_by_id, selfplay_by_pair, selfplay_summary
 from webapp.jobs.services.jobs import job_restart, job_settle
@@ -55,9 +55,7 @@ class Command(ConfabCommand):
         inline = options["inline"]
         run = self._goes_on(options["run"], inline) if options["run"] else self._new(options)
         what, unit = str(run).capitalize(), "conversations"
-        if inline:
-            run = run_inline(run, what=what, unit=unit)
-        elif not options["no_wait"]:
+        if not options["no_wait"]:
             run = follow_job(
                 run,
                 what=what,
@@ -65,6 +63,7 @@ class Command(ConfabCommand):
                 note=self.note,
                 go_on=f"{what} goes on without you; follow it in the dashboard or with "
                 f"`{settings.CONFAB_PROGRAM} selfplay --run {run.pk}`",
+                inline=inline,
             )
         return self._result(run)
 

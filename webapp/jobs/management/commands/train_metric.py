@@ -11,14 +11,12 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import CommandError
 
-from webapp.core.management.base import ConfabCommand, Usage
-from webapp.jobs.management.command_line import training_arguments
-from webapp.jobs.services.jobs import job_create
+from webapp.jobs.management.command_line import TrainingCommand, training_arguments
 
 
-class Command(ConfabCommand):
+class Command(TrainingCommand):
+    kind = "metric_training"
     help = "Train a learned metric from a YAML config; called again, a stopped training goes on."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
@@ -36,10 +34,6 @@ class Command(ConfabCommand):
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
-        from chatbots.checkpoints import CheckpointError
-        from chatbots.encoders.sentence import EncoderError
-        from chatbots.training.engine import TrainingError
-        from chatbots.training.run_folder import StateError
         from evaluation.training.config import config_load, config_seeded
         from evaluation.training.loop import train
         from evaluation.training.shipping import ship
@@ -49,19 +43,8 @@ class Command(ConfabCommand):
             config = config_seeded(config, options["seed"])
         output = options["output"]
         if options["enqueue"]:
-            if options["ship"]:
-                raise Usage(
-                    "--enqueue and --ship exclude each other; once the job is done, --ship without --enqueue ships it"
-                )
-            payload = {
-                "config": config.model_dump(mode="json"),
-                "data": str(config.folder.resolve()),
-                "output": str(output.resolve()),
-                "restart": options["restart"],
-            }
-            job = job_create(kind="metric_training", payload=payload)
-            return {"job": job.pk, "state": job.state}
-        try:
+            return self.enqueue(config, options)
+        with self.training():
             result = train(config, output / config.name, device=settings.CONFAB_DEVICE, restart=options["restart"])
             if options["ship"]:
                 seeded = "" if options["seed"] is None else f" --seed {options['seed']}"
@@ -70,25 +53,10 @@ class Command(ConfabCommand):
                     f"{options['ship']}"
                 )
                 ship(output / config.name, options["ship"] / config.name, again)
-        except (CheckpointError, EncoderError, StateError, TrainingError) as error:
-            raise CommandError(" ".join(str(error).split())) from error
-        except KeyboardInterrupt:
-            raise CommandError("stopped; the same command goes on from the last state") from None
         self.note(f"{result.examples_per_s:,.0f} examples per second")
-        if result.skipped:
-            self.note(
-                f"batches left out because their gradient was not finite: {result.skipped} (at most "
-                f"{config.optimiser.max_skipped})"
-            )
+        self.note_skipped(result.skipped, config)
         return result.to_json()
 
-    def present(self, result: dict[str, Any]) -> None:
-        if "job" in result:
-            self.stdout.write(
-                f"Job {result['job']} waits for a worker; /dashboard/jobs/metric_training/{result['job']}/ shows how "
-                "far it is."
-            )
-            return
-        for name, value in result["best"].items():
+    def present_best(self, best: dict[str, Any]) -> None:
+        for name, value in best.items():
             self.stdout.write(f"{name}: {'undefined' if value is None else format(value, '.4g')}")
-        self.stdout.write(f"\n{result['checkpoint']} ({result['epochs']} epochs)")
