@@ -19,7 +19,7 @@ from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Question
 from webapp.studies.ready_made import QUESTION_SETS
 from webapp.studies.rubrics import post_task_questions
-from webapp.studies.study_file import sets_for, study_file_of, study_file_read, study_file_text
+from webapp.studies.study_file import study_file_of, study_file_read, study_file_text
 from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
