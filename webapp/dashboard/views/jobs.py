@@ -25,6 +25,7 @@ from webapp.jobs.selectors.metrics import conversations_unmeasured, metric_run_o
 from webapp.jobs.selectors.selfplay import BotPair, selfplay_counts, selfplay_failures
 from webapp.jobs.services.jobs import job_cancel, job_prioritise, job_restart, job_settle, jobs_settle
 from webapp.results import cache as results
+from webapp.studies.models import Study
 from webapp.studies.selectors import study_found
 from webapp.transfer.package.import_package import ImportReport
 
@@ -226,10 +227,13 @@ def _above(job: JobBase) -> tuple[str, list[tuple[str, str]]]:
         return section, [(title, reverse(f"dashboard:{route}"))]
     if study is None:
         return "home", [("Jobs", reverse("dashboard:jobs"))]
-    return "studies", [
+    pages = [
         ("Studies", reverse("dashboard:studies")),
         (study.name or study.key, reverse("dashboard:study", args=[study.key])),
     ]
+    if job.kind == "rehearsal" and study.state == Study.State.DRAFT:
+        pages.append(("Check and open", reverse("dashboard:study_build_step", args=[study.key, "check"])))
+    return "studies", pages
 
 
 @read_view()

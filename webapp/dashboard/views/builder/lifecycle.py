@@ -14,6 +14,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from chatbots.validation import ValuesError
+from webapp.bots.selectors import bot_entry_list
 from webapp.core.errors import Refused
 from webapp.core.language import LANGUAGES, plural
 from webapp.core.rights import Right
@@ -129,13 +130,15 @@ class NewStudyForm(forms.Form):
 
 @form_view(Right.ADMINISTER)
 def study_new(request: HttpRequest) -> HttpResponse:
-    """Ask what a new study is, and make its draft."""
+    """Ask what a new study is, and make its draft, perhaps with the bot that `?bot=` names."""
     form = NewStudyForm(request.POST or None, initial={"protocol": "chat", "language": "en"})
     if request.method == "POST" and form.is_valid():
         given = form.cleaned_data
         try:
             # The protocol's own example, without what is chosen in the builder.
-            own = {"key": given["key"], "name": given["name"], "bots": (), "items": ()}
+            has_bots = protocols.get(given["protocol"]).gives == "bots"
+            bots = tuple(one.id for one in bot_entry_list() if has_bots and one.id == request.GET.get("bot"))
+            own = {"key": given["key"], "name": given["name"], "bots": bots, "items": ()}
             file = study_example(given["protocol"], given["language"]).model_copy(update=own)
             made = study_import(file=file, author=request.user.get_username())
         except ValuesError as error:
