@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
@@ -250,6 +250,7 @@ class JudgedItem(ReplyItem):
 
 
 I = TypeVar("I", bound=ReplyItem)  # noqa: E741
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,19 +287,33 @@ def judged_lines(path: Path) -> Iterator[JudgedLine | Skipped]:
         yield found if isinstance(found, Skipped) else JudgedLine(*found)
 
 
+def item_read(kind: type[I], plain: Any) -> I:
+    """Read one item.
+
+    Raises:
+        ValuesError: with all its errors.
+    """
+    item = values_read(kind, plain, what="the line")
+    if len(item.key) > MAX_ID_CHARS:
+        raise ValuesError(
+            f"source and id have {len(item.key)} characters together; at most {MAX_ID_CHARS} are possible"
+        )
+    return item
+
+
 def _lines(path: Path, kind: type[I]) -> Iterator[tuple[int, I] | Skipped]:
+    return json_lines(path, lambda plain: item_read(kind, plain))
+
+
+def json_lines(path: Path, read: Callable[[Any], T]) -> Iterator[tuple[int, T] | Skipped]:
+    """Yield what each line of JSON holds, with its number; a line that `read` refuses comes as `Skipped`."""
     for found in text_lines(path):
         if isinstance(found, Skipped):
             yield found
             continue
         number, text = found
         try:
-            item = values_read(kind, json.loads(text), what="the line")
-            if len(item.key) > MAX_ID_CHARS:
-                raise ValuesError(
-                    f"source and id have {len(item.key)} characters together; at most {MAX_ID_CHARS} are possible"
-                )
-            yield number, item
+            yield number, read(json.loads(text))
         except json.JSONDecodeError as error:
             what = error.msg.removesuffix(" at")
             yield Skipped(number, f"not JSON: {what} at character {error.pos + 1}")

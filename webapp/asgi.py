@@ -39,7 +39,6 @@ def rights_to_upload(path: str) -> tuple[Right, ...]:
         "dashboard:imports": (Right.READ, Right.RUN),
         # One address has one name: that of its first call, which reads; a POST brings conversations.
         "api:conversations": (Right.READ, Right.RUN),
-        "dashboard:study_items": (Right.READ, Right.RUN),
         # Mechanical Turk's results, in which decisions about pay are filled in.
         "dashboard:study_pay_mturk": (Right.READ, Right.PAY, Right.PRIVATE),
     }.get(page, ())

@@ -13,8 +13,8 @@ from tests.builders import QUIZ, TRAINING_PAIR
 from tests.conftest import ConfabServer
 
 ITEMS = """
+from webapp.studies.lifecycle import items_import
 from webapp.studies.study_file import items_sample
-from webapp.studies.lifecycle import items_bring
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.study_file import FileItem
@@ -23,7 +23,7 @@ study = Study.objects.get(key={key!r})
 address = "https://example.org/" + "longer-than-a-line" * 5
 for one in items_sample(protocols.get("pairwise")):
     one |= {{"persona": [address], "context": [address]}}
-    items_bring(study, [FileItem.model_validate(one)])
+    items_import(study=study, lines=[(1, FileItem.model_validate(one))])
 study_edit(study=study, state="collecting")
 """
 

@@ -14,6 +14,8 @@ from evaluation.formats.csv_columns import ROLES, CsvLayout
 from evaluation.formats.scales import FileScales, Scale
 from webapp.core.errors import Refused
 from webapp.dashboard.forms import check_size, styled
+from webapp.studies.models import Study
+from webapp.studies.selectors import judges_items
 from webapp.transfer.import_file import FileContents
 from webapp.transfer.job_files import UPLOAD_ENDINGS
 from webapp.transfer.services import language_checked
@@ -93,6 +95,18 @@ class ColumnsForm(forms.Form):
         if not self.is_bound or not self.has_changed():
             return None if self.is_known else self.guessed
         return self._chosen()
+
+
+class ItemsForm(forms.Form):
+    """The study that a file's items go into."""
+
+    study = forms.ChoiceField(label="Study", error_messages={"required": "Choose the study that people rate these in."})
+
+    def __init__(self, data: Mapping[str, Any] | None, *, study: str) -> None:
+        super().__init__(data, initial={"study": study})
+        found = [one for one in Study.objects.filter(archived_at=None, is_imported=False) if judges_items(one)]
+        self.fields["study"].choices = [("", "Choose"), *((one.key, one.name) for one in found)]  # type: ignore[attr-defined]
+        styled(self)
 
 
 class ImportForm(forms.Form):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, count, islice
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -16,13 +16,10 @@ from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, Que
 from django.db.models.fields.json import KT
 from django.db.models.functions import Concat, StrIndex, Substr
 
-from chatbots.text import quote, sanitise
-from evaluation.formats.base import Skipped
-from evaluation.items import ItemLine
-from webapp.studies.attention_checks import AttentionCheck, answers_beyond
+from chatbots.text import sanitise
+from webapp.studies.attention_checks import AttentionCheck
 from webapp.studies.models import Item, Participant, Slot, Study
 from webapp.studies.privacy import participants_erase
-from webapp.studies.rubrics import scales_of
 
 _BATCH = 500
 
@@ -145,67 +142,6 @@ def _item_made(study: Study, made: SampledItem) -> Item:
     )
 
 
-@dataclass
-class ItemsReport:
-    """Result of importing a file of items.
-
-    Attributes:
-        items: new ones that were stored.
-        unchanged: lines whose item was there already, the same.
-        skipped: lines that were left out, each with its reason.
-    """
-
-    items: int = 0
-    unchanged: int = 0
-    skipped: list[Skipped] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the report as JSON has it."""
-        skipped = [{"line": one.line, "reason": one.reason} for one in self.skipped]
-        return {"items": self.items, "unchanged": self.unchanged, "skipped": skipped}
-
-
-def items_import(
-    *, study: Study, lines: Iterable[ItemLine | Skipped], origin: Mapping[str, str] | None = None
-) -> ItemsReport:
-    """Store the items of a file that the study does not have yet; done twice it changes nothing.
-
-    Stored items never change: an item of the same name with other texts is skipped and reported, since participants
-    may have judged it.
-
-    Args:
-        origin: as `origin_of_file`: it groups lines that name no data set into one set of items.
-    """
-    report = ItemsReport()
-    scales = scales_of(study.values, study.rubric)
-    for batch in _batches(iter(lines)):
-        report.skipped += [one for one in batch if isinstance(one, Skipped)]
-        wanted: dict[str, Item] = {}
-        first_line: dict[str, int] = {}
-        with transaction.atomic():
-            found = [one for one in batch if isinstance(one, ItemLine)]
-            keys = [one.item.key for one in found]
-            stored = {item.key: item for item in study.items.filter(key__in=keys)}
-            for one in found:
-                if wrong := answers_beyond(one.item.gold, scales):
-                    report.skipped.append(Skipped(one.line, f"gold: {wrong}"))
-                    continue
-                item, key = _item(study, one, origin), one.item.key
-                known = stored.get(key) or wanted.get(key)
-                if known is None:
-                    wanted[key], first_line[key] = item, one.line
-                elif _content(known) == _content(item):
-                    report.unchanged += 1
-                else:
-                    where = f"line {first_line[key]}" if key in first_line else "the study"
-                    report.skipped.append(
-                        Skipped(one.line, f"id {quote(key)} stands in {where} with other texts already")
-                    )
-            Item.objects.bulk_create(wanted.values(), ignore_conflicts=True)
-        report.items += len(wanted)
-    return report
-
-
 def items_copy(*, items: QuerySet[Item], study: Study) -> int:
     """Give a study items like these. Returns how many there are."""
     n, batch = 0, []
@@ -217,27 +153,6 @@ def items_copy(*, items: QuerySet[Item], study: Study) -> int:
             n += len(Item.objects.bulk_create(batch))
             batch = []
     return n + len(Item.objects.bulk_create(batch))
-
-
-def _batches(lines: Iterator[ItemLine | Skipped]) -> Iterator[list[ItemLine | Skipped]]:
-    while batch := list(islice(lines, _BATCH)):
-        yield batch
-
-
-def _item(study: Study, line: ItemLine, origin: Mapping[str, str] | None) -> Item:
-    read = line.item
-    return Item(
-        study=study,
-        key=read.key,
-        context=list(read.context),
-        responses=[{"model": model, "text": text} for model, text in read.replies],
-        reference=read.reference,
-        reference_score=read.reference_score,
-        task=read.task,
-        panel=read.panel,
-        origin=dict(origin or {}),
-        **gold_fields(read.gold),
-    )
 
 
 def origin_of_file(study: Study, name: str, path: Path) -> dict[str, str]:
@@ -262,11 +177,6 @@ def gold_fields(gold: Mapping[str, Sequence[int]]) -> dict[str, Any]:
     if not gold:
         return {}
     return {"purpose": Item.Purpose.GOLD, "expected": {key: list(passing) for key, passing in gold.items()}}
-
-
-def _content(item: Item) -> tuple[Any, ...]:
-    beside = (item.reference_score, item.task, item.panel, item.purpose, item.expected)
-    return item.context, item.responses, item.reference, *beside
 
 
 def study_item_sets(study: Study) -> dict[str, str]:

@@ -5,8 +5,8 @@ Archived studies are hidden in lists; deletion includes the participants.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from chatbots.text import quote
 from chatbots.validation import Mistake, ValuesError
+from evaluation.formats.base import Skipped
 from webapp.bots.selectors import bot_available_ids
 from webapp.studies.attention_checks import answers_beyond
 from webapp.studies.models import Item, Participant, Study
@@ -222,11 +223,13 @@ def study_import(*, file: StudyFile, folder: Path | None = None, opens: bool = F
         for name in _OWN:
             setattr(study, name, getattr(file, name))
         study = _stored(study, file, author)
-        n_items = items_bring(study, _items(study, file, folder))
+        report = items_import(study=study, lines=_items(study, file, folder))
+        if report.skipped:
+            raise ValuesError([Mistake("items", f"items: line {one.line}: {one.reason}") for one in report.skipped])
         if opens and study.state != Study.State.COLLECTING:
             study.state = Study.State.COLLECTING
             study = _stored(study, file, author)
-    return Imported(study, before is None, changes, n_items)
+    return Imported(study, before is None, changes, report.items)
 
 
 def study_changes(study: Study, file: StudyFile) -> list[SettingChange]:
@@ -275,9 +278,9 @@ def _stored(study: Study, file: StudyFile, author: str) -> Study:
         raise ValuesError(as_mistakes(told)) from None
 
 
-def _items(study: Study, file: StudyFile, folder: Path | None) -> Iterable[FileItem]:
+def _items(study: Study, file: StudyFile, folder: Path | None) -> Iterable[tuple[int, FileItem] | Skipped]:
     if not isinstance(file.items, str):
-        return file.items
+        return enumerate(file.items, start=1)
     name = file.items
     is_there = folder is not None and Path(name).name == name and (folder / name).is_file()
     if not is_there and name == items_name(study) and study.items.exists():
@@ -295,41 +298,65 @@ def _items_wrong(words: str) -> ValuesError:
     return ValuesError([Mistake("items", f"items {words}")])
 
 
-def items_bring(study: Study, items: Iterable[FileItem], *, origin: Mapping[str, str] | None = None) -> int:
-    """Store the items that the study does not have yet; stored items never change, as they may have been judged.
+@dataclass
+class ItemsReport:
+    """Result of importing a file of items.
+
+    Attributes:
+        items: new ones that were stored.
+        unchanged: lines whose item was there already, the same.
+        skipped: lines that were left out, each with its reason.
+    """
+
+    items: int = 0
+    unchanged: int = 0
+    skipped: list[Skipped] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as JSON has it."""
+        skipped = [{"line": one.line, "reason": one.reason} for one in self.skipped]
+        return {"items": self.items, "unchanged": self.unchanged, "skipped": skipped}
+
+
+def items_import(
+    *, study: Study, lines: Iterable[tuple[int, FileItem] | Skipped], origin: Mapping[str, str] | None = None
+) -> ItemsReport:
+    """Store the items that the study does not have yet; done twice it changes nothing.
+
+    Stored items never change: an item of the same name with other texts is skipped and reported, since participants
+    may have judged it.
 
     Args:
-        origin: origin of the uploaded file, as `origin_of_file`.
-
-    Raises:
-        ValuesError: with each item that is stored with other texts, or that the file has twice.
+        lines: items with their numbers, as `items_of_file` reads them.
+        origin: as `origin_of_file`: it groups items that name no data set into one set.
     """
-    n_new, number, wrong = 0, 0, []
+    report = ItemsReport()
     scales = scales_of(study.values, study.rubric)
-    for batch in _batches(iter(items)):
-        rows: dict[str, Item] = {}
-        stored = {one.key: one for one in study.items.filter(key__in=[item.id for item in batch])}
-        for item in batch:
-            known = stored.get(item.id)
-            if beyond := answers_beyond(item.gold, scales):
-                path = f"items[{number}].gold"
-                wrong.append(Mistake(path, f"{path}: {beyond}"))
-            if item.id in rows or (known and FileItem.of(known) != item):
-                what = "twice" if item.id in rows else "in the study with other texts already"
-                path = f"items[{number}].id"
-                wrong.append(Mistake(path, f"{path} is {quote(item.id)}, which stands {what}"))
-            elif known is None:
-                rows[item.id] = item.to_row(study)
-                rows[item.id].origin = dict(origin or {})
-            number += 1
-        if not wrong:
-            Item.objects.bulk_create(rows.values())
-            n_new += len(rows)
-    if wrong:
-        raise ValuesError(wrong)
-    return n_new
-
-
-def _batches(items: Iterator[FileItem]) -> Iterator[list[FileItem]]:
-    while batch := list(islice(items, _BATCH)):
-        yield batch
+    lines = iter(lines)
+    while batch := list(islice(lines, _BATCH)):
+        rows: list[Item] = []
+        first: dict[str, int] = {}
+        keys = [one[1].id for one in batch if not isinstance(one, Skipped)]
+        with transaction.atomic():
+            known = {item.key: FileItem.of(item) for item in study.items.filter(key__in=keys)}
+            for one in batch:
+                if isinstance(one, Skipped):
+                    report.skipped.append(one)
+                    continue
+                number, item = one
+                if wrong := answers_beyond(item.gold, scales):
+                    report.skipped.append(Skipped(number, f"gold: {wrong}"))
+                elif item.id not in known:
+                    known[item.id], first[item.id] = item, number
+                    row = item.to_row(study)
+                    row.origin = dict(origin or {})
+                    rows.append(row)
+                elif known[item.id] == item:
+                    report.unchanged += 1
+                else:
+                    where = f"line {first[item.id]}" if item.id in first else "the study"
+                    told = f"id {quote(item.id)} stands in {where} with other texts already"
+                    report.skipped.append(Skipped(number, told))
+            Item.objects.bulk_create(rows, ignore_conflicts=True)
+        report.items += len(rows)
+    return report

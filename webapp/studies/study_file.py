@@ -36,7 +36,7 @@ from chatbots.validation import InputModel, Many, Mistake, Number, ValuesError, 
 from evaluation.formats.base import Skipped
 from evaluation.formats.text_files import text_lines
 from evaluation.items import ReplyItem as ReadItem
-from evaluation.items import RightAnswers
+from evaluation.items import RightAnswers, item_read, json_lines
 from webapp.core.plain_yaml import NotPlain, plain_read, plain_text
 from webapp.studies.assignment.rules.base import rules
 from webapp.studies.items import gold_fields
@@ -317,26 +317,25 @@ def items_lines(study: Study) -> Iterator[str]:
         yield json.dumps(FileItem.of(item).to_plain(), ensure_ascii=False) + "\n"
 
 
-def items_of_file(path: Path) -> Iterator[FileItem]:
-    """Stream the items of a file next to a study's file; lines in the format of `import_items` are read, too.
+def items_of_file(path: Path) -> Iterator[tuple[int, FileItem] | Skipped]:
+    """Stream the items of a file with their lines; a line that is none comes as `Skipped`, with all its errors."""
+    return json_lines(path, _line_item)
 
-    Raises:
-        ValuesError: at the first line that is no item, with its number and all its errors.
-    """
-    for found in text_lines(path):
-        if isinstance(found, Skipped):
-            raise ValuesError([Mistake("items", f"items: line {found.line}: {found.reason}")])
-        number, text = found
-        try:
-            yield _line_item(json.loads(text))
-        except (ValueError, RecursionError) as error:
-            raise ValuesError([Mistake("items", f"items: line {number}: {error}")]) from None
+
+def holds_items(path: Path) -> bool:
+    """Return True if the first line of a file is an item and no conversation."""
+    lines = text_lines(path) if ".json" in path.name.lower() else iter(())
+    try:
+        plain = json.loads(next((one[1] for one in lines if not isinstance(one, Skipped)), "null"))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(plain, dict) and "turns" not in plain and not plain.keys().isdisjoint(("response", "responses"))
 
 
 def _line_item(plain: Any) -> FileItem:
     if isinstance(plain, dict) and "responses" in plain:
         return values_read(FileItem, plain, what="the line")
-    read = values_read(ReadItem, plain, what="the line")
+    read = item_read(ReadItem, plain)
     said = {name: getattr(read, name) for name in FileItem.model_fields if name in type(read).model_fields}
     if read.second_response:
         replies = (read.model, read.response), (read.second_model, read.second_response)

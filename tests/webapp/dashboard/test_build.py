@@ -11,6 +11,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.forms import MultiWidget
 from django.test import Client
 from django.urls import reverse
+from pytest_django.asserts import assertContains
 from statsmodels.stats.power import TTestIndPower
 
 from chatbots.registry import bot_get
@@ -519,18 +520,20 @@ def item_file(*lines: str) -> SimpleUploadedFile:
 
 def test_items_come_from_a_file_and_what_is_none_is_told(staff: Client) -> None:
     draft("judged", protocol="annotate", bots=[])
-    where = reverse("dashboard:study_items", args=["judged"])
     good = '{"id": "1", "source": "x", "context": ["hi"], "response": "hello", "reference": null}'
-    answer = staff.post(where, {"file": item_file(good, '{"id": 2}')}, follow=True)
-    html = answer.content.decode()
-    assert "1 item is new." in html
+
+    def sent(*lines: str) -> str:
+        page = staff.post("/dashboard/imports/?study=judged", {"file": item_file(*lines)})["Location"]
+        assert "hello" in staff.get(page).content.decode()
+        assert staff.post(page, {"study": ""}).status_code == 400
+        return staff.post(page, {"study": "judged"}, follow=True).content.decode()
+
+    html = sent(good, '{"id": 2}')
+    assert "1 item is new, 0 were there, 1 left out." in html
     assert "Line 2 was left out" in html
     assert "1 item to judge" in html
     assert "data-step-state>1 item<" in html
-    again = staff.post(where, {"file": item_file(good)}, follow=True).content.decode()
-    assert "0 items are new, 1 was there." in again
-    wrong = SimpleUploadedFile("items.pdf", b"x")
-    assert "is no .jsonl" in staff.post(where, {"file": wrong}, follow=True).content.decode()
+    assert "0 items are new, 1 were there, 0 left out." in sent(good)
 
 
 def test_items_are_drawn_from_conversations_by_a_job(staff: Client) -> None:
@@ -597,23 +600,19 @@ def test_a_newcomer_has_samples_and_lists_for_what_is_judged(staff: Client) -> N
     assert "Select a valid choice" in staff.post(address("turns", "bots"), data).content.decode()
 
 
-def test_conversations_come_from_a_file_and_what_is_none_is_told(staff: Client) -> None:
-    draft("read", protocol="turns", bots=[])
-    where = reverse("dashboard:study_items", args=["read"])
+def test_conversations_of_a_file_go_into_the_study_that_judges_them(staff: Client) -> None:
+    study = draft("read", protocol="turns", bots=[])
+    assert "/dashboard/imports/?study=read" in staff.get(address(study, "bots")).content.decode()
     turns = '[{"speaker": "human", "text": "hi"}, {"speaker": "bot", "text": "yes?"}]'
     good = f'{{"dialogue_id": "1", "bot": "b", "turns": {turns}}}'
     file = SimpleUploadedFile("some.jsonl", f"{good}\n{{}}".encode())
-    page = staff.post(where, {"file": file, "language": "Klingon!"}, follow=True).content.decode()
-    assert "a code of ISO 639 such as en, de or pt-br is needed" in page
-    file.seek(0)
-    page = staff.post(where, {"file": file, "language": "DE"}, follow=True).content.decode()
-    assert 'name="language"' in page
-    assert "1 conversation is new." in page
-    assert "Line 2 was left out" in page
-    conversation = Study.objects.get(key="read").conversations.get()
+    page = staff.post("/dashboard/imports/?study=read", {"file": file})["Location"]
+    assert staff.get(page).context["form"]["study"].value() == "read"
+    told = staff.post(page, {"study": "read", "language": "Klingon!", "_import": "1"})
+    assertContains(told, "a code of ISO 639 such as en, de or pt-br is needed", status_code=400)
+    staff.post(page, {"study": "read", "language": "DE", "_import": "1"})
+    conversation = study.conversations.get()
     assert (conversation.turns.count(), conversation.language) == (2, "de")
-    wrong = SimpleUploadedFile("some.pdf", b"x")
-    assert "no .jsonl" in staff.post(where, {"file": wrong}, follow=True).content.decode()
 
 
 def test_every_step_of_every_new_study_can_be_saved_as_it_is(staff: Client) -> None:

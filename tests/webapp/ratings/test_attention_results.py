@@ -10,7 +10,6 @@ import pytest
 from django.core.exceptions import ValidationError
 from pytest_django.fixtures import DjangoAssertNumQueries
 
-from evaluation.items import items_read
 from tests.builders import (
     exchange,
     make_annotated,
@@ -35,11 +34,13 @@ from webapp.ratings.models import Rating
 from webapp.ratings.rating_tasks import requested_ratings
 from webapp.ratings.selectors import ratings_counted
 from webapp.ratings.services import rating_add, rating_submit
-from webapp.studies.items import gold_store, items_import
+from webapp.studies.items import gold_store
+from webapp.studies.lifecycle import items_import
 from webapp.studies.models import Item, Study, Task
 from webapp.studies.pre_task import question_answers_store
 from webapp.studies.ready_made import DEFAULT_QUESTIONS
 from webapp.studies.services import study_copy, task_open
+from webapp.studies.study_file import items_of_file
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
 
 pytestmark = pytest.mark.django_db
@@ -185,7 +186,7 @@ def test_gold_items_look_like_others_count_nowhere_and_end_the_task_when_too_man
     ]
     path = tmp_path / "gold.jsonl"
     path.write_text("\n".join(lines))
-    report = items_import(study=study, lines=items_read(path))
+    report = items_import(study=study, lines=items_of_file(path))
     assert (report.items, [one.line for one in report.skipped]) == (2, [3, 4])
     outcomes = []
     for of_gold in (5, 3):

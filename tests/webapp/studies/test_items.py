@@ -13,20 +13,19 @@ from django.core.exceptions import ValidationError
 from django.core.management import CommandError, call_command
 from pytest_django.fixtures import DjangoAssertNumQueries
 
-from evaluation.items import items_read
 from tests.builders import make_items, make_pairwise, make_participant, make_study
 from webapp.conversations.imported_sets import imported_set_remove, imported_sets
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.ratings.services import rating_add
-from webapp.studies.items import gold_store, item_set_remove, item_sets, items_import, origin_of_file, study_item_sets
-from webapp.studies.lifecycle import items_bring
+from webapp.studies.items import gold_store, item_set_remove, item_sets, origin_of_file, study_item_sets
+from webapp.studies.lifecycle import items_import
 from webapp.studies.models import Item, Participant, Slot, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.rubrics import rubric_default
 from webapp.studies.selectors import study_refusal
 from webapp.studies.services import task_close, task_open
-from webapp.studies.study_file import FileItem, items_sample
+from webapp.studies.study_file import FileItem, items_of_file, items_sample
 from webapp.studies.versions import study_edit
 from webapp.transfer.import_file import conversations_sample
 from webapp.transfer.services import records_store
@@ -160,7 +159,7 @@ def given(study: Study, *, is_synthetic: bool, **what: object) -> Slot:
 def test_sets_are_told_apart_and_taken_out_but_for_what_people_were_given() -> None:
     study = make_study("s", protocol="annotate", bots=[], state="draft")
     sample = [FileItem.model_validate(one) for one in items_sample(protocols.get("annotate"))]
-    items_bring(study, sample)
+    items_import(study=study, lines=enumerate(sample))
     make_items(study, 3)
     replies = [{"model": "m", "text": "yes"}]
     for key, origin in (
@@ -203,11 +202,11 @@ def test_another_file_of_the_same_name_is_another_set(tmp_path: Path) -> None:
     for key in ("a", "b", "a"):
         path.write_text(json.dumps({"id": key, "context": ["hi"], "response": "yes"}))
         origin = origin_of_file(study, path.name, path)
-        items_import(study=study, lines=items_read(path), origin=origin)
+        items_import(study=study, lines=items_of_file(path), origin=origin)
     assert [(one.name, one.n) for one in item_sets(study)] == [("file:items.jsonl", 1), ("file:items.jsonl (2)", 1)]
     path.write_text("\n".join(json.dumps({"id": key, "context": ["hi"], "response": "yes"}) for key in "bc"))
     origin = origin_of_file(study, path.name, path)
-    items_import(study=study, lines=items_read(path), origin=origin)
+    items_import(study=study, lines=items_of_file(path), origin=origin)
     assert [(one.name, one.n) for one in item_sets(study)][2:] == [("file:items.jsonl (3)", 1)]
 
 

@@ -261,7 +261,7 @@ def test_items_of_the_import_format_are_read_and_wrong_ones_told(tmp_path: Path)
     imported(text, folder=tmp_path)
     assert study.items.get(key="corpus/8").responses == [{"model": "m", "text": "Hello"}, {"model": "n", "text": "Hi"}]
     for content, words in (
-        (json.dumps({**line, "response": "Another"}), "'corpus/7', which stands in the study with"),
+        (json.dumps({**line, "response": "Another"}), "id 'corpus/7' stands in the study with other texts"),
         (json.dumps({"id": "x"}), "line 1: response is missing"),
         ("{", "line 1"),
     ):

@@ -5,22 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.conf import settings
 from django.db.models import Count
 
 from webapp.bots.selectors import bot_entry_list
 from webapp.conversations.models import Conversation
-from webapp.core.errors import Refused
 from webapp.core.language import plural
 from webapp.dashboard.builder.forms import section_fields
-from webapp.dashboard.forms import UPLOAD_LIMIT_MB
 from webapp.jobs.models import SelfPlayRun
 from webapp.studies.models import Item, Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import conversations_given
-from webapp.transfer.services import language_checked
 
-_ENDINGS = (".jsonl", ".jsonl.gz")
 _RUNS_LISTED = 30
 
 
@@ -32,35 +27,6 @@ def items_judged(study: Study) -> Any:
 def compares_pairs(study: Study) -> bool:
     """Return True if the study compares two replies to one context."""
     return study.protocol in protocols and protocols.get(study.protocol).n_replies == 2
-
-
-class ItemFileForm(forms.Form):
-    """A file of items."""
-
-    file = forms.FileField(
-        label="File of items", widget=forms.FileInput(attrs={"accept": ".jsonl,.gz", "class": "input"})
-    )
-
-    def __init__(self, *args: Any, study: Study, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.label_suffix = ""
-        self.fields["file"].help_text = (
-            "One item a line, as JSON: id, context, and responses: two, each with model and text."
-            if compares_pairs(study)
-            else "One item a line, as JSON: id, context, response, reference."
-        )
-
-    def clean_file(self) -> Any:
-        """Refuse what is too large or has another ending."""
-        file = self.cleaned_data["file"]
-        if not file.name.lower().endswith(_ENDINGS):
-            raise forms.ValidationError(f"“{file.name}” is no .jsonl or .jsonl.gz file.")
-        most = settings.CONFAB_UPLOAD_LIMIT_MB
-        if file.size > most * 1024 * 1024:
-            raise forms.ValidationError(
-                f"The file has {file.size // 1024 // 1024} MB; at most {most} MB can be uploaded."
-            )
-        return file
 
 
 class ItemDrawForm(forms.Form):
@@ -118,52 +84,8 @@ def item_sources() -> list[tuple[str, str]]:
     return found
 
 
-_CONVERSATION_ENDINGS = (".jsonl", ".jsonl.gz", ".csv")
-WAITED_FOR_MB = 5
-"""A larger file is imported by a worker, from the page of imports."""
 _STUDY_SOURCE = {"conversations_of", "dialogues_of"}
 _RUN_SOURCE = {"conversations_run", "dialogues_run"}
-
-
-class ConversationFileForm(forms.Form):
-    """A file of conversations."""
-
-    file = forms.FileField(
-        label="File of conversations",
-        help_text="One conversation a line, as JSON: dialogue_id, bot, and turns, each with speaker (human or bot) "
-        "and text.",
-        widget=forms.FileInput(attrs={"accept": ".jsonl,.gz,.csv", "class": "input"}),
-    )
-    language = forms.CharField(
-        label="Language",
-        required=False,
-        max_length=20,
-        help_text="Its code, such as en or de. Left empty, each conversation's words tell it.",
-        widget=forms.TextInput(attrs={"class": "input", "autocomplete": "off"}),
-    )
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.label_suffix = ""
-
-    def clean_file(self) -> Any:
-        """Refuse what is too large to wait for or has another ending."""
-        file = self.cleaned_data["file"]
-        if not file.name.lower().endswith(_CONVERSATION_ENDINGS):
-            words = "“%(name)s” is no .jsonl, .jsonl.gz or .csv file."
-            raise forms.ValidationError(words % {"name": file.name})
-        most = min(WAITED_FOR_MB, UPLOAD_LIMIT_MB)
-        if file.size > most * 1_000_000:
-            words = "The file has more than %(most)d MB. Bring it in on the page Imports."
-            raise forms.ValidationError(words % {"most": most})
-        return file
-
-    def clean_language(self) -> str:
-        """Refuse what is no code of a language."""
-        try:
-            return language_checked(self.cleaned_data["language"])
-        except Refused as refused:
-            raise forms.ValidationError(refused.message) from None
 
 
 def conversation_count(study: Study) -> int:

@@ -18,13 +18,7 @@ from webapp.dashboard.bots import BotState
 from webapp.dashboard.builder.attention_checks import CHECKED
 from webapp.dashboard.builder.base import BuildStep, Plan, StepState
 from webapp.dashboard.builder.forms import SettingsForm, section_fields, section_title, title_of_value
-from webapp.dashboard.builder.item_sources import (
-    ConversationFileForm,
-    ItemDrawForm,
-    ItemFileForm,
-    conversation_count,
-    source_fields,
-)
+from webapp.dashboard.builder.item_sources import ItemDrawForm, conversation_count, source_fields
 from webapp.ratings.selectors import study_bots
 from webapp.studies.items import ItemSet, item_sets
 from webapp.studies.models import Study
@@ -118,7 +112,6 @@ class BotsStep(BuildStep):
                 "n_items": plan.n_items,
                 # First where there are none, else behind what is set.
                 "below_template" if plan.n_items else "above_template": "dashboard/builder/_items.html",
-                "file_form": ItemFileForm(study=plan.study, auto_id="c-file-%s"),
                 "draw_form": ItemDrawForm(study=plan.study, auto_id="c-draw-%s"),
             }
         if plan.gives != "bots":
@@ -127,7 +120,6 @@ class BotsStep(BuildStep):
                 "n_stored": conversation_count(plan.study),
                 "sets": _titled(imported_sets(plan.study)),
                 "below_template": "dashboard/builder/_conversations.html",
-                "file_form": ConversationFileForm(auto_id="c-file-%s"),
             }
         return {"folded": folded, "cards": bot_cards(plan), "line": USUAL_LINE, "may_ask": may(request.user, Right.RUN)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -12,19 +13,24 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.text import slugify
 
-from evaluation.formats.base import formats
+from evaluation.formats.base import Skipped, formats
 from evaluation.formats.csv_columns import CsvColumns, guess_roles, head_rows
 from evaluation.formats.text_files import format_for
 from webapp.core.errors import Refused
-from webapp.core.rights import Right
+from webapp.core.language import plural
+from webapp.core.rights import Right, may
 from webapp.dashboard.forms import UPLOAD_LIMIT_MB
-from webapp.dashboard.import_forms import STUDY_ENDINGS, ColumnsForm, ImportForm, UploadForm
+from webapp.dashboard.import_forms import STUDY_ENDINGS, ColumnsForm, ImportForm, ItemsForm, UploadForm
 from webapp.dashboard.navigation import form_view, page
 from webapp.dashboard.selectors import imported_studies
 from webapp.dashboard.views.builder import files
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, State
-from webapp.transfer.import_file import FileContents, import_preview
+from webapp.studies.items import origin_of_file
+from webapp.studies.lifecycle import items_import
+from webapp.studies.selectors import study_by_key
+from webapp.studies.study_file import holds_items, items_of_file
+from webapp.transfer.import_file import PREVIEW_RECORDS, FileContents, import_preview
 from webapp.transfer.job_files import (
     is_upload_name,
     upload_errors,
@@ -37,6 +43,7 @@ from webapp.transfer.job_files import (
 
 WAITED_FOR_BYTES = 500_000
 """Bytes of a file, about a thousand packed chats; a worker imports a larger one, and its page shows the progress."""
+_TOLD, _FIRST, _LISTED = 10, 5, 200
 _TABLES = (".csv", ".tsv", ".csv.gz")
 
 
@@ -80,6 +87,8 @@ def import_file(request: HttpRequest, name: str) -> HttpResponse:
     if path is None:
         messages.warning(request, "The file is here no more. Upload it again.")
         return redirect("dashboard:imports")
+    if holds_items(path):
+        return _items(request, path)
     data = request.POST if request.method == "POST" else None
     columns = _columns_form(path, data)
     form, error, contents, roles = None, "", FileContents(), None
@@ -158,3 +167,35 @@ def _import(path: Path, form: ImportForm, roles: Any, user: Any) -> Job:
             job.delete()
             raise Refused("bad_file", error)
     return job
+
+
+def _items(request: HttpRequest, path: Path) -> HttpResponse:
+    """Show the items of a file, and store them in the study that a POST names."""
+    name = upload_name(path)
+    form = ItemsForm(request.POST if request.method == "POST" else None, study=request.GET.get("study", ""))
+    if form.is_valid() and not may(request.user, Right.ADMINISTER):
+        form.add_error(None, "Your account may not change studies.")
+    if form.is_valid():
+        study = study_by_key(form.cleaned_data["study"])
+        report = items_import(study=study, lines=items_of_file(path), origin=origin_of_file(study, name, path))
+        path.unlink(missing_ok=True)
+        told = plural(report.items, "%(n)d item is new", "%(n)d items are new") % {"n": report.items}
+        messages.success(request, f"{told}, {report.unchanged} were there, {len(report.skipped)} left out.")
+        for one in report.skipped[:_TOLD]:
+            messages.warning(request, f"Line {one.line} was left out: {one.reason}")
+        return redirect("dashboard:study_build_step", study.key, "bots")
+    read = list(islice(items_of_file(path), PREVIEW_RECORDS))
+    left_out = [one for one in read if isinstance(one, Skipped)]
+    return page(
+        request,
+        "import_items.html",
+        "studies",
+        name=name,
+        form=form,
+        n_items=len(read) - len(left_out),
+        is_cut=len(read) == PREVIEW_RECORDS,
+        first=[one for one in read if not isinstance(one, Skipped)][:_FIRST],
+        left_out=left_out[:_LISTED],
+        n_more=max(len(left_out) - _LISTED, 0),
+        status=400 if form.errors else 200,
+    )

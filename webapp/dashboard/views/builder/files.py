@@ -1,38 +1,34 @@
 """Files in the builder: a study's own, and those of items.
 
-A study's file is downloaded, or imported after all mistakes and changes are shown. Items come from a file, or are
-drawn from stored conversations by a worker.
+A study's file is downloaded, or imported after all mistakes and changes are shown. A worker draws items from stored
+conversations; those of a file come by the page of imports.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from django import forms
 from django.contrib import messages
 from django.core.exceptions import ValidationError
-from django.core.files.uploadedfile import UploadedFile
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 
 from chatbots.validation import Mistake, ValuesError
-from evaluation.items import items_read
 from webapp.conversations.imported_sets import imported_set_remove
 from webapp.core.errors import Refused
 from webapp.core.language import plural
 from webapp.core.rights import Right
 from webapp.dashboard.builder.attention_checks import GoldForm, scales_asked
 from webapp.dashboard.builder.base import Plan
-from webapp.dashboard.builder.item_sources import ConversationFileForm, ItemDrawForm, ItemFileForm, compares_pairs
+from webapp.dashboard.builder.item_sources import ItemDrawForm
 from webapp.dashboard.navigation import form_view, page, post_view, read_view
 from webapp.dashboard.views.studies import study_of
 from webapp.jobs.services.jobs import job_create
-from webapp.studies.items import ItemsReport, item_set_remove, items_import, origin_of_file
-from webapp.studies.lifecycle import Imported, items_bring, study_changes, study_import, study_read
+from webapp.studies.items import item_set_remove
+from webapp.studies.lifecycle import Imported, items_import, study_changes, study_import, study_read
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import judges_conversations, judges_items, study_found
@@ -41,16 +37,13 @@ from webapp.studies.study_file import (
     StudyFile,
     items_lines,
     items_name,
-    items_of_file,
     items_sample,
     study_file_of,
     study_file_text,
 )
-from webapp.transfer.import_file import conversations_sample, import_conversations
-from webapp.transfer.job_files import upload_errors
+from webapp.transfer.import_file import conversations_sample
 from webapp.transfer.services import records_store
 
-T = TypeVar("T")
 MOST_BYTES = 5_000_000
 _TEXT_ENDINGS = (".yaml", ".yml", ".json")
 
@@ -154,26 +147,24 @@ def _page(
     )
 
 
-_TOLD = 10
-
-
 @post_view(to_post=[Right.ADMINISTER, Right.RUN])
 def items_add(request: HttpRequest, key: str) -> HttpResponse:
-    """Take in a file of items or conversations, or a sample of them, ask a worker to draw items, or take a set out."""
+    """Take in a sample of items or conversations, ask a worker to draw items, or take a set out."""
     study = study_of(key)
     if "_take_out" in request.POST:
         _take_out(request, study)
         return redirect("dashboard:study_build_step", key, "bots")
     if judges_conversations(study):
-        _conversations(request, study)
+        _told_new(request, records_store(study=study, records=conversations_sample()).conversations)
         return redirect("dashboard:study_build_step", key, "bots")
     if not judges_items(study):
         raise Http404(f"participants do not rate items in {key}")
     if "_sample" in request.POST:
         sample = [FileItem.model_validate(one) for one in items_sample(protocols.get(study.protocol))]
-        _show_items_report(request, ItemsReport(items=items_bring(study, sample)))
-    elif request.FILES:
-        _load_items(request, study)
+        report = items_import(study=study, lines=enumerate(sample, start=1))
+        messages.success(
+            request, plural(report.items, "%(n)d item is new.", "%(n)d items are new.") % {"n": report.items}
+        )
     else:
         job = _draw_items(request, study)
         if job is not None:
@@ -198,61 +189,6 @@ def gold(request: HttpRequest, key: str) -> HttpResponse:
     return redirect("dashboard:study_build_step", key, "checks")
 
 
-def _from_file(request: HttpRequest, form: forms.Form, read: Callable[[Path, str], T]) -> T | None:
-    """Return the result of reading the form's file; None where it cannot be read, with the reason in a message."""
-    if not form.is_valid():
-        messages.error(request, " ".join(str(one) for told in form.errors.values() for one in told))
-        return None
-    upload: UploadedFile = form.cleaned_data["file"]
-    name = str(upload.name)
-    with tempfile.TemporaryDirectory(prefix="confab-upload-") as folder:
-        path = Path(folder) / f"upload{''.join(Path(name.lower()).suffixes[-2:])}"
-        with path.open("wb") as handle:
-            handle.writelines(upload.chunks())
-        try:
-            with upload_errors(path, name):
-                return read(path, name)
-        except Refused as error:
-            messages.error(request, f"The file could not be read: {error}")
-    return None
-
-
-def _load_items(request: HttpRequest, study: Study) -> None:
-    def read(path: Path, name: str) -> ItemsReport:
-        origin = origin_of_file(study, name, path)
-        if compares_pairs(study):
-            return ItemsReport(items=items_bring(study, items_of_file(path), origin=origin))
-        return items_import(study=study, lines=items_read(path), origin=origin)
-
-    report = _from_file(request, ItemFileForm(request.POST, request.FILES, study=study), read)
-    if report is not None:
-        _show_items_report(request, report)
-
-
-def _conversations(request: HttpRequest, study: Study) -> None:
-    """Store the conversations of a file or of the sample; done twice it changes nothing."""
-    if "_sample" in request.POST:
-        _told_new(request, records_store(study=study, records=conversations_sample()).conversations)
-        return
-    form = ConversationFileForm(request.POST, request.FILES)
-    report = _from_file(
-        request,
-        form,
-        lambda path, _name: import_conversations(path, study_key=study.key, language=form.cleaned_data["language"]),
-    )
-    if report is not None:
-        _told_new(request, report.conversations)
-        _tell_skipped(request, report.skipped)
-
-
-def _tell_skipped(request: HttpRequest, skipped: Sequence[Any]) -> None:
-    for one in skipped[:_TOLD]:
-        messages.warning(request, f"Line {one.line} was left out: {one.reason}")
-    more = len(skipped) - _TOLD
-    if more > 0:
-        messages.warning(request, f"And {more} more line{'s' if more > 1 else ''}.")
-
-
 def _told_new(request: HttpRequest, n: int) -> None:
     said = plural(n, "%(n)d conversation is new.", "%(n)d conversations are new.")
     messages.success(request, said % {"n": n})
@@ -270,15 +206,6 @@ def _take_out(request: HttpRequest, study: Study) -> None:
         stay = plural(n_kept, "%(n)d stays.", "%(n)d stay.") % {"n": n_kept}
         said = f"{said} {stay}"
     messages.success(request, said)
-
-
-def _show_items_report(request: HttpRequest, report: ItemsReport) -> None:
-    said = plural(report.items, "%(n)d item is new", "%(n)d items are new") % {"n": report.items}
-    if report.unchanged:
-        there = plural(report.unchanged, "%(n)d was there", "%(n)d were there")
-        said = f"{said}, {there % {'n': report.unchanged}}"
-    messages.success(request, f"{said}.")
-    _tell_skipped(request, report.skipped)
 
 
 def _draw_items(request: HttpRequest, study: Study) -> int | None:

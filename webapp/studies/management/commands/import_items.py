@@ -6,12 +6,13 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from evaluation.items import items_read
 from webapp.core.errors import Refused
 from webapp.core.management.base import ConfabCommand
-from webapp.studies.items import items_import, origin_of_file
+from webapp.studies.items import origin_of_file
+from webapp.studies.lifecycle import items_import
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
+from webapp.studies.study_file import items_of_file
 
 
 class Command(ConfabCommand):
@@ -30,7 +31,7 @@ class Command(ConfabCommand):
         if not path.is_file():
             raise Refused("not_found", f"there is no file {str(path)!r}")
         origin = origin_of_file(study, path.name, path)
-        return items_import(study=study, lines=items_read(path), origin=origin).as_dict()
+        return items_import(study=study, lines=items_of_file(path), origin=origin).as_dict()
 
     def present(self, result: dict[str, Any]) -> None:
         self.stdout.write(f"{result['items']} items are new, {result['unchanged']} were there.")
