@@ -26,6 +26,8 @@ WHOLE = ("quality", "overall", "overall_quality")
 """Keys by which the question about the whole is known."""
 MEAN_KEY = "mean_of_all"
 """Stands for the mean of all dimensions, where no question is about the whole."""
+SMALLEST_SHARE = 0.1
+"""Smallest difference of interest where nobody names another, as a share of high less low of the scale."""
 # Names that distinguish the ratings of one conversation but name no person.
 _NOBODY = re.compile(r"slot[_ -]?\d+|unknown|anonymous|mean", re.IGNORECASE)
 
@@ -105,6 +107,8 @@ class Ratings:
             right at all looks together.
         context: (k,) what each stands in: items of several bots that reply to the same share it, and so do replies of
             one chat. None: each conversation by itself.
+        smallest_share: smallest difference of interest, as a share of high less low of any question's scale; None:
+            `SMALLEST_SHARE` of a scale that is known.
     """
 
     conversation: np.ndarray
@@ -116,6 +120,7 @@ class Ratings:
     controls: frozenset[str] = field(default_factory=frozenset)
     is_collecting: bool = False
     context: np.ndarray | None = None
+    smallest_share: float | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -283,6 +288,16 @@ class Ratings:
         keys = (key,) if isinstance(key, str) else key
         return None if any(self.dimension(one).inferred for one in keys) else self.scale(key)
 
+    def smallest_difference(self, key: str | Sequence[str] | None = None) -> float | None:
+        """Return the smallest difference of interest of `values` of the same key, in points.
+
+        None where none is named and the scale is inferred: of a scale that is guessed there is no share.
+        """
+        if self.smallest_share is None and self.bounds(key) is None:
+            return None
+        low, high = self.scale(key)
+        return (SMALLEST_SHARE if self.smallest_share is None else self.smallest_share) * (high - low)
+
     def table(self) -> np.ndarray:
         """Return the values of all dimensions: (k, d)."""
         columns = [self.values(dimension.key) for dimension in self.dimensions]
@@ -329,6 +344,21 @@ class Ratings:
     def n_conversations(self) -> int:
         """Conversations (or items) with a rating."""
         return len(set(self.conversation.tolist()))
+
+    def only(self, target: str | Sequence[str]) -> Ratings:
+        """Return the ratings of one question, or of several, whose mean then ranks the bots.
+
+        Raises:
+            ValueError: for a question that there is not.
+        """
+        keys = (target,) if isinstance(target, str) else tuple(target)
+        asked = [self.dimension(key) for key in keys]
+        return replace(
+            self,
+            answers={key: self.answers[key] for key in keys},
+            dimensions=tuple(one for one in self.dimensions if one in asked),
+            headline=keys,
+        )
 
     def where(self, keep: np.ndarray) -> Ratings:
         """Return the ratings of a mask, (k,)."""

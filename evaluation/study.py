@@ -319,46 +319,54 @@ class Study:
         return "\n".join(lines)
 
 
-def compare(study: Study, target: str | Sequence[str] | None = None) -> Comparisons:
-    """Compare every pair of a study's bots by their ratings: which differ significantly?
+def compare(study: Study, target: str | Sequence[str] | None = None, *, smallest: float | None = None) -> Comparisons:
+    """Compare every pair of a study's bots by their ratings: which differ significantly, and which are equal?
 
     Args:
         target: a question, or several for their mean; None: what bots are ranked by.
+        smallest: smallest difference of interest, in points: two bots are equal for practical purposes where the 90 %
+            interval of their difference lies within ± it. None: a tenth of high less low of a scale that is known.
 
     Returns:
         The result that pages and the report show; `summary()` prints it.
 
     Raises:
-        ValueError: without ratings, or for a question that there is not.
+        ValueError: without ratings, for a question that there is not, or a smallest difference that is not above 0.
     """
     from evaluation.analysis.comparisons import compare as compared
 
-    return compared(rated(study), target)
+    return compared(rated(study), target, smallest=smallest)
 
 
-def models(study: Study, factors: Mapping[str, Mapping[str, str]] | None = None) -> RatingModels:
+def models(
+    study: Study, factors: Mapping[str, Mapping[str, str]] | None = None, *, target: str | Sequence[str] | None = None
+) -> RatingModels:
     """Model what a study's ratings depend on: analysis of variance, raters as a random effect, proportional odds.
 
     Args:
         factors: what the bots are made of: name to bot to level, such as `{"corpus": {"hred": "reddit", …}}`.
+        target: a question, or several; None: all, led by what bots are ranked by.
 
     Raises:
-        ValueError: without ratings.
+        ValueError: without ratings, or for a question that there is not.
     """
     from evaluation.analysis.rating_models import rating_models
 
-    return rating_models(rated(study), factors)
+    return rating_models(rated(study, target), factors)
 
 
-def raters(study: Study) -> RaterAnalysis:
+def raters(study: Study, *, target: str | Sequence[str] | None = None) -> RaterAnalysis:
     """Return the raters' agreement, their use of the scale, and the screening by rater filters.
 
+    Args:
+        target: a question, or several; None: all, led by what bots are ranked by.
+
     Raises:
-        ValueError: without ratings.
+        ValueError: without ratings, or for a question that there is not.
     """
     from evaluation.analysis.raters import analyse_raters
 
-    return analyse_raters(rated(study))
+    return analyse_raters(rated(study, target))
 
 
 def agreement(study: Study) -> ItemSets:
@@ -373,15 +381,15 @@ def agreement(study: Study) -> ItemSets:
     return item_sets(rated(study), sets)
 
 
-def rated(study: Study) -> Ratings:
-    """Return the study's ratings.
+def rated(study: Study, target: str | Sequence[str] | None = None) -> Ratings:
+    """Return the study's ratings, of the target alone where there is one.
 
     Raises:
-        ValueError: there are none.
+        ValueError: there are none, or there is no such question.
     """
     if not study.dimensions:
         raise ValueError(f"{study.name} has no ratings, so there is nothing to analyse")
-    return study.answers
+    return study.answers if target is None else study.answers.only(target)
 
 
 def selfplay(

@@ -1,9 +1,10 @@
 """Human ratings of each bot, and the pairs of bots that differ significantly.
 
-`told_apart` is the only definition of a significant pair: the pages of bots, comparisons and the hybrid metric, the
-report and notebooks all use it. Two bots differ where the difference of their means passes a test after Holm's
-correction for all pairs, at `ORDER_ALPHA`. The means are those of generalised least squares with raters as a random
-effect (`evaluation.stats.gls`), so that strict or kind raters do not distort them; they order the bots, too.
+`told_apart` is the only definition of a significant pair, and `is_equal` the only one of bots that are equal for
+practical purposes: the pages of bots, comparisons and the hybrid metric, the report and notebooks all use them. Two
+bots differ where the difference of their means passes a test after Holm's correction for all pairs, at `ORDER_ALPHA`.
+The means are those of generalised least squares with raters as a random effect (`evaluation.stats.gls`), so that
+strict or kind raters do not distort them; they order the bots, too.
 
 While a study collects (`Ratings.is_collecting`), the always-valid test of `evaluation.stats.sequential` applies,
 because researchers look at the ratings as they arrive. Once the planned size is reached or the study is closed, the
@@ -25,7 +26,7 @@ from evaluation.plots.marks import slots_of
 from evaluation.plots.svg import Plot
 from evaluation.ratings import RatingDimension, Ratings
 from evaluation.result_json import BY_TUPLE
-from evaluation.stats.comparisons import ORDER_ALPHA, Comparison, pairwise, rank_ranges
+from evaluation.stats.comparisons import EQUAL_ALPHA, ORDER_ALPHA, Comparison, is_equal, pairwise, rank_ranges
 from evaluation.stats.gls import fit_gls, label_codes
 from evaluation.stats.means import Interval, mean_interval
 from evaluation.stats.power import PairPlan, plan_from_ratings
@@ -40,7 +41,7 @@ TOO_MANY = 5000
 """From so many raters per bot on a difference counts as none that a study could show."""
 
 Verdict = Literal["higher", "lower", "not_told_apart", "undefined"]
-Need = Literal["enough", "unknown", "too_many", "at_border", "raters", "more"]
+Need = Literal["enough", "unknown", "too_many", "reached", "raters", "more"]
 Units = Literal["raters", "conversations", "raters_and_conversations"]
 Test = Literal["fixed", "always"]
 """Test of the bots' differences: for one look at a finished study, or for looks at any time."""
@@ -154,14 +155,15 @@ class Comparisons:
         plans: sample size plan of each pair; empty where not requested.
         power: of the plans.
         test: the test of two bots' difference.
-        more: while a study collects, further raters per bot until a pair that is not yet significant would be, if its
-            difference stayed as it is; None where no number would do.
+        more: while a study collects, further raters per bot that show the smallest difference of interest of a pair
+            that is not yet significant; None where no number would do.
         unit: what `more` counts: raters (`units` of them, where not everybody is named), or what they rate (contexts,
             items) where there are fewer of these.
         n_raters: people who gave these ratings.
         n_ratings: of the dimension.
         rater_share: of the variance around the bots' means, how much is the raters' (0 … 1); 0 where all gave one.
         units: within which ratings are not assumed independent: raters, conversations if raters are unnamed, or both.
+        smallest: smallest difference of interest, in points; None where none is named and the scale is not known.
     """
 
     dimension: RatingDimension
@@ -179,6 +181,16 @@ class Comparisons:
     means: Mapping[str, float] = field(default_factory=dict)
     rater_share: float = 0.0
     units: Units = "raters"
+    smallest: float | None = None
+
+    def is_equal(self, pair: Comparison) -> bool | None:
+        """Return True if the two are equal for practical purposes; None where that cannot be tested."""
+        return is_equal(pair, self.smallest)
+
+    @property
+    def equal(self) -> list[Comparison]:
+        """Pairs that are equal for practical purposes."""
+        return [pair for pair in self.pairs if self.is_equal(pair)]
 
     @property
     def told_apart(self) -> frozenset[tuple[str, str]]:
@@ -242,24 +254,23 @@ class Comparisons:
         )
 
     def need(self, pair: Comparison) -> Need:
-        """Return a code for the data that two bots need to become significantly different.
+        """Return a code for the data that show the smallest difference of interest between two bots.
 
         The number is `PairPlan.needed` for "raters" and `more` for "more" (while the study collects). Other codes
         say why there is no number.
         """
-        if pair.ordered:
+        if pair.ordered or self.is_equal(pair):
             return "enough"
         if (pair.a, pair.b) in self.more:
             n_more = self.more[pair.a, pair.b]
-            return "too_many" if n_more is None else "more" if n_more else "at_border"
+            return "too_many" if n_more is None else "more" if n_more else "reached"
         plan = self.plan(pair.a, pair.b)
-        if plan is None or plan.sd is None:
+        if plan is None or plan.sd is None or self.smallest is None:
             return "unknown"
         if plan.needed is None or plan.needed > TOO_MANY:
             return "too_many"
         if plan.needed <= min(plan.n_a, plan.n_b):
-            # Holm's correction and the resampling are stricter than the plan's t-test.
-            return "at_border"
+            return "reached"
         return "raters"
 
     def to_json(self) -> dict[str, Any]:
@@ -279,6 +290,7 @@ class Comparisons:
             "n_raters": self.n_raters,
             "n_pairs": self.n_pairs,
             "n_told_apart": self.n_told_apart,
+            "smallest_difference": self.smallest,
             "pairs": [self._pair_json(pair) for pair in self.pairs],
         }
 
@@ -288,6 +300,7 @@ class Comparisons:
             "a": pair.a,
             "b": pair.b,
             "verdict": verdict(pair),
+            "equal": self.is_equal(pair),
             "difference": pair.difference,
             "low": pair.low,
             "high": pair.high,
@@ -329,7 +342,7 @@ class Comparisons:
             [
                 *(pair.a, pair.b, figure(pair.difference), span(pair.low, pair.high)),
                 probability(pair.p_holm).removeprefix("p ").removeprefix("= "),
-                str(pair.reason) if pair.p is None else verdict(pair).replace("_", " "),
+                str(pair.reason) if pair.p is None else self._told(pair),
             ]
             for pair in self.pairs
         ]
@@ -342,7 +355,19 @@ class Comparisons:
             f"{self.n_ratings:,} ratings by {self.n_raters:,} named raters; least squares, errors clustered by "
             f"{self.units.replace('_', ' ')}; best first: " + ", ".join(self.order)
         )
+        if self.smallest is None:
+            foot += (
+                "; whether bots are equal is not tested: the scale is not known, and no smallest difference is named"
+            )
+        else:
+            foot += f"; equal: {1 - 2 * EQUAL_ALPHA:.0%} interval within ± {figure(self.smallest)}"
         return text_table(title, headers, rows, foot)
+
+    def _told(self, pair: Comparison) -> str:
+        equal = self.is_equal(pair)
+        if not pair.ordered:
+            return "equal" if equal else "not told apart"
+        return f"{verdict(pair)}, yet equal" if equal else verdict(pair)
 
 
 def verdict(pair: Comparison) -> Verdict:
@@ -361,6 +386,7 @@ def compare(
     alpha: float = ORDER_ALPHA,
     plans: bool = True,
     power: float = POWER,
+    smallest: float | None = None,
 ) -> Comparisons:
     """Compare every pair of bots.
 
@@ -369,10 +395,13 @@ def compare(
         alpha: chance allowed of any wrong order among all pairs.
         plans: whether to plan the sample size of each pair.
         power: of the plans.
+        smallest: smallest difference of interest, in points; None: `Ratings.smallest_difference`.
 
     Raises:
-        ValueError: for a dimension that there is not.
+        ValueError: for a dimension that there is not, or a smallest difference that is not above 0.
     """
+    if smallest is not None and not 0 < smallest < np.inf:
+        raise ValueError(f"the smallest difference of interest is {smallest:g}; it must be above 0")
     if target is not None:
         keys = (target,) if isinstance(target, str) else tuple(target)
         ratings = replace(ratings, headline=keys)
@@ -380,13 +409,14 @@ def compare(
         raise ValueError("there is no dimension to compare bots by")
     values = ratings.values()
     known = ratings.where(np.isfinite(values))
+    smallest = ratings.smallest_difference() if smallest is None else smallest
     dimension, names, units = ratings.leading, ratings.bot.tolist(), ratings.unit.tolist()
     shared = None if ratings.shared is None else ratings.shared.tolist()
     if ratings.is_collecting:
         scale = {"low": dimension.low, "high": dimension.high}
         pairs = tuple(pairwise_always(values, names, units, shared, **scale, level=1 - alpha))
         means_now = means_of(values, names, units, shared, **scale)
-        more, unit = _more(pairs, means_now, alpha), means_now.unit
+        more, unit = {} if smallest is None else _more(pairs, means_now, smallest, alpha), means_now.unit
         means = dict(zip(means_now.labels, means_now.means.tolist(), strict=True))
         rater_share = means_now.rater_share
     else:
@@ -409,6 +439,7 @@ def compare(
         rater_share=rater_share,
         units=units_of(known),
         power=power,
+        smallest=smallest,
     )
     return with_plans(found, ratings) if plans else found
 
@@ -430,11 +461,13 @@ def units_of(ratings: Ratings) -> Units:
     return "raters_and_conversations" if ratings.named.any() else "conversations"
 
 
-def _more(pairs: Sequence[Comparison], means: SequentialMeans, alpha: float) -> dict[tuple[str, str], int | None]:
+def _more(
+    pairs: Sequence[Comparison], means: SequentialMeans, smallest: float, alpha: float
+) -> dict[tuple[str, str], int | None]:
     """Return the number of further raters that each undecided pair needs, at its share of the level."""
     n_tested = sum(pair.p is not None for pair in pairs)
     return {
-        (pair.a, pair.b): more_raters(means, pair.a, pair.b, alpha=alpha / n_tested)
+        (pair.a, pair.b): more_raters(means, pair.a, pair.b, difference=smallest, alpha=alpha / n_tested)
         for pair in pairs
         if pair.p is not None and not pair.ordered
     }
@@ -451,6 +484,7 @@ def with_plans(comparisons: Comparisons, ratings: Ratings) -> Comparisons:
         ratings.bot.tolist(),
         ratings.unit.tolist(),
         None if ratings.shared is None else ratings.shared.tolist(),
+        smallest=comparisons.smallest,
         power=comparisons.power,
         alpha=comparisons.alpha,
     )

@@ -19,7 +19,7 @@ from evaluation.analysis.comparisons import BotMeans, Comparisons, compare, verd
 from evaluation.analysis.pairwise_preference import PairJudgements, Preferred, preferred
 from evaluation.number_format import counted, figure, span
 from evaluation.ratings import RatingDimension, Ratings
-from evaluation.stats.comparisons import ORDER_ALPHA, Comparison
+from evaluation.stats.comparisons import ORDER_ALPHA, Comparison, is_equal
 from evaluation.stats.means import Interval
 from evaluation.stats.sequential import mean_always
 from evaluation.tables import number_or_reason, text_table
@@ -183,7 +183,8 @@ class RankingProgress:
     Attributes:
         compared: every pair, by the always-valid test.
         means: by bot, with always-valid intervals.
-        needs: by bot, raters until it differs significantly from every other, at most `MOST_NEEDED`; 0: settled.
+        needs: by bot, raters that show whether it differs from every other by the smallest difference of interest, at
+            most `MOST_NEEDED`; 0: settled, as different or as equal for practical purposes.
         others: the same of each further question, by its key, in the order of the rubric.
     """
 
@@ -238,15 +239,15 @@ def _settled(ratings: Ratings, alpha: float) -> RankingProgress:
         )
         for bot in sorted(set(ratings.bot.tolist()))
     }
-    return RankingProgress(compared, means, _needs(list(means), compared.pairs, compared.more))
+    return RankingProgress(compared, means, _needs(list(means), compared.pairs, compared.more, compared.smallest))
 
 
 def _needs(
-    bots: Sequence[str], pairs: Sequence[Comparison], more: Mapping[tuple[str, str], int | None]
+    bots: Sequence[str], pairs: Sequence[Comparison], more: Mapping[tuple[str, str], int | None], smallest: float | None
 ) -> dict[str, int]:
     needs = dict.fromkeys(bots, 0)
     for pair in pairs:
-        if not pair.ordered:
+        if not pair.ordered and not is_equal(pair, smallest):
             n_more = more.get((pair.a, pair.b))
             need = MOST_NEEDED if n_more is None else min(MOST_NEEDED, max(1, n_more))
             for bot in (pair.a, pair.b):
@@ -278,10 +279,12 @@ class PairRankingProgress:
             "is_of_pairs": True,
             "n_pairs": sum(pair.p is not None for pair in pairs),
             "n_told_apart": sum(pair.ordered for pair in pairs),
+            "smallest_difference": self.told.smallest,
             "pairs": [
                 {
                     **{name: getattr(one.pair, name) for name in _OF_PAIR},
                     "verdict": verdict(one.pair),
+                    "equal": is_equal(one.pair, self.told.smallest),
                     **number_or_reason(one.pair.reason),
                     "n": self.told.n[one.pair.a, one.pair.b],
                     "raters_more": one.more,
@@ -316,5 +319,5 @@ def _pairs_settled(judged: PairJudgements, key: str, alpha: float) -> PairRankin
     told = preferred(judged, key, alpha=alpha)
     more = {(one.pair.a, one.pair.b): one.more for one in told.found}
     bots = sorted({bot for pair in more for bot in pair})
-    needs = _needs(bots, [one.pair for one in told.found], more)
+    needs = _needs(bots, [one.pair for one in told.found], more, told.smallest)
     return PairRankingProgress(told, needs)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,10 @@ import numpy as np
 from evaluation.analysis.comparisons import Test
 from evaluation.analysis.pairwise_preference import PairJudgements, preferred, sign_of
 from evaluation.number_format import counted, probability, share, span
+from evaluation.ratings import SMALLEST_SHARE
 from evaluation.stats.agreement import USUAL_SHARED, AgreementEstimate, pairwise_kappa, rating_table
 from evaluation.stats.bradley_terry import BradleyTerry, bradley_terry
-from evaluation.stats.comparisons import ONE_JUDGEMENT, Comparison
+from evaluation.stats.comparisons import ONE_JUDGEMENT, Comparison, is_equal
 from evaluation.stats.means import NO_VALUE, SHARE, Interval, mean_interval
 from evaluation.stats.sequential import mean_always
 from evaluation.stats.zscores import rater_codes
@@ -44,6 +45,7 @@ class PairOutcome:
         clear: wins without ambiguous items; losses and ties of them follow from `clear_ties`.
         ahead: share of wins less that of losses, with its interval, which is not corrected.
         sign: the significantly preferred bot: 1 for a, -1 for b, 0 for neither; by `p_holm`, at 1 − level.
+        is_equal: whether the two are equal for practical purposes; None where that cannot be tested.
         p, p_holm: of the difference being 0, as it is and corrected for all pairs of the question; None where untested.
         n_ambiguous: of the items, those whose two most frequent answers are as frequent as each other.
     """
@@ -64,6 +66,7 @@ class PairOutcome:
     n_ambiguous: int
     clear: Interval
     clear_ties: Interval
+    is_equal: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,7 @@ class PairResults:
         held: the same between bots of equal controls; None where no control differs.
         is_collecting: whether the intervals of outcomes are anytime-valid; all others are valid for one look.
         test: the test that decides which bot is preferred.
+        smallest: smallest difference of interest, between the shares of judgements that prefer either.
     """
 
     n: int
@@ -102,6 +106,7 @@ class PairResults:
     level: float = LEVEL
     is_collecting: bool = False
     test: Test = "fixed"
+    smallest: float = 2 * SMALLEST_SHARE
 
     def of(self, question: str, a: str, b: str) -> PairOutcome | None:
         """Return the outcome of two bots, `a` before `b` in the alphabet."""
@@ -124,7 +129,7 @@ class PairResults:
                 ),
                 str(o.n_ambiguous),
                 probability(o.p_holm).removeprefix("p ").removeprefix("= "),
-                ("neither", o.a, o.b)[o.sign],
+                ("equal" if o.is_equal and not o.sign else ("neither", o.a, o.b)[o.sign]),
             ]
             for o in self.outcomes
         ]
@@ -160,7 +165,8 @@ def judge_pairs(
             scores = (values * turned)[given]
             read = (scores, judged.item[given], raters[given])
             pair = told[key].of(a, b) if given.any() else _unasked(a, b)
-            outcomes.append(_outcome(key, pair, *read, level, judged.is_collecting))
+            found = _outcome(key, pair, *read, level, judged.is_collecting)
+            outcomes.append(replace(found, is_equal=is_equal(pair, told[key].smallest)))
     leading = judged.answers[judged.leading]
     controls = {name: values for name, values in judged.controls.items() if np.any(values)}
 
@@ -188,6 +194,7 @@ def judge_pairs(
         level=level,
         is_collecting=judged.is_collecting,
         test="always" if judged.is_collecting else "fixed",
+        smallest=2 * judged.smallest_share,
     )
 
 

@@ -34,7 +34,7 @@ from evaluation.formats.tables import is_missing, name_of, table_of, table_read
 from evaluation.number_format import counted, figure, share, span
 from evaluation.plots.charts import Weight, weights_drawing
 from evaluation.plots.svg import Plot
-from evaluation.ratings import rater_named
+from evaluation.ratings import SMALLEST_SHARE, rater_named
 from evaluation.stats.bradley_terry import BradleyTerry, bradley_terry
 from evaluation.stats.comparisons import ORDER_ALPHA, Comparison, preferences_fixed
 from evaluation.stats.sequential import RATERS, Preference, preferences_always
@@ -57,6 +57,7 @@ class PairJudgements:
         controls: by name (k,) how much more the first has of something that is not the bot's merit, as
             `evaluation.analysis.pairwise_preference` makes them; empty where texts are not known.
         is_collecting: whether more are still coming and people look at them meanwhile, as `Ratings.is_collecting`.
+        smallest_share: as `Ratings.smallest_share`, of the scale from −1, all prefer the second, to 1.
     """
 
     item: np.ndarray
@@ -67,6 +68,7 @@ class PairJudgements:
     titles: Mapping[str, str]
     controls: Mapping[str, np.ndarray] = field(default_factory=dict)
     is_collecting: bool = False
+    smallest_share: float = SMALLEST_SHARE
 
     def __post_init__(self) -> None:
         columns = {"first": self.first, "second": self.second, "rater": self.rater}
@@ -101,6 +103,7 @@ class Preferred:
         test: which test says who is preferred.
         found: sorted by name; intervals of 1 − alpha, not corrected. `more` is known while the study collects.
         n: judgements of each two.
+        smallest: smallest difference of interest, between the shares of judgements that prefer either.
     """
 
     question: str
@@ -108,6 +111,7 @@ class Preferred:
     test: Test
     found: tuple[Preference, ...]
     n: Mapping[tuple[str, str], int]
+    smallest: float = 2 * SMALLEST_SHARE
 
     def of(self, a: str, b: str) -> Comparison:
         """Return the comparison of two bots, `a` before `b` in the alphabet.
@@ -131,14 +135,15 @@ def preferred(judged: PairJudgements, question: str, *, alpha: float = ORDER_ALP
     given = np.isfinite(values)
     first, second = judged.first[given].tolist(), judged.second[given].tolist()
     read = (values[given], first, second, judged.rater[given].tolist(), judged.item[given].tolist())
+    smallest = 2 * judged.smallest_share
     if judged.is_collecting:
-        found = tuple(preferences_always(*read, level=1 - alpha))
+        found = tuple(preferences_always(*read, smallest=smallest, level=1 - alpha))
     else:
         pairs = preferences_fixed(*read, level=1 - alpha)
         found = tuple(Preference(pair, RATERS, None) for pair in pairs)
     n = Counter((min(two), max(two)) for two in zip(first, second, strict=True))
     test: Test = "always" if judged.is_collecting else "fixed"
-    return Preferred(question, alpha, test, found, dict(n))
+    return Preferred(question, alpha, test, found, dict(n), smallest)
 
 
 def sign_of(pair: Comparison) -> int:

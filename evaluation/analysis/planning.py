@@ -79,6 +79,7 @@ class RaterPlan:
         reach: of the scale, in points.
         units: what is planned: raters, conversations where raters are unnamed, or both.
         worth: what predictions of further bots save; None where no fit says.
+        smallest: smallest difference of interest, in points; always among the rows. None where none is known.
     """
 
     rows: tuple[Planned, ...]
@@ -93,6 +94,7 @@ class RaterPlan:
     pairs: tuple[PairSpread, ...] = ()
     units: Units = "raters"
     worth: PredictionWorth | None = None
+    smallest: float | None = None
 
     def for_differences(self, differences: Sequence[float], *, power: float) -> RaterPlan:
         """Return a plan for other differences, by the spread that is known."""
@@ -114,6 +116,7 @@ class RaterPlan:
             "n_fewest": self.n_fewest,
             "units": self.units,
             "detectable": self.detectable,
+            "smallest_difference": self.smallest,
             "prediction_worth": None
             if self.worth is None
             else {"ratings": self.worth.ratings, "bots": list(self.worth.bots)},
@@ -162,6 +165,8 @@ class RaterPlan:
         if self.worth is not None:
             headers.insert(3, "own, with the prediction")
         foot = f"sd {figure(self.sd)}"
+        if self.smallest is not None:
+            foot += f"; smallest difference of interest {figure(self.smallest)}"
         if self.pairs:
             most, least = self.pairs[0], self.pairs[-1]
             foot += (
@@ -194,7 +199,7 @@ def plan_raters(
     """Plan for what bots are ranked by.
 
     Args:
-        differences: in points of the scale; by default `SHARES` of it.
+        differences: in points of the scale; by default `SHARES` of it, and the smallest difference of interest.
         power: chance to show them.
         fit: the JSON document of a hybrid fit to the same ratings, to count what its predictions save, too.
     """
@@ -219,6 +224,7 @@ def plan_raters(
             units=units_of(known),
             pairs=tuple(sorted(_spreads(tested, bots), key=lambda one: -one.sd)),
             worth=None if fit is None else prediction_worth(fit, ratings.headline or (leading.key,)),
+            smallest=ratings.smallest_difference(),
         ),
         differences,
     )
@@ -277,7 +283,10 @@ def _planned(plan: RaterPlan, differences: Sequence[float]) -> RaterPlan:
         detectable = detectable_difference(
             plan.n_fewest, most.sd, power=plan.power, alpha=plan.alpha, n_comparisons=plan.n_comparisons
         )
-    wanted = differences or [share * plan.reach for share in SHARES]
+    wanted = differences
+    if not wanted:
+        named = {} if plan.smallest is None else {round(plan.smallest / plan.reach, 9): plan.smallest}
+        wanted = [gap for _share, gap in sorted(({share: share * plan.reach for share in SHARES} | named).items())]
     return replace(
         plan,
         rows=tuple(

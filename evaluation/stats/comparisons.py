@@ -6,6 +6,8 @@ rate the same things (replies to one context), the variance of a pair is the lar
 things, and over both (Cameron, Gelbach & Miller, 2011, Journal of Business & Economic Statistics 29), with the
 fewer of their degrees of freedom. p-values are corrected by Holm (1979), Scandinavian Journal of Statistics 6.
 
+That two bots do not differ significantly does not make them equal: `is_equal` is the test of equality.
+
 `welch` compares two means whose variances may differ: Welch (1947), by SciPy.
 """
 
@@ -26,6 +28,8 @@ from evaluation.stats.zscores import rater_codes
 
 ORDER_ALPHA = 0.10
 """Chance allowed of any wrong order among all pairs of bots, wherever bots are put in order by ratings."""
+EQUAL_ALPHA = 0.05
+"""Of each of the two one-sided tests of equality."""
 
 
 ONE_RATING = Reason("one_rating", "a bot has one rating: its spread is unknown")
@@ -60,6 +64,30 @@ class Comparison:
     reason: Reason | None = None
     error: float | None = None
     df: float | None = None
+
+
+def is_equal(pair: Comparison, smallest: float | None) -> bool | None:
+    """Return True if two bots are equal for practical purposes; the only rule for it.
+
+    Two one-sided tests (Schuirmann, 1987, Journal of Pharmacokinetics and Biopharmaceutics 15): the 90 % interval of
+    the difference lies between −smallest and smallest. It is not corrected for the number of pairs. The interval of an
+    always-valid test is taken as it is.
+
+    Args:
+        smallest: smallest difference of interest, above 0, in the units of the difference.
+
+    Returns:
+        None where it cannot be tested: without an interval, or without a smallest difference.
+    """
+    if smallest is None or pair.low is None or pair.high is None or pair.difference is None:
+        return None
+    low, high = pair.low, pair.high
+    if pair.error is not None and pair.df is not None:
+        from scipy.special import stdtrit
+
+        half = float(stdtrit(pair.df, 1 - EQUAL_ALPHA)) * pair.error
+        low, high = pair.difference - half, pair.difference + half
+    return -smallest < low and high < smallest
 
 
 @dataclass(frozen=True, slots=True)

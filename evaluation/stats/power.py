@@ -20,7 +20,7 @@ from evaluation.stats.comparisons import Comparison, pairwise
 MOST = 10_000_000
 """More raters than this are no plan."""
 NO_DIFFERENCE = Reason("no_difference", "no difference can be shown")
-CONTAINS_0 = Reason("contains_0", "the interval contains 0: no number is sure to be enough")
+NO_SMALLEST = Reason("no_smallest", "no smallest difference of interest is named, and the scale is not known")
 _NODES = np.polynomial.legendre.leggauss(200)
 Design = Literal["independent", "paired"]
 
@@ -47,15 +47,17 @@ class RaterNeed:
 
 @dataclass(frozen=True, slots=True)
 class PairPlan:
-    """Two bots of a study, and the number of raters each that would have shown their difference.
+    """Two bots of a study, and the number of raters each that show the smallest difference of interest.
+
+    The observed difference makes no plan: the power for it says no more than its p-value (Hoenig and Heisey, 2001,
+    The American Statistician 55).
 
     Attributes:
         difference: mean of a − mean of b; low, high: its interval, not corrected.
         sd: of a rater's verdict on a bot in this study's design, so that √(2/n)·sd is the error of the
             difference with n raters per bot.
         n_a, n_b: raters that the bots have.
-        needed: for the difference observed; needed_least, needed_most: for the ends of its interval.
-            None where no number is enough: the difference may be none.
+        needed: for the smallest difference of interest; None where no number is enough.
         reason: why something is missing.
     """
 
@@ -68,8 +70,6 @@ class PairPlan:
     n_a: int
     n_b: int
     needed: int | None
-    needed_least: int | None
-    needed_most: int | None
     reason: Reason | None = None
 
 
@@ -205,58 +205,44 @@ def plan_from_ratings(
     raters: Sequence[Any] | None = None,
     things: Sequence[Any] | None = None,
     *,
+    smallest: float | None,
     power: float = 0.8,
     alpha: float = 0.05,
 ) -> list[PairPlan]:
-    """Return for every pair of bots the raters that would have been needed, by this study's own spread.
+    """Return for every pair of bots the raters that show the smallest difference of interest, by this study's spread.
 
-    Difference, error and interval of a pair are those of its test (`compare.pairwise`), so what a design gains, and
-    how much the ratings of just these two bots spread, is kept. A plan for the observed difference alone is too
-    hopeful about half of the time; the interval's ends say how far it can be off.
+    Error and interval of a pair are those of its test (`compare.pairwise`), so what a design gains, and how much the
+    ratings of just these two bots spread, is kept.
 
     Args:
         values, bots, raters, things: (k,), as in `compare.pairwise`.
+        smallest: smallest difference of interest, in points; None where none is known.
         power, alpha: as in `raters_needed`; alpha is shared among the pairs.
     """
     tested = pairwise(values, bots, raters, things, level=1 - alpha)
     n_bots = len({name for pair in tested.pairs for name in (pair.a, pair.b)})
-    return [_pair(pair, tested.n_raters, n_bots, power, alpha) for pair in tested.pairs]
+    return [_pair(pair, tested.n_raters, n_bots, smallest, power, alpha) for pair in tested.pairs]
 
 
-def _pair(pair: Comparison, n_raters: Mapping[str, int], n_bots: int, power: float, alpha: float) -> PairPlan:
+def _pair(
+    pair: Comparison, n_raters: Mapping[str, int], n_bots: int, smallest: float | None, power: float, alpha: float
+) -> PairPlan:
     n_a, n_b = n_raters.get(pair.a, 0), n_raters.get(pair.b, 0)
     if min(n_a, n_b) < 2:
         why = Reason("too_few_raters", "a bot has fewer than two raters: its spread is unknown")
         return _without(pair, n_a, n_b, why)
     if pair.error is None or pair.low is None or pair.high is None or pair.difference is None:
         return _without(pair, n_a, n_b, pair.reason)
-    low, high = pair.low, pair.high
     sd = pair.error * float(np.sqrt(1 / (1 / n_a + 1 / n_b)))
-
-    def needed(difference: float) -> int | None:
-        found = raters_needed(difference, sd, power=power, alpha=alpha, n_comparisons=n_pairs(n_bots))
-        return found.n
-
-    open_ended = low <= 0 <= high
-    return PairPlan(
-        pair.a,
-        pair.b,
-        pair.difference,
-        low,
-        high,
-        sd,
-        n_a,
-        n_b,
-        needed(pair.difference),
-        needed(max(abs(low), abs(high))),
-        None if open_ended else needed(min(abs(low), abs(high))),
-        CONTAINS_0 if open_ended else None,
-    )
+    need = None
+    if smallest is not None:
+        need = raters_needed(smallest, sd, power=power, alpha=alpha, n_comparisons=n_pairs(n_bots))
+    needed, why = (None, NO_SMALLEST) if need is None else (need.n, need.reason)
+    return PairPlan(pair.a, pair.b, pair.difference, pair.low, pair.high, sd, n_a, n_b, needed, why)
 
 
 def _without(pair: Comparison, n_a: int, n_b: int, why: Reason | None) -> PairPlan:
-    nothing = (None, None, None)
-    return PairPlan(pair.a, pair.b, pair.difference, *nothing, n_a, n_b, *nothing, why)
+    return PairPlan(pair.a, pair.b, pair.difference, None, None, None, n_a, n_b, None, why)
 
 
 def _check(difference: float, sd: float, alpha: float, correlation: float) -> None:

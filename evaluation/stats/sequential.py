@@ -69,7 +69,8 @@ class Preference:
     Attributes:
         pair: a less b: the share of judgements won less that of lost ones.
         unit: what `more` counts.
-        more: further units until they differ significantly, if the share stays; None where they do or never will.
+        more: further units that would show the smallest difference of interest; None where they differ already, or no
+            number would do.
     """
 
     pair: Comparison
@@ -252,6 +253,7 @@ def preferences_always(
     raters: Sequence[Any] | None = None,
     things: Sequence[Any] | None = None,
     *,
+    smallest: float,
     level: float = 0.95,
 ) -> list[Preference]:
     """Return the preferred one of every two compared bots, anytime-valid.
@@ -265,6 +267,7 @@ def preferences_always(
     Args:
         scores, first, second: as `judged_by_pair`.
         raters, things: as `means_of`; a thing is what both were judged by: a context, or two conversations.
+        smallest: smallest difference of interest, between shares of judgements.
         level: of the intervals; 1 − level is the chance allowed of any wrong order, at any look.
     """
     pairs, means = [], []
@@ -284,7 +287,9 @@ def preferences_always(
     n_tested = sum(pair.p is not None for pair in pairs)
     return [
         Preference(
-            pair, found.unit, None if pair.p is None or pair.ordered else _more_of(found, (1 - level) / n_tested)
+            pair,
+            found.unit,
+            None if pair.p is None or pair.ordered else _more_of(found, smallest, (1 - level) / n_tested),
         )
         for pair, found in zip(corrected(pairs, level), means, strict=True)
     ]
@@ -294,33 +299,32 @@ def _undefined(a: str, b: str, gap: float | None, reason: Reason) -> Comparison:
     return Comparison(a, b, gap, None, None, None, None, ordered=False, reason=reason)
 
 
-def _more_of(found: SequentialMeans, alpha: float) -> int | None:
-    """Return the number of further units until a pair's mean excludes 0, if nothing else changes."""
-    gap = abs(float(found.means[0]))
+def _more_of(found: SequentialMeans, difference: float, alpha: float) -> int | None:
+    """Return the number of further units until a pair's mean of this size excludes 0, if nothing else changes."""
 
     def is_enough(n_more: int) -> bool:
         variance, n = found.more_of(0, n_more)
-        return bool(np.sqrt(variance) * _times(np.array([n]), alpha) < gap)
+        return bool(np.sqrt(variance) * _times(np.array([n]), alpha) < difference)
 
     return _fewest(is_enough)
 
 
-def more_raters(found: SequentialMeans, a: str, b: str, *, alpha: float) -> int | None:
-    """Return the number of further units of each of two bots until they differ significantly, all else equal.
+def more_raters(found: SequentialMeans, a: str, b: str, *, difference: float, alpha: float) -> int | None:
+    """Return the number of further units of each of two bots that would show a difference, all else equal.
 
     Args:
         found: `found.unit` names the unit.
+        difference: above 0, the smallest that is of interest; the observed one makes no plan.
         alpha: of this pair, after a correction for all pairs.
 
     Returns:
-        0 where they already differ; None where `MOST_MORE` would not be enough, as for two equal means.
+        0 where there are enough; None where `MOST_MORE` would not be.
     """
     i, j = found.labels.index(a), found.labels.index(b)
-    gap = abs(float(found.means[i] - found.means[j]))
 
     def is_enough(n_more: int) -> bool:
         variance, n_a, n_b = found.more(i, j, n_more)
-        return bool(np.sqrt(variance) * _times(np.array([n_a, n_b]), alpha) < gap)
+        return bool(np.sqrt(variance) * _times(np.array([n_a, n_b]), alpha) < difference)
 
     return _fewest(is_enough)
 

@@ -335,6 +335,12 @@ def test_models_and_raters_of_a_study_are_those_of_its_ratings(file: Path) -> No
     assert "Analysis of variance" in found.summary()
     raters = confab.raters(study)
     assert raters.to_json(names=True) == analyse_raters(study.answers).to_json(names=True)
+    key = study.dimensions[-1]
+    assert (confab.models(study, target=key).dimension.key, confab.models(study, target=key).n_questions) == (key, 1)
+    of_one = analyse_raters(study.answers.only(key)).to_json(names=True)
+    assert confab.raters(study, target=[key]).to_json(names=True) == of_one != raters.to_json(names=True)
+    with pytest.raises(ValueError, match="no dimension 'nothing'"):
+        confab.raters(study, target="nothing")
     with pytest.raises(ValueError, match="has no ratings, so there is nothing to analyse"):
         confab.models(confab.selfplay(["parrot"], conversations=1, turns=2))
 

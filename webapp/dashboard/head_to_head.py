@@ -114,7 +114,8 @@ def head_to_head(
         axis=axis_cell(window),
         unit="in points" if is_one else "in % of the scale",
         level=percent(1 - headline.alpha),
-        lead=_lead([one.title.lower() for one in questions if one.is_apart], len(questions)),
+        lead=_lead([one.title.lower() for one in questions if one.is_apart], len(questions))
+        + _equal_in([d.title.lower() for d in asked if _is_equal(compared[d.key], a, b)]),
         need=need,
     )
 
@@ -125,6 +126,15 @@ def _lead(apart: Sequence[str], n: int) -> str:
     if len(apart) == n:
         return "The two differ significantly in every question."
     return f"The two differ significantly in {listed(apart)}."
+
+
+def _is_equal(compared: Comparisons, a: str, b: str) -> bool:
+    pair = compared.pair(a, b)
+    return pair is not None and bool(compared.is_equal(pair))
+
+
+def _equal_in(titles: Sequence[str]) -> str:
+    return f" They are equal for practical purposes in {listed(titles)}." if titles else ""
 
 
 def _difference(compared: Comparisons, a: str, b: str) -> tuple[float | None, float | None, float | None]:

@@ -38,7 +38,7 @@ from webapp.core.language import plural
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.comparisons import conclusion
 from webapp.dashboard.narrative.phrases import listed, reason_text
-from webapp.dashboard.narrative.verdicts import one_look, test_said
+from webapp.dashboard.narrative.verdicts import one_look, smallest_sentences, test_said
 from webapp.ratings.selectors import BotInfo
 from webapp.results.study_data import StudyFrame
 from webapp.search.index_statistics import VOTES_LEVEL, BotVotes, votes_ranked
@@ -251,7 +251,7 @@ def board_of(
     lanes = lanes_of(alike_groups({place.bot: place.too_close for place in places}), order)
     digits = digits_for(dimension.low, dimension.high)
     rows = [_row(frame, place, window, bars_cell(lanes, i), choice, digits) for i, place in enumerate(places)]
-    notes = []
+    notes = smallest_sentences(frame.study, compared.smallest, digits)
     if compared.rater_share > 0:
         notes.append("Tests and order take out who is strict or kind.")
     if n_hidden := len(found.places) - len(places):
@@ -264,7 +264,8 @@ def board_of(
         verdict=conclusion(frame, compared, dimension),
         method=(
             f"Mean of all ratings with {percent(found.level)} interval. A range of ranks holds every place that the "
-            f"tests allow. Bots joined by a bar do not differ significantly ({test_said(compared)})."
+            f"tests allow. Bots joined by a bar do not differ significantly ({test_said(compared)}), which does not "
+            "make them equal."
         ),
         note=" ".join(notes),
         rows=rows,

@@ -19,6 +19,7 @@ from webapp.core.language import plural
 from webapp.dashboard.builder.pay import n_wanted
 from webapp.dashboard.live_bots import LiveBot
 from webapp.dashboard.narrative.phrases import listed, reason_text, two_digits
+from webapp.dashboard.narrative.verdicts import equal_said
 from webapp.ratings.selectors import BotInfo, study_bots
 from webapp.studies.assignment.capacity import is_collecting
 from webapp.studies.models import OrderState, Study
@@ -67,14 +68,14 @@ def rankings_of(study: Study, state: OrderState | None, bots: Sequence[LiveBot])
     """
     if state is None or not is_collecting(study):
         return []
-    words = _PairWords(study, {bot.info.bot_id: bot for bot in bots})
+    talked = {bot.info.bot_id: bot for bot in bots}
     infos = {bot.info.bot_id: bot.info for bot in bots} or study_bots(study)
     titles = {dimension.key: dimension.title for dimension in study.rubric.dimensions.all()}
     rankings = []
     for found in [state.found, *state.found.get("others", [])]:
         if not (found.get("means") or found.get("is_of_pairs")):
             continue
-        sentences = _sentences(words, found, infos)
+        sentences = _sentences(_PairWords(study, talked, found.get("smallest_difference")), found, infos)
         ranking = LiveRanking(
             key=found["dimension"],
             title=titles.get(found["dimension"], found["dimension"]),
@@ -153,10 +154,17 @@ class _PairWords:
 
     Attributes:
         talked: bots that participants chat with; the replies of the others are rated.
+        smallest: smallest difference of interest; None where none is known.
     """
 
     study: Study
     talked: Mapping[str, LiveBot]
+    smallest: float | None = None
+
+    @property
+    def aim(self) -> str:
+        """What more ratings would be for, as the end of a sentence."""
+        return "" if self.smallest is None else f" to show a difference of {figure(self.smallest)}"
 
     def of(self, a: BotInfo, b: BotInfo, pair: Mapping[str, Any], unit: str, is_of_pairs: bool) -> Sentence:
         """Return the sentence on a pair, the better bot first."""
@@ -166,6 +174,8 @@ class _PairWords:
             if not is_of_pairs and pair["a" if pair["verdict"] == "higher" else "b"] != a.bot_id:
                 a, b = b, a
             return Sentence("check", f"{a.title} above {b.title}", "is settled.")
+        if pair.get("equal"):
+            return Sentence("check", both, f"{equal_said(self.smallest)}.")
         if pair["verdict"] == "undefined" or (is_of_pairs and pair["low"] is None):
             return Sentence("info", both, f"cannot be compared: {reason_text(pair.get('reason')) or 'no test'}.")
         talked = [self.talked[one.bot_id] for one in (a, b) if one.bot_id in self.talked]
@@ -173,16 +183,18 @@ class _PairWords:
             return Sentence("warning", both, f"are too close to order. Set aside: {listed(aside)}.")
         n_more = pair.get("raters_more")
         if n_more is None:
-            return Sentence("clock", both, f"are too close to order: more than {TOO_MANY:,} each would be needed.")
+            return Sentence(
+                "clock", both, f"are too close to order: more than {TOO_MANY:,} each would be needed{self.aim}."
+            )
         if len(talked) == 2 and not is_of_pairs:
             return self._beside_plan(both, talked, n_more)
         one, many = _UNITS[is_of_pairs, unit == THINGS]
-        words = plural(n_more, f"about %(n)s more {one} would be needed.", f"about %(n)s more {many} would be needed.")
-        return Sentence("clock", both, f"are too close to order: {words % {'n': two_digits(n_more)}}")
+        words = plural(n_more, f"about %(n)s more {one} would be needed", f"about %(n)s more {many} would be needed")
+        return Sentence("clock", both, f"are too close to order: {words % {'n': two_digits(n_more)}}{self.aim}.")
 
     def _beside_plan(self, both: str, talked: Sequence[LiveBot], n_more: int) -> Sentence:
-        words = plural(n_more, "about %(n)s more rating each.", "about %(n)s more ratings each.")
-        words = f"are too close to order: {words % {'n': two_digits(n_more)}}"
+        words = plural(n_more, "about %(n)s more rating each", "about %(n)s more ratings each")
+        words = f"are too close to order: {words % {'n': two_digits(n_more)}}{self.aim}."
         plans = [(planned_of(self.study, bot.info.bot_id), bot.n_done) for bot in talked]
         left = [planned - n_done for planned, n_done in plans if planned is not None]
         if not left:

@@ -191,7 +191,7 @@ def pair_report(study: Study, *, include_synthetic: bool = False, without: Seque
         all_dimensions=tuple(study_dimensions(study)),
     )
     frame = study_frame(study, facts, include_synthetic=include_synthetic, without=without)
-    section = pairs_section(results, found.titles, frame.bots)
+    section = pairs_section(frame.study, results, found.titles, frame.bots)
     together = protocols_section(study, found)
     return _document(
         frame,

@@ -12,6 +12,7 @@ from django.db.models.functions import Coalesce
 from evaluation.analysis.pairwise_preference import PairJudgements, style_controls
 from evaluation.items import ChatPair
 from evaluation.items import ReplyItem as PairItem
+from evaluation.ratings import SMALLEST_SHARE
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import conversation_values
 from webapp.ratings.flag_selectors import left_out
@@ -150,6 +151,7 @@ def study_judgements(
         of_item = None if key is None else ([reply["text"]], [other["text"]])
         texts.append(of_item or (replies.get(left, []), replies.get(right, [])))
     given_to = {key: np.array([_number(one.get(key)) for one in answers], dtype=float) for key in titles}
+    smallest = study.values.quotas.smallest_difference
     return PairJudgements(
         item=np.array(item, dtype=object),
         first=np.array(first, dtype=object),
@@ -159,6 +161,7 @@ def study_judgements(
         titles=titles,
         controls=style_controls([one for one, _two in texts], [two for _one, two in texts]),
         is_collecting=is_collecting(study),
+        smallest_share=SMALLEST_SHARE if smallest is None else smallest / 2,
     )
 
 

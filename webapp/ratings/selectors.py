@@ -284,7 +284,7 @@ def study_ratings(
         for dimension in dimensions
     }
     whole = study_whole(study)
-    return Ratings(
+    found = Ratings(
         conversation=np.array([str(row[0]) for row in rows], dtype=object),
         bot=np.array([row[1] for row in rows], dtype=object),
         rater=np.array([str(row[2]) if row[2] else None for row in rows], dtype=object),
@@ -295,6 +295,11 @@ def study_ratings(
         is_collecting=is_collecting(study),
         context=_contexts(study, [str(row[0]) for row in rows]),
     )
+    smallest = study.values.quotas.smallest_difference
+    if smallest is None or found.leading is None:
+        return found
+    low, high = found.scale()
+    return replace(found, smallest_share=smallest / (high - low))
 
 
 def _contexts(study: Study, keys: Sequence[str]) -> np.ndarray | None:

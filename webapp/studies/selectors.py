@@ -37,6 +37,15 @@ def study_by_key(key: str) -> Study:
     return study
 
 
+def smallest_difference_agreed(study: Study) -> float | None:
+    """Return the smallest difference of interest that was set when the first participant agreed, before any data.
+
+    None where none was named: a tenth of the scale then. Without participants it is today's.
+    """
+    first = study.versions.filter(frozen_at__isnull=False).order_by("number").first()
+    return (first or study).values.quotas.smallest_difference
+
+
 def study_found(key: str) -> Study | None:
     """Return the study with this key, if there is one."""
     return Study.objects.filter(key=key).first()

@@ -231,7 +231,7 @@ class Asking(InputModel):
 
 
 class Quotas(InputModel):
-    """Limits on the number of tasks and on the cost."""
+    """Limits on the number of tasks and on the cost, and the difference that they are planned for."""
 
     n_conversations_wanted: Count = Field(
         default=0, title="Wanted in all", description="Completed tasks aimed at; the study is full then. 0: no limit."
@@ -246,6 +246,14 @@ class Quotas(InputModel):
         description=(
             "The most that replies of paid bots may cost here, in the currency of their prices; empty: no cap."
         ),
+    )
+    smallest_difference: Number | None = Field(
+        default=None,
+        gt=0,
+        title="Smallest difference of interest",
+        description="In points of the question that bots are ranked by; where pairs are compared, the share of "
+        "judgements for one bot less the share for the other. Plans show it, and bots whose difference is surely "
+        "smaller are called equal for practical purposes. Empty: a tenth of the scale.",
     )
 
 

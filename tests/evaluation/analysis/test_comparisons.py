@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from statsmodels.stats.weightstats import ttost_ind
 
 from evaluation.analysis.comparisons import Comparisons, bot_means, compare, means_compared
 from evaluation.analysis.leaderboard import alike_groups, leaderboard, ranking_progress
@@ -17,7 +18,7 @@ from evaluation.analysis.planning import plan_raters, prediction_worth
 from evaluation.analysis.trajectories import Grouping, TrajectoryGroup, trajectories
 from evaluation.ratings import Ratings
 from evaluation.result_json import result_dump, result_load
-from evaluation.stats.comparisons import ORDER_ALPHA, pairwise
+from evaluation.stats.comparisons import EQUAL_ALPHA, ORDER_ALPHA, pairwise
 from evaluation.stats.power import raters_needed
 from evaluation.stats.sequential import pairwise_always
 from evaluation.stats.trajectories import LEVEL
@@ -57,6 +58,44 @@ def test_pairs_are_those_of_the_test_and_told_apart_has_one_definition() -> None
     assert found.controls == ("bad",)
     assert (found.below("bad"), found.n_raters, found.n_ratings) == (3, 40, 161)
     assert found.as_good_as_best()[0] in {"a", "b"}
+
+
+def test_equal_is_what_two_one_sided_tests_say_and_statsmodels_too() -> None:
+    values = ratings().values()
+    bots = ratings().bot.astype(str)
+    a, b = values[bots == "a"], values[bots == "b"]
+    frame = pd.DataFrame({"conversation": range(80), "bot": ["a"] * 40 + ["b"] * 40, "q": [*a[:40], *b[:40]]})
+    found = {}
+    for smallest in (0.1, 0.3, 0.5, 0.7, 0.9, 1.5):
+        p, *_tests = ttost_ind(a[:40], b[:40], -smallest, smallest, usevar="unequal")
+        compared = compare(Ratings.from_frame(frame, scale=(1, 7)), smallest=smallest)
+        found[smallest] = compared.is_equal(compared.pairs[0])
+        assert found[smallest] is bool(p < EQUAL_ALPHA), smallest
+    assert set(found.values()) == {True, False}
+    needs = {smallest: compare(ratings(), smallest=smallest) for smallest in (0.6, 0.2, 1e-3)}
+    assert [one.need(one.pair("a", "b")) for one in needs.values()] == ["enough", "raters", "too_many"]
+    with pytest.raises(ValueError, match="must be above 0"):
+        compare(ratings(), smallest=0)
+
+
+def test_equality_is_tested_only_where_a_smallest_difference_is_known() -> None:
+    same = {"conversation": range(200), "bot": ["a", "b"] * 100, "q": [3, 3, 4, 4] * 50}
+    known = compare(Ratings.from_frame(pd.DataFrame(same), scale=(1, 7)))
+    assert (known.smallest, known.is_equal(known.pairs[0])) == (pytest.approx(0.6), True)
+    assert known.need(known.pairs[0]) == "enough"
+    assert known.to_json()["pairs"][0]["equal"] is True
+    assert "equal" in [line.split()[-1] for line in known.summary().splitlines()]
+    guessed = compare(Ratings.from_frame(pd.DataFrame(same)))
+    assert (guessed.smallest, guessed.is_equal(guessed.pairs[0])) == (None, None)
+    assert (guessed.need(guessed.pairs[0]), guessed.plans[0].reason.code) == ("unknown", "no_smallest")
+    assert "the scale is not known" in guessed.summary()
+    # Of another question's scale the same share counts.
+    wide = Ratings.from_frame(pd.DataFrame(same | {"w": [30, 30, 40, 40] * 50}), scale={"q": (1, 7), "w": (0, 100)})
+    assert replace(wide, smallest_share=0.05).smallest_difference("w") == pytest.approx(5)
+    collecting = compare(replace(wide, is_collecting=True, headline=("q",)))
+    assert collecting.test == "always"
+    always = collecting.pairs[0]
+    assert collecting.is_equal(always) == (max(-always.low, always.high) < 0.6)
 
 
 def test_a_reversed_question_turns_the_comparison_round() -> None:

@@ -207,16 +207,16 @@ def test_clear_differences_are_told_apart_and_small_ones_say_how_many_more_it_ta
     assert not close.ordered
     assert close.low < 0 < close.high
     found = means_of(values, bots, **SCALE)
-    assert more_raters(found, "low", "middle", alpha=0.1 / 3) == 0
-    n_more = more_raters(found, "middle", "the high", alpha=0.1)
+    assert more_raters(found, "low", "middle", difference=1.9, alpha=0.1 / 3) == 0
+    n_more = more_raters(found, "middle", "the high", difference=0.6, alpha=0.1)
     assert n_more is not None
     assert 20 < n_more < 2000
-    # With so many more, at the same means and spread, they are; with one fewer they are not.
+    # With so many more, at the same spread, such a difference is shown; with one fewer it is not.
     for n, is_enough in ((n_more, True), (n_more - 1, False)):
         variance, n_a, n_b = found.more(1, 2, n)
         lost = math.log1p(n_a * MIXING) / 2 + math.log1p(n_b * MIXING) / 2
         times = math.sqrt(2 * (1 + 1 / (n_a * MIXING)) * (math.log(10) + lost))
-        assert (times * math.sqrt(variance) < abs(close.difference)) is is_enough
+        assert (times * math.sqrt(variance) < 0.6) is is_enough
 
 
 def test_what_cannot_be_tested_says_why() -> None:
@@ -224,9 +224,9 @@ def test_what_cannot_be_tested_says_why() -> None:
     assert [pair.reason.code for pair in pairs] == ["one_rating", "no_rating_of_bot", "no_rating_of_bot"]
     assert not any(pair.ordered for pair in pairs)
     assert mean_always([], **SCALE).reason.code == "no_value"
-    # Two bots with the same mark from everybody are equal, and no number of raters tells them apart.
+    # No number of raters shows next to nothing.
     equal = means_of([4, 4, 4, 4], ["a", "a", "b", "b"], **SCALE)
-    assert more_raters(equal, "a", "b", alpha=0.1) is None
+    assert more_raters(equal, "a", "b", difference=1e-3, alpha=0.1) is None
 
 
 def test_bots_with_opposite_marks_from_everybody_are_told_apart_after_a_while() -> None:
@@ -262,7 +262,7 @@ def leaves_out_preference(rng: np.random.Generator, lead: float, *, by_items: bo
         judged += given.tolist()
         if rater % 8 == 7:
             n, things = len(scores), judged if by_items else None
-            [found] = preferences_always(scores, ["a"] * n, ["b"] * n, raters, things, level=LEVEL)
+            [found] = preferences_always(scores, ["a"] * n, ["b"] * n, raters, things, smallest=0.2, level=LEVEL)
             if not found.pair.low <= truth <= found.pair.high:
                 return True
     return False
@@ -315,7 +315,7 @@ def test_items_of_few_contexts_and_of_many_are_told_apart_rightly(n_contexts: in
 def test_a_preference_ends_where_the_mixture_says_and_knows_what_it_lacks() -> None:
     strict = 0.98
     scores = np.array([1, 1, 0, -1, 1, 1, 0, 1, 1, -1] * 4, dtype=float)
-    [found] = preferences_always(scores, ["b"] * 40, ["a"] * 40, level=strict)
+    [found] = preferences_always(scores, ["b"] * 40, ["a"] * 40, smallest=0.4, level=strict)
     assert (found.pair.a, found.pair.b, found.pair.difference) == ("a", "b", -0.4)
     variance = (scores.var(ddof=1) * 40 + IMAGINED) / (40 + IMAGINED)
     for end in (-found.pair.low, -found.pair.high):
@@ -328,19 +328,19 @@ def test_a_preference_ends_where_the_mixture_says_and_knows_what_it_lacks() -> N
         assert (mixture(0.4, variance, n, 0) > 1 / (1 - strict)) is is_enough
     # Where everybody judged the same three things, more things are needed, not more people.
     [few] = preferences_always(
-        scores, ["b"] * 40, ["a"] * 40, list(range(40)), [n % 3 for n in range(40)], level=strict
+        scores, ["b"] * 40, ["a"] * 40, list(range(40)), [n % 3 for n in range(40)], smallest=0.4, level=strict
     )
     assert (few.unit, few.pair.ordered) == (THINGS, False)
     assert few.pair.high - few.pair.low > 2 * (found.pair.high - found.pair.low)
-    [once] = preferences_always([1], ["a"], ["b"])
+    [once] = preferences_always([1], ["a"], ["b"], smallest=0.2)
     assert (once.pair.reason.code, once.more) == ("one_judgement", None)
 
 
 def test_one_pair_is_told_apart_by_its_own_judgements_alone() -> None:
     scores = [1.0] * 30 + [1.0, -1.0] * 10
     first, second = ["a"] * 30 + ["b"] * 20, ["b"] * 30 + ["c"] * 20
-    found = {(one.pair.a, one.pair.b): one for one in preferences_always(scores, first, second)}
+    found = {(one.pair.a, one.pair.b): one for one in preferences_always(scores, first, second, smallest=1e-3)}
     assert found["a", "b"].pair.ordered
     assert not found["b", "c"].pair.ordered
-    assert found["b", "c"].more is None, "equal ones are never told apart"
+    assert found["b", "c"].more is None, "next to nothing is never shown"
     assert ("a", "c") not in found

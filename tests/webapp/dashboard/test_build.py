@@ -7,6 +7,7 @@ import uuid
 from typing import Any
 
 import pytest
+from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.forms import MultiWidget
 from django.test import Client
@@ -357,9 +358,14 @@ def test_cost_and_what_the_plan_can_show() -> None:
     assert reach.alpha == ORDER_ALPHA, "as pairs differ significantly, so they are planned for"
     reached = test.power(reach.difference / reach.spread.sd, 40, ORDER_ALPHA)
     assert reached == pytest.approx(0.8, abs=1e-4)
-    assert reach.for_half is not None
-    enough = [test.power(0.5 / reach.spread.sd, reach.for_half + less, ORDER_ALPHA) for less in (0, -1)]
+    assert (reach.smallest, reach.for_smallest is not None) == (pytest.approx(0.6), True), "a tenth of the scale"
+    enough = [test.power(0.6 / reach.spread.sd, reach.for_smallest + less, ORDER_ALPHA) for less in (0, -1)]
     assert enough[0] >= 0.8 > enough[1]
+    named = reach_of(study_edit(study=study, smallest_difference=1.2), 6)
+    assert named is not None
+    assert (named.smallest, named.for_smallest < reach.for_smallest / 3) == (1.2, True)
+    with pytest.raises(ValidationError, match="cannot differ by more than 6"):
+        study_edit(study=study, smallest_difference=7)
     told = leads(study)
     assert "80 are wanted in all" in told
     assert told["£12.00 an hour"] == "good"
@@ -390,11 +396,11 @@ def test_the_spread_is_that_of_ratings_here() -> None:
     assert spread.plan == plan_raters(ratings)
     three = draft("three", max_per_bot=60)
     force_bots(three, ["ada", "eliza", "eva"])
-    reach, page = reach_of(three, 6), plan_raters(ratings, [0.5])
+    reach, page = reach_of(three, 6), plan_raters(ratings, [0.6])
     assert reach is not None
     assert (reach.n_pairs, page.n_comparisons) == (3, 1)
-    wanted = raters_needed(0.5, page.pairs[0].sd, alpha=ORDER_ALPHA, n_comparisons=3)
-    assert (reach.for_half, reach.with_prediction) == (wanted.n, None)
+    wanted = raters_needed(0.6, page.pairs[0].sd, alpha=ORDER_ALPHA, n_comparisons=3)
+    assert (reach.for_smallest, reach.with_prediction) == (wanted.n, None)
 
 
 def test_a_study_with_a_fit_is_planned_with_and_without_its_predictions() -> None:
@@ -408,9 +414,9 @@ def test_a_study_with_a_fit_is_planned_with_and_without_its_predictions() -> Non
     HybridFit.objects.create(study=rated, state=Job.State.DONE, result=fit, request={"targets": ["quality"]})
     reach = reach_of(rated, 6)
     assert reach is not None
-    assert reach.for_half is not None
-    assert reach.with_prediction == reach.for_half - 21
-    half = next(one.hint for one in findings_of(Plan(rated)) if "Half a point" in one.hint)
+    assert reach.for_smallest is not None
+    assert reach.with_prediction == reach.for_smallest - 21
+    half = next(one.hint for one in findings_of(Plan(rated)) if "smallest difference" in one.hint)
     assert f"(of a further bot that the hybrid metric predicts {reach.with_prediction})" in half
     document = plan_raters(study_ratings(rated), [0.5], fit=fit)
     (row,) = document.to_json()["plans"]

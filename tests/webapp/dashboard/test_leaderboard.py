@@ -19,6 +19,7 @@ from pytest_django.asserts import assertContains, assertNotContains
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
+from tests.builders import make_conversation, make_rating, make_study
 from tests.webapp.dashboard.analysis.test_one_result import text_of
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Turn
@@ -31,6 +32,7 @@ from webapp.results.cache import AnalysisKey, data_of
 from webapp.results.compute import PARTS
 from webapp.search.pagination import conversations_of_study
 from webapp.studies.models import Study
+from webapp.studies.versions import study_edit
 from webapp.transfer.import_file import import_conversations
 
 LEVELS = {"alpha": 5.4, "beta": 5.3, "gamma": 3.9, "delta": 2.4}
@@ -101,6 +103,24 @@ def test_the_leaderboard_says_what_the_tests_leave_open(staff: Client, compared:
         assert f"{found.low:.2f}" in row.ends
 
 
+def test_equal_is_said_by_a_test_of_equality_and_a_late_change_of_it_too(staff: Client, db: None) -> None:
+    study = make_study("s")
+    for n in range(160):
+        make_rating(make_conversation(study, n_exchanges=3), quality=3 + n // 2 % 2)
+    board = text_of(staff.get(address(study)).content.decode())
+    assert "lies within ± 0.60, the smallest difference of interest" in board
+    assert "are equal for practical purposes, as they differ by less than 0.60." in board
+    assert "was changed" not in board
+    study_edit(study=study, smallest_difference=0.3)
+    board = text_of(staff.get(address(study)).content.decode())
+    assert "lies within ± 0.30, the smallest difference of interest" in board
+    assert "they differ by less than" not in board, "not known with so few"
+    late = "was changed after people had begun to take part: from a tenth of the scale to 0.3."
+    assert late in board
+    details = text_of(staff.get(address(study, "?part=comparisons")).content.decode())
+    assert (late in details, "The smallest difference of interest is 0.30 points." in details) == (True, True)
+
+
 def test_the_overview_says_what_the_leaderboard_says(staff: Client, compared: Study) -> None:
     overview = reverse("dashboard:study", args=[compared.key])
     page = text_of(staff.get(overview).content.decode())
@@ -134,7 +154,9 @@ def test_two_ticks_open_one_against_the_other(staff: Client, compared: Study) ->
     assert turned.questions == against.questions
     alike = staff.get(address(compared, "?against=alpha&against=beta"))
     assert alike.context["against"].lead == "The two differ significantly in no question."
-    assertContains(alike, "By quality: alpha and beta do not differ significantly with 15 raters each.")
+    assertContains(
+        alike, "By quality: alpha and beta do not differ significantly with 15 raters each. Which of them is"
+    )
     assertContains(staff.get(address(compared, "?against=alpha")), "Select one more bot")
 
 
@@ -374,7 +396,7 @@ def test_folded_sections_have_the_details(staff: Client, compared: Study) -> Non
     assertContains(questions, '<th scope="row">', count=4)
     pairs = text_of(staff.get(address(compared, "?part=comparisons&difference=1")).content.decode())
     assert "How far apart are they?" in pairs
-    assert "How many raters each pair would have taken" in pairs
+    assert "How many raters each pair takes" in pairs
     assert pairs.count("How many raters for a difference that matters?") >= 1
     assert staff.get(address(compared, "?part=nothing")).status_code == 404
     # Figures are files in three kinds.

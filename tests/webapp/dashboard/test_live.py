@@ -305,7 +305,7 @@ def test_two_that_are_compared_are_settled_by_who_is_preferred() -> None:
     assert (order.key, order.n_told_apart, order.n_pairs) == ("quality", 1, 1)
     assert [one.lead for one in order.sentences] == ["a above b"]
     assert others[0].sentences[0].lead == "a and b"
-    assert "more than 5,000 each" in others[0].sentences[0].rest, "all said the same"
+    assert "would be needed to show a difference of 0.20" in others[0].sentences[0].rest, "all said the same"
 
 
 def test_items_are_settled_by_the_contexts_that_both_answered() -> None:

@@ -308,11 +308,12 @@ def _wanted(plan: Plan) -> list[ChecklistFinding]:
 
 
 def _half(plan: Plan) -> str:
-    """Compose a sentence on the ratings per bot that detect half a point."""
+    """Compose a sentence on the ratings per bot that detect the smallest difference of interest."""
     reach = reach_of(plan.study, plan.width)
-    if reach is None or reach.for_half is None:
+    if reach is None or reach.for_smallest is None:
         return ""
-    half = f"Half a point needs about {reach.for_half} ratings a bot"
+    smallest = f"The smallest difference of interest, {reach.smallest:.3g} points,"
+    half = f"{smallest} needs about {reach.for_smallest} ratings a bot"
     if reach.with_prediction is not None:
         told = " (of a further bot that the hybrid metric predicts %(n)d)"
         half += told % {"n": reach.with_prediction}

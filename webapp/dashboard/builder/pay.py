@@ -1,7 +1,7 @@
 """Builder's step of recruitment and pay, with cost and power.
 
-Power: the smallest detectable difference, and the number of ratings that detects half a point. The plan is that of
-the page of comparisons (`evaluation.analysis.planning`): power of t-tests for every pair of bots, at the level that
+Power: the smallest detectable difference, and the number of ratings that detects the one of interest. The plan is that
+of the page of comparisons (`evaluation.analysis.planning`): power of t-tests for every pair of bots, at the level that
 decides which bot is better, shared among the pairs, for the pair with the largest spread of ratings. The spread is
 that of the newest ratings here on an equally wide scale; without any, a usual one is assumed.
 """
@@ -19,6 +19,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from evaluation.analysis.planning import RaterPlan, plan_assumed, plan_raters, prediction_worth
+from evaluation.ratings import SMALLEST_SHARE
 from webapp.conversations.models import Conversation
 from webapp.core.language import plural
 from webapp.dashboard.builder.base import BuildStep, Plan, StepState
@@ -81,7 +82,6 @@ def n_wanted(study: Study) -> int:
     return min(wanted, all_bots) if wanted and all_bots else wanted or all_bots
 
 
-HALF = 0.5
 _USUAL_SHARE = 0.23
 """Of a scale's width: 1.4 points from 1 to 7."""
 _NEWEST = 300
@@ -113,7 +113,8 @@ class Reach:
     Attributes:
         n: planned ratings per bot; 0 without a plan.
         difference: smallest difference that n ratings detect with 80 % power; None without a plan.
-        for_half: ratings per bot that detect half a point; None if no number does.
+        smallest: smallest difference of interest, in points.
+        for_smallest: ratings per bot that detect it; None if no number does.
         with_prediction: ratings that a further bot needs with the hybrid fit's predictions; None without a fit.
         n_bots, n_pairs: numbers of bots and pairs compared.
         alpha: probability of any wrong order among all pairs.
@@ -122,7 +123,8 @@ class Reach:
     spread: RatingSpread
     n: int
     difference: float | None
-    for_half: int | None
+    smallest: float
+    for_smallest: int | None
     with_prediction: int | None
     n_bots: int
     n_pairs: int
@@ -141,15 +143,17 @@ def reach_of(study: Study, width: float) -> Reach | None:
     values = study.values
     n = values.assignment.max_per_bot or values.quotas.n_conversations_wanted // n_bots
     spread = spread_for(study, width)
-    plan = _planned(spread.plan, n_bots, n)
+    smallest = values.quotas.smallest_difference or SMALLEST_SHARE * width
+    plan = _planned(spread.plan, n_bots, n, smallest)
     need = plan.rows[0].independent
-    for_half = None if need is None else need.n
+    for_smallest = None if need is None else need.n
     return Reach(
         spread=spread,
         n=n,
         difference=plan.detectable,
-        for_half=for_half,
-        with_prediction=None if for_half is None else _with_prediction(study, for_half),
+        smallest=smallest,
+        for_smallest=for_smallest,
+        with_prediction=None if for_smallest is None else _with_prediction(study, for_smallest),
         n_bots=n_bots,
         n_pairs=plan.n_comparisons,
         alpha=plan.alpha,
@@ -157,8 +161,8 @@ def reach_of(study: Study, width: float) -> Reach | None:
 
 
 @lru_cache(maxsize=512)
-def _planned(plan: RaterPlan, n_bots: int, n: int) -> RaterPlan:
-    return plan.for_study(n_bots, n, [HALF])
+def _planned(plan: RaterPlan, n_bots: int, n: int, smallest: float) -> RaterPlan:
+    return plan.for_study(n_bots, n, [smallest])
 
 
 def _with_prediction(study: Study, n: int) -> int | None:
@@ -226,6 +230,7 @@ _WHAT = {
 _NUMBERS = {
     "n_conversations_wanted": ("In all", "0: no limit"),
     "max_per_bot": ("Chats a bot", "0: no limit"),
+    "smallest_difference": ("Smallest difference of interest", "in points; empty: a tenth of the scale"),
     "pay_each": ("Pay each", ""),
     "currency": ("Currency", "such as GBP"),
     "minutes": ("Minutes", ""),

@@ -31,10 +31,12 @@ from webapp.dashboard.narrative.phrases import (
 from webapp.dashboard.narrative.verdicts import (
     by_units,
     deciding_sentences,
+    equal_said,
     one_look,
     overall_verdict,
     pair_verdict,
     ranking_verdicts,
+    smallest_sentences,
     test_said,
 )
 from webapp.jobs.selectors.fits import fit_leading
@@ -101,7 +103,7 @@ def comparisons_section(frame: StudyFrame, found: StudyComparisons) -> Section:
         section.missing.append("Only one bot is rated, so there is nothing to compare.")
         return section
     section.lead.append(conclusion(frame, compared, frame.headline))
-    section.how.extend(deciding_sentences(compared))
+    section.how.extend([*deciding_sentences(compared), *smallest_sentences(frame.study, compared.smallest, digits)])
     section.points.extend(ranking_verdicts(compared, titles, digits))
     section.points_title = "Each bot and the next one in the ranking"
     if compared.controls:
@@ -139,7 +141,13 @@ def conclusion(frame: StudyFrame, compared: Comparisons, dimension: RatingDimens
     n, of_all = compared.n_told_apart, phrases.pairs_text(compared.n_pairs)
     what = f"the {dimension.title.lower()}" if dimension.key == MEAN_KEY else dimension.title.lower()
     titles = {bot: info.title for bot, info in frame.bots.items()}
-    return f"{n} of {of_all} of bots differ significantly in {what}. {overall_verdict(compared, titles)}"
+    said = f"{n} of {of_all} of bots differ significantly in {what}. {overall_verdict(compared, titles)}"
+    if not compared.equal:
+        return said
+    pairs = [f"{titles.get(pair.a, pair.a)} and {titles.get(pair.b, pair.b)}" for pair in compared.equal]
+    digits = digits_for(dimension.low, dimension.high)
+    of_pairs = pairs[0] if len(pairs) == 1 else f"The bots of {phrases.pairs_text(len(pairs))}"
+    return f"{said} {of_pairs} {equal_said(compared.smallest, digits)}."
 
 
 def _controls(compared: Comparisons, titles: dict[str, str]) -> str:
@@ -154,16 +162,14 @@ def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
     digits = digits_for(frame.headline.low, frame.headline.high)
     units = "raters" if compared.units == "raters" else "units"
 
-    def needed(plan: PairPlan) -> list[Cell]:
-        low = "–" if plan.needed_least is None else two_digits(plan.needed_least)
-        high = "no end" if plan.needed_most is None else two_digits(plan.needed_most)
-        why = reason_text(plan.reason)
-        most_likely = Cell(two_digits(plan.needed), raw=(plan.needed,)) if plan.needed else count_cell(None, why)
-        return [most_likely, Cell(f"{low} to {high}", why=why, raw=(plan.needed_least, plan.needed_most))]
+    def needed(plan: PairPlan) -> Cell:
+        if plan.needed is None:
+            return count_cell(None, reason_text(plan.reason))
+        return Cell(two_digits(plan.needed), raw=(plan.needed,))
 
     return declared_table(
         "needed",
-        f"How many {'raters' if units == 'raters' else 'conversations'} each pair would have taken",
+        f"How many {'raters' if units == 'raters' else 'conversations'} each pair takes",
         compared.plans,
         ("Pair", lambda one: Cell(f"{frame.title(one.a)} − {frame.title(one.b)}")),
         (
@@ -172,16 +178,14 @@ def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
         ),
         ("Difference", lambda one: number_cell(one.difference, digits, reason_text(one.reason))),
         (percent(1 - compared.alpha), lambda one: span_cell(one.low, one.high, digits)),
-        ((f"{units.capitalize()} needed", "if the interval’s ends are true"), needed),
+        (f"{units.capitalize()} needed", needed),
         method=(
-            f"{_units_named(compared.units)} per bot for a power of {share(compared.power)} at p < "
-            f"{share(compared.alpha)} shared among {len(compared.plans)} pairs; difference and error are those of "
-            "the fixed-sample test of just these two bots."
+            f"{_units_named(compared.units)} per bot that show the smallest difference of interest, "
+            f"{figure(compared.smallest, digits)}, with a power of {share(compared.power)} at p < "
+            f"{share(compared.alpha)} shared among {len(compared.plans)} pairs; errors are those of the fixed-sample "
+            "test of just these two bots."
         ),
-        note=(
-            "A plan for the difference observed is too hopeful about half of the time: plan for the "
-            "smallest difference that would matter to you."
-        )
+        note="The observed difference makes no plan: it is as uncertain as the ratings were few."
         + (f" {_plans_one_look()}" if compared.test == "always" else ""),
     )
 
@@ -206,8 +210,10 @@ def planning_table(frame: StudyFrame, plan: RaterPlan, worth: PredictionWorth | 
     paired = ("Every rater rates both", lambda row: _need_cell(row.paired_least, row.paired))
     predicted = ("with the prediction", lambda row: _need_cell(row.independent_least, row.independent, worth))
     note = ""
+    if plan.smallest is not None:
+        note = f"The smallest difference of interest is {figure(plan.smallest, digits)} points. "
     if plan.detectable is not None:
-        note = (
+        note += (
             f"With {by_units(plan.units, plan.n_fewest)} per bot, the fewest here, a difference of "
             f"{figure(plan.detectable, digits)} points is shown with a chance of {percent(plan.power)}."
         )

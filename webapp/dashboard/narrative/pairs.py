@@ -25,7 +25,7 @@ from webapp.dashboard.narrative.phrases import (
     share_cell,
     span_cell,
 )
-from webapp.dashboard.narrative.verdicts import one_look
+from webapp.dashboard.narrative.verdicts import equal_said, one_look, smallest_sentences
 from webapp.ratings.paired_comparisons import compares_pairs
 from webapp.ratings.selectors import BotInfo, study_bots
 from webapp.results.item_results import PairPage
@@ -35,7 +35,7 @@ Bots = Mapping[str, BotInfo]
 Titles = Mapping[str, str]
 
 
-def pairs_section(found: PairResults, titles: Titles, bots: Bots) -> Section:
+def pairs_section(study: Study, found: PairResults, titles: Titles, bots: Bots) -> Section:
     """Return wins, ties and losses of every two bots, agreement and strengths."""
     section = Section("pairs", "Which reply people preferred")
     leading = next(iter(titles))
@@ -52,7 +52,9 @@ def pairs_section(found: PairResults, titles: Titles, bots: Bots) -> Section:
         else "The study is closed or has its planned size, so a fixed-sample test decides who is preferred, corrected "
         f"by Holm for all pairs of bots, p < {alpha}; errors are clustered by rater and by what was compared."
     )
-    section.points += [_outcome_sentence(one, bots) for one in found.outcomes if one.question == leading]
+    section.how += smallest_sentences(study, found.smallest)
+    asked = [one for one in found.outcomes if one.question == leading]
+    section.points += [_outcome_sentence(one, bots, found.smallest) for one in asked]
     section.lead += [_kappa_sentence(one, titles) for one in found.kappas if one.question == leading]
     section.tables.append(_outcomes_table(found, titles, bots))
     section.tables.append(_ambiguous_table(found, titles, bots))
@@ -122,13 +124,18 @@ def protocols_section(study: Study, page: PairPage) -> Section | None:
     return section
 
 
-def _outcome_sentence(one: PairOutcome, bots: Bots) -> str:
+def _outcome_sentence(one: PairOutcome, bots: Bots, smallest: float) -> str:
     a, b = _title(bots, one.a), _title(bots, one.b)
     if one.sign:
         better, worse = (a, b) if one.sign > 0 else (b, a)
         verdict = f"{better} is preferred to {worse}"
     else:
         verdict = f"{a} and {b} do not differ significantly"
+        if one.is_equal:
+            verdict = f"{a} and {b} {equal_said(smallest)}"
+        elif one.ahead.low is not None:
+            ends = f"from {figure(one.ahead.low)} to {figure(one.ahead.high)}"
+            verdict += f", and the share for {a} less that for {b} may be {ends}"
     wins, losses, ties = (percent(part.mean) for part in (one.wins, one.losses, one.ties))
     return f"{verdict}: {a} wins {wins}, {b} wins {losses}, the same {ties}."
 

@@ -281,7 +281,7 @@ FRAGMENTS: dict[str, str] = {
     "too_few_raters": "a bot has fewer than two raters: its spread is unknown",
     "no_difference": "no difference can be shown",
     "too_many_raters": "more than {most} raters per bot",
-    "contains_0": "the interval contains 0: no number is sure to be enough",
+    "no_smallest": "no smallest difference of interest is named, and the scale is not known",
     "few_bots": "ratings of {n_bots}; at least 2 are needed",
     "one_rater_only": "one rater only: nothing can be said about others",
     "one_rating_each": "every rater gave one rating: rater effects and chance cannot be separated; compare the bots "
@@ -447,6 +447,15 @@ def glossary_terms() -> list[tuple[str, str]]:
                 "and until its planned size is reached, an always-valid test takes its place: you may look at it "
                 "at any time, but it needs a clearer difference (confidence sequences of a normal mixture; "
                 "Robbins, 1970)."
+            ),
+        ),
+        (
+            "Equal for practical purposes",
+            (
+                "Two bots are equal for practical purposes if the 90 % interval of their difference lies within the "
+                "smallest difference of interest on both sides of 0 (two one-sided tests, p < .05; Schuirmann, 1987). "
+                "The study names that difference before people take part; it is a tenth of the scale if it names none. "
+                "Bots that do not differ significantly are not therefore equal: often the ratings are too few."
             ),
         ),
         (

@@ -11,6 +11,8 @@ from evaluation.stats.power import PairPlan
 from webapp.core.language import plural
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import listed, reason_text, two_digits
+from webapp.studies.models import Study
+from webapp.studies.selectors import smallest_difference_agreed
 
 _NAMED = 3
 """Of more bots than these the last are counted and not named."""
@@ -30,13 +32,49 @@ def pair_verdict(found: Comparison, compared: Comparisons, titles: Mapping[str, 
     if code == "undefined":
         why = reason_text(found.reason) or "no test"
         return f"{a} and {b} cannot be compared: {why}."
+    if code == "not_told_apart" and compared.is_equal(found):
+        return f"{a} and {b} {equal_said(compared.smallest, digits)}: {_from_to(found, (a, b), digits)}."
     if code == "not_told_apart":
         return f"{_not_apart(a, b, compared.plan(found.a, found.b), compared)} {_need(found, compared, (a, b), digits)}"
     gap, low, high = found.difference, found.low, found.high
     if code == "lower" and gap is not None:
         a, b, gap = b, a, -gap
         low, high = (None, None) if low is None or high is None else (-high, -low)
-    return f"{a} is rated higher than {b}, difference {figure(gap, digits)} {span(low, high, digits)}."
+    rated = f"{a} is rated higher than {b}, difference {figure(gap, digits)} {span(low, high, digits)}"
+    if compared.is_equal(found):
+        return f"{rated}; yet the two are equal for practical purposes (within ± {figure(compared.smallest, digits)})."
+    return f"{rated}."
+
+
+def equal_said(smallest: float | None, digits: int = 2) -> str:
+    """Say that two are equal, the end of a sentence about them."""
+    return f"are equal for practical purposes, as they differ by less than {figure(smallest, digits)}"
+
+
+def smallest_sentences(study: Study, smallest: float | None, digits: int = 2) -> list[str]:
+    """Say when bots are called equal, and whether that was changed after data were seen.
+
+    Args:
+        smallest: smallest difference of interest; None where the scale is not known and none is named.
+    """
+    if smallest is None:
+        return [
+            "The scale of these ratings is not known, so no bots are called equal: give the scale, or name the "
+            "smallest difference of interest in the settings."
+        ]
+    said = [
+        f"Two bots are equal for practical purposes where the 90 % interval of their difference lies within ± "
+        f"{figure(smallest, digits)}, the smallest difference of interest (two one-sided tests, p < .05, not corrected "
+        "for the number of pairs)."
+    ]
+    now, agreed = study.values.quotas.smallest_difference, smallest_difference_agreed(study)
+    if now != agreed:
+        before, after = ("a tenth of the scale" if one is None else f"{one:g}" for one in (agreed, now))
+        said.append(
+            f"The smallest difference of interest was changed after people had begun to take part: from {before} to "
+            f"{after}."
+        )
+    return said
 
 
 def by_units(units: Units, n: int) -> str:
@@ -65,29 +103,23 @@ def _not_apart(a: str, b: str, plan: PairPlan | None, compared: Comparisons) -> 
 
 
 def _need(found: Comparison, compared: Comparisons, titles: tuple[str, str], digits: int) -> str:
-    """Return the sentence on the ratings needed for the observed difference; if too many, on its interval."""
+    """Say from where to where the difference may be, and how many ratings show the smallest of interest."""
     need, plan = compared.need(found), compared.plan(found.a, found.b)
-    n_more = compared.more.get((found.a, found.b))
+    n_more, smallest = compared.more.get((found.a, found.b)), figure(compared.smallest, digits)
+    said = "Which of them is better is not known"
+    if found.low is not None:
+        said = f"{said}: {_from_to(found, titles, digits)}"
     if need == "more" and n_more is not None:
-        return f"About {two_digits(n_more)} more each would do, if the difference stays as it is."
+        return f"{said}. About {two_digits(n_more)} more each would show a difference of {smallest}."
     if need == "raters" and plan is not None and plan.needed is not None:
-        return f"About {two_digits(plan.needed)} each would do."
-    if need == "too_many":
-        return _open(found, titles, digits)
-    if need == "at_border":
-        return "The difference is at the border, a few more ratings may decide."
-    return "How many would do is unknown."
+        return f"{said}. About {two_digits(plan.needed)} each would show a difference of {smallest}."
+    return f"{said}."
 
 
-def _open(found: Comparison, titles: tuple[str, str], digits: int) -> str:
+def _from_to(found: Comparison, titles: tuple[str, str], digits: int) -> str:
     """Say between which ends the difference may lie: no difference shown is not a difference of none."""
-    if found.low is None or found.high is None:
-        return "Which of them is better is not known."
     a, b = titles
-    return (
-        f"Which of them is better is not known: the difference, {a} less {b}, may be from "
-        f"{figure(found.low, digits)} to {figure(found.high, digits)}."
-    )
+    return f"the difference, {a} less {b}, may be from {figure(found.low, digits)} to {figure(found.high, digits)}"
 
 
 def one_look() -> str:

@@ -237,7 +237,7 @@ def _pairs(request: HttpRequest, study: Study) -> dict[str, Any]:
     if found.results is None:
         return {}
     bots = study_bots(study)
-    section = pairs_section(found.results, found.titles, bots)
+    section = pairs_section(study, found.results, found.titles, bots)
     outcomes, *tables = section.tables
     detail = FoldedSection("pairs", "Agreement, and results without ambiguous pairs")
     detail.is_open = request.GET.get("part") == detail.id

@@ -88,6 +88,16 @@ def validate_cap(on: Checked) -> Errors:
     return {"max_cost": words + advice}
 
 
+def validate_smallest_difference(on: Checked) -> Errors:
+    """Check that two bots can differ by the smallest difference of interest."""
+    smallest, widths = on.values.quotas.smallest_difference, [high - low for low, high in on.scales.values()]
+    if on.protocol is not None and on.protocol.scale == (-1, 1):
+        widths = [2.0]
+    if smallest is None or not widths or smallest < max(widths):
+        return {}
+    return {"smallest_difference": f"Two bots cannot differ by more than {max(widths):g}. Name less."}
+
+
 def validate_bot_quotas(on: Checked) -> Errors:
     """Check that only bots of the study have a number of their own."""
     unknown = _no_bots(on, on.values.assignment.bot_quotas)
@@ -345,6 +355,7 @@ def validate_fixed_values(on: Checked) -> Errors:
 
 VALIDATORS: tuple[Callable[[Checked], Errors], ...] = (
     validate_cap,
+    validate_smallest_difference,
     validate_bot_quotas,
     validate_bots_in_a_row,
     validate_bot_choice,

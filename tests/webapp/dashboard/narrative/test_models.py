@@ -301,12 +301,12 @@ def pair(a: str, b: str, gap: float | None, *, ordered: bool, p: float | None = 
 
 
 def plan(needed: int | None, n_a: int = 40, n_b: int = 40, sd: float | None = 1.0) -> PairPlan:
-    return PairPlan("a", "b", 0.1, -0.2, 0.4, sd, n_a, n_b, needed, 50, None, "open")
+    return PairPlan("a", "b", 0.1, -0.2, 0.4, sd, n_a, n_b, needed)
 
 
 def compared(order: list[str], pairs: list[Comparison], plans: list[PairPlan] | None = None) -> Comparisons:
     quality = RatingDimension("quality", "Quality", 1, 7)
-    return Comparisons(quality, 0.1, tuple(order), (), tuple(pairs), 40, 80, tuple(plans or ()))
+    return Comparisons(quality, 0.1, tuple(order), (), tuple(pairs), 40, 80, tuple(plans or ()), smallest=0.35)
 
 
 @pytest.mark.parametrize(
@@ -317,7 +317,8 @@ def compared(order: list[str], pairs: list[Comparison], plans: list[PairPlan] | 
         (
             pair("a", "b", 0.1, ordered=False),
             plan(107),
-            "Ann and Bob do not differ significantly with 40 raters each. About 110 each would do.",
+            "Ann and Bob do not differ significantly with 40 raters each. Which of them is better is not known: the "
+            "difference, Ann less Bob, may be from −0.20 to 0.40. About 110 each would show a difference of 0.35.",
         ),
         (
             pair("a", "b", 0.1, ordered=False),
@@ -327,15 +328,21 @@ def compared(order: list[str], pairs: list[Comparison], plans: list[PairPlan] | 
         ),
         (
             pair("a", "b", 0.0, ordered=False),
-            plan(None),
-            "Ann and Bob do not differ significantly with 40 raters each. Which of them is better is not known: the "
-            "difference, Ann less Bob, may be from −0.30 to 0.30.",
+            plan(107),
+            "Ann and Bob are equal for practical purposes, as they differ by less than 0.35: the difference, Ann less "
+            "Bob, may be from −0.30 to 0.30.",
         ),
         (
             pair("a", "b", 0.4, ordered=False),
             plan(30),
-            "Ann and Bob do not differ significantly with 40 raters each. The difference is at the border, a few "
-            "more ratings may decide.",
+            "Ann and Bob do not differ significantly with 40 raters each. Corrected for all pairs, which of them is "
+            "better is not known: the difference, Ann less Bob, may be from 0.10 to 0.70.",
+        ),
+        (
+            replace(pair("a", "b", 0.2, ordered=True), low=0.1, high=0.3),
+            None,
+            "Ann is rated higher than Bob, difference 0.20 [0.10, 0.30]; yet the two are equal for practical purposes "
+            "(within ± 0.35).",
         ),
         (pair("a", "b", None, ordered=False, p=None), None, "Ann and Bob cannot be compared: no rating."),
     ],
