@@ -45,7 +45,7 @@ class PairOutcome:
         clear: wins without ambiguous items; losses and ties of them follow from `clear_ties`.
         ahead: share of wins less that of losses, with its interval, which is not corrected.
         sign: the significantly preferred bot: 1 for a, -1 for b, 0 for neither; by `p_holm`, at 1 − level.
-        is_equal: whether the two are equal for practical purposes; None where that cannot be tested.
+        equal: whether the two are equal for practical purposes; None where that cannot be tested.
         p, p_holm: of the difference being 0, as it is and corrected for all pairs of the question; None where untested.
         n_ambiguous: of the items, those whose two most frequent answers are as frequent as each other.
     """
@@ -66,7 +66,7 @@ class PairOutcome:
     n_ambiguous: int
     clear: Interval
     clear_ties: Interval
-    is_equal: bool | None = None
+    equal: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class PairResults:
         held: the same between bots of equal controls; None where no control differs.
         is_collecting: whether the intervals of outcomes are anytime-valid; all others are valid for one look.
         test: the test that decides which bot is preferred.
-        smallest: smallest difference of interest, between the shares of judgements that prefer either.
+        smallest_difference: the smallest of interest, between the shares of judgements that prefer either.
     """
 
     n: int
@@ -106,7 +106,7 @@ class PairResults:
     level: float = LEVEL
     is_collecting: bool = False
     test: Test = "fixed"
-    smallest: float = 2 * SMALLEST_SHARE
+    smallest_difference: float = 2 * SMALLEST_SHARE
 
     def of(self, question: str, a: str, b: str) -> PairOutcome | None:
         """Return the outcome of two bots, `a` before `b` in the alphabet."""
@@ -129,7 +129,7 @@ class PairResults:
                 ),
                 str(o.n_ambiguous),
                 probability(o.p_holm).removeprefix("p ").removeprefix("= "),
-                ("equal" if o.is_equal and not o.sign else ("neither", o.a, o.b)[o.sign]),
+                ("equal" if o.equal and not o.sign else ("neither", o.a, o.b)[o.sign]),
             ]
             for o in self.outcomes
         ]
@@ -166,7 +166,7 @@ def judge_pairs(
             read = (scores, judged.item[given], raters[given])
             pair = told[key].of(a, b) if given.any() else _unasked(a, b)
             found = _outcome(key, pair, *read, level, judged.is_collecting)
-            outcomes.append(replace(found, is_equal=is_equal(pair, told[key].smallest)))
+            outcomes.append(replace(found, equal=is_equal(pair, told[key].smallest)))
     leading = judged.answers[judged.leading]
     controls = {name: values for name, values in judged.controls.items() if np.any(values)}
 
@@ -194,7 +194,7 @@ def judge_pairs(
         level=level,
         is_collecting=judged.is_collecting,
         test="always" if judged.is_collecting else "fixed",
-        smallest=2 * judged.smallest_share,
+        smallest_difference=2 * judged.smallest_share,
     )
 
 

@@ -52,9 +52,9 @@ def pairs_section(study: Study, found: PairResults, titles: Titles, bots: Bots) 
         else "The study is closed or has its planned size, so a fixed-sample test decides who is preferred, corrected "
         f"by Holm for all pairs of bots, p < {alpha}; errors are clustered by rater and by what was compared."
     )
-    section.how += smallest_sentences(study, found.smallest)
+    section.how += smallest_sentences(study, found.smallest_difference)
     asked = [one for one in found.outcomes if one.question == leading]
-    section.points += [_outcome_sentence(one, bots, found.smallest) for one in asked]
+    section.points += [_outcome_sentence(one, bots, found.smallest_difference) for one in asked]
     section.lead += [_kappa_sentence(one, titles) for one in found.kappas if one.question == leading]
     section.tables.append(_outcomes_table(found, titles, bots))
     section.tables.append(_ambiguous_table(found, titles, bots))
@@ -131,7 +131,7 @@ def _outcome_sentence(one: PairOutcome, bots: Bots, smallest: float) -> str:
         verdict = f"{better} is preferred to {worse}"
     else:
         verdict = f"{a} and {b} do not differ significantly"
-        if one.is_equal:
+        if one.equal:
             verdict = f"{a} and {b} {equal_said(smallest)}"
         elif one.ahead.low is not None:
             ends = f"from {figure(one.ahead.low)} to {figure(one.ahead.high)}"

@@ -107,6 +107,8 @@ def _need(found: Comparison, compared: Comparisons, titles: tuple[str, str], dig
     need, plan = compared.need(found), compared.plan(found.a, found.b)
     n_more, smallest = compared.more.get((found.a, found.b)), figure(compared.smallest, digits)
     said = "Which of them is better is not known"
+    if found.low is not None and found.high is not None and found.low * found.high > 0:
+        said = "Corrected for all pairs, which of them is better is not known"
     if found.low is not None:
         said = f"{said}: {_from_to(found, titles, digits)}"
     if need == "more" and n_more is not None:
