@@ -19,7 +19,7 @@ from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.number_format import probability, share, span
 from evaluation.ratings import Ratings
 from evaluation.result_json import BY_TUPLE
-from evaluation.stats.comparisons import holm
+from evaluation.stats.comparisons import false_discovery_rates, holm
 from evaluation.stats.correlation import Correlation, Method, correlate, within_groups
 from evaluation.stats.zscores import rater_codes
 
@@ -65,6 +65,7 @@ class CorrelationMatrix:
         within: Pearson's r within bots of the same cells; none over bots.
         survives: cells whose p-value stays below `ALPHA` after Holm's correction over all but the hybrid's rows,
             whose null is another one.
+        q: the false discovery rate at which each of the same cells is found.
         n: conversations or bots.
     """
 
@@ -76,6 +77,12 @@ class CorrelationMatrix:
     n: int
     within: Cells = field(default_factory=dict)
     survives: frozenset[tuple[int, int]] = frozenset()
+    q: Annotated[Mapping[tuple[int, int], float | None], BY_TUPLE] = field(default_factory=dict)
+
+    @property
+    def n_discovered(self) -> int:
+        """Correlations found at a false discovery rate of `ALPHA`."""
+        return sum(q is not None and q < ALPHA for q in self.q.values())
 
     @property
     def n_corrected(self) -> int:
@@ -116,6 +123,7 @@ class CorrelationMatrix:
                     **value.to_json(),
                     "n": value.n,
                     "survives": (i, j) in self.survives,
+                    "q": self.q.get((i, j)),
                     **({"within_bots": within.to_json()} if within is not None else {}),
                 }
             )
@@ -193,7 +201,7 @@ def metric_matrix(
         {**cells, **tested},
         len(ratings),
         within,
-        survivors(tested),
+        **_corrected(tested),
     )
 
 
@@ -224,14 +232,17 @@ def bot_matrix(
             tested[len(rows), j] = correlate(x, y, "pearson", interval="fisher")
         rows.append(row)
     return CorrelationMatrix(
-        "bots", "pearson", tuple(rows), tuple(means), {**cells, **tested}, len(bots), survives=survivors(tested)
+        "bots", "pearson", tuple(rows), tuple(means), {**cells, **tested}, len(bots), **_corrected(tested)
     )
 
 
-def survivors(found: Cells) -> frozenset[tuple[int, int]]:
-    """Return the cells whose p-value stays below `ALPHA` after Holm's correction over all of them."""
-    corrected = holm([value.p for value in found.values()])
-    return frozenset(key for key, p in zip(found, corrected, strict=True) if p is not None and p < ALPHA)
+def _corrected(found: Cells) -> dict[str, Any]:
+    """Return which cells survive Holm's correction over all of them, and the false discovery rate of each."""
+    p_values = [value.p for value in found.values()]
+    return {
+        "survives": frozenset(key for key, p in zip(found, holm(p_values), strict=True) if p is not None and p < ALPHA),
+        "q": dict(zip(found, false_discovery_rates(p_values), strict=True)),
+    }
 
 
 def without_speaker(title: str) -> str:

@@ -253,6 +253,18 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
+def false_discovery_rates(p_values: Sequence[float | None]) -> list[float | None]:
+    """Return q-values by Benjamini and Hochberg (1995); undefined p-values stay undefined and do not count."""
+    from scipy.stats import false_discovery_control
+
+    defined = [(p, i) for i, p in enumerate(p_values) if p is not None]
+    rates: list[float | None] = [None] * len(p_values)
+    found = false_discovery_control([p for p, _i in defined]) if defined else ()
+    for (_p, i), q in zip(defined, found, strict=True):
+        rates[i] = float(q)
+    return rates
+
+
 def corrected(pairs: Sequence[Comparison], level: float) -> list[Comparison]:
     """Return the pairs with p-values corrected by Holm, and whether each can be put in order at 1 − level."""
     return [

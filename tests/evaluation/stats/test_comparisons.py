@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from evaluation.stats.comparisons import holm, pairwise, welch
+from evaluation.stats.comparisons import false_discovery_rates, holm, pairwise, welch
 from evaluation.stats.trajectories import LEAST_P, course, difference_of_means, extremes
 from evaluation.stats.zscores import rater_codes, rater_zscores
 from tests.reference.ratings import JI_RATINGS, JI_Z_SCORES
@@ -22,6 +22,14 @@ def test_holm_is_statsmodels():
     for size in (1, 2, 7, 30):
         p = rng.uniform(size=size) ** 3
         np.testing.assert_allclose(holm(p.tolist()), multipletests(p, method="holm")[1])
+
+
+def test_false_discovery_rates_are_statsmodels():
+    p = rng.uniform(0, 1, 40) ** 2
+    found = false_discovery_rates([*p.tolist(), None])
+    np.testing.assert_allclose(found[:-1], multipletests(p, method="fdr_bh")[1])
+    assert found[-1] is None
+    assert false_discovery_rates([None]) == [None]
 
 
 def test_independent_ratings_are_compared_by_welch():

@@ -86,6 +86,7 @@ def matrix_figure(
     method: str,
     symbol: str,
     sure: Collection[tuple[int, int]] = (),
+    q: Mapping[tuple[int, int], float | None] | None = None,
     beside: tuple[str, Found] | None = None,
     note: str = "",
     note_lead: str = "",
@@ -98,6 +99,7 @@ def matrix_figure(
         found: by (row, column).
         symbol: of the coefficient, "r" or "ρ".
         sure: cells whose p-value survives correction: printed bold, marked in the table.
+        q: false discovery rates, for the table.
         beside: another coefficient of the same pairs for the table, with its title.
         first: places of the rows that matter first, and a sentence about them: these are drawn, and all on demand. None
             to draw all.
@@ -116,7 +118,7 @@ def matrix_figure(
             {(k, j) for k, i in enumerate(leading) for j in range(len(columns)) if (i, j) in sure},
         )
     wide, narrow = drawn
-    table = _table(rows, columns, found, symbol, sure, beside)
+    table = _table(rows, columns, found, symbol, sure, q or {}, beside)
     return PageFigure(id, title, method, wide, narrow, table, note, note_lead, more=more)
 
 
@@ -167,6 +169,7 @@ def _table(
     found: Found,
     symbol: str,
     sure: Collection[tuple[int, int]],
+    q: Mapping[tuple[int, int], float | None],
     beside: tuple[str, Found] | None,
 ) -> PageTable:
     def other(place: tuple[int, int]) -> Cell:
@@ -182,6 +185,7 @@ def _table(
         ("p", lambda one: p_cell(one[1].p)),
         ("n", lambda one: count_cell(one[1].n)),
         ("Survives Holm", lambda one: Cell("yes" if one[0] in sure else "no" if one[1].p is not None else "–")),
+        *([("q", lambda one: p_cell(q.get(one[0])))] if q else []),
         *([(beside[0], lambda one: other(one[0]))] if beside is not None else []),
     )
 

@@ -132,6 +132,7 @@ def _matrix_figure(
         dict(matrix.cells),
         method=_sentences(*method, controls_said(frame, left_out=True)),
         sure=matrix.survives,
+        q=matrix.q,
         first=_first(matrix, titles),
         **texts,
     )
@@ -144,7 +145,7 @@ def _metrics_figure(frame: StudyFrame, matrix: CorrelationMatrix, titles: Mappin
         matrix,
         titles,
         f"Spearman over {phrases.conversations_text(matrix.n)}; intervals by the jackknife over people; "
-        f"bold: p < .05 after Holm’s correction for {matrix.n_corrected} correlations. "
+        f"bold: p < .05 after Holm’s correction for {matrix.n_corrected} correlations. {_discovered(matrix)} "
         "The table also has Pearson’s r within bots.",
         id="metrics-dimensions",
         title="Which metrics go with which ratings?",
@@ -167,12 +168,21 @@ def _bots_figure(
         matrix,
         titles,
         f"Pearson over the means of {phrases.bots_text(matrix.n)};{played} bold: p < .05 after Holm’s correction "
-        f"for {matrix.n_corrected} correlations.",
+        f"for {matrix.n_corrected} correlations. {_discovered(matrix)}",
         id="bots-dimensions",
         title="Which figures of a bot go with its ratings?",
         symbol="r",
         note_lead=_few(matrix.n),
         note=f"{families} {note}".strip(),
+    )
+
+
+def _discovered(matrix: CorrelationMatrix) -> str:
+    if not matrix.q:
+        return ""
+    return (
+        f"Found at a false discovery rate of 5 % (Benjamini and Hochberg, 1995): {matrix.n_discovered}; the table has "
+        "the rate of each, q."
     )
 
 
