@@ -217,6 +217,7 @@ def summary_of(result: Mapping[str, Any]) -> str:
         *_levels(result),
         "",
         *_values(result),
+        *_rivals(result),
         "",
         f"  {'bot':24} {'human':>8} {'predicted':>10} {'self-play':>10}",
         *_bots(result["bots"]),
@@ -297,6 +298,17 @@ def _values(result: Mapping[str, Any]) -> list[str]:
         told.append(f"  of the variance between bots: {', '.join(shares)}; in brackets")
         told.append("  by another prior: with few bots these shares depend on it")
     return told
+
+
+def _rivals(result: Mapping[str, Any]) -> list[str]:
+    """Return a line for each rival; fits of earlier versions have none."""
+    lines = []
+    for name, one in (result.get("rivals") or {}).items():
+        ratio = one["error_ratio"]
+        told = f"r {share(one['r'])}, Q² {share(one['q2'])}, the fit errs {figure(ratio['value'])} times as much"
+        ends = f" {span(*ratio['ci95'])}" if ratio["ci95"] else ""
+        lines.append(f"  {name.replace('_', ' '):28} {told}{ends}")
+    return lines
 
 
 def _ends(ends: list[float] | None) -> str:

@@ -17,7 +17,7 @@ import os
 import sys
 
 QUICK = ("validate", "comparisons", "replies")
-FULL = (*QUICK, "folds", "entailment", "coverage", "models", "held")
+FULL = (*QUICK, "sets", "lengths", "folds", "entailment", "coverage", "models", "held")
 SIZED = {"validate", "replies"}
 
 

@@ -32,15 +32,13 @@ from tests.validation.noise_shares import noise_shares_told
 from tests.validation.selfplay import BOTS_FILE, configured, selfplay_told
 from tests.validation.simulated import simulations_told
 from tests.validation.training_noise import training_noise_told
-from tests.validation.values import PRESETS, VALUE_HEADINGS, permuted_standings, samples_of, tables_of, value_rows
+from tests.validation.values import PRESETS, VALUE_HEADINGS, samples_of, tables_of, value_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT.parent / "shared" / "data" / "interactive"
 QUICK_PER_BOT = 30
 SIZES = {"quick": ((15,), 1), "full": ((60, 30), 10)}
 """Conversations a bot of the subsamples, and how many of each size."""
-N_PERMUTED = {"quick": 3, "full": 60}
-"""Fits to ratings that were dealt out to other bots."""
 N_SIMULATED = 40_000
 """In the full size; the suite simulates some."""
 
@@ -94,7 +92,8 @@ class Confab:
         from chatbots.encoders.cache import cache_folder_set
         from tests.databases import migrated_file
 
-        shutil.copy(migrated_file(), data_dir / "confab.sqlite3")
+        if not (data_dir / "confab.sqlite3").exists():
+            shutil.copy(migrated_file(), data_dir / "confab.sqlite3")
         django.setup()
         # Word vectors are made once for all runs of these scripts, and for the tests.
         cache_folder_set(ROOT / ".pytest_cache" / "d" / "confab")
@@ -248,7 +247,6 @@ def main() -> int:
                 tables = tables_of(rated.name, rated.targets, rated.exclude_bots)
                 sizes, n_samples = SIZES[options.size]
                 values += value_rows(rated.name, tables, fits, sizes, n_samples)
-                notes.append(permuted_standings(rated.name, tables, N_PERMUTED[options.size]))
                 samples = samples_of(tables, sizes[-1], n_samples)
                 notes.append(training_noise_told(rated.name, sizes[-1], samples))
                 notes.append(noise_shares_told(rated.name, tables, sizes[-1], n_samples))

@@ -1,14 +1,12 @@
 """How well do fits predict values, at full size and with few conversations of each bot?
 
 Used by `validate`. Subsamples are drawn of the tables that the commands fit, by a seed, and fitted by the same
-functions; their figures are means over them. A study whose ratings were dealt out to other bots shows what a fit
-makes of nothing.
+functions; their figures are means over them.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -18,7 +16,6 @@ import numpy as np
 from evaluation.hybrid.calibration import calibration, interval_score, others_mean, q_squared
 from evaluation.hybrid.features import preset_get
 from evaluation.hybrid.fit import fit_hybrid
-from evaluation.hybrid.summary import STANDINGS
 from evaluation.number_format import figure, share
 from evaluation.ratings import Ratings
 
@@ -185,22 +182,6 @@ def _means(found: np.ndarray) -> list[float]:
     """Return the mean of each column over the rows that have it, NaN where none has."""
     columns = [column[np.isfinite(column)] for column in found.T]
     return [float(column.mean()) if len(column) else math.nan for column in columns]
-
-
-def permuted_standings(name: str, tables: Tables, n: int) -> str:
-    """Say how many of n fits to ratings that were dealt out to other bots would be believed, and what chance of one
-    in twenty allows.
-    """
-    found = Counter(fitted(permuted(tables, seed), "strong")["verdict"]["standing"] for seed in range(n))
-    told = ", ".join(
-        f"{found[standing]} {supports}"
-        for standing, supports in STANDINGS.items()
-        if found[standing] or standing == "ranking"
-    )
-    return (
-        f"{name}, means dealt out to bots by chance, {n} times ({n / 20:g} were believed by a test at one in "
-        f"twenty): {told}"
-    )
 
 
 def permuted(tables: Tables, seed: int) -> Tables:
