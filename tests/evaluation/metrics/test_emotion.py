@@ -132,15 +132,6 @@ def test_columns_of_any_encoder_against_plain_python(self_play):
     assert whole["made_up_minmax"] == pytest.approx((answers[low] - answers[high]) / (low - high), abs=1e-6)
 
 
-def test_each_text_goes_through_an_encoder_once_a_run_and_a_blank_one_never():
-    encoder, shared = MadeUp(), TextCache()
-    metric = MadeUpSentiment(encoder)
-    talk = [Conversation.from_texts([*TEXTS, " ", TEXTS[0]], id=id) for id in "ab"]
-    metric.compute(talk, shared=shared)
-    metric.compute(talk, shared=shared)
-    assert sorted(encoder.asked) == sorted(TEXTS)
-
-
 def test_the_default_is_the_shipped_head_on_the_sentence_vectors_of_the_run(encoded_texts):
     shared = TextCache()
     found = Sentiment().compute([Conversation.from_texts(TEXTS, id="c")], shared=shared)

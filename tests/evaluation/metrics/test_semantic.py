@@ -81,11 +81,6 @@ def test_without_a_known_word_it_is_undefined():
     assert "vector" in found.reasons["word_coherence_average_user_bot"]
 
 
-def test_equal_texts_cohere_fully():
-    found = WordCoherence().compute([Conversation.from_texts(["I like tea"] * 2, id="a")])
-    np.testing.assert_allclose(found.conversations.to_numpy(), 1.0, atol=1e-6)
-
-
 def test_published_vectors_are_read_from_their_file(tmp_path):
     file = tmp_path / "tiny.vec"
     file.write_text("3 2\ncat 1 0\ndog 1 1\nCat 0 1\n")

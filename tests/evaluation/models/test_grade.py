@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from evaluation.models import grade_graph
-from evaluation.models.grade import GradeNetwork, PairBatch, Ranked, abar
+from evaluation.models.grade import GradeNetwork, PairBatch, abar
 from evaluation.models.grade_graph import FAR, Graph, GraphError, Neighbours, graph_read
 from evaluation.models.grade_keywords import Keywords, analyser_missing, tokens_of
 from evaluation.models.grade_reader import Lexicon, Reader
@@ -120,14 +120,6 @@ def test_edges_are_dropped_in_training_only_and_both_ways() -> None:
     kept = net._edges_kept(torch.as_tensor(HOPS))
     assert kept is not None
     assert torch.equal(kept, kept.transpose(1, 2))
-
-
-def test_a_new_network_cannot_tell_so_its_loss_is_the_margin() -> None:
-    torch.manual_seed(3)
-    net = GradeNetwork(text_width=T, width=D, heads=HEADS, layers=LAYERS, hidden=12)
-    found = net.loss(Ranked(pairs(1), pairs(2)))
-    assert float(found.total.detach()) == pytest.approx(0.1, abs=0.03)
-    assert found.n == 2
 
 
 GRAPH = Graph(

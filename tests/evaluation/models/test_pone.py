@@ -121,21 +121,6 @@ def test_ruber_takes_the_lower_part_after_scaling_both():
     assert pooled_words(np.array([[1.0, -2.0], [0.0, 5.0]])).tolist() == [1, 5, 0, -2]
 
 
-def test_a_few_steps_make_the_loss_fall(rng):
-    torch.manual_seed(2)
-    scorer = PoneScorer(8, hidden=(16,), dropout=0.1).train()
-    adam = torch.optim.Adam(scorer.parameters(), lr=1e-2)
-    q = torch.tensor(rng.normal(size=(64, 8)).astype(np.float32))
-    losses = []
-    for _ in range(30):
-        adam.zero_grad()
-        loss = scorer_loss(scorer(q, q), scorer(q, q.roll(1, 0)))
-        loss.backward()
-        adam.step()
-        losses.append(loss.item())
-    assert losses[-1] < 0.5 * losses[0]
-
-
 WORDS = {word: np.random.default_rng(k).normal(size=5).astype(np.float32) for k, word in enumerate("abcde")}
 PREMISES, HYPOTHESES = ["a b c", "e", "unknown a"], ["d d", "a b c d e", ""]
 
