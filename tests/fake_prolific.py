@@ -31,6 +31,7 @@ class FakeProlific:
     trouble: list[tuple[str, int | str]] = field(default_factory=list)
     set_up: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    messages: list[dict[str, str]] = field(default_factory=list)
     url: str = ""
 
     def add(self, *names: str, status: str = "AWAITING REVIEW", code: str = "") -> None:
@@ -56,6 +57,9 @@ class FakeProlific:
             number = f"bulk{len(self.set_up)}"
             self.set_up[number] = [(name, float(amount)) for name, amount in rows]
             return 201, {"id": number}
+        if parts == ["messages"]:
+            self.messages.append(body)
+            return 204, {}
         if len(parts) == 1:
             page, size = int(query.get("page", 1)), int(query.get("page_size", 20))
             names = sorted(self.submissions)[(page - 1) * size : page * size]

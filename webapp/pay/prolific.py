@@ -24,11 +24,12 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from chatbots.text import is_blank
 from webapp.core.errors import Refused
 from webapp.jobs.models import UNFINISHED, Job
 from webapp.jobs.services.jobs import job_create
 from webapp.pay.models import Decision
-from webapp.studies.models import Study
+from webapp.studies.models import Participant, Study
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -37,6 +38,7 @@ _TIMEOUT_S = 20.0
 _TRIES = 3
 _LONGEST_PAUSE_S = 30.0
 _PAGE = 100
+MESSAGE_MOST_CHARS = 2000
 
 
 class ProlificError(Exception):
@@ -180,6 +182,11 @@ class Prolific:
         """Pay a bonus that was set up. Asked once: asked twice, Prolific pays twice."""
         self._call("POST", f"/api/v1/bulk-bonus-payments/{_id(bonus_id)}/pay/", {}, again=False)
 
+    def message(self, recipient: str, study_id: str, text: str) -> None:
+        """Write to a participant of a study. Asked once: asked twice, the message comes twice."""
+        body = {"recipient_id": _id(recipient), "study_id": _id(study_id), "body": text}
+        self._call("POST", "/api/v1/messages/", body, again=False)
+
     def _call(
         self,
         method: str,
@@ -280,6 +287,21 @@ def can_send() -> bool:
     return bool(settings.CONFAB_PROLIFIC_TOKEN)
 
 
+def message_send(*, participant: Participant, text: str) -> None:
+    """Write to a participant by Prolific; the text is stored there alone.
+
+    Raises:
+        Refused: `bad_message`, or `not_sent` with what Prolific says.
+    """
+    if is_blank(text) or len(text) > MESSAGE_MOST_CHARS or "\x00" in text:
+        raise Refused("bad_message", f"A message has 1 to {MESSAGE_MOST_CHARS:,} characters, not {len(text):,}.")
+    try:
+        with Prolific() as prolific:
+            prolific.message(participant.external_id, participant.recruitment.get("STUDY_ID", ""), text)
+    except ProlificError as error:
+        raise Refused("not_sent", _without_ids(error.message, participant.external_id)) from None
+
+
 def sending_start(*, study: Study, by: User | None = None) -> Job:
     """Return the job that sends what was decided, asking for it unless one is under way.
 
@@ -352,14 +374,14 @@ def decision_send(*, pk: int, prolific: Prolific, by_id: int | None = None) -> s
     except ProlificError as error:
         # Asking twice to approve or reject is harmless: that has failed, and may be tried again.
         is_unsure = error.is_unsure and decision.action == Action.BONUS
-        words = _without_ids(error.message, decision)
+        words = _without_ids(error.message, decision.submission, decision.participant.external_id)
         return _told(pk, State.UNSURE if is_unsure else State.FAILED, words)
     return _told(pk, State.SENT, "", by_id)
 
 
-def _without_ids(words: str, decision: Decision) -> str:
+def _without_ids(words: str, *ids: str) -> str:
     """Cut the ids that an error quotes: not everyone who pays may see them."""
-    for own in filter(None, (decision.submission, decision.participant.external_id)):
+    for own in filter(None, ids):
         words = words.replace(own, "…")
     return words
 

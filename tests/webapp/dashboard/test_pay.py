@@ -208,6 +208,24 @@ def test_a_bonus_is_confirmed_by_name_and_given_once(payer: Client, paid: Study,
     assert "1 person could not finish through no fault of theirs" in listed(payer, paid)
 
 
+def test_a_message_is_sent_once_by_prolific(payer: Client, paid: Study, visit: Make, settings: Any) -> None:
+    key = visit("rated", "a")
+    fields = {"action": "message", "visit": str(key), "asked": str(uuid.uuid4())}
+    with fake_prolific(PROLIFIC_STUDY) as platform:
+        settings.CONFAB_PROLIFIC_URL, settings.CONFAB_PROLIFIC_TOKEN = platform.url, TOKEN
+        platform.trouble.append(("messages/", 400))
+        page = payer.get(reverse("dashboard:study_person", args=[paid.key, key.participant]))
+        assert "Send the message" in page.content.decode()
+        for text, said in (
+            (" ", "A message has 1 to 2,000 characters"),
+            ("Hello", "Prolific answered 400: trouble"),
+            ("Hello", "The message is sent."),
+            ("Hello", "This message was sent already."),
+        ):
+            assert said in decide(payer, paid, **fields, text=text).content.decode()
+        assert [(one["recipient_id"], one["body"]) for one in platform.messages] == [("pid-a", "Hello")]
+
+
 def test_damaged_forms_change_nothing(payer: Client, paid: Study, visit: Make) -> None:
     key = visit("rated", "a")
     for fields in (

@@ -46,6 +46,7 @@ from webapp.jobs.services.jobs import jobs_settle
 from webapp.pay import prolific
 from webapp.pay.flags.base import flags_by_state
 from webapp.pay.platform_status import comparison_newest, hook_newest, platform_job
+from webapp.pay.prolific import MESSAGE_MOST_CHARS, can_send
 from webapp.pay.submissions import Submission, Submissions, submissions_of
 from webapp.ratings.flag_store.models import FlagState
 from webapp.ratings.flags.base import flag_kinds
@@ -278,6 +279,8 @@ def person_page(
         status=200 if bonus is None else 400,
         person=reader.details(visit),
         bonus=bonus or BonusForm(initial={"asked": uuid.uuid4()}),
+        can_message=visit.platform == "prolific" and can_send(),
+        message_most=MESSAGE_MOST_CHARS,
         pays=reader.pays,
         query=filters.query(),
         address=reverse("dashboard:study_person", args=[study.key, visit.key.participant]),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from uuid import UUID
 
 from django.contrib import messages
+from django.core.cache import cache
 from django.db import transaction
 from django.http import (
     Http404,
@@ -127,6 +128,23 @@ def _bonus(request: HttpRequest, study: Study) -> HttpResponse | None:
     return None
 
 
+def _message(request: HttpRequest, study: Study) -> None:
+    """Write to one participant by Prolific; a form that is sent twice writes once."""
+    _visits, [visit, *_others] = _chosen(request, study)
+    asked = f"message:{request.POST.get('asked', '')[:36]}"
+    if not cache.add(asked, True, timeout=3600):
+        raise Refused("sent_before", "This message was sent already.")
+    try:
+        prolific.message_send(
+            participant=study.participants.select_related("platform_ids").get(pk=visit.key.participant),
+            text=request.POST.get("text", "").strip(),
+        )
+    except Refused:
+        cache.delete(asked)
+        raise
+    messages.success(request, "The message is sent.")
+
+
 def _undo(request: HttpRequest, study: Study) -> None:
     services.decision_undo(study=study, pk=_number(request), by=request.user)  # type: ignore[arg-type]
     messages.success(request, "The decision is undone.")
@@ -168,6 +186,7 @@ _ACTIONS: dict[str, Callable[[HttpRequest, Study], HttpResponse | None]] = {
     "approve_all": _approve_all,
     "reject": _reject,
     "bonus": _bonus,
+    "message": _message,
     "undo": _undo,
     "sent": _sent,
     "retry": _retry,
