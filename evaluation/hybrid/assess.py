@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -59,14 +60,14 @@ from evaluation.hybrid.levels import (
     units_of,
 )
 from evaluation.hybrid.results import BotResult, Fold, HybridResult, KeptFit, SelfPlayPrediction
-from evaluation.hybrid.rivals import RivalPredictions
+from evaluation.hybrid.rivals import compare_rivals
 from evaluation.hybrid.verdict import Evidence, verdict_of
 from evaluation.stats.correlation import METHODS, Correlation, Method, correlate_all, within_groups
 
 Baselines = Mapping[str, dict[str, BotLevel]]
 """By name and method."""
-RivalsOf = Callable[[Design | None], RivalPredictions]
-"""Takes the self-play to predict from; None: the rated conversations."""
+RivalsOf = Callable[[Design | None], Mapping[str, Any]]
+"""As `rival_folds`; takes the self-play to predict from, None: the rated conversations."""
 
 
 def assess(
@@ -169,10 +170,10 @@ def assess(
             shifts={} if fit.means is None else fit.means.shifts(features_by_bot(played)),
             values=None if from_played is None else _values_selfplay(fold, played, human, bots, null),
             added=None if from_played is None else from_played.added,
-            rivals={} if rivals is None else rivals(played).against(_bot_scores(fold, played), human),
+            rivals={} if rivals is None else compare_rivals(rivals(played), _bot_scores(fold, played), human),
         )
     values = _values(fold, design, target, {} if elsewhere else human, bots, null, given)
-    compared = {} if rivals is None else rivals(None).against(by_fold, human)
+    compared = {} if rivals is None else compare_rivals(rivals(None), by_fold, human)
     # The verdict is by one intercept for all folds, whichever one the fit has: a fit has one verdict.
     frame_common = frame
     if not is_common:

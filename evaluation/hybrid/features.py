@@ -396,12 +396,17 @@ def log_lengths(extra: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return found
 
 
-def lengths_by_bot(design: Design) -> dict[str, np.ndarray]:
-    """Return each bot's mean log(1 + words per message) and mean log turns, (2,); none where one is unknown."""
-    found = log_lengths(design.extra)
-    if len(found) < len(LENGTHS):
+def column_means(design: Design, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Return each bot's (p,) means of columns, or logarithms of lengths, over conversations that have them all."""
+    columns = {**design.extra, **log_lengths(design.extra)}
+    if not set(names) <= columns.keys():
         return {}
-    x = np.column_stack(list(found.values()))
+    x = np.stack([np.asarray(columns[name], dtype=float) for name in names], axis=1)
     keep = np.isfinite(x).all(axis=1)
     bots = design.bots.astype(str)
     return {str(bot): x[mine].mean(axis=0) for bot in dict.fromkeys(bots) if (mine := keep & (bots == bot)).any()}
+
+
+def lengths_by_bot(design: Design) -> dict[str, np.ndarray]:
+    """Return each bot's mean log(1 + words per message) and mean log turns, (2,); none where one is unknown."""
+    return column_means(design, ("log_words_user", "log_n_turns"))

@@ -50,7 +50,7 @@ from evaluation.hybrid.levels import (
 from evaluation.hybrid.rating_noise import RatingNoise
 from evaluation.hybrid.results import HybridResult, KeptFit
 from evaluation.hybrid.ridge import Block, Candidate, RidgeFolds
-from evaluation.hybrid.rivals import rival_predictions
+from evaluation.hybrid.rivals import rival_folds
 from evaluation.number_format import counted
 from evaluation.ratings import Ratings
 
@@ -315,7 +315,7 @@ def fit_hybrid(
         held=None if kept.means is None else kept.means.whole,
         baselines=baselines_of(target, groups, intercept, seed),
         baselines_selfplay=None if played is None else baselines_of(target, groups, intercept, seed, at=played),
-        rivals=lambda at: rival_predictions(target, kept.means, groups, at),
+        rivals=lambda at: rival_folds(target, kept.means, groups, at),
         dimensions=(*targets, *others),
         groups=labels,
     )
@@ -386,7 +386,7 @@ def apply_fit(
         if fit.means is not None:
             held, adjusted = means_given(rated, wanted, ratings)
         target = rated if adjusted is None else replace(rated, y=adjusted)
-        rivals = partial(rival_predictions, target, None, ())
+        rivals = partial(rival_folds, target, None, ())
     found = assess(
         fit,
         design,

@@ -14,7 +14,7 @@ import numpy as np
 
 from evaluation.hybrid.bot_means import BotFeatureMeans, BotSums, NoNoise
 from evaluation.hybrid.calibration import q_squared
-from evaluation.hybrid.features import Design, log_lengths
+from evaluation.hybrid.features import Design, column_means
 from evaluation.hybrid.gaussian_process_folds import FoldMeans, fold_means
 from evaluation.hybrid.rating_noise import RatingNoise
 from evaluation.stats.correlation import rowwise
@@ -26,7 +26,7 @@ LENGTH_RIVALS = {
 }
 """Columns that each rival reads; each column is a block."""
 LEVEL = 0.95
-FEWEST_BOTS = 5
+FEWEST_BOTS_COMPARED, FEWEST_BOTS = 3, 5
 LOST_DEGREES = 3
 """Degrees of freedom less than bots: each bot is predicted from the others, so errors of two bots hang together."""
 
@@ -95,36 +95,6 @@ def error_ratio(predicted: np.ndarray, rival: np.ndarray, human: np.ndarray) -> 
     return ErrorRatio(value, value / times, value * times)
 
 
-@dataclass(frozen=True)
-class RivalPredictions:
-    """Predictions of every rival by bot: by the intercept of each fold, and by one for all folds."""
-
-    fold: Mapping[str, Mapping[str, float]]
-    common: Mapping[str, Mapping[str, float]]
-
-    def against(self, predicted: Mapping[str, float], human: Mapping[str, float]) -> dict[str, Rival]:
-        """Compare each rival with a fit over the bots that both predict.
-
-        Args:
-            predicted: by the fit, with the intercept of each fold.
-        """
-        found = {}
-        for name, by_fold in self.fold.items():
-            bots = [bot for bot in by_fold if bot in predicted and bot in human]
-            y = np.array([human[bot] for bot in bots])
-            if len(bots) < 3 or y.min() == y.max():
-                continue
-            own = np.array([by_fold[bot] for bot in bots])
-            r = float(rowwise(np.array([self.common[name][bot] for bot in bots]), y, "pearson")[0])
-            found[name] = Rival(
-                r if np.isfinite(r) else None,
-                float(q_squared(own[None], y[None])[0]),
-                float(np.abs(y - own).mean()),
-                error_ratio(np.array([predicted[bot] for bot in bots]), own, y),
-            )
-        return found
-
-
 def rival_folds(
     rated: Design, means: FoldMeans | None, groups: Sequence[str] = (), at: Design | None = None
 ) -> dict[str, tuple[FoldMeans, dict[str, np.ndarray]]]:
@@ -137,89 +107,62 @@ def rival_folds(
         means: the ratings' means and noise in each fold, where the fit has them; None: as if each conversation had
             one rating, by a person of its own.
         groups: names of the 0/1 columns of the bots' groups, if there are any.
-        at: conversations to predict from, in place of the rated ones.
+        at: self-play to predict from, in place of the rated conversations.
     """
     names, codes = np.unique(rated.bots.astype(str), return_inverse=True)
     if means is None:
+        noise = RatingNoise.of(None, (), np.arange(len(codes)), codes, rated.y)
         try:
-            means = _means_of_conversations(rated.y, codes, names)
+            means = fold_means(BotSums(np.zeros((len(codes), 0)), rated.y, codes, names.tolist(), noise), {})
         except NoNoise:
             return {}
-    columns = {**rated.extra, **log_lengths(rated.extra)}
-    there = None if at is None else {**at.extra, **log_lengths(at.extra)}
     found = {}
     for name, parts in {**LENGTH_RIVALS, **({"group": tuple(groups)} if groups else {})}.items():
-        is_length = name in LENGTH_RIVALS
-        if not set(parts) <= columns.keys() or (is_length and there is not None and not set(parts) <= there.keys()):
-            continue
-        x, spread = _column_means(columns, parts, codes, len(names))
-        if not np.isfinite(x).all():
-            continue
-        points = dict(zip(names.tolist(), x, strict=True))
-        if at is not None and there is not None:
-            played, at_codes = np.unique(at.bots.astype(str), return_inverse=True)
-            # Which group a bot is of does not depend on whom it talks to.
-            seen = _column_means(there, parts, at_codes, len(played))[0] if is_length else None
-            points = {
-                str(bot): points[bot] if seen is None else seen[k]
-                for k, bot in enumerate(played)
-                if bot in points and (seen is None or np.isfinite(seen[k]).all())
-            }
-        # A group is one block, for its columns mean nothing one by one.
-        blocks = {part: (k,) for k, part in enumerate(parts)} if is_length else {name: tuple(range(len(parts)))}
-        found[name] = with_features(means, names, x, spread, blocks), points
+        x = column_means(rated, parts)
+        points = x if at is None else column_means(at, parts)
+        blocks = {part: (k,) for k, part in enumerate(parts)}
+        if name == "group":
+            # Its columns mean nothing one by one, and self-play is of the same bots.
+            blocks = {name: tuple(range(len(parts)))}
+            points = x if at is None else {bot: x[bot] for bot in at.bots.astype(str) if bot in x}
+        if len(x) == len(names):
+            found[name] = _with_features(means, x, blocks), {bot: points[bot] for bot in x if bot in points}
     return found
 
 
-def rival_predictions(
-    rated: Design, means: FoldMeans | None, groups: Sequence[str] = (), at: Design | None = None
-) -> RivalPredictions:
-    """Predict each bot by every rival without its own ratings; arguments as of `rival_folds`."""
-    fold: dict[str, dict[str, float]] = {}
-    common: dict[str, dict[str, float]] = {}
-    for name, (of_rival, points) in rival_folds(rated, means, groups, at).items():
-        both = {bot: of_rival.left_out(bot, x) for bot, x in points.items()}
-        fold[name] = {bot: float(own[0]) for bot, (own, _) in both.items()}
-        common[name] = {bot: float(shared[0]) for bot, (_, shared) in both.items()}
-    return RivalPredictions(fold, common)
-
-
-def _means_of_conversations(y: np.ndarray, codes: np.ndarray, names: np.ndarray) -> FoldMeans:
-    noise = RatingNoise.of(None, (), np.arange(len(y)), codes, y)
-    return fold_means(BotSums(np.zeros((len(y), 0)), y, codes, names.tolist(), noise), {})
-
-
-def _column_means(
-    columns: Mapping[str, np.ndarray], parts: Sequence[str], codes: np.ndarray, n_bots: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return (K, p) means of the conversations with all columns, NaN for bots without any, and (p,) their spread."""
-    x = np.stack([np.asarray(columns[part], dtype=float) for part in parts], axis=1)
-    defined = np.isfinite(x).all(axis=1)
-    x, codes = x[defined], codes[defined]
-    count = np.bincount(codes, minlength=n_bots)[:, None]
-    total = np.stack([np.bincount(codes, weights=column, minlength=n_bots) for column in x.T], axis=1)
-    means = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
-    within = ((x - means[codes]) ** 2).sum(axis=0) / max(len(x) - n_bots, 1)
-    return means, np.sqrt(within)
-
-
-def with_features(
-    means: FoldMeans,
-    names: Sequence[str] | np.ndarray,
-    x: np.ndarray,
-    scale: np.ndarray,
-    blocks: Mapping[str, tuple[int, ...]],
-) -> FoldMeans:
-    """Return the same ratings with other features.
-
-    Args:
-        names: (K,) bots. x: (K, p) their mean features. scale: (p,) standard deviation within bots.
-    """
-    at = {str(name): k for k, name in enumerate(names)}
-    # A column that is constant within bots, as a group's, is taken in units of its own.
-    unit = np.where(scale > 0, scale, 1.0) * (np.ptp(x, axis=0) > 0)
+def _with_features(means: FoldMeans, x: Mapping[str, np.ndarray], blocks: Mapping[str, tuple[int, ...]]) -> FoldMeans:
+    """Return the same ratings with other features; kernels have the same trace whatever the unit of a column."""
 
     def other(of: BotFeatureMeans) -> BotFeatureMeans:
-        return replace(of, x=x[[at[bot] for bot in of.bots]], scale=unit)
+        found = np.stack([x[bot] for bot in of.bots])
+        return replace(of, x=found, scale=np.ones(found.shape[1]))
 
     return FoldMeans(blocks, other(means.whole), {bot: other(of) for bot, of in means.folds.items()})
+
+
+def compare_rivals(
+    folds: Mapping[str, tuple[FoldMeans, Mapping[str, np.ndarray]]],
+    predicted: Mapping[str, float],
+    human: Mapping[str, float],
+) -> dict[str, Rival]:
+    """Compare each rival with a fit, over the bots that both predict.
+
+    Args:
+        folds: as of `rival_folds`.
+        predicted: by the fit, with the intercept of each fold.
+    """
+    found = {}
+    for name, (means, points) in folds.items():
+        bots = [bot for bot in points if bot in predicted and bot in human]
+        y = np.array([human[bot] for bot in bots])
+        if len(bots) < FEWEST_BOTS_COMPARED or y.min() == y.max():
+            continue
+        fold, common = np.array([means.left_out(bot, points[bot]) for bot in bots])[:, :, 0].T
+        r = float(rowwise(common, y, "pearson")[0])
+        found[name] = Rival(
+            r if np.isfinite(r) else None,
+            float(q_squared(fold[None], y[None])[0]),
+            float(np.abs(y - fold).mean()),
+            error_ratio(np.array([predicted[bot] for bot in bots]), fold, y),
+        )
+    return found

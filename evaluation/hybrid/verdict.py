@@ -196,16 +196,10 @@ def _told(found: Evidence, n_bots: int, over_conversations: tuple[float, float] 
 
 
 def _values(values: PredictionAccuracy | None) -> list[Finding]:
-    """Return findings on whether more than the order is predicted, and on what is left of it given the lengths."""
+    """Return a finding on whether more than the order is predicted."""
     if values is None or values.q2 is None:
         return []
     ends = values.slope_interval
-    partial = values.partial
-    given = (
-        []
-        if partial is None or partial.r is None
-        else [finding("given_lengths", r=partial.r, ci95=None if partial.low is None else [partial.low, partial.high])]
-    )
     return [
         finding(
             "values",
@@ -216,8 +210,7 @@ def _values(values: PredictionAccuracy | None) -> list[Finding]:
             slope_ci95=None if ends is None else list(ends),
             inside=values.inside,
             of=values.of,
-        ),
-        *given,
+        )
     ]
 
 
