@@ -1,7 +1,5 @@
 """A small server on this machine that speaks HTTP and server-sent events, for tests and the benchmark."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

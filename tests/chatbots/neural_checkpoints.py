@@ -1,7 +1,5 @@
 """Tiny checkpoints whose replies depend on every message: for tests of bots, self-play and host."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

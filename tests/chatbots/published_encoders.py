@@ -1,7 +1,5 @@
 """Small DeepMoji and InferSent files in their published layouts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Bots of checkpoints: what they read, how they decode, and that nobody changes another's reply."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

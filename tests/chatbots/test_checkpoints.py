@@ -1,7 +1,5 @@
 """Checkpoints and gzip files: read as written, refused when damaged, and a full disk is no damage."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Everything that uses an encoder computes on the device it is given."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

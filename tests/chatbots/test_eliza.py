@@ -1,7 +1,5 @@
 """The rule-based bot, small talk and other rules of English that bots share, and the two low-quality bots."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from itertools import pairwise

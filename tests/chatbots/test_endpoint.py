@@ -1,7 +1,5 @@
 """The endpoint bot: requests, pieces, tries, keys and costs."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

@@ -1,7 +1,5 @@
 """Endpoint bots in trouble: thoughts, patience, limits shared per address, other ways, hostile servers."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -1,7 +1,5 @@
 """GGUF bots: what is known of a file without loading it, and, where llama.cpp is installed, their replies."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """GGUF files made of Hugging Face models."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Bots that need the heavy libraries can be loaded side by side in a fresh process."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bots written for the 2019 server."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The retrieval bot: right replies, whole conversations, no repetition, and the lexical fallback."""
 
-from __future__ import annotations
-
 import json
 import logging
 import threading

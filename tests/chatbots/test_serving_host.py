@@ -1,7 +1,5 @@
 """`BotHost`: what its askers are promised, with bots of each kind that behave and misbehave."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

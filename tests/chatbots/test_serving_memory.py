@@ -1,7 +1,5 @@
 """The memory budget of a `BotHost`, and `serving.reply`, which needs no event loop of the caller's."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading

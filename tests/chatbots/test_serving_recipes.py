@@ -1,7 +1,5 @@
 """Entries of docs/guide/serving.md against llama.cpp's server and the protocols of vLLM, TGI and Ollama."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`TransformersBot` on tiny random models of the real architectures, against transformers' own code."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bots of a YAML file and of the catalogue of checkpoints: registered, refused with their place, read again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

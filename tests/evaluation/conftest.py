@@ -1,7 +1,5 @@
 """What tests of metrics watch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

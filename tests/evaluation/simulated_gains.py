@@ -5,8 +5,6 @@ For the suite in small, for `tests.validation.held` in full. Replies share conte
 same ones, metrics see people's judgement through noise of which they share a part.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache

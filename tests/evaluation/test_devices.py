@@ -1,7 +1,5 @@
 """Metrics and the hybrid's embeddings compute on the device they are given."""
 
-from __future__ import annotations
-
 import pytest
 
 from chatbots.conversation import Conversation

@@ -1,7 +1,5 @@
 """The notebook of the documentation runs, line by line, as it stands there."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Agreement of metrics with people's judgements, by data set, and of combinations of metrics."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Choices of a judge or a metric beside people's, and paired differences of two columns."""
 
-from __future__ import annotations
-
 import json
 from math import nan
 

@@ -1,7 +1,5 @@
 """Published figures and those of trainings in the documentation add up to what is said of them."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

@@ -1,7 +1,5 @@
 """`Ratings`, results that survive being stored, and numbers in print."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

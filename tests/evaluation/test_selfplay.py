@@ -1,7 +1,5 @@
 """Self-play: whose turn it is, seeds, openers, windows and failures; and languages, which are told and not guessed."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

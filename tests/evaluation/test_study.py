@@ -1,7 +1,5 @@
 """`import confab`: a study from files and from self-play, its tables, metrics and fit."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """A Prolific study and people who came to its ends, and a fresh start for calls of the API."""
 
-from __future__ import annotations
-
 import io
 import logging
 from collections.abc import Callable, Iterator

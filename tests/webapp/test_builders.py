@@ -1,7 +1,5 @@
 """Rows that tests begin with are those that the services write."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Each language translates all that participants may read, with the same placeholders, in files Django reads."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

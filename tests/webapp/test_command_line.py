@@ -1,7 +1,5 @@
 """Short names, the list of commands, and the version, by `manage.py` as by `confab`."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

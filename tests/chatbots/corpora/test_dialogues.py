@@ -1,7 +1,5 @@
 """Dialogues of a corpus: read from files, and split into sets by whom they are."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

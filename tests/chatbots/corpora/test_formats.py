@@ -1,7 +1,5 @@
 """Published corpora in the files they come in, and what is said of files that are not so."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tokens and vocabularies: what is split, spelt and counted, and joined to text again."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

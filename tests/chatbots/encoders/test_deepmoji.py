@@ -1,7 +1,5 @@
 """DeepMoji: the network by NumPy, its words by the fact sheet (section 1.1), its files."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import pickle

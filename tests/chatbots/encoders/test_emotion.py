@@ -1,7 +1,5 @@
 """The shipped emotion head: distributions, sentiment, what its manifest and card promise."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Training the emotion head, on a few made comments and made sentence vectors."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

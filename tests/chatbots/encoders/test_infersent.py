@@ -1,7 +1,5 @@
 """InferSent on small networks: by NumPy, in batches, its tokens, its files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

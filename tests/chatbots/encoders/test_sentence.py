@@ -1,7 +1,5 @@
 """Sentence encoders, their caches and components; the store of rows; likeness of texts by their words."""
 
-from __future__ import annotations
-
 import math
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Word vector files: what is read, kept, refused; and InferSent, which reads them."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Choosing tokens: against a plain NumPy walk through the distribution, row by row."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """The projection in whole numbers: close to that in floating point, independent of the batch, and told apart."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

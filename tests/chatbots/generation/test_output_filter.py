@@ -1,7 +1,5 @@
 """Generated text: reasoning and marks are taken out, nothing broken is shown, and nothing is taken back."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """What transformers bots keep between turns, and prompts that are read in parts: the same replies, read for less."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Tiny models and conversations of token ids for the tests of `chatbots/models`."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

@@ -4,8 +4,6 @@ Written from the published equations (Serban et al. 2016, 2017; Park et al. 2018
 instead of batches, masks and packing. They read the weights of the models under test by name.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 SOS, EOS = 2, 3

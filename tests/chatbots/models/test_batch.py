@@ -1,7 +1,5 @@
 """Batches of turns, each conversation as if it were alone, and beam search against full enumeration and plain lists."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Models by name: parameter counts as published, configs from plain values, start weights."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

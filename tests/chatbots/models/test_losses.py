@@ -1,7 +1,5 @@
 """Objectives and EI heads against NumPy by the equations; where gradients go, and what is dropped."""
 
-from __future__ import annotations
-
 import dataclasses
 from itertools import pairwise
 

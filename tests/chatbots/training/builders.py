@@ -1,7 +1,5 @@
 """Tiny trainings: a few dialogues of the everyday corpus, tiny sizes, sentence vectors without an encoder."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

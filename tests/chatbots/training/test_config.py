@@ -1,7 +1,5 @@
 """Configs of trainings: read, refused with their place, laid over a base; digests stay as they are."""
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 from pathlib import Path

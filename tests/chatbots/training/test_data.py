@@ -1,7 +1,5 @@
 """Training examples, the vocabulary that they are coded by, and where weights begin."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from itertools import chain

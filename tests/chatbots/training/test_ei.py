@@ -1,7 +1,5 @@
 """Training with emotion and infersent targets, and the targets themselves."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any

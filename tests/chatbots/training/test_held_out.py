@@ -1,7 +1,5 @@
 """Figures on held-out text, against sums by hand."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The loop: every model learns, a killed training ends with the same bits, and what it writes can be trusted."""
 
-from __future__ import annotations
-
 import math
 import shutil
 from pathlib import Path

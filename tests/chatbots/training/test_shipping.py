@@ -1,7 +1,5 @@
 """What is given away, the six shipped models, and the metrics log."""
 
-from __future__ import annotations
-
 import math
 import struct
 

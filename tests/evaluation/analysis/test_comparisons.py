@@ -1,7 +1,5 @@
 """Comparisons of bots: the numbers of the test, ranks that it leaves open, and groups of conversations over turns."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Means of items, grades by majority, answers beside a reference, and shares of answers of each bot."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Judgements of pairs, against other programs: shares, kappa, and bots ranked by them with style held equal."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Prediction-powered means against simulations."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

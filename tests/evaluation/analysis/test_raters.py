@@ -1,7 +1,5 @@
 """Raters, their agreement, and the models of ratings, against pandas, scipy and statsmodels on the same numbers."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from typing import Any

@@ -1,7 +1,5 @@
 """Readers: whatever stands in a file, good records come through and the rest is told by line."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

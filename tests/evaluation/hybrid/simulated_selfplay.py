@@ -5,8 +5,6 @@ For the suite in small, for `tests.validation.held` in full. True means are draw
 bots' features; in self-play these are moved: not at all, of all bots alike, of each bot in its own way, or both.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Columns of the hybrid metric, accuracy of its predictions, and results over bots."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

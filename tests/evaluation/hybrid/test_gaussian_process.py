@@ -1,7 +1,5 @@
 """The Gaussian process against exact formulas, and its folds."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

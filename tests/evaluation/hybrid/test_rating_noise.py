@@ -1,7 +1,5 @@
 """Noise of a bot's mean rating, and means adjusted for raters."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Ridge and least squares, fold by fold, against plain refits and numpy."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

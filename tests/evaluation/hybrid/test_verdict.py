@@ -1,7 +1,5 @@
 """The standing of a fit, its findings, its summary and its plot follow from the numbers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

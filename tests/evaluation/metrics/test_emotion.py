@@ -1,7 +1,5 @@
 """Sentiment, emotion and people's reactions; and entailment by checkpoints with random weights."""
 
-from __future__ import annotations
-
 import math
 from itertools import combinations
 

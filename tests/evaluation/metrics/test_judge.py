@@ -1,7 +1,5 @@
 """A language model as judge: weighted scores, its cap, both orders of pairs, and the biases that are measured."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

@@ -1,7 +1,5 @@
 """Turns and pairs that suffixes mean, lexical metrics and repetition, worked out by hand."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

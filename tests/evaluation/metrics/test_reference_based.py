@@ -1,7 +1,5 @@
 """Metrics that compare a reply with references, against other programs."""
 
-from __future__ import annotations
-
 import os
 import stat
 

@@ -1,7 +1,5 @@
 """Likelihood, BARTScore and BLEURT by tiny random models; and replies against references by vectors."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

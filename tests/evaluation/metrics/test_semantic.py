@@ -1,7 +1,5 @@
 """Similarity of sentences, coherence and semantic distance; and many metrics, for which each text is encoded once."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The table of 2019: its columns, names and normalisation."""
 
-from __future__ import annotations
-
 import math
 import string
 

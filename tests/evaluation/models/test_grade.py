@@ -1,7 +1,5 @@
 """GRADE's network against plain loops, its graph and its keywords against cases worked by hand."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """PONE's scorer and the entailment classifiers against computations of their own in NumPy."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

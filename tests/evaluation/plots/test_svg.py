@@ -1,7 +1,5 @@
 """Shapes and texts of drawings."""
 
-from __future__ import annotations
-
 import re
 
 from evaluation.plots.marks import bot_shape

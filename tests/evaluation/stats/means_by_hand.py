@@ -1,7 +1,5 @@
 """Intervals of means by matrices of all ratings and by roots of polynomials: another way to the same numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import stats
 

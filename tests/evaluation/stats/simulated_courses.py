@@ -5,8 +5,6 @@ at an exchange is the words of a message, whether somebody laughs, a vote or a s
 the worse half of the conversations, or those with two kinds of bots, of which everybody may meet both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache

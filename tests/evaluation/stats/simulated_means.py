@@ -1,7 +1,5 @@
 """Coverage of one mean's interval in simulated studies: few in the suite, all in `tests.validation.coverage`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 

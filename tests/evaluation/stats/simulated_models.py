@@ -5,8 +5,6 @@ Four bots, whose ratings spread alike or differently, by raters of whom half of 
 everything, or unequally often, or one bot alone, or two, or once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache

@@ -1,7 +1,5 @@
 """Differences of bots, means over turns, and scores on the rater's own scale, against other programs."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Differences of bots by least squares, against dense algebra, statsmodels and scipy; coverage by simulation."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Intervals of means and shares, and numbers of raters, against tables, other programs and simulations."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

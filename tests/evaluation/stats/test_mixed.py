@@ -1,7 +1,5 @@
 """Mixed models and proportional odds against other programs and published fits, and their coverage by simulation."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Intervals for looking as often as one likes: their formula by numerical integration, their promise by simulation."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

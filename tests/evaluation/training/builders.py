@@ -1,7 +1,5 @@
 """A learned metric of forty numbers, and tiny trainings of it."""
 
-from __future__ import annotations
-
 import random
 import zlib
 from collections.abc import Iterator

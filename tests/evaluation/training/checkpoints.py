@@ -1,7 +1,5 @@
 """Checkpoints of learned metrics with random weights, written in a moment, for whoever only needs that there is one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

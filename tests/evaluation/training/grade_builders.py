@@ -1,7 +1,5 @@
 """A tiny GRADE: a random encoder of 16 numbers, a graph of a dozen triples, vectors of 8 numbers from a file."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """DialogEntailment's classifiers trained on a few dialogues."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

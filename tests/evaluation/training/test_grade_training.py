@@ -1,7 +1,5 @@
 """GRADE and GRADE-lite learn, their ablations too, and their checkpoints score replies as metrics."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Positive and negative replies for PONE, and BM25 without JAX."""
 
-from __future__ import annotations
-
 import math
 import os
 import subprocess

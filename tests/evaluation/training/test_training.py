@@ -1,7 +1,5 @@
 """Training of learned metrics: encoders, falling loss, the same bits after a kill, checkpoints that can be trusted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

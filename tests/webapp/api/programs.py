@@ -1,7 +1,5 @@
 """A program that calls the API with a token."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.test import Client

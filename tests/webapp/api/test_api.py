@@ -1,7 +1,5 @@
 """The API: tokens, rights, one shape of errors, and the same numbers and bytes as pages and commands give."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The client has a method for every call of OpenAPI; docs/reference/api.md has each in its table, and true calls."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """OpenAPI is true: whatever values schemathesis makes of it are answered as it says, and never by a fault."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whatever is wrong with a call, the answer is JSON of one shape that says what would be right."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

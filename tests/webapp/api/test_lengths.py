@@ -1,7 +1,5 @@
 """Texts too long for their columns, by every field of every call: refused or stored, never a server error."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterator

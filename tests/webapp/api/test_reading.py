@@ -1,7 +1,5 @@
 """Calls that read conversations, runs and studies as pages and commands do; stars, tags, notes, votes and flags."""
 
-from __future__ import annotations
-
 import json
 from io import StringIO
 from pathlib import Path

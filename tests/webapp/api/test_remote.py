@@ -1,7 +1,5 @@
 """`confab.connect`: a program's server, whose studies are those that `confab.read` returns."""
 
-from __future__ import annotations
-
 import json
 from io import StringIO
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Calls about the installation, its bots and the benchmark."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The file of bots, and bots added in the browser: rows, what is refused, secrets, and the registry of each process."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

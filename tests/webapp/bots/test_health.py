@@ -1,7 +1,5 @@
 """Bots' health by their replies: failures in a row set a bot aside, a reply brings it back, trials are few."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Accounts of paid bots: caps hold whatever happens at once, and calls leave what they took."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 

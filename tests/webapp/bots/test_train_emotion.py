@@ -1,7 +1,5 @@
 """The command `train_emotion`: what it passes on, what it prints, how it refuses."""
 
-from __future__ import annotations
-
 import json
 from io import StringIO
 from pathlib import Path

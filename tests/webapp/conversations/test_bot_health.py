@@ -1,7 +1,5 @@
 """What `/healthz` says of the bots, and how often a bot that cannot be loaded is tried."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator

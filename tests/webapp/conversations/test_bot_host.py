@@ -1,7 +1,5 @@
 """The runtime in one process: claims, pacing, publishing; whole servers are in tests/journeys."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import uuid

@@ -1,7 +1,5 @@
 """Chats and self-play with a bot that costs money, against the endpoint tests' server."""
 
-from __future__ import annotations
-
 import asyncio
 import uuid
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Frames of the socket, and pacing by a clock that the test turns: fast and slow bots are shown alike."""
 
-from __future__ import annotations
-
 import asyncio
 import heapq
 import json

@@ -1,7 +1,5 @@
 """Turns, leases and ways out of a chat; and vectors of texts, which go with the last turn that says them."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable
 from datetime import timedelta

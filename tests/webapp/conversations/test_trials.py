@@ -1,7 +1,5 @@
 """A bot that fails everybody: set aside by real replies, tried again by the host, given to people again."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Backups, restoring, upgrades and moves: what was there is there again, to the row."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

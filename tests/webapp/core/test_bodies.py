@@ -1,7 +1,5 @@
 """Bodies are limited before they are read: what anybody sends stays small, whoever says how long it is."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import tempfile

@@ -1,7 +1,5 @@
 """The databases that servers under test get, also from programs outside pytest such as `make chaos`."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Queues as files, where a message that is being written is not there yet; and children of `serve` end together."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from collections.abc import Iterator

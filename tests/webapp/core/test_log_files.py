@@ -1,7 +1,5 @@
 """The log file: written by several at once, begun anew when full, its owner's alone, without tokens."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

@@ -1,7 +1,5 @@
 """Login throttling: forged addresses, many addresses, and an administrator who is not kept out."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Lines of the log, without addresses and tokens; the health page; and where errors and logins lead."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

@@ -1,7 +1,5 @@
 """`CONFAB_PLUGINS`: a module that is missing or broken is one clear sentence, for every command."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

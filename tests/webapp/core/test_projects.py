@@ -1,7 +1,5 @@
 """Every study, bot and secret belongs to a project: the usual one, which each installation has."""
 
-from __future__ import annotations
-
 import pytest
 from django.db.models import ProtectedError
 

@@ -1,7 +1,5 @@
 """What is set: no process starts with a setting that cannot be meant, and YAML from people is read as plain values."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

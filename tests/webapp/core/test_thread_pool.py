@@ -1,7 +1,5 @@
 """Pages are done by a bounded number of threads; the others wait in line, and not for ever."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

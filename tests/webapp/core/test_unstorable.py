@@ -1,7 +1,5 @@
 """U+0000 and half surrogate pairs from outside: no door passes them on to the database."""
 
-from __future__ import annotations
-
 import json
 import re
 import uuid

@@ -1,7 +1,5 @@
 """A study with rated conversations, and people who may and may not look at it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The benchmark's page: what a worker computed of a study and of a file, in every state, and the plot of a cell."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

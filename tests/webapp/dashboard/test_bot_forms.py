@@ -1,7 +1,5 @@
 """Adding bots in the browser: the form, its mistakes, a trial, copies, changes, the archive, and opening a study."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What pages say of bots that fail: on their own page, the list, the study's overview and under Needs you."""
 
-from __future__ import annotations
-
 import re
 import uuid
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The builder: a draft, its steps, saving by script and without, conflicts, the checklist and opening."""
 
-from __future__ import annotations
-
 import re
 import uuid
 from typing import Any

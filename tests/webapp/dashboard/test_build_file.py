@@ -1,7 +1,5 @@
 """Files in the browser: a study out and in with every mistake at once, a large import; and the phone beside it."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

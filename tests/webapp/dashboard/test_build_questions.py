@@ -1,7 +1,5 @@
 """The builder's questions and checks: cards that are worded, added, moved, taken away and closed."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Sequence

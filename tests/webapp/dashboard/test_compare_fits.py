@@ -1,7 +1,5 @@
 """Fits beside one another, what self-play predicts, and what bots cost."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Controls: bots made to be bad, marked by an import, on their pages or in code, and what pages say of them."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The list of conversations: search, order, totals, and the reader that goes through it."""
 
-from __future__ import annotations
-
 import html as markup
 import re
 from collections import Counter

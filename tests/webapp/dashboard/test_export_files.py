@@ -1,7 +1,5 @@
 """Files of large tables: made by a worker, for whoever may have them, and not for longer than need be."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import math

@@ -1,7 +1,5 @@
 """Texts too long for their columns, in forms and links of the dashboard: refused or stored, never a server error."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The leaderboard: ranks, bars, two bots compared, conversations drawn, bad addresses, and its pictures."""
 
-from __future__ import annotations
-
 import json
 import re
 from html import unescape

@@ -1,7 +1,5 @@
 """The live part of People: who is where, how bots answer, what is settled, pause and close; asked for again."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from typing import Any

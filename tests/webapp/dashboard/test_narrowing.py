@@ -1,7 +1,5 @@
 """The form that narrows the list of conversations: what it shows of a line, the line it makes, and what it finds."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

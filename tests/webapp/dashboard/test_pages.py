@@ -1,7 +1,5 @@
 """Pages: who may see them, what they say, and that they do not ask the database more for more data."""
 
-from __future__ import annotations
-
 import io
 import json
 import uuid

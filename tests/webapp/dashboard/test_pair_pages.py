@@ -1,7 +1,5 @@
 """Pages of pairs and of items, and their part of the report; a run of bots with each other and its reader."""
 
-from __future__ import annotations
-
 import io
 import json
 import random

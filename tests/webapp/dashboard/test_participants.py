@@ -1,7 +1,5 @@
 """People of a study: the list for those who may not pay, steps, bots, places held, scripted participants."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pay among a study's people: what is listed, that a decision needs a name and can be taken back, and files."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

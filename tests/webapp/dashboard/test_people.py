@@ -1,7 +1,5 @@
 """Settings: accounts, secrets and tokens; nobody lifts their own rights, and nobody is shown a secret."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The line on a study's overview: its stages and the next step, and the chain of jobs that one button starts."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What pages write: plots and tables, plurals, and markup in names as text; labels keep apart."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

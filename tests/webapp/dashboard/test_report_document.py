@@ -1,7 +1,5 @@
 """What a report says: as a document, what has changed since the previous one, and a study in the paper's numbering."""
 
-from __future__ import annotations
-
 import io
 import re
 from datetime import UTC, datetime

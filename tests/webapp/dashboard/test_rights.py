@@ -1,7 +1,5 @@
 """Five rights: every address of the dashboard and of the admin, asked by staff with each of them."""
 
-from __future__ import annotations
-
 import uuid
 
 import pytest

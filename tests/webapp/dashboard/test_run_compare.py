@@ -1,7 +1,5 @@
 """Self-play runs beside one another: one computation behind the page and the call, bot by bot and run by run."""
 
-from __future__ import annotations
-
 from io import StringIO
 from typing import Any
 

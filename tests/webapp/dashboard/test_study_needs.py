@@ -1,7 +1,5 @@
 """What needs a person: in a study as its overview says it, reported and marked replies, and of the whole system."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence

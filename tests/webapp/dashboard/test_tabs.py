@@ -1,7 +1,5 @@
 """Around a study's pages: its tabs, every address of version 0.9, and the links for those who recruit."""
 
-from __future__ import annotations
-
 import re
 from html import unescape
 from pathlib import Path

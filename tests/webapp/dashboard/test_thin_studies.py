@@ -1,7 +1,5 @@
 """Studies with hardly anything in them: every page, part and report is there, and tells no number that is none."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

@@ -1,7 +1,5 @@
 """The tour, a study's versions, and the figures at its head."""
 
-from __future__ import annotations
-
 import re
 from html import unescape
 from typing import Any

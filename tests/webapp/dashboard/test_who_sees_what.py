@@ -1,7 +1,5 @@
 """Who sees recruitment ids, visit ids and completion codes; and the stock admin, which only shows."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

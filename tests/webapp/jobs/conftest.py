@@ -1,7 +1,5 @@
 """A registered fake bot, and a study with imported ratings that a hybrid metric can be fitted on."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Iterator

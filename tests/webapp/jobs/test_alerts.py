@@ -1,7 +1,5 @@
 """A bot that is set aside is told by webhook and e-mail, once each, and again where that failed."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Workers at the same job at the same time: every shard is done once, and the job is planned and ended once."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections import Counter

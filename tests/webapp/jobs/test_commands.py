@@ -1,7 +1,5 @@
 """The terminal's doors: list_bots, chat, selfplay."""
 
-from __future__ import annotations
-
 import json
 from io import StringIO
 from typing import Any

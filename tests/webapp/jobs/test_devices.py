@@ -1,7 +1,5 @@
 """Jobs compute on the device of the settings, and are sent where it is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Hybrid fits from stored metrics and ratings."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from io import StringIO

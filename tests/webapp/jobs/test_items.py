@@ -1,7 +1,5 @@
 """Items drawn from conversations, and the command that has a language model judge pairs."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

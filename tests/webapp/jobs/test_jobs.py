@@ -1,7 +1,5 @@
 """Who may work on a job, and in which state it ends."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """A kind of job in one file; and a job whose process was killed, which does not stay "running"."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

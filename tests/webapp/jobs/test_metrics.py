@@ -1,7 +1,5 @@
 """Metric results: one row per conversation and identity, null with a reason; languages; `metrics.yaml`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from io import StringIO

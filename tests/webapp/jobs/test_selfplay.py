@@ -1,7 +1,5 @@
 """Self-play runs, alone and of different bots with each other; and what is known of bots beside ratings."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from io import StringIO

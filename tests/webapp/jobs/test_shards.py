@@ -1,7 +1,5 @@
 """Shards give the same bytes whoever does them, in whatever order, and after any kill."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """`train_bot`: a config in, a checkpoint and the paper's table out; mistakes in one line."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

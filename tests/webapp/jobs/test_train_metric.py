@@ -1,7 +1,5 @@
 """`train_metric`: a config in, a checkpoint out, by the command or by a job; mistakes in one line."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from io import StringIO

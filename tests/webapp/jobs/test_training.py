@@ -1,7 +1,5 @@
 """A training as a job: gone on with after a kill to the same weights, stopped, and refused with its mistakes."""
 
-from __future__ import annotations
-
 import json
 from io import StringIO
 from pathlib import Path

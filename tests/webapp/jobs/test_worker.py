@@ -1,7 +1,5 @@
 """A real Celery worker: over files, or over Redis where `REDIS_URL` names one."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

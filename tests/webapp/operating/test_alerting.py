@@ -1,7 +1,5 @@
 """What goes wrong is told once, by a signed webhook and by e-mail, and once more when it is over."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """`/metrics`, read by the Prometheus client's own parser; and who may read it."""
 
-from __future__ import annotations
-
 import re
 import uuid
 from datetime import timedelta

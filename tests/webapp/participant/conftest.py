@@ -1,7 +1,5 @@
 """A study, and browsers with and without cookies."""
 
-from __future__ import annotations
-
 import pytest
 from django.test import Client
 

@@ -1,7 +1,5 @@
 """Who opens a chat, who frames it, and in which language it speaks."""
 
-from __future__ import annotations
-
 import re
 import uuid
 from urllib.parse import unquote

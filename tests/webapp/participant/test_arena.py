@@ -1,7 +1,5 @@
 """The arena: two chats side by side, a choice for each pair, and the ways on when a chatbot fails."""
 
-from __future__ import annotations
-
 import uuid
 
 import pytest

@@ -1,7 +1,5 @@
 """What a version asks after a task: every kind of question on the forms, stored, exported, read and erased."""
 
-from __future__ import annotations
-
 import csv
 import re
 from html import unescape

@@ -1,7 +1,5 @@
 """The chat page, “Report this reply”, the rating form and the done page."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from datetime import timedelta

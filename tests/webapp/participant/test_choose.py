@@ -1,7 +1,5 @@
 """Choosing exactly so many of several things, and the weights that another study makes of it."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

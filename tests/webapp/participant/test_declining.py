@@ -1,7 +1,5 @@
 """Not agreeing, coming again when all is done, and withdrawing afterwards: what is told, kept and deleted."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """One-time links, and going on on another device by a link: once, and whatever else comes gets a clear page."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

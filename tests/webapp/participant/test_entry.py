@@ -1,7 +1,5 @@
 """Entry and start: nothing is made by looking, consent is needed, a second click changes nothing."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """What is judged is deleted while its page is open; and pages that our server fails to make."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """The step `judge`: items, stored conversations, pairs, and the coherence survey, each answer stored at once."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from typing import Any

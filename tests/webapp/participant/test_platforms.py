@@ -1,7 +1,5 @@
 """Every outcome on Prolific, Mechanical Turk and panels, with cookies and without; and where pages speak of pay."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from html import unescape

@@ -1,7 +1,5 @@
 """Previews for researchers, in which nothing can happen; and opinions of scripted participants."""
 
-from __future__ import annotations
-
 import html
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """The step `questions`: asked once before the task, stored once, exported, and gone with the person."""
 
-from __future__ import annotations
-
 import csv
 import re
 import threading

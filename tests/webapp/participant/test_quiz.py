@@ -1,7 +1,5 @@
 """Before the task: the quiz, practice pairs with known answers, and choosing a chatbot by its name."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Replies rated beside a known one with a score: which is better first, then the questions that fit the item."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

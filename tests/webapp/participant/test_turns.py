@@ -1,7 +1,5 @@
 """Replies of stored conversations are marked one after another, each with labels or with none of them."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Prolific, played by a server of our own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Prolific's webhook: signatures, replays, stale and unordered events, and nothing that it says of others."""
 
-from __future__ import annotations
-
 import json
 import logging
 import time

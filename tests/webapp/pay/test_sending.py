@@ -1,7 +1,5 @@
 """Sending to Prolific: once each, failures in their rows, a bonus never paid twice."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Who is to be paid: everybody who began, with flags; decisions once each, taken back until they are sent."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable
 from datetime import timedelta

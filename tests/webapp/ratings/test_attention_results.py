@@ -1,7 +1,5 @@
 """Attention checks in forms, among items and in chats, gold items, and items shown twice."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

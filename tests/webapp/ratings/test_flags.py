@@ -1,7 +1,5 @@
 """Kinds of flags: who has each, at its threshold, and the sentence that explains it."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Sequence
 from typing import Any

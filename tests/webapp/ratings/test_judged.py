@@ -1,7 +1,5 @@
 """Judged replies and items: the same numbers, comparisons and pages from the database, the file, a notebook."""
 
-from __future__ import annotations
-
 import json
 import re
 from io import StringIO

@@ -1,7 +1,5 @@
 """A protocol of another kind: two stored conversations side by side, and an item, judged and paid for."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any

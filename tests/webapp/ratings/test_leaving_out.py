@@ -1,7 +1,5 @@
 """Flags that are stored, also of how messages were typed, and leaving people out by them: one result everywhere."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from io import StringIO

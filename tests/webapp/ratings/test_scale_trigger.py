@@ -1,7 +1,5 @@
 """Ratings: refused by the database off their scale, read as every analysis reads them, and given once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A study whose every result is made by a job, however small it is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

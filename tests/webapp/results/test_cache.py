@@ -1,7 +1,5 @@
 """Stored results: the same as computed ones, of one state of the data, and gone with the people in them."""
 
-from __future__ import annotations
-
 import json
 import threading
 from typing import Any

@@ -1,7 +1,5 @@
 """Pages of stored results: waiting, nobody at work, failed, an older result, done; and the report as a file."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from pathlib import Path

@@ -3,8 +3,6 @@
 Davidson's model by scipy, choices without ties by statsmodels, kappas by scikit-learn, shares by pandas.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Summaries of ratings against the same numbers computed by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from django.core.cache import cache

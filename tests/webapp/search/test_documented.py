@@ -1,7 +1,5 @@
 """docs/guide/reading.md says all that a search can say, and its searches can be read."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The index follows every write, whoever makes it, and forgets what is erased."""
 
-from __future__ import annotations
-
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Stars, tags and notes at conversations, and searches kept by name."""
 
-from __future__ import annotations
-
 import re
 from html import unescape
 from typing import Any

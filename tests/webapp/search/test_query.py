@@ -1,7 +1,5 @@
 """The line that asks for conversations: what it finds, also by what no index holds, and what cannot be read."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

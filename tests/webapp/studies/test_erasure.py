@@ -1,7 +1,5 @@
 """Erasing a person: nothing of them stays, in no table and no export, and all else stays."""
 
-from __future__ import annotations
-
 import json
 import threading
 import uuid

@@ -1,7 +1,5 @@
 """Erasing a person: what marks them is looked for in every table, file, session and key, however it got there."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import logging

@@ -1,7 +1,5 @@
 """Several bots for each person, one after another: balanced orders, one way through them, one end."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from itertools import pairwise

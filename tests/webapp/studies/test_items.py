@@ -1,7 +1,5 @@
 """Items: from a file, in sets that are told apart and taken out, and who gets which in pairwise studies."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from io import StringIO

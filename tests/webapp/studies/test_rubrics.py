@@ -1,7 +1,5 @@
 """Versions: the rubric that questions make, what people agreed to stays as it was, and differences in words."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

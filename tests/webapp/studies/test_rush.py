@@ -1,7 +1,5 @@
 """120 participants, sixty of them at once: no quota is exceeded, no bot given twice, no bot left behind."""
 
-from __future__ import annotations
-
 import random
 import threading
 from collections import Counter

@@ -1,7 +1,5 @@
 """Studies and tasks: what is made once, and what the database itself refuses."""
 
-from __future__ import annotations
-
 from collections import Counter
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Who gets which bot: none that is set aside, by `resolve` where most is needed; and what filters of replies find."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Files of a study: in and out, every mistake at once with its place; the researcher's own table of bots."""
 
-from __future__ import annotations
-
 import json
 from io import StringIO
 from pathlib import Path

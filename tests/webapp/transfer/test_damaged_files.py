@@ -1,7 +1,5 @@
 """Damaged, cut and encrypted files: one clear sentence at every entry point, with the name that the person knows."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

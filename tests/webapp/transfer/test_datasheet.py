@@ -1,7 +1,5 @@
 """The human evaluation datasheet: what the study answers, what people must, and what they did."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tables: what is in them, what never is, participants and their pay, and exports that can be imported again."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

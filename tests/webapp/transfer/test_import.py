@@ -1,7 +1,5 @@
 """Importing into the database: idempotent, with a study and a rubric made from what is found."""
 
-from __future__ import annotations
-
 import json
 from io import StringIO
 from pathlib import Path

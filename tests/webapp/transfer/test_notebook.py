@@ -1,7 +1,5 @@
 """What Confab exports, `confab.read` reads: the same conversations and ratings from every form."""
 
-from __future__ import annotations
-
 import zipfile
 from io import StringIO
 from pathlib import Path

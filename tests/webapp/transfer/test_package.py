@@ -1,7 +1,5 @@
 """Data packages: what is in them, that the same data are the same bytes, and that their loaders know every column."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io

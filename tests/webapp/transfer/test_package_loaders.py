@@ -1,7 +1,5 @@
 """The loaders of a data package, run: pandas always, R and SPSS's language (by PSPP) where they are installed."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Data packages read back: the numbers agree, damage is named, and nothing is written outside."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Tables of the conversations that a search finds: by the command, by the page and by a worker."""
 
-from __future__ import annotations
-
 import csv
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files: every value comes back, spreadsheets run nothing, whole files; and the CSV files of the 2019 server."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """A study imported once for all tests of the analysis: four bots, named raters, votes, metrics of turns."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

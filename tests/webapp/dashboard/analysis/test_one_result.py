@@ -1,7 +1,5 @@
 """One study, one result: every page, the report and the command tell the same numbers."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

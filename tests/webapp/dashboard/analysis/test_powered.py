@@ -1,7 +1,5 @@
 """Conversations that nobody rated: the page, the report, the JSON and a notebook tell the same of what they add."""
 
-from __future__ import annotations
-
 import json
 from io import StringIO
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The report: one file with nothing from outside, every number as CSV, clear refusals."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import hashlib

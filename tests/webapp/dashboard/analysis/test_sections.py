@@ -1,7 +1,5 @@
 """What the analysis of a study says, against the numbers it was made of; and the page Why with its uploads."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from functools import partial

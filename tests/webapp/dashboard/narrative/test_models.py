@@ -1,7 +1,5 @@
 """Findings in words: models of ratings, raters, pairs, courses, fits; every outcome and reason has its sentence."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import replace
 from string import Formatter

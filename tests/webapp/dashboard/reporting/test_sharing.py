@@ -1,7 +1,5 @@
 """Links to reports: what they show, to whom, until when, and who may make them."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Places: how long they are held, quotas, groups of studies, counts that assignment goes by, one reason per refusal."""
 
-from __future__ import annotations
-
 import logging
 import random
 import uuid

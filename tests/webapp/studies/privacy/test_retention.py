@@ -1,7 +1,5 @@
 """The retention clock: when ids and texts go, that nothing of them stays in any table, and the command's report."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 from io import StringIO

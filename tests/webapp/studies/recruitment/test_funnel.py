@@ -1,7 +1,5 @@
 """How far people came in a study."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Outcome, code and link of a chat, what exports say, and Prolific's codes as researchers paste them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest
