@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from transformers.cache_utils import Cache, DynamicCache, DynamicLayer, EncoderDecoderCache
+from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
 
 from chatbots.generation.prefix_cache import CachedPrefix, CachedRow
 
@@ -41,12 +41,12 @@ class CacheRows:
         return len(self.lengths)
 
     @property
-    def self_layers(self) -> list[DynamicLayer]:
+    def self_layers(self) -> list[Any]:
         cache = self.cache
         return (cache.self_attention_cache if self.crosses else cache).layers
 
     @property
-    def cross_layers(self) -> list[DynamicLayer]:
+    def cross_layers(self) -> list[Any]:
         return self.cache.cross_attention_cache.layers if self.crosses else []
 
     @property
@@ -72,7 +72,7 @@ def _pad_zeros(tensor: Tensor, n: int, dim: int, *, at_left: bool) -> Tensor:
     return torch.cat([zeros, tensor] if at_left else [tensor, zeros], dim=dim)
 
 
-def join_layers(a: list[DynamicLayer], b: list[DynamicLayer], pad: Pad, n: int) -> Cache:
+def join_layers(a: list[Any], b: list[Any], pad: Pad, n: int) -> Cache:
     """Make one cache of the rows of both, `n` columns wide, padded by `pad`."""
     return _cache(
         [
