@@ -24,13 +24,27 @@ from webapp.core.pages import staff_refusal
 from webapp.core.rights import Right, may
 from webapp.dashboard.charts.figure import FIGURE_PARAM, figures_in
 from webapp.studies.models import Study
-from webapp.studies.selectors import chooses_things
+from webapp.studies.selectors import chooses_things, study_by_key
 
 View = Callable[..., Any]
 
 
+def study_of(key: str) -> Study:
+    """Return the study.
+
+    Raises:
+        Http404: if there is none with this key.
+    """
+    try:
+        return study_by_key(key)
+    except Study.DoesNotExist:
+        raise Http404(f"no study {key}") from None
+
+
 def requires(*rights: Right, to_post: Sequence[Right] = ()) -> Callable[[View], View]:
     """Declare the rights of a view beside `Right.READ`, which every view needs.
+
+    A view that takes a `study` gets the one whose key is in the address.
 
     Args:
         to_post: needed besides for a POST.
@@ -39,6 +53,8 @@ def requires(*rights: Right, to_post: Sequence[Right] = ()) -> Callable[[View], 
     posting = (*always, *to_post)
 
     def declare(view: View) -> View:
+        takes_study = "study" in inspect.signature(view).parameters
+
         def refused(request: HttpRequest) -> HttpResponseBase | None:
             return staff_refusal(request, *(posting if request.method == "POST" else always))
 
@@ -54,7 +70,11 @@ def requires(*rights: Right, to_post: Sequence[Right] = ()) -> Callable[[View], 
 
             @functools.wraps(view)
             def synchronous(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-                return refused(request) or view(request, *args, **kwargs)
+                if (answer := refused(request)) is not None:
+                    return answer
+                if takes_study:
+                    kwargs["study"] = study_of(kwargs.pop("key"))
+                return view(request, *args, **kwargs)
 
             guarded = synchronous
         guarded.rights = {"GET": always, "POST": posting}  # type: ignore[attr-defined]

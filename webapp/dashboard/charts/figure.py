@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from markupsafe import Markup
@@ -111,7 +111,6 @@ class PageFigure:
     table: PageTable
     note: str = ""
     note_lead: str = ""
-    legend: list[tuple[Markup, str]] = field(default_factory=list)
     more: More | None = None
 
 

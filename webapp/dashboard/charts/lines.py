@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -50,9 +51,7 @@ class LinePanel:
     missing: str = ""
 
 
-def lines_figure(
-    panels: Sequence[LinePanel], *, id: str, title: str, method: str, note: str = "", note_lead: str = "", x_title: str
-) -> PageFigure:
+def lines_figure(panels: Sequence[LinePanel], *, x_title: str, **texts: Any) -> PageFigure:
     """Draw the panels, two side by side where there is room.
 
     Turns are counted from 1. A group is drawn as far as `FEWEST` of its conversations reach.
@@ -84,7 +83,7 @@ def lines_figure(
         )
         for panel in drawn
     ]
-    return PageFigure(id, title, method, wide, narrow, _table(panels, x_title), note, note_lead)
+    return PageFigure(wide=wide, narrow=narrow, table=_table(panels, x_title), **texts)
 
 
 def _mark(i: int, x: float, y: float) -> Markup:

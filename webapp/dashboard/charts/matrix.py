@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from markupsafe import Markup
 
@@ -39,18 +40,13 @@ from webapp.ratings.selectors import BotInfo
 
 
 def heatmap_figure(
-    titles: Sequence[str],
-    found: dict[tuple[int, int], Correlation],
-    *,
-    id: str = "heatmap",
-    title: str,
-    method: str,
-    note: str = "",
+    titles: Sequence[str], found: dict[tuple[int, int], Correlation], *, id: str = "heatmap", **texts: Any
 ) -> PageFigure:
     """Draw correlations as a square whose two halves show the same numbers.
 
     Args:
         found: correlations by (row, column) with row < column.
+        texts: `title`, `method` and `note` of the figure.
     """
     table = page_table(
         found.items(),
@@ -68,7 +64,7 @@ def heatmap_figure(
         return _draw(titles, titles, both, "ρ", (), width, name=name, css=css)
 
     drawn = for_widths(draw, 400.0 if is_small else 640.0)
-    return PageFigure(id, title, method, *drawn, table, note)
+    return PageFigure(id, wide=drawn[0], narrow=drawn[1], table=table, **texts)
 
 
 MATRIX_WIDE = 958.0
@@ -81,16 +77,12 @@ def matrix_figure(
     columns: Sequence[str],
     found: Found,
     *,
-    id: str,
-    title: str,
-    method: str,
     symbol: str,
     sure: Collection[tuple[int, int]] = (),
     q: Mapping[tuple[int, int], float | None] | None = None,
     beside: tuple[str, Found] | None = None,
-    note: str = "",
-    note_lead: str = "",
     first: tuple[Sequence[int], str] = ((), ""),
+    **texts: Any,
 ) -> PageFigure:
     """Draw the correlation of every row with every column.
 
@@ -103,6 +95,7 @@ def matrix_figure(
         beside: another coefficient of the same pairs for the table, with its title.
         first: places of the rows that matter first, and a sentence about them: these are drawn, and all on demand. None
             to draw all.
+        texts: of `PageFigure`.
     """
     drawn = _drawings(rows, columns, found, symbol, sure)
     more = None
@@ -119,7 +112,7 @@ def matrix_figure(
         )
     wide, narrow = drawn
     table = _table(rows, columns, found, symbol, sure, q or {}, beside)
-    return PageFigure(id, title, method, wide, narrow, table, note, note_lead, more=more)
+    return PageFigure(wide=wide, narrow=narrow, table=table, more=more, **texts)
 
 
 def _drawings(
@@ -196,11 +189,8 @@ def differences_figure(
     verdicts: Mapping[Pair, str],
     *,
     digits: int,
-    title: str,
-    method: str,
     level: float,
-    note: str = "",
-    note_lead: str = "",
+    **texts: Any,
 ) -> PageFigure:
     """Draw the differences between bots, row minus column.
 
@@ -210,6 +200,7 @@ def differences_figure(
         verdicts: a sentence for each pair.
         digits: after the point.
         level: of the intervals.
+        texts: `title`, `method` and notes of the figure.
     """
     drawn = Differences(pairs, digits, "Holm", reason_text)
     rated = [RatedBot(bot.bot_id, bot.title, bot.slot, bot.is_control) for bot in bots]
@@ -233,16 +224,8 @@ def differences_figure(
         ("Pair", lambda row: Cell(f"{titles[row[0][0]]} − {titles[row[0][1]]}")),
         (("Difference", percent(level), "p", "p, Holm", "In words"), lambda row: difference(row[1])),
     )
-    return PageFigure(
-        "differences",
-        title,
-        method,
-        _draw_differences(rated, rated, drawn, WIDE, css="plot-wide"),
-        _narrow(rated, drawn),
-        table,
-        note,
-        note_lead,
-    )
+    wide = _draw_differences(rated, rated, drawn, WIDE, css="plot-wide")
+    return PageFigure("differences", wide=wide, narrow=_narrow(rated, drawn), table=table, **texts)
 
 
 def _narrow(bots: Sequence[RatedBot], drawn: Differences) -> list[Variant]:

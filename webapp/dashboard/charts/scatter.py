@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import fmean
+from typing import Any
 
 from markupsafe import Markup
 
@@ -28,15 +29,7 @@ CROWDED = 8
 
 
 def scatter_figure(
-    points: Sequence[ScatterPoint],
-    *,
-    id: str,
-    title: str,
-    method: str,
-    x_title: str,
-    y_title: str,
-    note: str,
-    scale: Ends = None,
+    points: Sequence[ScatterPoint], *, x_title: str, y_title: str, scale: Ends = None, **texts: Any
 ) -> PageFigure:
     """Draw the points; those without both values are in the table only.
 
@@ -58,9 +51,6 @@ def scatter_figure(
         "with the line where both are equal.",
     )
     return PageFigure(
-        id=id,
-        title=title,
-        method=method,
         wide=drawn_as(860, 500, css="plot-wide plot-grown")
         if len(drawn) > CROWDED
         else drawn_as(515, 390, css="plot-wide"),
@@ -72,7 +62,7 @@ def scatter_figure(
             ("90 %", lambda one: span_cell(*(one.human_span or _NO_ENDS))),
             ((y_title, "90 %"), lambda one: _predicted(one, scale)),
         ),
-        note=note,
+        **texts,
     )
 
 
@@ -107,13 +97,7 @@ def _predicted(point: ScatterPoint, scale: Ends) -> list[Cell]:
 
 
 def predictions_figure(
-    points: Sequence[ScatterPoint],
-    rated: tuple[float, float] | None,
-    *,
-    id: str,
-    title: str,
-    method: str,
-    scale: Ends = None,
+    points: Sequence[ScatterPoint], rated: tuple[float, float] | None, *, scale: Ends = None, **texts: Any
 ) -> PageFigure:
     """Draw bots with a prediction and no human mean.
 
@@ -144,39 +128,26 @@ def predictions_figure(
         for ends in [point.predicted_span or _NO_ENDS]
     ]
     name = f"Predicted ratings of {phrases.bots_text(len(points))} with their intervals, best first."
-    return PageFigure(
-        id,
-        title,
-        method,
-        *for_widths(
-            lambda width, css: values_drawing(drawn, width, name=name, others=rated or (), shade=rated, css=css), 515
-        ),
-        page_table(ordered, (("Bot", "n"), _bot), (("Predicted", "90 %"), lambda one: _predicted(one, scale))),
-        note,
+    wide, narrow = for_widths(
+        lambda width, css: values_drawing(drawn, width, name=name, others=rated or (), shade=rated, css=css), 515
     )
+    table = page_table(ordered, (("Bot", "n"), _bot), (("Predicted", "90 %"), lambda one: _predicted(one, scale)))
+    return PageFigure(wide=wide, narrow=narrow, table=table, note=note, **texts)
 
 
 _LEFT, _BOTTOM, _TOP, _RIGHT = 46.0, 44.0, 12.0, 12.0
 
 
-def items_figure(
-    points: Sequence[tuple[float, float]], *, id: str, title: str, method: str, x: str, y: str,
-    note: str = "",
-) -> PageFigure:  # fmt: skip
+def items_figure(points: Sequence[tuple[float, float]], *, x: str, y: str, **texts: Any) -> PageFigure:
     """Draw the replies; the table tells, for each fifth of the metric's scores, what people said of those replies.
 
     Args:
         points: the metric's score and people's mean of each.
     """
     titles = ("Fifth of the scores", "from", "to", "n", f"Mean {y}", "95 %", "lowest", "highest")
-    return PageFigure(
-        id,
-        title,
-        method,
-        *for_widths(lambda width, css: _draw_items(points, width, x, y, css=css), 620),
-        page_table(_fifths(points), (titles, lambda one: _fifth(*one))),
-        note,
-    )
+    wide, narrow = for_widths(lambda width, css: _draw_items(points, width, x, y, css=css), 620)
+    table = page_table(_fifths(points), (titles, lambda one: _fifth(*one)))
+    return PageFigure(wide=wide, narrow=narrow, table=table, **texts)
 
 
 def _fifths(points: Sequence[tuple[float, float]]) -> Iterator[tuple[str, Sequence[tuple[float, float]]]]:

@@ -20,7 +20,7 @@ from webapp.dashboard.conversation_list import Gathered, Workbench, dimensions_o
 from webapp.dashboard.filters import address_asked, apply_flag_filter, without_range
 from webapp.dashboard.navigation import page, read_view
 from webapp.dashboard.views.notes import noted_context
-from webapp.dashboard.views.studies import study_of, study_page
+from webapp.dashboard.views.studies import study_page
 from webapp.jobs.models import SelfPlayRun
 from webapp.results.refresh import flags_there, refresh_flags
 from webapp.search.fields import Numbers
@@ -28,6 +28,7 @@ from webapp.search.index_statistics import histogram_of
 from webapp.search.pagination import Listing, ListPosition, Page, all_and_scripted, page_of, position_of
 from webapp.search.query import parse_query
 from webapp.search.selectors import Notes, Tag, notes_of, raters_of, saved_searches, tags_of
+from webapp.studies.models import Study
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +186,8 @@ def _opens(bench: Workbench, pk: UUID, held: UUID | None, after: str) -> str:
 
 
 @read_view()
-def study_conversations(request: HttpRequest, key: str) -> HttpResponse:
+def study_conversations(request: HttpRequest, study: Study) -> HttpResponse:
     """Show a study's conversations, asked for by a line, with one of them beside the list."""
-    study = study_of(key)
     apply_flag_filter(request, study)
     found = gathered(study)
     if (narrowed := _narrowed(request, found)) is not None:
@@ -270,9 +270,9 @@ def _kept(bench: Workbench) -> list[tuple[str, str]]:
 
 
 @read_view()
-def study_spread(request: HttpRequest, key: str) -> HttpResponse:
+def study_spread(request: HttpRequest, study: Study) -> HttpResponse:
     """Draw how a number spreads over a study's conversations, as a part of the page."""
-    return _spread(request, gathered(study_of(key)))
+    return _spread(request, gathered(study))
 
 
 @read_view()
@@ -296,9 +296,8 @@ def _spread(request: HttpRequest, found: Gathered) -> HttpResponse:
 
 
 @read_view()
-def study_total(request: HttpRequest, key: str) -> HttpResponse:
+def study_total(request: HttpRequest, study: Study) -> HttpResponse:
     """Return the number of a study's conversations that the form would find."""
-    study = study_of(key)
     apply_flag_filter(request, study)
     return _total(request, gathered(study))
 

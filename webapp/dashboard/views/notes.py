@@ -15,11 +15,11 @@ from webapp.core.errors import Refused
 from webapp.dashboard.conversation_list import Gathered, Workbench, gathered
 from webapp.dashboard.conversation_reader import conversations_to_read
 from webapp.dashboard.navigation import post_view
-from webapp.dashboard.views.studies import study_of
 from webapp.jobs.models import SelfPlayRun
 from webapp.search import services
 from webapp.search.fields import QueryTerm
 from webapp.search.selectors import MOST_TAGS, notes_in, stars_of, tags_of
+from webapp.studies.models import Study
 
 
 def _back(request: HttpRequest, otherwise: str) -> HttpResponse:
@@ -53,9 +53,9 @@ def conversation_note(request: HttpRequest, conversation_id: UUID) -> HttpRespon
 
 
 @post_view()
-def study_keep(request: HttpRequest, key: str) -> HttpResponse:
+def study_keep(request: HttpRequest, study: Study) -> HttpResponse:
     """Keep a search of a study by name, or forget one."""
-    return _keep(request, gathered(study_of(key)))
+    return _keep(request, gathered(study))
 
 
 @post_view()

@@ -41,7 +41,7 @@ from webapp.dashboard.people_list import PeopleFilters, PeopleReader
 from webapp.dashboard.recruitment import link_to_send, participant_link, webhook_link
 from webapp.dashboard.views.builder.lifecycle import ALLOWED, state_change
 from webapp.dashboard.views.jobs import job_context
-from webapp.dashboard.views.studies import study_of, study_page, synthetic_asked
+from webapp.dashboard.views.studies import study_page, synthetic_asked
 from webapp.jobs.services.jobs import jobs_settle
 from webapp.pay import prolific
 from webapp.pay.flags.base import flags_by_state
@@ -74,11 +74,10 @@ _STATE_BUTTONS = (("collecting", "play", "Resume"), ("paused", "pause", "Pause")
 
 
 @read_view()
-def people(request: HttpRequest, key: str) -> HttpResponse:
+def people(request: HttpRequest, study: Study) -> HttpResponse:
     """Show who is where in a study, and everybody who began; the overview of an imported study."""
-    study = study_of(key)
     if study.is_imported:  # nobody comes there
-        return redirect("dashboard:study", key)
+        return redirect("dashboard:study", study.key)
     return _people_page(request, study)
 
 
@@ -180,11 +179,10 @@ def _links_context(request: HttpRequest, study: Study, form: LinksForm | None) -
 
 
 @read_view()
-def people_now(request: HttpRequest, key: str) -> HttpResponse:
+def people_now(request: HttpRequest, study: Study) -> HttpResponse:
     """Return the live part of the page; 304 where nothing of it has changed since the browser's copy."""
-    study = study_of(key)
     if study.is_imported:
-        raise Http404(f"{key} is imported")
+        raise Http404(f"{study.key} is imported")
     context = _live_context(request, study)
     response = render(request, "dashboard/_people_live.html", {"study": study, **context})
     response["ETag"] = f'"{context["room"].digest}"'
@@ -194,10 +192,10 @@ def people_now(request: HttpRequest, key: str) -> HttpResponse:
 
 
 @post_view(to_post=[Right.ADMINISTER])
-def people_state(request: HttpRequest, key: str) -> HttpResponse:
+def people_state(request: HttpRequest, study: Study) -> HttpResponse:
     """Pause, resume or close the study, and lead back."""
-    state_change(request, study_of(key), request.POST.get("_state", ""))
-    return redirect("dashboard:study_people", key)
+    state_change(request, study, request.POST.get("_state", ""))
+    return redirect("dashboard:study_people", study.key)
 
 
 def _live_context(request: HttpRequest, study: Study) -> dict[str, Any]:
@@ -248,9 +246,8 @@ def _alarm(room: LiveRoom) -> str:
 
 
 @read_view()
-def person(request: HttpRequest, key: str, participant_id: UUID) -> HttpResponse:
+def person(request: HttpRequest, study: Study, participant_id: UUID) -> HttpResponse:
     """Show one person: their visit, its flags and chats, their reports, and what is decided about pay."""
-    study = study_of(key)
     visits = submissions_of(study, include_synthetic=True)
     own = visits.of(participant_id)
     wanted = request.GET.get("visit")
@@ -288,20 +285,18 @@ def person_page(
 
 
 @post_view(Right.ADMINISTER)
-def links(request: HttpRequest, key: str) -> HttpResponse:
+def links(request: HttpRequest, study: Study) -> HttpResponse:
     """Make a list of one-time links."""
-    study = study_of(key)
     form = LinksForm(request.POST)
     if not form.is_valid():
         return _people_page(request, study, links=form)
     links_make(study=study, **form.cleaned_data)
-    return redirect(reverse("dashboard:study_people", args=[key]) + "#links")
+    return redirect(reverse("dashboard:study_people", args=[study.key]) + "#links")
 
 
 @read_view(Right.ADMINISTER)
-def links_csv(request: HttpRequest, key: str) -> StreamingHttpResponse:
+def links_csv(request: HttpRequest, study: Study) -> StreamingHttpResponse:
     """Give the links of one list, or of all, as CSV."""
-    study = study_of(key)
     asked = request.GET.get("list", "")
     batch = int(asked) if asked.isdecimal() else None
     rows = link_table(study, participant_link(request, study), batch)
@@ -325,9 +320,8 @@ def _written(rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
 
 
 @post_view()
-def reports(request: HttpRequest, key: str) -> HttpResponse:
+def reports(request: HttpRequest, study: Study) -> HttpResponse:
     """Note that reports were seen: one (`seen`), or all; then lead back."""
-    study = study_of(key)
     which = request.POST.get("seen", "")
     wanted = [int(which)] if which.isdecimal() and len(which) < 19 else None
     if wanted is not None or which == "all":
@@ -335,7 +329,7 @@ def reports(request: HttpRequest, key: str) -> HttpResponse:
         said = plural(n, "%(n)d report was marked as seen.", "%(n)d reports were marked as seen.")
         messages.success(request, said % {"n": n})
     try:
-        where = reverse("dashboard:study_person", args=[key, UUID(hex=request.POST.get("person", ""))])
+        where = reverse("dashboard:study_person", args=[study.key, UUID(hex=request.POST.get("person", ""))])
     except ValueError:
-        where = reverse("dashboard:study_people", args=[key])
+        where = reverse("dashboard:study_people", args=[study.key])
     return redirect(where)

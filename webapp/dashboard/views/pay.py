@@ -29,7 +29,7 @@ from webapp.dashboard.navigation import form_view, post_view
 from webapp.dashboard.people_forms import BonusForm, PeopleForm, RejectForm, ResultsFileForm
 from webapp.dashboard.people_list import APPROVE, NO_FLAGS, OURS, PeopleFilters, money, state_of
 from webapp.dashboard.views.participants import people_reader, person_page
-from webapp.dashboard.views.studies import study_of, study_page
+from webapp.dashboard.views.studies import study_page
 from webapp.pay import prolific, services
 from webapp.pay.flags.base import flags_of
 from webapp.pay.mturk import mturk_file, results_filled
@@ -43,9 +43,8 @@ _PIECE_BYTES = 65_536
 
 
 @post_view(Right.PAY)
-def decide(request: HttpRequest, key: str) -> HttpResponse:
+def decide(request: HttpRequest, study: Study) -> HttpResponse:
     """Do what the form's button says: decide, take back, send, mark as sent, or compare with the platform."""
-    study = study_of(key)
     action = _ACTIONS.get(request.POST.get("action", ""))
     if action is None:
         raise Http404("no such action")
@@ -263,9 +262,8 @@ def _address(request: HttpRequest, study: Study) -> str:
 
 
 @post_view(Right.ADMINISTER)
-def codes(request: HttpRequest, key: str) -> JsonResponse:
+def codes(request: HttpRequest, study: Study) -> JsonResponse:
     """Return the completion codes that a study has at Prolific, by the settings that they belong in."""
-    study_of(key)
     try:
         with Prolific() as prolific:
             found = prolific.codes(request.POST.get("prolific_study", "").strip())
@@ -280,9 +278,8 @@ def codes(request: HttpRequest, key: str) -> JsonResponse:
 
 
 @form_view(Right.PAY, Right.PRIVATE)
-def mturk(request: HttpRequest, key: str) -> HttpResponseBase:
+def mturk(request: HttpRequest, study: Study) -> HttpResponseBase:
     """Send the decisions as the file that Mechanical Turk's requester page takes, or fill in the one that it gave."""
-    study = study_of(key)
     if request.method == "POST":
         return _mturk_filled(request, study)
     return _file((line.encode() for line in mturk_file(study)), f"{study.key}-mturk.csv")

@@ -29,7 +29,6 @@ from webapp.dashboard.views.studies import (
     conversations_link,
     kept_in_address,
     studies_asked,
-    study_of,
     study_page,
     synthetic_asked,
 )
@@ -57,9 +56,8 @@ MOST_FITS = 40
 
 
 @form_view(to_post=[Right.RUN])
-def prediction(request: HttpRequest, key: str) -> HttpResponse:
+def prediction(request: HttpRequest, study: Study) -> HttpResponse:
     """Show how well metrics predict the ratings; POST computes metrics, or fits the hybrid metric."""
-    study = study_of(key)
     without = apply_flag_filter(request, study)
     bots = study_bots(study)
     if "compute" in request.POST:

@@ -39,7 +39,7 @@ from webapp.dashboard.views.export import (
     send_file,
 )
 from webapp.dashboard.views.jobs import job_context
-from webapp.dashboard.views.studies import kept_in_address, study_of, study_page, synthetic_asked
+from webapp.dashboard.views.studies import kept_in_address, study_page, synthetic_asked
 from webapp.jobs.models import State
 from webapp.jobs.services.jobs import jobs_settle
 from webapp.ratings.paired_comparisons import compares_pairs
@@ -100,9 +100,8 @@ def like_asked(request: HttpRequest) -> str:
 
 
 @form_view()
-def report(request: HttpRequest, key: str) -> HttpResponse:
+def report(request: HttpRequest, study: Study) -> HttpResponse:
     """Show the report that was made and the choice of its sections; POST lets a worker make one."""
-    study = study_of(key)
     if request.method == "POST":
         request.GET = _asked(request)  # type: ignore[assignment]
         report_ask(
@@ -112,15 +111,14 @@ def report(request: HttpRequest, key: str) -> HttpResponse:
             **_counted(request, study),
         )
         suffix = address_with(request, sections_asked(request))
-        return redirect(reverse("dashboard:study_report", args=[key]) + suffix)
+        return redirect(reverse("dashboard:study_report", args=[study.key]) + suffix)
     return _page(request, study)
 
 
 @never_cache
 @post_view(to_post=[Right.ADMINISTER])
-def share(request: HttpRequest, key: str) -> HttpResponse:
+def share(request: HttpRequest, study: Study) -> HttpResponse:
     """Make a link to the newest report as it is, with the sections of the address, and show it once."""
-    study = study_of(key)
     form = ShareForm(request.POST)
     document = _newest(request, study)
     if document is None:
@@ -144,9 +142,8 @@ def share(request: HttpRequest, key: str) -> HttpResponse:
 
 
 @post_view(to_post=[Right.ADMINISTER])
-def share_end(request: HttpRequest, key: str, pk: int) -> HttpResponse:
+def share_end(request: HttpRequest, study: Study, pk: int) -> HttpResponse:
     """Withdraw a link to a report of the study."""
-    study = study_of(key)
     found = get_object_or_404(shares_of(study), pk=pk)
     share_withdraw(share=found)
     messages.success(request, f"The link for “{found.name}” opens nothing any more.")
@@ -251,12 +248,11 @@ def _page(
 
 
 @form_view()
-def export(request: HttpRequest, key: str) -> HttpResponseBase:
+def export(request: HttpRequest, study: Study) -> HttpResponseBase:
     """Send the table that is asked for, or let a worker make it; without one lead to the page.
 
     The form posts. A script may have `what` and `format` in the address, and gets the file of any table directly.
     """
-    study = study_of(key)
     asked = request.POST if request.method == "POST" else request.GET
     apply_flag_filter(request, study)
     if request.method != "POST" and "what" not in asked:
@@ -270,18 +266,16 @@ def export(request: HttpRequest, key: str) -> HttpResponseBase:
 
 
 @form_view(Right.PAY)
-def package(request: HttpRequest, key: str) -> HttpResponseBase:
+def package(request: HttpRequest, study: Study) -> HttpResponseBase:
     """Send the data package, or let a worker make it; without a POST lead to the page."""
-    study = study_of(key)
     form = PackageForm(request.POST if request.method == "POST" else None)
     sent = send_file(request, study, PACKAGE, "zip", form.cleaned_data) if form.is_valid() else None
     return sent or redirect(report_address(request, study, "package"))
 
 
 @form_view(to_post=[Right.ADMINISTER])
-def datasheet(request: HttpRequest, key: str) -> HttpResponseBase:
+def datasheet(request: HttpRequest, study: Study) -> HttpResponseBase:
     """Store answers to the datasheet's questions, send it with `format` as a file, or lead to the page."""
-    study = study_of(key)
     if request.method == "POST":
         answers = {one.key: request.POST[one.key] for one in datasheet_of(study) if one.key in request.POST}
         datasheet_store(study=study, answers=answers)
@@ -292,9 +286,9 @@ def datasheet(request: HttpRequest, key: str) -> HttpResponseBase:
 
 
 @read_view()
-def report_file(request: HttpRequest, key: str) -> HttpResponse:
+def report_file(request: HttpRequest, study: Study) -> HttpResponse:
     """Send the newest report that a worker made, with the sections that the address chooses."""
-    document = _newest(request, study_of(key))
+    document = _newest(request, study)
     if document is None:
         raise Http404("There is no report yet. Make one on the page of the report.")
     asked = sections_asked(request)
@@ -305,7 +299,7 @@ def report_file(request: HttpRequest, key: str) -> HttpResponse:
     return HttpResponse(
         report_html(document.chosen(asked)),
         content_type="text/html; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="{key}-{like_asked(request) or "report"}.html"'},
+        headers={"Content-Disposition": f'attachment; filename="{study.key}-{like_asked(request) or "report"}.html"'},
     )
 
 

@@ -35,7 +35,6 @@ from webapp.dashboard.views.studies import (
     additional_result,
     stored_result,
     studies_asked,
-    study_of,
     study_page,
     synthetic_asked,
 )
@@ -52,9 +51,8 @@ _KEPT = ("failed", "synthetic", "without", "with")
 
 
 @read_view()
-def results(request: HttpRequest, key: str) -> HttpResponse:
+def results(request: HttpRequest, study: Study) -> HttpResponse:
     """Show the leaderboard by one question, and two selected bots on all questions."""
-    study = study_of(key)
     context = _pairs(request, study) if compares_pairs(study) else _ratings(request, study)
     part, folds = request.GET.get("part", ""), context.get("folds", [])
     if part and folds and part not in [fold.id for fold in folds]:
@@ -73,18 +71,17 @@ def results(request: HttpRequest, key: str) -> HttpResponse:
 
 
 @read_view()
-def picture(request: HttpRequest, key: str, what: str, kind: str) -> HttpResponse:
+def picture(request: HttpRequest, study: Study, what: str, kind: str) -> HttpResponse:
     """Send the leaderboard, or the two bots, as a file; the page says why there is none."""
-    study = study_of(key)
     context = _pairs(request, study) if compares_pairs(study) else _ratings(request, study)
     if what not in ("board", "against") or kind not in FORMATS:
         raise Http404
     shows = context.get(what)
     if shows is None or ("choice" in context and context["choice"].wrong):
-        return HttpResponseRedirect(f"{reverse('dashboard:study_results', args=[key])}?{request.GET.urlencode()}")
+        return HttpResponseRedirect(f"{reverse('dashboard:study_results', args=[study.key])}?{request.GET.urlencode()}")
     name = shows.key if what == "board" else f"{shows.first.bot_id}-{shows.second.bot_id}"
     response = HttpResponse(shows.picture(study.name).to(kind), content_type=FORMATS[kind])
-    response["Content-Disposition"] = content_disposition_header(True, f"{key}-{name}.{kind}") or ""
+    response["Content-Disposition"] = content_disposition_header(True, f"{study.key}-{name}.{kind}") or ""
     response["X-Content-Type-Options"] = "nosniff"
     return response
 

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -41,19 +41,7 @@ from webapp.results.study_data import StudyFrame, study_frame
 from webapp.studies.models import Study
 from webapp.studies.privacy.retention import clock_of
 from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import judges_items, study_by_key, talks_to_bots
-
-
-def study_of(key: str) -> Study:
-    """Return the study.
-
-    Raises:
-        Http404: if there is none with this key.
-    """
-    try:
-        return study_by_key(key)
-    except Study.DoesNotExist:
-        raise Http404(f"no study {key}") from None
+from webapp.studies.selectors import judges_items, talks_to_bots
 
 
 def synthetic_asked(request: HttpRequest) -> bool:
@@ -329,9 +317,8 @@ def theme(request: HttpRequest) -> HttpResponse:
 
 
 @read_view()
-def overview(request: HttpRequest, key: str) -> HttpResponse:
+def overview(request: HttpRequest, study: Study) -> HttpResponse:
     """Show the next step, findings and needs of a study, and its progress bot by bot."""
-    study = study_of(key)
     synthetic = synthetic_asked(request)
     progress = selectors.bot_progress(study, include_synthetic=synthetic)
     judges = judges_items(study)
@@ -376,9 +363,8 @@ def overview(request: HttpRequest, key: str) -> HttpResponse:
 
 
 @post_view(to_post=[Right.RUN])
-def analyse(request: HttpRequest, key: str) -> HttpResponse:
+def analyse(request: HttpRequest, study: Study) -> HttpResponse:
     """Start what the overview's line says is next: metrics and fit, after self-play where that is asked for."""
-    study = study_of(key)
     bots = selfplay_bots(study) if request.POST.get("with") == "selfplay" else []
     n_rated = sum(1 for bot in selectors.bot_progress(study) if bot.n_completed)
     try:

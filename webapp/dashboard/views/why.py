@@ -31,7 +31,6 @@ from webapp.dashboard.views.studies import (
     conversations_link,
     kept_in_address,
     stored_result,
-    study_of,
     study_page,
 )
 from webapp.ratings.selectors import BotInfo, study_bots
@@ -67,14 +66,13 @@ def why_parts(study: Study) -> list[str]:
 
 
 @form_view(to_post=[Right.RUN])
-def why(request: HttpRequest, key: str) -> HttpResponse:
+def why(request: HttpRequest, study: Study) -> HttpResponse:
     """Show the sections, the requested one open; POST stores a table of bots."""
-    study = study_of(key)
     problem, opened = "", request.GET.get("part", "")
     if request.method == "POST":
         opened, problem = "correlations", _store(request, study)
         if not problem:
-            return redirect(f"{reverse('dashboard:study_why', args=[key])}?part={opened}#{opened}")
+            return redirect(f"{reverse('dashboard:study_why', args=[study.key])}?part={opened}#{opened}")
     parts = why_parts(study)
     if opened and opened not in parts:
         raise Http404
@@ -186,9 +184,8 @@ def _store(request: HttpRequest, study: Study) -> str:
 
 
 @read_view()
-def point(request: HttpRequest, key: str, figure: str, column: str, group: int, exchange: int) -> HttpResponse:
+def point(request: HttpRequest, study: Study, figure: str, column: str, group: int, exchange: int) -> HttpResponse:
     """Show the conversations behind a point of a trajectory."""
-    study = study_of(key)
     found: ShownResult = stored_result(request, study, "trajectories")
     if found.frame is None and found.waiting is None:
         raise Http404
@@ -205,5 +202,5 @@ def point(request: HttpRequest, key: str, figure: str, column: str, group: int, 
         leaves_out=True,
         table=table,
         waiting=found.waiting,
-        back=f"{reverse('dashboard:study_why', args=[key])}{kept_in_address(request)}#trajectories",
+        back=f"{reverse('dashboard:study_why', args=[study.key])}{kept_in_address(request)}#trajectories",
     )

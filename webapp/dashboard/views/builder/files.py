@@ -24,8 +24,7 @@ from webapp.core.rights import Right
 from webapp.dashboard.builder.attention_checks import GoldForm, scales_asked
 from webapp.dashboard.builder.base import Plan
 from webapp.dashboard.builder.item_sources import ItemDrawForm
-from webapp.dashboard.navigation import form_view, page, post_view, read_view
-from webapp.dashboard.views.studies import study_of
+from webapp.dashboard.navigation import form_view, page, post_view, read_view, study_of
 from webapp.jobs.services.jobs import job_create
 from webapp.studies.items import item_set_remove
 from webapp.studies.lifecycle import Imported, items_import, study_changes, study_import, study_read
@@ -49,9 +48,8 @@ _TEXT_ENDINGS = (".yaml", ".yml", ".json")
 
 
 @read_view(Right.ADMINISTER)
-def download(request: HttpRequest, key: str) -> HttpResponseBase:
+def download(request: HttpRequest, study: Study) -> HttpResponseBase:
     """Send the study's file, which holds completion codes, or with `?items` the items' file of a large study."""
-    study = study_of(key)
     if "items" in request.GET:
         name = items_name(study)
         answer: HttpResponseBase = StreamingHttpResponse(items_lines(study), content_type="application/x-ndjson")
@@ -148,17 +146,16 @@ def _page(
 
 
 @post_view(to_post=[Right.ADMINISTER, Right.RUN])
-def items_add(request: HttpRequest, key: str) -> HttpResponse:
+def items_add(request: HttpRequest, study: Study) -> HttpResponse:
     """Take in a sample of items or conversations, ask a worker to draw items, or take a set out."""
-    study = study_of(key)
     if "_take_out" in request.POST:
         _take_out(request, study)
-        return redirect("dashboard:study_build_step", key, "bots")
+        return redirect("dashboard:study_build_step", study.key, "bots")
     if judges_conversations(study):
         _told_new(request, records_store(study=study, records=conversations_sample()).conversations)
-        return redirect("dashboard:study_build_step", key, "bots")
+        return redirect("dashboard:study_build_step", study.key, "bots")
     if not judges_items(study):
-        raise Http404(f"participants do not rate items in {key}")
+        raise Http404(f"participants do not rate items in {study.key}")
     if "_sample" in request.POST:
         sample = [FileItem.model_validate(one) for one in items_sample(protocols.get(study.protocol))]
         report = items_import(study=study, lines=enumerate(sample, start=1))
@@ -169,13 +166,12 @@ def items_add(request: HttpRequest, key: str) -> HttpResponse:
         job = _draw_items(request, study)
         if job is not None:
             return redirect("dashboard:job", "items", job)
-    return redirect("dashboard:study_build_step", key, "bots")
+    return redirect("dashboard:study_build_step", study.key, "bots")
 
 
 @post_view(to_post=[Right.ADMINISTER])
-def gold(request: HttpRequest, key: str) -> HttpResponse:
+def gold(request: HttpRequest, study: Study) -> HttpResponse:
     """Store the right answers to one item."""
-    study = study_of(key)
     form = GoldForm(request.POST, study=study, questions=scales_asked(Plan(study)))
     if not form.is_valid():
         messages.error(request, " ".join(str(one) for told in form.errors.values() for one in told))
@@ -186,7 +182,7 @@ def gold(request: HttpRequest, key: str) -> HttpResponse:
             messages.error(request, " ".join(error.messages))
         else:
             messages.success(request, "The right answers are saved.")
-    return redirect("dashboard:study_build_step", key, "checks")
+    return redirect("dashboard:study_build_step", study.key, "checks")
 
 
 def _told_new(request: HttpRequest, n: int) -> None:

@@ -21,7 +21,6 @@ from webapp.core.rights import Right
 from webapp.dashboard.builder.base import Plan
 from webapp.dashboard.builder.checklist import findings_of, stops
 from webapp.dashboard.navigation import form_view, page, post_view, read_view
-from webapp.dashboard.views.studies import study_of
 from webapp.jobs.services.jobs import job_create
 from webapp.studies.lifecycle import study_archive, study_delete, study_import, study_loss, study_participants
 from webapp.studies.models import Study
@@ -182,39 +181,36 @@ def _tasks() -> list[StudyTask]:
 
 
 @post_view(to_post=[Right.ADMINISTER])
-def duplicate(request: HttpRequest, key: str) -> HttpResponse:
+def duplicate(request: HttpRequest, study: Study) -> HttpResponse:
     """Make a draft like the study and lead to it."""
-    study = study_of(key)
     try:
         made = study_copy(study=study, author=request.user.get_username())
     except ValidationError as error:
         said = "No copy was made: {why}".format(why=" ".join(error.messages))
         messages.error(request, said)
-        return redirect("dashboard:study", key)
+        return redirect("dashboard:study", study.key)
     said = "This is a draft like %(name)s. Codes and ways back were not copied: they belong to one study."
     messages.success(request, said % {"name": study.name})
     return redirect("dashboard:study_build_step", made.key, "bots")
 
 
 @post_view(to_post=[Right.ADMINISTER])
-def archive(request: HttpRequest, key: str) -> HttpResponse:
+def archive(request: HttpRequest, study: Study) -> HttpResponse:
     """Put a study away, or bring it back."""
-    study = study_of(key)
     is_archived = request.POST.get("archived") == "1"
     try:
         study_archive(study=study, is_archived=is_archived)
     except ValidationError as error:
         messages.error(request, " ".join(error.messages))
-        return redirect("dashboard:study", key)
+        return redirect("dashboard:study", study.key)
     said = "%(name)s is archived." if is_archived else "%(name)s is back in the list."
     messages.success(request, said % {"name": study.name})
     return redirect("dashboard:studies")
 
 
 @form_view(Right.ADMINISTER)
-def delete(request: HttpRequest, key: str) -> HttpResponse:
+def delete(request: HttpRequest, study: Study) -> HttpResponse:
     """Show the data that would be lost, and delete the study after confirmation."""
-    study = study_of(key)
     error = ""
     if request.method == "POST":
         try:
@@ -236,18 +232,17 @@ def delete(request: HttpRequest, key: str) -> HttpResponse:
 
 
 @post_view(to_post=[Right.RUN])
-def rehearse(request: HttpRequest, key: str) -> HttpResponse:
+def rehearse(request: HttpRequest, study: Study) -> HttpResponse:
     """Send scripted participants through the study, by a worker."""
-    study = study_of(key)
     if study.is_imported:
-        raise Http404(f"{key} is imported")
+        raise Http404(f"{study.key} is imported")
     url = request.build_absolute_uri("/").rstrip("/") + settings.CONFAB_PATH_PREFIX
     people = request.POST.get("people", "")
     try:
         n = int(people)
     except ValueError:
         messages.error(request, f"“{people}” is no number of people.")
-        return redirect("dashboard:study_build_step", key, "check")
+        return redirect("dashboard:study_build_step", study.key, "check")
     try:
         job = job_create(
             kind="rehearsal",
@@ -257,14 +252,13 @@ def rehearse(request: HttpRequest, key: str) -> HttpResponse:
         )
     except Refused as refused:
         messages.error(request, str(refused))
-        return redirect("dashboard:study_build_step", key, "check")
+        return redirect("dashboard:study_build_step", study.key, "check")
     said = plural(n, "participant is on the way. It counts", "participants are on the way. They count")
     messages.success(request, f"{n} scripted {said} nowhere.")
     return redirect("dashboard:job", job.kind, job.pk)
 
 
 @read_view(Right.ADMINISTER)
-def versions(request: HttpRequest, key: str) -> HttpResponse:
+def versions(request: HttpRequest, study: Study) -> HttpResponse:
     """Show the newest versions, the newest first, each with what it changed."""
-    study = study_of(key)
     return page(request, "versions.html", "studies", study=study, versions=versions_changed(study))

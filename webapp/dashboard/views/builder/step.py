@@ -25,10 +25,9 @@ from webapp.dashboard.builder.forms import SettingsForm, title_of_value, value_w
 from webapp.dashboard.builder.materials import BotsStep, GeneralStep, TextsStep
 from webapp.dashboard.builder.pay import PayStep
 from webapp.dashboard.builder.questions import QuestionsStep
-from webapp.dashboard.navigation import form_view, page, read_view
+from webapp.dashboard.navigation import form_view, page, read_view, study_of
 from webapp.dashboard.recruitment import participant_link, walk_link
 from webapp.dashboard.views.builder.lifecycle import opening
-from webapp.dashboard.views.studies import study_of
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.versions import EditedMeanwhile, state_of
@@ -66,9 +65,8 @@ def _place(step: BuildStep) -> int:
 
 
 @read_view()
-def build(request: HttpRequest, key: str) -> HttpResponse:
+def build(request: HttpRequest, study: Study) -> HttpResponse:
     """Lead to the first step; of an imported study, to the only page that it has."""
-    study = study_of(key)
     return redirect("dashboard:study_build_step", study.key, GENERAL.name if study.is_imported else STEPS[0].name)
 
 
