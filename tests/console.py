@@ -9,8 +9,6 @@ What begins with the start itself is tested by `python manage.py` (`tests/archit
 (`tests/journeys/test_stopping.py`).
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import functools

@@ -11,8 +11,6 @@ A comment above a block says how:
     <!-- tested: not, REASON -->             why it cannot be run
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Collection, Sequence

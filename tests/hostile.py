@@ -1,7 +1,5 @@
 """Replies and errors that no page, prompt or database should meet as they are."""
 
-from __future__ import annotations
-
 from typing import NoReturn
 
 from chatbots.bots.base import BotError

@@ -1,7 +1,5 @@
 """HTML as a browser shows it, whatever the layout of the template."""
 
-from __future__ import annotations
-
 import re
 
 _RULES = (

@@ -3,8 +3,6 @@
 A test that counts queries, or says which words a page does not have, would pass on a page that is not there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Each answers the addresses that people are sent back to, so that a browser can b
 real one would: a code it does not know, an assignment that nobody accepted, a form without an answer.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
 from xml.etree.ElementTree import fromstring

@@ -1,7 +1,5 @@
 """A tiny GGUF model with random weights, written without any library: a llama of two layers that says letters."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 Real architectures, so that positions, masks and caches are those of the models people use.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from chatbots.huggingface import quiet_loading

@@ -1,7 +1,5 @@
 """The import arrows of the house, as one function from a module to its breaches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tests.architecture.source import Module

@@ -1,7 +1,5 @@
 """What `webapp/settings` reads from the environment, by the source; and what `.env.example` says."""
 
-from __future__ import annotations
-
 import ast
 import re
 from dataclasses import dataclass

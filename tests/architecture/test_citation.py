@@ -1,7 +1,5 @@
 """`CITATION.cff` has what the format asks for, and says the same as the package."""
 
-from __future__ import annotations
-
 import tomllib
 
 import yaml

@@ -1,7 +1,5 @@
 """All that the compose file and the Dockerfile start, copy and require exists: the tests cannot build images."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

@@ -1,7 +1,5 @@
 """The catalogues in docs are those of the code, and every shipped thing has its line."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

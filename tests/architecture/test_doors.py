@@ -1,7 +1,5 @@
 """Doors decide nothing: services and selectors know no door, and views read by selectors."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

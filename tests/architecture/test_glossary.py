@@ -1,7 +1,5 @@
 """The glossary: each of our own terms has a standard term, stands once, and is used elsewhere."""
 
-from __future__ import annotations
-
 import re
 
 from tests.architecture.source import ROOT

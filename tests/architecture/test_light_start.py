@@ -3,8 +3,6 @@
 Each case is a process of its own that does something and then names the heavy modules it holds.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

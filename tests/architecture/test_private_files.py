@@ -1,7 +1,5 @@
 """The embedded database and key are their owner's alone, made new or found open."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Production refuses to start without its secrets, and passes Django's deployment checks."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`.env.example`, the settings and the compose file name the same variables, with the same defaults."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

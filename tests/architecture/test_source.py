@@ -1,7 +1,5 @@
 """House rules that a parser can see: no grab bags, no long files, the environment read in one place."""
 
-from __future__ import annotations
-
 import ast
 
 from tests.architecture.source import Module, modules

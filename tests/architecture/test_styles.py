@@ -1,7 +1,5 @@
 """Rules that every style sheet keeps."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

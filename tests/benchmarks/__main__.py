@@ -3,8 +3,6 @@
 python -m tests.benchmarks [NAME …]      e.g. transformers export
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

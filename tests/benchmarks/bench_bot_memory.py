@@ -7,8 +7,6 @@ checkpoint loaded for itself. Resident memory above that of a process that has a
 of its own. To be reached: with common tables half of without.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

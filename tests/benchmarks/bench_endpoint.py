@@ -6,8 +6,6 @@ built on (lines of server-sent events, each read as JSON) and, where the package
 its client. The least of several rounds is taken, since other work on the machine only adds.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib

@@ -8,8 +8,6 @@ token said and per token of a prompt read (alone), and
     until the first token.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

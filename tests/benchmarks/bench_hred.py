@@ -9,8 +9,6 @@ second of one conversation at a time, which itself takes at most 260 ms a turn g
 Ghandeharioun et al. 2019 needs 496 and 602.)
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

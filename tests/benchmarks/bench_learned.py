@@ -16,8 +16,6 @@ at its highest.
 On a GPU only the clock tells. RADE's network is one of random scores: what its weights are changes no time.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import resource

@@ -9,8 +9,6 @@ it is given, so this is the least that it could take.
 Replies are drawn from the everyday corpus, four to each context, as in sets of judged replies.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Callable, Sequence

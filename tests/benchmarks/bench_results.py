@@ -12,8 +12,6 @@ Then a worker makes the report of all parts from nothing, as somebody who asks f
 twice; asked for again it must be there.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

@@ -4,8 +4,6 @@ The loop of `train_bot` itself, on the everyday corpus, vocabulary about 2,000, 
 target tokens per second, and the share of the time spent waiting for batches. To be reached: below 5 %.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

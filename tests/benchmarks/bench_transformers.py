@@ -9,8 +9,6 @@ The model is random: a GPT-2 decoder of 4 layers, width 256, vocabulary 8,000; e
     on a few conversations and scaled). To be reached: 5 times.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

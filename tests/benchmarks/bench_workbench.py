@@ -14,8 +14,6 @@ must not decide. The database then plans without parallel workers, so that one p
 that is quick enough here is quicker where cores are free. On SQLite only the number of queries is checked, no time.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

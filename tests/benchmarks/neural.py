@@ -1,7 +1,5 @@
 """What the benchmarks of neural bots share: random checkpoints of a given size, and contexts for them."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A database for one benchmark: SQLite in its folder, or a new one on the server that `DATABASE_URL` names."""
 
-from __future__ import annotations
-
 import os
 import uuid
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The arena in a real browser: two streams in one log, the choice, a lost connection and a chatbot that fails."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

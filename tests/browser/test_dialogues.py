@@ -1,7 +1,5 @@
 """Two stored conversations on a phone: tabs, what is not read yet, and both below one another without script."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from uuid import uuid4
 

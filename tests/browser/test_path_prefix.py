@@ -1,7 +1,5 @@
 """Confab below a path, in a real browser: a chat over the socket, its rating, and a dashboard page with its scripts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

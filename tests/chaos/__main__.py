@@ -7,8 +7,6 @@ again, flood their sockets, and meet bots that say unspeakable things or nothing
 clients were told is stored is compared with the database. Exit code 1: something was lost or doubled.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib

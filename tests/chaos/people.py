@@ -1,7 +1,5 @@
 """Scripted people who do not give up: they come back, send again, and note what they are told."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

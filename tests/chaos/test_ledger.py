@@ -1,7 +1,5 @@
 """The comparison finds what is lost and doubled."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from typing import Any

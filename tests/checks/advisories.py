@@ -6,8 +6,6 @@
 release is checked with `pip-audit`, which asks for all that is known.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterable

@@ -5,8 +5,6 @@
 Packages outside the list stand in `BY_NAME` or `BY_PREFIX`, each with its reason.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

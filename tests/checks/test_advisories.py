@@ -1,7 +1,5 @@
 """The check of advisories by its stored list."""
 
-from __future__ import annotations
-
 from tests.checks.advisories import vulnerable
 
 

@@ -1,7 +1,5 @@
 """The licence check refuses what it must."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.checks.licences import licence_allowed, refusals

@@ -1,7 +1,5 @@
 """What every registered bot promises. A new file in `chatbots/bots/` is tested here without more work."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Every extension point is one: its registry, folder, decorator and contract belong together, and none is missing."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

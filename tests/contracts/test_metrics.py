@@ -1,7 +1,5 @@
 """What every registered metric promises, whoever wrote it."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Every step of every registered protocol in a preview: the real page, and nothing is stored."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 

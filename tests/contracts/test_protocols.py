@@ -1,7 +1,5 @@
 """Every registered study protocol: identity, steps, and a task drawn, asked about and completed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import get_args

@@ -1,7 +1,5 @@
 """Every registered assignment rule: identity, choice by the seed, and a person who meets every bot by it."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """Whatever can be added is one file of a plug-in, and shows at its outside door: a command or a page."""
 
-from __future__ import annotations
-
 import json
 from html import unescape
 

@@ -1,7 +1,5 @@
 """Two hundred people who open the link in the same moment: nobody meets an error page."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path

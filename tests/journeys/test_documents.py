@@ -1,7 +1,5 @@
 """The commands and notebooks of README and the documentation, run one after another in one installation."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,7 +1,5 @@
 """Journey (a): a participant's message, through the outside doors, whatever dies on the way."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

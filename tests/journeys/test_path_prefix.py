@@ -1,7 +1,5 @@
 """Confab below a path: pages of participants and researchers behind a proxy that keeps or strips the path."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

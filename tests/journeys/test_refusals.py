@@ -1,7 +1,5 @@
 """What keeps Confab from serving is one clear sentence, said before any address."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

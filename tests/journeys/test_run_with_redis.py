@@ -1,7 +1,5 @@
 """With Redis bots live in a process of their own: `make run` starts it too, and `serve` alone says that it does not."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import signal

@@ -1,7 +1,5 @@
 """Many Starts at once: one browser begins one chat, and a study takes in exactly whom it wants."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """A participant's browser: pages, forms, links and chat sockets, read without any module of the product."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

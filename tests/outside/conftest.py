@@ -1,7 +1,5 @@
 """Three fixed studies, made through commands only: one without data, one of chats, one of compared replies."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """A whole Confab in processes of its own, whose studies are made and whose tables are read by its API."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Generator, Mapping
 from functools import cache

@@ -3,7 +3,5 @@
 A test imports this module, and never `told_bots.py`, which would register the bots in the test's own process.
 """
 
-from __future__ import annotations
-
 NAMES = ("told-a", "told-b", "told-c", "told-d")
 BREAKS, BREAKS_ONCE = "Break now.", "Break once."

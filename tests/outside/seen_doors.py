@@ -1,7 +1,5 @@
 """Routes, API, commands and constraints, as an outsider finds them."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Words of every page: of participants for each protocol, of researchers for three fixed studies."""
 
-from __future__ import annotations
-
 import json
 import re
 

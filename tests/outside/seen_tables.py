@@ -1,7 +1,5 @@
 """Exported tables, results and numbers of two fixed studies, through commands."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -4,8 +4,6 @@
 is committed.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 import math

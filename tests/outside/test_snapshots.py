@@ -1,7 +1,5 @@
 """All snapshots, in a process of their own: tests before them in this one may have registered bots and metrics."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Client ids are words, so that nothing in a frame differs from run to run. `SNAPSHOTS=write` stores what is heard now.
 """
 
-from __future__ import annotations
-
 import json
 import uuid
 from typing import Any

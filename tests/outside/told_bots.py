@@ -1,7 +1,5 @@
 """Bots that number their replies and break where a message tells them to; `CONFAB_PLUGINS=tests.outside.told_bots`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import AsyncIterator
 

@@ -3,8 +3,6 @@
 Every table names its source; each is small enough to be typed in.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 NAN = float("nan")

@@ -6,8 +6,6 @@ is run with the code of a version and writes NAME.json next to the archive. `rea
 the database that the settings name, then goes on with the chats.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

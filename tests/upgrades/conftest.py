@@ -1,7 +1,5 @@
 """What an upgrade starts from: the releases that were kept, and a process with an empty database to itself."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

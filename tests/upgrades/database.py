@@ -4,8 +4,6 @@ Rows are written and read by the models of the migrations that were applied when
 tables may change afterwards: `load` puts them into tables of that time, and the newest migrations follow.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterator

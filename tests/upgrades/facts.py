@@ -3,8 +3,6 @@
 The same questions are put before and after an upgrade, by what stays: exporters, pages, a few columns.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 from uuid import UUID

@@ -3,8 +3,6 @@
 python -m tests.upgrades.half_done tests/upgrades/NAME
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

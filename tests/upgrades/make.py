@@ -5,8 +5,6 @@
 is run with the code of a release; from then on the test upgrades what it kept to the newest state.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """A backup that an earlier version made is restored by this one, and its study goes on."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Work that was under way when a database of an earlier release was upgraded goes on, or ends clearly."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A database of an earlier release, in which a study collects, loses nothing by an upgrade."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

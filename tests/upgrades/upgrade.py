@@ -6,8 +6,6 @@ writes the exported tables into the folder TABLES. A process of its own, for the
 tests'.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -8,8 +8,6 @@ many pairs each tells apart. Then what prediction-powered estimates gain where h
 unrated.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json

@@ -7,8 +7,6 @@ estimated from the rated bots' 30 ratings each. Hyperparameters are drawn from t
 mean ratings around them. Covariances are made here, bot by bot, and not by the process that is tested.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
