@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from evaluation.findings import Reason
 from evaluation.number_format import counted, digits_for, figure, probability, span
 from evaluation.plots.charts import Differences, RatedBot, differences_drawing
 from evaluation.plots.marks import slots_of
@@ -28,7 +29,7 @@ from evaluation.ratings import RatingDimension, Ratings
 from evaluation.result_json import BY_TUPLE
 from evaluation.stats.comparisons import EQUAL_ALPHA, ORDER_ALPHA, Comparison, is_equal, pairwise, rank_ranges
 from evaluation.stats.gls import fit_gls, label_codes
-from evaluation.stats.means import Interval, mean_interval
+from evaluation.stats.means import NO_SCALE, Interval, mean_interval
 from evaluation.stats.power import PairPlan, plan_from_ratings
 from evaluation.stats.sequential import RATERS, SequentialMeans, Unit, means_of, more_raters, pairwise_always
 from evaluation.stats.zscores import rater_codes
@@ -86,11 +87,13 @@ class BotMeans:
         level: of the intervals.
         n_ratings: by bot.
         rows: by bot and dimension's key.
+        unknown: keys of dimensions whose scale is not known: their intervals are not held to one.
     """
 
     level: float
     n_ratings: Mapping[str, int]
     rows: Annotated[Mapping[tuple[str, str], BotMean], BY_TUPLE]
+    unknown: tuple[str, ...] = ()
 
     def intervals(self, bot: str) -> dict[str, Interval]:
         """Return by dimension a bot's means."""
@@ -98,7 +101,8 @@ class BotMeans:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
-        return {"level": self.level, "means": [row.to_json() for row in self.rows.values()]}
+        means = [row.to_json() for row in self.rows.values()]
+        return {"level": self.level, "means": means, "scale_unknown": list(self.unknown)}
 
     def summary(self) -> str:
         """Return a table for a terminal."""
@@ -110,7 +114,8 @@ class BotMeans:
             for row in self.rows.values()
         ]
         headers = ["bot", "dimension", "n", "mean", f"{self.level:.0%}", "sd"]
-        return text_table("Ratings by bot", headers, rows)
+        foot = f"scale not known, so no interval is held to it: {', '.join(self.unknown)}" if self.unknown else ""
+        return text_table("Ratings by bot", headers, rows, foot)
 
 
 def bot_means(ratings: Ratings, *, level: float = LEVEL) -> BotMeans:
@@ -138,7 +143,7 @@ def bot_means(ratings: Ratings, *, level: float = LEVEL) -> BotMeans:
                 tuple(np.quantile(known, [0, 0.25, 0.5, 0.75, 1]).tolist()) if len(known) else (),
             )
     n_ratings = {bot: int((ratings.bot == bot).sum()) for bot in sorted(ratings.bots)}
-    return BotMeans(level, n_ratings, rows)
+    return BotMeans(level, n_ratings, rows, tuple(key for key in keys if ratings.bounds(key) is None))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -415,6 +420,8 @@ def compare(
     if ratings.is_collecting:
         scale = {"low": dimension.low, "high": dimension.high}
         pairs = tuple(pairwise_always(values, names, units, shared, **scale, level=1 - alpha))
+        if dimension.inferred:  # the always-valid interval imagines ratings at the ends of the scale
+            pairs = tuple(_without_interval(pair, NO_SCALE) for pair in pairs)
         means_now = means_of(values, names, units, shared, **scale)
         more, unit = {} if smallest is None else _more(pairs, means_now, smallest, alpha), means_now.unit
         means = dict(zip(means_now.labels, means_now.means.tolist(), strict=True))
@@ -442,6 +449,10 @@ def compare(
         smallest=smallest,
     )
     return with_plans(found, ratings) if plans else found
+
+
+def _without_interval(pair: Comparison, why: Reason) -> Comparison:
+    return Comparison(pair.a, pair.b, pair.difference, None, None, None, None, ordered=False, reason=pair.reason or why)
 
 
 def means_compared(ratings: Ratings) -> dict[str, float]:

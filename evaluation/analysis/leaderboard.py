@@ -20,7 +20,7 @@ from evaluation.analysis.pairwise_preference import PairJudgements, Preferred, p
 from evaluation.number_format import counted, figure, span
 from evaluation.ratings import RatingDimension, Ratings
 from evaluation.stats.comparisons import ORDER_ALPHA, Comparison, is_equal
-from evaluation.stats.means import Interval
+from evaluation.stats.means import NO_SCALE, Interval
 from evaluation.stats.sequential import mean_always
 from evaluation.tables import number_or_reason, text_table
 
@@ -228,14 +228,15 @@ def _settled(ratings: Ratings, alpha: float) -> RankingProgress:
     compared = compare(ratings, alpha=alpha, plans=False)
     values, scale = ratings.values(), compared.dimension
     means = {
-        bot: mean_always(
+        bot: Interval(compared.means[bot], None, None, int((ratings.bot == bot).sum()), NO_SCALE)
+        if scale.inferred
+        else mean_always(
             values[ratings.bot == bot],
             ratings.unit[ratings.bot == bot].tolist(),
             None if ratings.shared is None else ratings.shared[ratings.bot == bot].tolist(),
             low=scale.low,
             high=scale.high,
             level=1 - alpha,
-            is_bounded=not scale.inferred,
         )
         for bot in sorted(set(ratings.bot.tolist()))
     }

@@ -50,6 +50,9 @@ NO_VALUE = Reason("no_value", "no value")
 ONE_VALUE = Reason("one_value", "one value: no interval")
 ONE_GROUP = Reason("one_group", "all values of one group: no interval")
 ALL_ALIKE = Reason("all_alike", "all values are the same: nothing tells how far the mean can be off")
+NO_SCALE = Reason(
+    "no_scale", "the scale is not known, and without it nothing tells how far the mean can be off; give it"
+)
 SHARE = (0.0, 1.0)
 """The scale of zeros and ones."""
 _ROUNDING = 1e-6

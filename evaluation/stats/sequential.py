@@ -132,7 +132,7 @@ def means_of(
         bots: (k,) whom each rates.
         raters: (k,) rater of each; None stands for a rater of this one only.
         things: (k,) what was rated, where several people rate the same; None: everybody something else.
-        low, high: ends of the scale; where it was read off the data, of the answers seen.
+        low, high: ends of the scale.
     """
     array = np.asarray(values, dtype=float)
     names = np.asarray(bots, dtype=object).astype(str)
@@ -170,13 +170,11 @@ def mean_always(
     low: float,
     high: float,
     level: float = 0.90,
-    is_bounded: bool = True,
 ) -> Interval:
     """Compute the mean of one bot's ratings with an interval that holds at all looks together.
 
     Args:
         values, raters, things, low, high: as `means_of`.
-        is_bounded: no mean lies beyond low and high; not so where these were read off the data.
         level: chance that the interval contains the truth at every look.
     """
     array = np.asarray(values, dtype=float)
@@ -186,10 +184,7 @@ def mean_always(
     variance, _n = found.more_of(0, 0)
     half = float(np.sqrt(variance) * _times(found.n_units[:1], 1 - level))
     mean = float(found.means[0])
-    ends = mean - half, mean + half
-    if is_bounded:
-        ends = max(low, ends[0]), min(high, ends[1])
-    return Interval(mean, *ends, int(np.isfinite(array).sum()))
+    return Interval(mean, max(low, mean - half), min(high, mean + half), int(np.isfinite(array).sum()))
 
 
 def half_planned(half: float, n: float, n_planned: float, *, level: float = 0.90) -> float:

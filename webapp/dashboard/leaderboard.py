@@ -260,7 +260,8 @@ def board_of(
         notes.append("Hollow: control bot, which has no rank.")
     return Board(
         key=dimension.key,
-        title=f"{dimension.title}, {dimension.low:g} to {dimension.high:g}",
+        title=f"{dimension.title}, {dimension.low:g} to {dimension.high:g}"
+        + (" (lowest and highest answer: the scale is not known)" if dimension.inferred else ""),
         verdict=conclusion(frame, compared, dimension),
         method=(
             f"Mean of all ratings with {percent(found.level)} interval. A range of ranks holds every place that the "

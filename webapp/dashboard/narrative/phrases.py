@@ -312,6 +312,7 @@ FRAGMENTS: dict[str, str] = {
     "no_pair_correlates": "no pair of raters has a correlation",
     "no_pair_shares": "no pair of raters shares {min_items} items",
     "all_alike": "all values are the same: nothing tells how far the mean can be off",
+    "no_scale": "the scale is not known, and without it nothing tells how far the mean can be off",
     "all_the_same": "all ratings are the same: agreement is certain",
     "no_interval": "no interval: most resamples are undefined",
     "few_items_for_interval": "no interval: {needed} items are needed, there are {n_items}",

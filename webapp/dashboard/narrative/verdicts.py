@@ -59,8 +59,8 @@ def smallest_sentences(study: Study, smallest: float | None, digits: int = 2) ->
     """
     if smallest is None:
         return [
-            "The scale of these ratings is not known, so no bots are called equal: give the scale, or name the "
-            "smallest difference of interest in the settings."
+            "The scale of these ratings is not known, so no interval is held to it, and no bots are called equal: "
+            "give the scale, or name the smallest difference of interest in the settings."
         ]
     said = [
         f"Two bots are equal for practical purposes where the 90 % interval of their difference lies within ± "
