@@ -28,7 +28,7 @@ PYTEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n $(1) 
 
 PACKAGES := chatbots evaluation webapp
 FORMATTED := $(PACKAGES) tests docker confab.py manage.py setup.py
-# Sized for the shared validation data; `make validate VALIDATE=full` takes every conversation.
+# `make validate VALIDATE=full` takes every conversation, trains on folds and simulates what intervals hold: hours.
 VALIDATE ?= quick
 
 .DEFAULT_GOAL := help
@@ -78,29 +78,24 @@ run: setup ## Serve the demo: web, bots and a worker; Ctrl-C stops all of it
 # streamed from the server, and whole servers whose bots and workers talk through Redis. tests/architecture sees to it.
 SECOND_PASS ?= all
 ON_DATABASE := $(addprefix tests/,journeys/test_message.py journeys/test_research.py journeys/test_arrivals.py \
-  journeys/test_starts.py journeys/test_run_with_redis.py outside/test_sockets.py \
-  contracts/test_protocols.py contracts/test_study_pages.py upgrades/test_upgrades.py upgrades/test_backups.py \
-  webapp/search webapp/studies/assignment webapp/studies/privacy webapp/test_builders.py \
-  webapp/api/test_api.py webapp/api/test_lengths.py \
-  webapp/bots/test_health.py webapp/bots/test_services.py \
+  journeys/test_starts.py journeys/test_run_with_redis.py outside/test_sockets.py contracts/test_protocols.py \
+  contracts/test_study_pages.py upgrades/test_upgrades.py upgrades/test_backups.py webapp/search \
+  webapp/studies/assignment webapp/studies/privacy webapp/test_builders.py webapp/api/test_api.py \
+  webapp/api/test_lengths.py webapp/bots/test_health.py webapp/bots/test_services.py \
   webapp/conversations/test_bot_host.py webapp/conversations/test_cost_meter.py \
-  webapp/conversations/test_services.py webapp/conversations/test_trials.py \
-  webapp/core/test_backups.py webapp/core/test_databases.py webapp/core/test_unstorable.py \
-  webapp/dashboard/test_conversation_list.py webapp/dashboard/test_export_files.py \
-  webapp/dashboard/test_form_lengths.py webapp/dashboard/test_pages.py \
-  webapp/jobs/test_claims.py webapp/jobs/test_jobs.py webapp/jobs/test_metrics.py \
+  webapp/conversations/test_services.py webapp/conversations/test_trials.py webapp/core/test_backups.py \
+  webapp/core/test_databases.py webapp/core/test_unstorable.py webapp/dashboard/test_conversation_list.py \
+  webapp/dashboard/test_export_files.py webapp/dashboard/test_form_lengths.py webapp/dashboard/test_pages.py \
+  webapp/jobs/test_claims.py webapp/jobs/test_jobs.py webapp/jobs/test_metrics.py webapp/jobs/test_selfplay.py \
   webapp/jobs/test_shards.py webapp/jobs/test_worker.py webapp/operating/test_alerting.py \
   webapp/participant/test_choose.py webapp/participant/test_device_transfer.py webapp/participant/test_entry.py \
-  webapp/participant/test_gone.py webapp/participant/test_questions.py \
-  webapp/participant/test_reference.py webapp/participant/test_socket.py \
-  webapp/pay/test_sending.py webapp/pay/test_services.py \
+  webapp/participant/test_gone.py webapp/participant/test_questions.py webapp/participant/test_reference.py \
+  webapp/participant/test_socket.py webapp/pay/test_sending.py webapp/pay/test_services.py \
   webapp/ratings/test_attention_results.py webapp/ratings/test_flags.py webapp/ratings/test_judging.py \
-  webapp/ratings/test_scale_trigger.py \
-  webapp/results/test_cache.py webapp/results/test_pairs_by_hand.py \
-  webapp/studies/recruitment/test_funnel.py webapp/studies/test_erasure.py webapp/studies/test_erasure_everywhere.py \
-  webapp/studies/test_rush.py webapp/studies/test_services.py \
-  webapp/transfer/test_exporters.py webapp/transfer/test_import.py \
-  webapp/transfer/test_searched.py)
+  webapp/ratings/test_leaving_out.py webapp/ratings/test_scale_trigger.py webapp/results/test_cache.py \
+  webapp/results/test_pairs_by_hand.py webapp/studies/recruitment/test_funnel.py webapp/studies/test_erasure.py \
+  webapp/studies/test_erasure_everywhere.py webapp/studies/test_rush.py webapp/studies/test_services.py \
+  webapp/transfer/test_exporters.py webapp/transfer/test_import.py webapp/transfer/test_searched.py)
 
 # On a fresh clone pytest rewrites the asserts of all tests, half of what collecting them takes. Done once here, not by
 # every worker at the same time. What cannot be collected is told by the run itself.
@@ -131,35 +126,29 @@ test: develop ## The whole suite; beside it on PostgreSQL and Redis where both U
 
 # Something of every area within two minutes on two cores: no browser, server, training or page of large results.
 QUICK := $(addprefix tests/,architecture/test_arrows.py architecture/test_circles.py architecture/test_doors.py \
-  architecture/test_passes.py architecture/test_settings_documented.py architecture/test_source.py \
-  chatbots/corpora chatbots/generation chatbots/test_eliza.py chatbots/test_endpoint.py chatbots/test_retrieval.py \
-  chatbots/test_serving_host.py chatbots/test_text.py chatbots/test_yaml_registry.py \
-  evaluation/analysis evaluation/formats evaluation/hybrid evaluation/plots evaluation/stats evaluation/test_ratings.py \
-  evaluation/metrics/test_lexical.py \
-  contracts/test_extension_points.py contracts/test_protocols.py contracts/test_rules.py \
-  contracts/test_study_examples.py webapp/bots webapp/operating webapp/pay \
+  architecture/test_passes.py architecture/test_settings_documented.py architecture/test_source.py chatbots/corpora \
+  chatbots/generation/test_decoding.py chatbots/test_eliza.py chatbots/test_endpoint.py chatbots/test_retrieval.py \
+  chatbots/test_serving_host.py chatbots/test_text.py chatbots/test_yaml_registry.py evaluation/analysis \
+  evaluation/formats evaluation/hybrid evaluation/plots evaluation/stats evaluation/test_ratings.py \
+  evaluation/metrics/test_lexical.py contracts/test_extension_points.py contracts/test_protocols.py \
+  contracts/test_rules.py contracts/test_study_examples.py webapp/bots webapp/operating webapp/pay \
   webapp/api/test_api.py webapp/api/test_errors.py webapp/api/test_lengths.py webapp/api/test_reading.py \
-  webapp/conversations/test_bot_host.py webapp/conversations/test_pacing.py \
-  webapp/conversations/test_services.py webapp/core/test_logins.py webapp/core/test_logs.py \
-  webapp/core/test_settings.py webapp/core/test_thread_pool.py \
-  webapp/core/test_unstorable.py \
-  webapp/dashboard/analysis/test_sections.py webapp/dashboard/narrative webapp/dashboard/test_build.py \
-  webapp/dashboard/test_conversation_list.py webapp/dashboard/test_pages.py webapp/dashboard/test_pay.py \
-  webapp/dashboard/test_people.py webapp/dashboard/test_rights.py \
-  webapp/jobs/test_claims.py webapp/jobs/test_commands.py webapp/jobs/test_jobs.py \
-  webapp/jobs/test_kinds.py webapp/jobs/test_metrics.py webapp/jobs/test_shards.py \
-  webapp/participant/test_access.py webapp/participant/test_arena.py webapp/participant/test_chat.py \
-  webapp/participant/test_entry.py \
-  webapp/participant/test_judge.py webapp/participant/test_questions.py webapp/participant/test_quiz.py \
-  webapp/participant/test_socket.py \
-  webapp/participant/test_turns.py webapp/ratings/test_attention_results.py webapp/ratings/test_flags.py \
-  webapp/ratings/test_judged.py webapp/ratings/test_judging.py webapp/ratings/test_scale_trigger.py \
-  webapp/results/test_pairs_by_hand.py webapp/results/test_summary.py \
-  webapp/search/test_index.py webapp/search/test_query.py webapp/studies/assignment/test_capacity.py \
-  webapp/studies/privacy webapp/studies/recruitment webapp/studies/test_erasure.py webapp/studies/test_in_turn.py \
-  webapp/studies/test_items.py webapp/studies/test_rubrics.py webapp/studies/test_services.py \
-  webapp/studies/test_study_file.py webapp/transfer/test_exporters.py \
-  webapp/transfer/test_import.py webapp/transfer/test_writers.py)
+  webapp/conversations/test_bot_host.py webapp/conversations/test_pacing.py webapp/conversations/test_services.py \
+  webapp/core/test_logins.py webapp/core/test_logs.py webapp/core/test_settings.py webapp/core/test_thread_pool.py \
+  webapp/core/test_unstorable.py webapp/dashboard/analysis/test_sections.py webapp/dashboard/narrative \
+  webapp/dashboard/test_build.py webapp/dashboard/test_conversation_list.py webapp/dashboard/test_pages.py \
+  webapp/dashboard/test_pay.py webapp/dashboard/test_people.py webapp/jobs/test_claims.py \
+  webapp/jobs/test_commands.py webapp/jobs/test_jobs.py webapp/jobs/test_kinds.py webapp/jobs/test_metrics.py \
+  webapp/jobs/test_shards.py webapp/participant/test_access.py webapp/participant/test_arena.py \
+  webapp/participant/test_chat.py webapp/participant/test_entry.py webapp/participant/test_judge.py \
+  webapp/participant/test_questions.py webapp/participant/test_quiz.py webapp/participant/test_socket.py \
+  webapp/ratings/test_attention_results.py webapp/ratings/test_flags.py webapp/ratings/test_judged.py \
+  webapp/ratings/test_judging.py webapp/ratings/test_scale_trigger.py webapp/results/test_pairs_by_hand.py \
+  webapp/results/test_summary.py webapp/search/test_index.py webapp/search/test_query.py \
+  webapp/studies/assignment/test_capacity.py webapp/studies/privacy webapp/studies/recruitment \
+  webapp/studies/test_erasure.py webapp/studies/test_in_turn.py webapp/studies/test_items.py \
+  webapp/studies/test_rubrics.py webapp/studies/test_services.py webapp/studies/test_study_file.py \
+  webapp/transfer/test_exporters.py webapp/transfer/test_import.py webapp/transfer/test_writers.py)
 
 test-quick: develop ## Quick tests of every area: no browser, server or training
 	@DATABASE_URL= REDIS_URL= $(call PYTEST,$(SECOND_WORKERS)) -m "not slow" $(QUICK)
