@@ -318,7 +318,6 @@ async def test_a_second_address_is_asked_and_told_of(monkeypatch: pytest.MonkeyP
     assert second.requests[0]["model"] == "m2"
     assert second.headers[0]["authorization"] == "bearer other-key"
     cost = bot.cost_take(context)
-    assert cost is not None
     assert cost.answered_by == url
 
 
@@ -328,7 +327,6 @@ async def test_the_first_address_that_works_is_not_told_of() -> None:
         bot = server.bot(fallback_url="http://127.0.0.1:9/v1")
         assert [piece async for piece in bot.stream(context)] == ["hello"]
     cost = bot.cost_take(context)
-    assert cost is not None
     assert cost.answered_by == ""
 
 
@@ -431,7 +429,6 @@ async def test_a_whole_answer_is_counted_by_the_endpoint() -> None:
         bot = server.bot(price_in=1e6, price_out=1e6)
         assert [piece async for piece in bot.stream(context)] == ["Hello there."]
     cost = bot.cost_take(context)
-    assert cost is not None
     assert (cost.cost, cost.is_estimated) == (5, False)
 
 

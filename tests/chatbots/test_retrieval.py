@@ -172,7 +172,6 @@ def test_a_corpus_that_is_no_corpus_is_said(tmp_path: Path) -> None:
 
 def test_similarity_is_the_cosine_of_the_encoders_vectors(everyday: RetrievalBot) -> None:
     loaded = everyday._loaded
-    assert loaded is not None
     query, text = "Do you have pets?", loaded.index.texts[7]
     a, b = encoder_get().encode([query, text]).astype(np.float64)
     expected = a @ b / np.sqrt((a @ a) * (b @ b))

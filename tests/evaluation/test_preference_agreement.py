@@ -108,14 +108,12 @@ def test_metrics_and_a_judge_choose_and_are_told() -> None:
     ]  # fmt: skip
     found = choose(SEVEN, items, ["words_bot", "bleu"])
     words = found["words_bot"].agreement
-    assert words is not None
     # It chooses 1, −1 and the same; p4 has nothing to choose from.
     assert words.counts == {
         "same": 3, "other": 1, "people_tied": 0, "chooser_tied": 1, "both_tied": 1,
     }  # fmt: skip
     assert words.skipped == {NOT_CHOSEN: 1}
     bleu = found["bleu"].agreement
-    assert bleu is not None
     assert bleu.skipped == {"there is no reference": 3, NOT_CHOSEN: 1}
     assert bleu.agreed.mean is None
     pairs = [
@@ -152,13 +150,11 @@ def test_metrics_and_a_judge_choose_between_whole_chats() -> None:
     )  # fmt: skip
     found = choose(people_said, pairs, ["words_bot", "words", "bleu", "distinct"])
     words = found["words_bot"].agreement
-    assert words is not None
     # Means a turn: 2 against 1; 1 against 2; the same; nothing to count; 3 against 1.
     assert words.counts == {
         "same": 3, "other": 1, "people_tied": 0, "chooser_tied": 0, "both_tied": 1,
     }  # fmt: skip
     assert words.skipped == {NO_VALUE: 1}
-    assert found["bleu"].agreement is not None
     assert found["bleu"].agreement.agreed.mean is None, "chats have no references"
     with pytest.raises(UnknownName):
         choose(people_said, pairs, ["no such column"])

@@ -92,11 +92,9 @@ def test_every_config_stands_beside_a_published_row_and_a_lite_one_is_never_it()
 def test_a_row_stands_beside_its_own_set_dimension_and_model_only() -> None:
     convai = published_of("grade/convai2", "coherence")
     same = matching_row(convai, "rouge_l", "bert_ranker")
-    assert same is not None
     assert same.is_same
     assert same.values["pearson"] == 0.157
     nearest = matching_row(convai, "grade_lite_bot")
-    assert nearest is not None
     assert not nearest.is_same
     assert nearest.title == "GRADE"
     assert matching_row(convai, "rouge_l", "another model") is None
@@ -192,17 +190,13 @@ def test_a_complete_cell_must_come_out_as_printed_and_a_part_near_it(
     ]
     printed = replace(row, n=30, values={how: round(float(r), 3) for how, r in values.items()})
     found = exactness(one, printed)
-    assert found is not None
     assert not found.is_off
     assert found.told == "yes"
     off = exactness(one, replace(printed, values={**printed.values, "spearman": printed.values["spearman"] + 0.002}))
-    assert off is not None
     assert off.is_off
     part = exactness(one, replace(printed, n=31))
-    assert part is not None
     assert (part.is_off, part.told) == (False, "30 of 31, yes")
     far = exactness(one, replace(printed, n=31, values={how: value + 0.5 for how, value in printed.values.items()}))
-    assert far is not None
     assert far.is_off
     assert exactness(one, replace(printed, is_same=False)) is None
     assert exactness(one, None) is None

@@ -74,7 +74,6 @@ def test_a_reversed_question_counts_the_other_way_and_keeps_its_answers() -> Non
 def test_the_mean_of_several_is_undefined_where_one_is_missing() -> None:
     ratings = read()
     assert ratings.headline == ("fluent", "repetitive")
-    assert ratings.leading is not None
     assert ratings.leading.key == MEAN_KEY
     expected = [6.5, 5.5, 2.5, 2, np.nan]
     for key in (None, MEAN_KEY, ["fluent", "repetitive"]):

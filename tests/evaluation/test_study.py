@@ -285,7 +285,6 @@ def test_bots_are_compared_as_on_the_pages(file: Path) -> None:
     means = {bot: rows["quality"].mean() for bot, rows in study.ratings.groupby("bot")}
     assert list(found.order) == sorted(means, key=lambda bot: -means[bot])
     worst = found.pair("bot-0", "bot-3")
-    assert worst is not None
     assert worst.difference == pytest.approx(means["bot-0"] - means["bot-3"])
     assert "bot-3" in found.summary()
     assert repr(found) == "Comparisons of 4 bots by quality: 5 of 6 pairs differ significantly"

@@ -52,7 +52,6 @@ def paper_ei(folder: Path, **more: Any) -> dict[str, Any]:
 def test_the_targets_are_the_papers_where_its_files_are_named(folder: Path) -> None:
     wanted = config(folder, ei=paper_ei(folder, variance=0.9))
     found = data_prepare(wanted).targets
-    assert found is not None
     texts = list(found.row)
     deepmoji = DeepMojiEncoder(folder / "pytorch_model.bin", folder / "vocabulary.json")
     np.testing.assert_allclose(found.emotion, deepmoji.encode(texts), atol=1e-6)

@@ -87,7 +87,6 @@ def test_the_config_that_is_trained_before_lies_beside(tmp_path):
     then = tmp_path / "then.yaml"
     then.write_text(text.format("after") + "start: {weights: base}\n")
     before = config_before(then, config_load(then))
-    assert before is not None
     assert before.name == "base"
     assert config_before(tmp_path / "first.yaml", before) is None
 

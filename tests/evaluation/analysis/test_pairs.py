@@ -191,7 +191,6 @@ def test_strengths_between_equal_styles_stand_beside_the_plain_ones():
     }
     found = judge_pairs(PairJudgements(**columns, controls={"length": length, "markup": np.zeros(n)}))
     assert found.strengths.comparisons[0].ordered
-    assert found.held is not None
     assert [effect.name for effect in found.held.controls] == ["length"]  # markup never differs
     assert not found.held.comparisons[0].ordered
     assert judge_pairs(PairJudgements(**columns)).held is None

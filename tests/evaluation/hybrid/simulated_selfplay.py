@@ -105,7 +105,6 @@ def add_study(rng: np.random.Generator, sizes: Sizes, moved: Moved, found: Held)
             ("true mean", interval.true_mean, true[number]),
             ("further ratings", interval.new, again),
         ):
-            assert ends is not None
             inside = bool(ends[0] <= truth <= ends[1])
             found.setdefault(f"{name} {what}", []).append((inside, (ends[1] - ends[0]) / SPREAD))
 

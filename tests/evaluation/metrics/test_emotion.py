@@ -339,7 +339,6 @@ def test_predicted_classes_beside_peoples():
     assert found.means["entailment"] == pytest.approx(6.5 / 3)
     test = stats.ttest_ind([3.0, 2.5, 1.0], [1.5, 0.5], equal_var=False)
     told = found.tests["entailment", "neutral"]
-    assert told is not None
     assert told.p == pytest.approx(test.pvalue)
     assert found.tests["neutral", "contradiction"] is None
     assert found.to_json()["tests"]["entailment - contradiction"] is None

@@ -171,7 +171,6 @@ def test_results_are_those_of_the_pages() -> None:
     program = Program(Right.READ)
     found = program.get("studies/shop/results/comparisons").json()
     made = get_result(AnalysisKey(study, "comparisons")).made
-    assert made is not None
     assert found["n_ratings"] == 4
     assert found["document"] == made.result.to_json()
     assert found["document"]["ranks"] == {"eliza": [1, 1]}

@@ -63,7 +63,6 @@ def rows_of(answer: Any) -> list[dict[str, Any]]:
 def test_conversations_are_found_by_the_search_line_page_by_page(study: Study) -> None:
     program = Program(Right.READ)
     first = Conversation.objects.filter(study=study).order_by("created_at").first()
-    assert first is not None
     tag_add(conversation=first, text="odd", author=program.user)
     star_set(conversation=first, is_starred=True, author=program.user)
     found = program.get("studies/shop/conversations", q="tag:odd", columns="quality").json()
@@ -122,7 +121,6 @@ def test_a_search_that_cannot_be_read_says_what_could(
 def test_a_conversation_has_all_that_its_reader_shows(study: Study) -> None:
     program = Program(Right.READ)
     row = Conversation.objects.filter(study=study).order_by("created_at").first()
-    assert row is not None
     note_add(conversation=row, text="Twice the same.", author=program.user)
     call_command("compute_metrics", "--study", "shop", "--metrics", "words", "--inline", stdout=StringIO())
     found = program.get(f"conversations/{row.pk}").json()
@@ -210,7 +208,6 @@ def test_the_leaderboard_has_ranks_as_ranges(study: Study) -> None:
     program = Program(Right.READ)
     found = program.get("studies/shop/leaderboard").json()
     made = get_result(AnalysisKey(study, "comparisons")).made
-    assert made is not None
     wanted = leaderboard(made.result.means, made.result.compared).to_json()
     assert found["document"] == json.loads(json.dumps(wanted))
     assert [(one["bot"], one["ranks"]) for one in found["document"]["places"]] == [("eliza", [1, 1]), ("parrot", None)]
@@ -260,7 +257,6 @@ def test_a_report_is_asked_for_read_and_sent_as_a_page(study: Study) -> None:
     run_job(job)
     found = program.get("studies/shop/report").json()
     document = report_read(job)
-    assert document is not None
     assert (found["n_ratings"], found["is_current"]) == (4, True)
     assert [one["id"] for one in found["chapters"]] == [one.id for one in document.chapters]
     assert found["headlines"][0]["text"] == document.numbers[0].text

@@ -189,7 +189,6 @@ def test_rating_waits_for_a_reply_that_is_under_way() -> None:
     conversation.refresh_from_db()
     assert conversation.state == Conversation.State.OPEN
     added = services.turn_add_bot(conversation_id=conversation.pk, lease=lease, text="in time")
-    assert added is not None
     assert added.can_rate
     make_rating(conversation)
 
@@ -228,7 +227,6 @@ def test_a_failed_reply_does_not_keep_from_rating() -> None:
     failed(conversation)
     history = selectors.history(conversation.pk)
     assert history.can_rate
-    assert history.failure is not None
     assert history.failure.can_rate
     make_rating(conversation)
     conversation.refresh_from_db()
@@ -240,7 +238,6 @@ def test_too_few_exchanges_are_not_rated_after_a_failure_either() -> None:
     failed(conversation)
     history = selectors.history(conversation.pk)
     assert not history.can_rate
-    assert history.failure is not None
     assert not history.failure.can_rate
 
 
@@ -250,7 +247,6 @@ def test_a_failure_is_stored_whatever_its_text(error: str) -> None:
     say(conversation)
     failure = services.reply_fail(conversation_id=conversation.pk, lease=claimed(conversation), error=error)
     conversation.refresh_from_db()
-    assert failure is not None
     assert conversation.due_error == failure.error
     assert failure.error == sanitise(error, 500) or (error == "" and failure.error)
     services.conversation_swap(conversation=conversation)
@@ -268,7 +264,6 @@ def test_attempts_are_counted_and_limited_whatever_ends_them() -> None:
     # The sweep brings it to whoever claims in vain, and they give it up.
     assert selectors.replies_waiting(pool=None) == [conversation.pk]
     failure = services.reply_give_up(conversation_id=conversation.pk)
-    assert failure is not None
     assert "3 attempts" in failure.error
     assert failure.can == ["retry", "swap", "finish"]
     assert services.reply_give_up(conversation_id=conversation.pk) is None
@@ -284,7 +279,6 @@ def test_retries_start_a_new_count_and_are_limited_too() -> None:
         n_calls += 1
     assert n_calls == 1 + Conversation.MAX_RETRIES
     history = selectors.history(conversation.pk)
-    assert history.failure is not None
     assert history.failure.can == ["swap", "finish"]
     assert services.conversation_finish_failed(conversation=conversation).completion_code
 
@@ -308,7 +302,6 @@ def test_a_long_overdue_reply_lets_people_go_on(way_on) -> None:
         way_on(conversation=conversation)
     long_ago()
     history = selectors.history(conversation.pk)
-    assert history.failure is not None
     assert (history.failure.error, history.failure.can) == ("", ["swap", "finish"])
     with pytest.raises(Refused) as refused:
         say(conversation, "anybody there?")
@@ -341,7 +334,6 @@ def test_an_endpoints_odd_count_of_tokens_does_not_cost_the_reply() -> None:
     added = services.turn_add_bot(
         conversation_id=conversation.pk, lease=claimed(conversation), text="Here.", cost=ReplyCost(10**12, -1, None)
     )
-    assert added is not None
     added.turn.refresh_from_db()
     assert (added.turn.tokens_in, added.turn.tokens_out) == (2**31 - 1, 0)
 
@@ -354,7 +346,6 @@ def participant_gone(conversation: Conversation) -> None:
 
 
 def study_gone(conversation: Conversation) -> None:
-    assert conversation.study is not None
     conversation.study.delete()
 
 

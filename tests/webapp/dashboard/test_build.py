@@ -348,7 +348,6 @@ def test_cost_and_what_the_plan_can_show() -> None:
     assert cost.people == pytest.approx(128)
     assert cost.in_all == pytest.approx(128 * 4 / 3)
     reach = reach_of(study, 6)
-    assert reach is not None
     assert (reach.n, reach.n_pairs, reach.spread.study) == (40, 1, "")
     # By another program: the power of the t-test with n ratings a bot.
     test = TTestIndPower()
@@ -360,7 +359,6 @@ def test_cost_and_what_the_plan_can_show() -> None:
     enough = [test.power(0.6 / reach.spread.sd, reach.for_smallest + less, ORDER_ALPHA) for less in (0, -1)]
     assert enough[0] >= 0.8 > enough[1]
     named = reach_of(study_edit(study=study, smallest_difference=1.2), 6)
-    assert named is not None
     assert (named.smallest, named.for_smallest < reach.for_smallest / 3) == (1.2, True)
     with pytest.raises(ValidationError, match="cannot differ by more than 6"):
         study_edit(study=study, smallest_difference=7)
@@ -395,7 +393,6 @@ def test_the_spread_is_that_of_ratings_here() -> None:
     three = draft("three", max_per_bot=60)
     force_bots(three, ["ada", "eliza", "eva"])
     reach, page = reach_of(three, 6), plan_raters(ratings, [0.6])
-    assert reach is not None
     assert (reach.n_pairs, page.n_comparisons) == (3, 1)
     wanted = raters_needed(0.6, page.pairs[0].sd, alpha=ORDER_ALPHA, n_comparisons=3)
     assert (reach.for_smallest, reach.with_prediction) == (wanted.n, None)
@@ -411,7 +408,6 @@ def test_a_study_with_a_fit_is_planned_with_and_without_its_predictions() -> Non
     }
     HybridFit.objects.create(study=rated, state=Job.State.DONE, result=fit, request={"targets": ["quality"]})
     reach = reach_of(rated, 6)
-    assert reach is not None
     assert reach.for_smallest is not None
     assert reach.with_prediction == reach.for_smallest - 21
     half = next(one.hint for one in findings_of(Plan(rated)) if "smallest difference" in one.hint)

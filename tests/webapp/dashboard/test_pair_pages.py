@@ -174,7 +174,6 @@ def test_an_arenas_choices_rank_its_bots_with_style_held_equal(reader: Client) -
             comparison_submit(task=task, slots=(first, second), choice=choice)
             task.refresh_from_db()
     judged = study_judgements(study)
-    assert judged is not None
     assert len(judged) == len(set(judged.item)) == 36  # every pair of chats is one of its own
     assert np.isfinite(judged.controls["length"]).all()
     assert judged.controls["length"].any()

@@ -225,7 +225,6 @@ def test_strong_reads_embeddings_and_is_kept_without_them(
     for bot, result in found["bots"].items():
         assert again["bots"][bot]["predicted"] == pytest.approx(result["predicted"])
     stored = HybridFit.objects.order_by("pk").first()
-    assert stored is not None
     assert stored.identities["metrics"]["embedding"]["name"] == "sentence_encoder"
     # Progress goes by conversations whose turns are embedded, and the fit.
     assert (stored.n_done, stored.n_total) == (4 * 6 + 1, 4 * 6 + 1)

@@ -56,7 +56,6 @@ def test_a_run_plays_its_plan() -> None:
     summary = selfplay_summary(run)
     assert {bot: (s.conversations, s.turns) for bot, s in summary.items()} == {"eliza": (5, 20), "parrot": (5, 20)}
     conversation = Conversation.objects.filter(selfplay__run=run).first()
-    assert conversation is not None
     assert conversation.source == "selfplay"
     assert conversation.study is None
     assert {speaker for _, speaker in conversation.turns.values_list("index", "speaker")} == {"human", "bot"}
@@ -335,7 +334,6 @@ def test_a_run_of_all_pairs_has_the_whole_matrix(two: Any) -> None:
         BotPair("ann", "bob"): [{"bob"}, {"ann"}],
     }
     for link in SelfPlayConversation.objects.filter(run=run).select_related("partner"):
-        assert link.conversation is not None
         assert link.conversation.bot.key == bot_get(link.bot_id).identity.key
         expected = bot_get(link.partner_bot_id).identity.key if link.partner_bot_id else None
         assert (link.partner.key if link.partner else None) == expected

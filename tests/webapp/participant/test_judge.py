@@ -391,7 +391,6 @@ def test_choices_are_judgements_of_pairs_of_bots(client: Client) -> None:
             answers = {"preference": 1 if is_eliza else -1}
             rating_add(task=task, target=one.target, answers=answers, comment=REASON)
     found = study_judgements(study)
-    assert found is not None
     assert len(found.item) == 4
     won = found.answers["preference"] * [1 if bot == "eliza" else -1 for bot in found.first]
     assert set(won) == {1.0}

@@ -150,7 +150,6 @@ def test_a_task_that_is_over_takes_no_answers(asking: Study, browser: Client) ->
 
 def step_of(conversation: Conversation) -> str:
     step = next_step(standing_of(Conversation.objects.get(pk=conversation.pk)))
-    assert step is not None
     return step.name
 
 
@@ -181,7 +180,6 @@ def test_who_comes_again_is_asked_only_what_is_new(asking: Study) -> None:
     assert first.task is not None
     question_answers_store(task=first.task, answers=STORED)
     make_rating(first)
-    assert first.participant is not None
     edited = study_edit(study=asking, minutes=30)
     first.participant.refresh_from_db()
     second = conversation_start(participant=first.participant, version=edited.version)

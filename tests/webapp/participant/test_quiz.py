@@ -92,7 +92,6 @@ def test_a_second_miss_ends_the_task_and_its_chat_as_screened_out(browser: Clien
     assert "OUT1" in page
     assert "You are paid £0.14 for your time." in page
     refusal = study_refusal(study, task.participant)
-    assert refusal is not None
     assert refusal.code == "not_again"
 
 
@@ -100,7 +99,6 @@ def test_what_is_sent_twice_is_one_attempt_and_goes_with_its_person() -> None:
     study = make_study(quiz_questions=QUIZ)
     task = task_open(participant=make_participant(study))
     due = quiz_due(task.participant, study.version)
-    assert due is not None
     for _time in range(3):
         assert not quiz_answer(task=task, quiz=due.quiz, attempt=1, answers=["Five", "Both"])
     assert QuizAttempt.objects.count() == 1
@@ -148,7 +146,6 @@ def practised(browser: Client, address: str, **answers: str) -> str:
     """Send the form of the practice page as the browser has it; the address that it leads to."""
     task = Task.objects.get()
     due = practice_due(task.participant, task.version)
-    assert due is not None
     fields = {"_pair": due.pair.digest, "_attempt": str(due.attempt)}
     answered = post(browser, address, **fields, **answers)
     assert answered.status_code == 302, shown(answered)[:2000]
@@ -194,7 +191,6 @@ def test_a_second_miss_ends_the_task_as_screened_out(browser: Client) -> None:
     assert (task.state, task.outcome) == ("ended", "screened_out")
     assert browser.get(address).url.endswith("/done/")
     refusal = study_refusal(study, task.participant)
-    assert refusal is not None
     assert refusal.code == "not_again"
     with pytest.raises(Refused):
         task_open(participant=task.participant)
@@ -230,7 +226,6 @@ def test_practice_is_passed_once_whatever_version_has_the_pair_and_goes_with_its
     study_edit(study=study, title="Another one", training_pairs=[TRAINING_PAIR, SECOND_PAIR])
     study.refresh_from_db()
     due = practice_due(task.participant, study.version)
-    assert due is not None
     assert (due.place, due.of) == (2, 2)
     removed = participants_erase(participants=Participant.objects.all())
     assert removed["training_answers"] == 1

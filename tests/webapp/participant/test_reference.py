@@ -73,7 +73,6 @@ def test_all_of_it_is_stored_and_a_changed_score_too(browser: Client) -> None:
     assert Rating.objects.get().answers == {**scored, "direction": 1}, "4 is what it was"
     post(browser, address, _n="2", direction="worse", reference_score="3", **dict.fromkeys(GOOD, "2"))
     last = Rating.objects.order_by("pk").last()
-    assert last is not None
     assert (last.answers["direction"], last.answers["reference_score"]) == (-1, 3)
     assert Task.objects.get().outcome == "rated"
 

@@ -78,7 +78,6 @@ def judge(task: Task, answers: dict[str, int], of_gold: dict[str, int] | None = 
     """Answer all of a task; gold items in another way."""
     for one in requested_ratings(task):
         item = one.slots[0].item
-        assert item is not None
         is_gold = item.purpose == Item.Purpose.GOLD and of_gold
         task = rating_add(task=task, target=item, answers=of_gold if is_gold else answers).task
     return task
@@ -141,7 +140,6 @@ def test_a_check_in_a_chat_is_due_after_its_messages_and_takes_its_answers_alone
     exchange(chat, "more", "reply")
     chat.refresh_from_db()
     due = chat_check_due(chat, study.version)
-    assert due is not None
     for answer, check in (("perhaps", due.digest), ("", due.digest), ("yes", "another")):
         with pytest.raises(Refused):
             chat_check_answer(conversation=chat, check=check, answer=answer)
@@ -261,7 +259,6 @@ def test_whoever_withdraws_takes_the_answers_in_the_chat_along() -> None:
     study = make_study(chat_checks=[IN_CHAT])
     chat = make_conversation(study, n_exchanges=2)
     due = chat_check_due(chat, study.version)
-    assert due is not None
     chat_check_answer(conversation=chat, check=due.digest, answer="yes")
     conversation_withdraw(conversation=Conversation.objects.get(pk=chat.pk))
     assert not ChatCheckAnswer.objects.exists()

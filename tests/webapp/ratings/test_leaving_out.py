@@ -78,7 +78,6 @@ def alike(study: Study) -> Participant:
 
 def test_flags_are_found_once_and_again_when_the_data_change(rated: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     state = refresh_flags(rated).state
-    assert state is not None
     [flag] = TaskFlag.objects.all()
     assert (flag.name, flag.participant) == ("same_answer", alike(rated))
     assert (state.n_tasks, state.n_people) == (4, 4)
@@ -110,7 +109,6 @@ def test_erasing_somebody_lets_flags_be_found_anew(rated: Study, django_capture_
     assert removed["flags"] == 1
     assert not FlagState.objects.exists()
     state = refresh_flags(rated).state
-    assert state is not None
     assert state.of("same_answer")["n"] == 0
 
 
@@ -231,7 +229,6 @@ def test_known_answers_and_items_shown_twice_have_flags_of_their_own() -> None:
         task = task_open(participant=make_participant(study))
         for judgement in requested_ratings(task):
             item = judgement.slots[0].item
-            assert item is not None
             value = {Item.Purpose.GOLD: known, Item.Purpose.REPEAT: again}.get(Item.Purpose(item.purpose), 5)
             answers = dict.fromkeys(study.rubric.dimensions.values_list("key", flat=True), value)
             rating_add(task=task, target=item, answers=answers)

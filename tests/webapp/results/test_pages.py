@@ -118,7 +118,6 @@ def test_a_failure_is_told_with_a_button_for_who_may_run_things(
     assert "The result could not be computed" in html
     assert "no &lt;such&gt; number" in html
     button = re.search(r'action="([^"]+go-on/)".*?name="next" value="([^"]+)"', html)
-    assert button is not None
     reader = signed_in(Right.READ, username="reader")
     assert "go-on" not in reader.get(where).content.decode()
     assert reader.post(button[1]).status_code == 403

@@ -124,7 +124,6 @@ def test_a_stored_study_of_pairs_is_what_brute_force_says() -> None:
     study = study_edit(study=judged(), state=Study.State.ENDED)
     rows = rows_of(study)
     found = study_pairs(study).results
-    assert found is not None
     assert (found.n, found.n_items, found.n_raters) == (72, 9, 8)
 
     # Strengths with ties, plain and between replies equally long and equally marked up.
@@ -163,7 +162,6 @@ def test_a_stored_study_of_pairs_is_what_brute_force_says() -> None:
     rows["score"] = rows["said"] * np.where(rows["first"] == rows["a"], 1, -1)
     for (a, b), part in rows.groupby(["a", "b"]):
         outcome = found.of("quality", a, b)
-        assert outcome is not None
         assert outcome.wins.mean == pytest.approx((part["score"] == 1).mean())
         assert outcome.ties.mean == pytest.approx((part["score"] == 0).mean())
         given = part["score"].to_numpy(dtype=float)
@@ -224,7 +222,6 @@ def compared() -> Study:
 @pytest.mark.django_db
 def test_whole_dialogues_are_what_a_model_of_choices_without_ties_says() -> None:
     found = study_pairs(study := compared()).results
-    assert found is not None
     rows = pd.DataFrame(
         {
             "pair": "~".join(sorted(str(slot.conversation_id) for slot in two)),
@@ -256,7 +253,6 @@ def test_whole_dialogues_are_what_a_model_of_choices_without_ties_says() -> None
         mine = rows[rows[["first", "second"]].isin([BOTS[i], BOTS[j]]).all(axis=1)]
         won = mine["said"] * np.where(mine["first"] == BOTS[i], 1, -1)
         outcome = found.of("preference", BOTS[i], BOTS[j])
-        assert outcome is not None
         assert outcome.wins.mean == pytest.approx((won == 1).mean())
         assert outcome.ties.mean == 0
 
@@ -304,7 +300,6 @@ def test_what_was_said_beside_known_replies_is_what_pandas_says() -> None:
             rows.append((person, bot, slot.item.key, np.mean(list(scores.values())), said, left))
     table = pd.DataFrame(rows, columns=["rater", "bot", "item", "overall", "said", "left"])
     beside = study_items(study_data(study)).beside
-    assert beside is not None
     assert beside.n_ratings == len(table) == 42
     above = table["overall"] - table["left"]
     same = table["said"] == 0
@@ -343,7 +338,6 @@ def test_what_people_chose_is_what_statsmodels_says() -> None:
         rows.append(list(answers.values()))
     table = np.array(rows, dtype=float)
     approval = study_items(study_data(study)).approval
-    assert approval is not None
     assert approval.n_people == 15
     shares = table.mean(axis=0)
     at = np.exp(shares) / np.exp(shares).sum()

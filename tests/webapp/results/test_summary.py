@@ -100,7 +100,6 @@ def test_bots_far_apart_are_ordered_and_close_ones_are_not() -> None:
                 submitted_at=conversation.created_at,
             )
     summary = bot_summary(study)
-    assert summary.compared is not None
     assert summary.compared.too_close == [("high", "mid")]
     assert (summary.compared.n_told_apart, summary.compared.n_pairs) == (2, 3)
 

@@ -132,7 +132,6 @@ def test_notes_are_exported_and_go_with_the_person(chat: Conversation) -> None:
 
 
 def test_two_conversations_stand_side_by_side(reader: Client, chat: Conversation) -> None:
-    assert chat.study is not None
     other = chat.study.conversations.exclude(pk=chat.pk).get()
     listed = reverse("dashboard:study_conversations", args=["noted"])
     page = reader.get(listed, {"hold": str(other.pk), "q": "message sort:quality"})
@@ -225,7 +224,6 @@ def links(html: str) -> list[str]:
 
 
 def test_all_tags_and_notes_lead_to_the_searches_that_find_them(reader: Client, chat: Conversation) -> None:
-    assert chat.study is not None
     author = make_staff(Right.READ, username="lee")
     other = chat.study.conversations.exclude(pk=chat.pk).get()
     make_conversation(make_study("elsewhere"), n_exchanges=1)

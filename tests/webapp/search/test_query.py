@@ -119,7 +119,6 @@ def test_bots_ids_and_raters(study: Study) -> None:
             assert found(study, f"bot:{other} id:{row.pk}") == []
     assert len(found(study, "bot:eliza,parrot")) == 6
     rating = Rating.objects.filter(conversation__study=study).first()
-    assert rating is not None
     assert len(found(study, f"rater:{rating.participant_id}")) == 1
 
 
@@ -242,7 +241,6 @@ def test_a_rating_comes_before_a_metric_of_its_name(study: Study) -> None:
     by_name = {name: numbers.get(name) for name in ("repetition", "rating.repetition")}
     assert {number.kind for number in by_name.values() if number} == {"rating"}
     metric = numbers.get("metric.conversation_repetition_bot")
-    assert metric is not None
     assert metric.kind == "metric"
 
 
@@ -254,7 +252,6 @@ def test_a_conversation_knows_its_place(study: Study) -> None:
         around = (i + 1, order[i - 1].pk if i else None, order[i + 1].pk if i + 1 < len(order) else None)
         for shown in (None, page_of(listing, size=4)):
             place = position_of(listing, row, shown)
-            assert place is not None
             assert (place.number, place.before, place.following) == around
     other = Listing(rows, read(study, "tomatoes"), study)
     assert position_of(other, rows.order_by("created_at")[0]) is None

@@ -50,7 +50,6 @@ def make_person(study: Study, secret: str = SECRET) -> Participant:
         exchange(conversation, f"{secret} says {n}", f"to {secret} {n}")
     vote_set(conversation_id=conversation.pk, turn_index=1, value=1)
     reply = Turn.objects.get(conversation=conversation, index=1)
-    assert conversation.participant is not None
     reply_report(participant=conversation.participant, turn=reply, reason="other", words=f"{secret} found")
     ReplyMark.objects.create(turn=reply, filter="phrases", identity={}, found=[secret], reason="")
     question_answers_store(task=conversation.task, answers={"home": f"in {secret}"})

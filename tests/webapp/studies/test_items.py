@@ -273,7 +273,6 @@ def test_items_get_the_people_that_are_wanted_and_more_only_to_fill_up_a_task() 
     assert sorted(item.slots.count() for item in study.items.all()) == [2, 2, 2]
     late = make_participant(study)
     refusal = study_refusal(study, late)
-    assert refusal is not None
     assert refusal.code == "full"
     with pytest.raises(Refused) as refused:
         task_open(participant=late)

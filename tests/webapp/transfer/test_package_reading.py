@@ -94,7 +94,6 @@ def test_a_study_of_chats_comes_back_with_its_people_texts_and_numbers(study: St
     both = []
     for one in (study, read):
         data = study_data(one)
-        assert data is not None
         found = study_comparisons(data)
         answers = json.dumps(study_answers(data).to_json(), sort_keys=True)
         told = json.dumps(found.means.to_json(), sort_keys=True)
@@ -163,7 +162,6 @@ def of_checked_chats() -> Study:
             exchange(chat, "hello", f"reply {number}")
         chat.refresh_from_db()
         due = chat_check_due(chat, study.version)
-        assert due is not None
         chat_check_answer(conversation=chat, check=due.digest, answer=word)
         reply = chat.turns.get(index=1)
         reply_report(participant=task.participant, turn=reply, reason="other", words=NASTY)
@@ -306,8 +304,6 @@ def test_judgements_of_pairs_come_back(make: Callable[[], Study], tmp_path: Path
     study = make()
     read = again(study, tmp_path)
     mine, other = study_judgements(study), study_judgements(read)
-    assert mine is not None
-    assert other is not None
     assert mine.first.tolist() == other.first.tolist()
     assert mine.second.tolist() == other.second.tolist()
     assert alike(mine.rater, other.rater)

@@ -174,7 +174,6 @@ def test_every_page_tells_the_numbers_of_the_command(
     assert by in told
     assert f"{N_RATERS} people rated" in told
     data = study_data(study)
-    assert data is not None
     assert data.ratings.n_raters == N_RATERS
     best = next(bot for bot in summary.bots if bot.bot.bot_id == data.rated_bots[0])
     found = best.intervals["quality"]
@@ -184,7 +183,6 @@ def test_every_page_tells_the_numbers_of_the_command(
     )
 
     # Pairs that people can tell apart: one test, one correction.
-    assert summary.compared is not None
     apart, pairs = summary.compared.n_told_apart, summary.compared.n_pairs
     assert 0 < apart < pairs == 21
     assert (result["pairs"]["resolvable"], result["pairs_selfplay"]["resolvable"]) == (apart, apart)
@@ -206,7 +204,6 @@ def test_every_page_tells_the_numbers_of_the_command(
     order = [*summary.compared.order, *summary.compared.controls]
     for better, worse in combinations(order, 2):
         pair = summary.compared.pair(better, worse)
-        assert pair is not None
         assert pair.difference is not None
         assert pair.low is not None
         assert pair.high is not None
@@ -370,7 +367,6 @@ def test_a_fit_says_by_which_test_people_tell_bots_apart_and_when_that_is_anothe
     collecting = fit()
     page, told = read(staff, "study_prediction"), report(tmp_path)
     summary = bot_summary(Study.objects.get(pk=study.pk))
-    assert summary.compared is not None
     assert collecting["pairs"]["test"] == summary.compared.test == "always"
     assert collecting["pairs"]["resolvable"] == summary.compared.n_told_apart
     assert 0 < collecting["pairs"]["resolvable"] < closed["pairs"]["resolvable"]
@@ -420,7 +416,6 @@ def test_every_reader_has_the_same_comparisons_and_explains_its_words(
 ) -> None:
     summary, data = bot_summary(study), study_data(study)
     assert summary.compared is not None
-    assert data is not None
     notebook = compare(data.ratings, plans=False)
     assert notebook == summary.compared
     assert tuple(data.rated_bots) == notebook.order

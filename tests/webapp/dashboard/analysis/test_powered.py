@@ -42,7 +42,6 @@ def test_every_reader_is_told_the_same(staff: Client, half_rated: Study, tmp_pat
     document = json.loads(out.getvalue())["powered"]
     assert (document["first"], document["n_unrated"]) == ("hybrid", 32)
     data = study_data(half_rated)
-    assert data is not None
     made = compute_part("powered", data)
     kept_document = json.loads(json.dumps(made_dump("powered", made), allow_nan=False))
     assert made_load("powered", kept_document) == made

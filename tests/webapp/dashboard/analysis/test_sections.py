@@ -107,11 +107,9 @@ def test_the_best_and_the_worst_differ_in_what_they_were_made_to_differ_in(data:
     assert best.min() == found.grouping.lowest_best >= found.grouping.highest_worst == worst.max()
     contrasts = {measure.name: measure.contrast for measure in found.measures}
     told = contrasts["words_user"]
-    assert told is not None
     assert told.direction == "higher"
     assert told.low is None  # the best all write equally much
     votes = contrasts["votes"]
-    assert votes is not None
     assert votes.low is not None
     assert votes.high is not None
     assert votes.difference is not None
@@ -141,7 +139,6 @@ def test_a_point_leads_to_the_conversations_it_is_the_mean_of(data: StudyData) -
             if not row[5].href:
                 continue
             found = behind(*points[int(row[5].href.rsplit("/", 1)[1])])
-            assert found is not None
             values = [line[3].raw[0] for line in found.table.rows]
             assert len(values) == row[5].raw[0]
             assert np.mean(values) == pytest.approx(row[3].raw[0])

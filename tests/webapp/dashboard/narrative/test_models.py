@@ -81,7 +81,6 @@ def test_factors_that_take_no_part_say_why() -> None:
 
 def test_effects_shown_and_not_shown_stand_in_one_sentence() -> None:
     found = rating_models(ratings(), FACTORS)
-    assert found.factorial is not None
     corpus = found.factorial.table.term("corpus")
     (sentence, *_rest) = told(found).lead
     assert sentence.startswith("The sum of the 2 ratings depends on corpus (F(1, 23) = ")
