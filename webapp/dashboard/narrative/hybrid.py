@@ -17,7 +17,6 @@ from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.hybrid_tables import (
     Bots,
     Result,
-    capitalised,
     carrying_table,
     checks_table,
     combined_table,
@@ -30,9 +29,11 @@ from webapp.dashboard.narrative.hybrid_tables import (
     predictors_table,
     ranks_table,
     raters_in_words,
+    rival_cell,
+    rival_of,
     selfplay_table,
 )
-from webapp.dashboard.narrative.hybrid_verdict import RIVALS, caution_sentences, verdict_text
+from webapp.dashboard.narrative.hybrid_verdict import caution_sentences, verdict_text
 from webapp.dashboard.narrative.phrases import NamedTable, feature_titles, listed, reason_text, short_titles
 from webapp.dashboard.narrative.verdicts import test_named
 
@@ -148,15 +149,15 @@ def _tiles(result: Result) -> Iterator[Tile]:
     r, interval, _ = (cell.text for cell in correlation_cells(found))
     over = f"95 % interval over {phrases.bots_text(result['n_bots'])}, {intercept_in_words(result)}."
     yield Tile("r with people’s means", f"{r} {interval}".removesuffix(" –"), over)
-    verdict = result.get("verdict")
-    findings = verdict["findings"] if isinstance(verdict, Mapping) else []
-    by_code = {one["code"]: one for one in findings}
-    if rival := by_code.get("rival"):
-        told = f"{capitalised(RIVALS.get(rival['name'], rival['name']))} alone: Q² {share(rival['q2'])}."
+    if rival := rival_of(result):
+        told = f"{rival_cell(rival['name']).text} alone: Q² {share(rival['q2'])}."
         yield _answer("Better than length?", rival["passed"], told)
-    if chance := by_code.get("chance"):
-        told = f"Permuted ratings pass r {share(chance['null95'])} once in twenty fits."
-        yield _answer("Better than chance?", chance["passed"], told)
+    null95, verdict = found.get("null95"), result.get("verdict")
+    if null95 is not None:
+        told = f"Permuted ratings pass r {share(null95)} once in twenty fits."
+        # The verdict asks Q² too, and r with one intercept for all folds.
+        is_better = verdict["standing"] != "chance" if isinstance(verdict, Mapping) else found["r"] > max(0.0, null95)
+        yield _answer("Better than chance?", is_better, told)
 
 
 def _answer(title: str, is_so: bool | None, words: str) -> Tile:

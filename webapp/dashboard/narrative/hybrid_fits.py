@@ -9,7 +9,6 @@ from typing import Any
 from django.conf import settings
 
 from evaluation.analysis.leaderboard import LeaderboardEntry, leaderboard, ranks_shown
-from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.number_format import digits_for, figure, percent, span
 from evaluation.stats.comparisons import Comparison
 from webapp.dashboard.charts.figure import Cell
@@ -18,12 +17,13 @@ from webapp.dashboard.narrative.hybrid import HybridView, hybrid_view, target_in
 from webapp.dashboard.narrative.hybrid_tables import (
     Bots,
     bot_cell,
-    capitalised,
     correlation_cells,
+    ends_cell,
     intercept_in_words,
     metric_level,
+    rival_cell,
+    rival_of,
 )
-from webapp.dashboard.narrative.hybrid_verdict import RIVALS
 from webapp.dashboard.narrative.phrases import (
     NamedTable,
     Section,
@@ -113,10 +113,7 @@ def fits_table(fits: Sequence[HybridFit], link: Callable[[HybridFit], str], *, s
         several: whether they are of several studies, so that each says of which.
     """
     rows = [(fit, fit.result or {}) for fit in fits]
-    played: list[tuple[str, Callable[[tuple[HybridFit, Mapping[str, Any]]], Cell]]] = [
-        ("r, self-play", lambda row: correlation_cells(_played_level(row[1]))[0]),
-        ("95 %", lambda row: correlation_cells(_played_level(row[1]))[1]),
-    ]
+    has_played = any(result.get("bot_level_selfplay") for _, result in rows)
     return declared_table(
         "fits",
         "Fits beside one another",
@@ -132,7 +129,10 @@ def fits_table(fits: Sequence[HybridFit], link: Callable[[HybridFit], str], *, s
         ("Strongest rival", lambda row: _rival_cells(row[1])[0]),
         ("Errors, times", lambda row: _rival_cells(row[1])[1]),
         ("95 %", lambda row: _rival_cells(row[1])[2]),
-        *(played if any(result.get("bot_level_selfplay") for _, result in rows) else []),
+        *[
+            ("r, self-play", lambda row: correlation_cells(metric_level(row[1], "bot_level_selfplay"))[0]),
+            ("95 %", lambda row: correlation_cells(metric_level(row[1], "bot_level_selfplay"))[1]),
+        ][: 2 * has_played],
         method="Each bot predicted without its own ratings. Null: what permuted ratings pass once in twenty fits. Q²: "
         "the gain over the mean of the other bots, 1 is perfect, 0 is none. Errors, times: of the fit over those of "
         "the rival that is hardest to beat; clearly better where the interval is below 1.",
@@ -140,35 +140,19 @@ def fits_table(fits: Sequence[HybridFit], link: Callable[[HybridFit], str], *, s
     )
 
 
-def _played_level(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    if not result.get("bot_level_selfplay"):
-        return {"reason": "it was applied to no self-play"}
-    return metric_level(result, "bot_level_selfplay")
-
-
 def _value_cell(result: Mapping[str, Any], key: str) -> Cell:
-    if few := _few(result):
-        return share_cell(None, why=few)
-    q2 = result.get("q2") or {}
+    found = metric_level(result)
+    q2 = result.get("q2") or {} if found.get("r") is not None else found
     return share_cell(q2.get(key), why=reason_text(q2.get("reason")) or "not told by this fit")
 
 
 def _rival_cells(result: Mapping[str, Any]) -> list[Cell]:
     """Make the cells of the rival's name, the ratio of errors and its interval."""
-    verdict = result.get("verdict")
-    findings = verdict["findings"] if isinstance(verdict, Mapping) else []
-    rival = next((one for one in findings if one["code"] == "rival"), None)
+    rival = rival_of(result)
     if rival is None:
-        why = _few(result) or "no rival was fitted"
+        why = reason_text(metric_level(result).get("reason")) or "no rival was fitted"
         return [Cell("–", why=why), number_cell(None, why=why), span_cell(None, None, why=why)]
-    name = capitalised(RIVALS.get(rival["name"], rival["name"]))
-    return [Cell(name), number_cell(rival["error_ratio"]), span_cell(*(rival["ci95"] or (None, None)))]
-
-
-def _few(result: Mapping[str, Any]) -> str:
-    """Say that the bots are too few for a correlation; empty where they are not."""
-    n = int(result["n_bots"])
-    return "" if n >= FEW_BOTS else f"too few: {phrases.bots_text(n)}"
+    return [rival_cell(rival["name"]), number_cell(rival["error_ratio"]), ends_cell(rival["ci95"])]
 
 
 def _params_of(fit: HybridFit) -> str:

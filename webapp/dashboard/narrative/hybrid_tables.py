@@ -50,10 +50,25 @@ def metric_level(result: Result, level: str = "bot_level") -> Result:
     Args:
         level: of a fit's document, `bot_level` or `bot_level_selfplay`.
     """
+    if not result.get(level):
+        return {"reason": "it was applied to no self-play"}
     n = result["n_bots"] if level == "bot_level" else selfplay_bots(result)
     if n < FEW_BOTS:
         return {"reason": f"too few: {phrases.bots_text(n)}"}
-    return (result.get(level) or {}).get("pearson") or {}
+    return result[level].get("pearson") or {}
+
+
+def rival_of(result: Result) -> Result | None:
+    """Return the finding of a fit's verdict on the rival that is hardest to beat."""
+    verdict = result.get("verdict")
+    findings = verdict["findings"] if isinstance(verdict, Mapping) else []
+    return next((one for one in findings if one["code"] == "rival"), None)
+
+
+def rival_cell(name: str) -> Cell:
+    """Make a cell of the name of a rival, or of the metric."""
+    words = RIVALS.get(name, name)
+    return Cell(words[:1].upper() + words[1:])
 
 
 def correlation_cells(found: Result) -> list[Cell]:
@@ -61,7 +76,7 @@ def correlation_cells(found: Result) -> list[Cell]:
     why = reason_text(found.get("reason"))
     return [
         share_cell(found.get("r"), why=why),
-        _ends_cell(found.get("ci95"), why or "not told by this fit", shares=True),
+        ends_cell(found.get("ci95"), why or "not told by this fit", shares=True),
         share_cell(found.get("null95"), why=why or "not told by this fit"),
     ]
 
@@ -79,7 +94,7 @@ def predictors_table(result: Result) -> NamedTable | None:
         accuracy = {"q2": ((values or {}).get("q2") or {}).get("value"), "mae": (values or {}).get("mae")}
         rows.append(("Hybrid metric", over, found, accuracy if found.get("r") is not None else {}))
         if "reason" not in found:
-            rows += [(RIVALS.get(name, name), over, one, one) for name, one in (result.get(rivals) or {}).items()]
+            rows += [(name, over, one, one) for name, one in (result.get(rivals) or {}).items()]
     if result["n_conversations"]:
         rows += [(METHODS[name], "conversations", one, {}) for name, one in result["conversation_level"].items()]
     if not rows:
@@ -88,7 +103,7 @@ def predictors_table(result: Result) -> NamedTable | None:
         "predictors",
         "Compared with the length of conversations",
         rows,
-        ("Predictor", lambda row: Cell(capitalised(row[0]))),
+        ("Predictor", lambda row: rival_cell(row[0])),
         ("Over", lambda row: Cell(row[1])),
         ("r", lambda row: correlation_cells(row[2])[0]),
         ("95 %", lambda row: correlation_cells(row[2])[1]),
@@ -96,17 +111,13 @@ def predictors_table(result: Result) -> NamedTable | None:
         ("Q²", lambda row: share_cell(row[3].get("q2"))),
         ("Mean error", lambda row: number_cell(row[3].get("mae"))),
         ("Errors, times", lambda row: number_cell((row[3].get("error_ratio") or {}).get("value"))),
-        ("95 %", lambda row: _ends_cell((row[3].get("error_ratio") or {}).get("ci95"))),
-        method=f"Each bot predicted without its own ratings. r of the metric by {intercept_in_words(result)}, of the "
+        ("95 %", lambda row: ends_cell((row[3].get("error_ratio") or {}).get("ci95"))),
+        method=f"{'Held against the ratings given now. ' if is_given(result) else ''}Each bot predicted without its "
+        f"own ratings. r of the metric by {intercept_in_words(result)}, of the "
         "others by one for all folds. Null: what permuted ratings pass once in twenty fits. Errors, times: root mean "
         "square error of the metric over that of this predictor; clearly better where the interval is below 1. In "
         "self-play there is no participant, so the bot’s own turns count.",
     )
-
-
-def capitalised(words: str) -> str:
-    """Return the words with a capital at their beginning."""
-    return words[:1].upper() + words[1:]
 
 
 def checks_table(result: Result, bots: Bots) -> NamedTable | None:
@@ -290,8 +301,8 @@ def expected_table(result: Result, bots: Bots, scale: Ends = None) -> NamedTable
         ("Talking to", lambda row: Cell(row[1])),
         ("Human mean", lambda row: number_cell(row[2])),
         ("Predicted", lambda row: _predicted_cell(row[3].get("predicted_fold"), row[4], scale)),
-        ("95 %, true mean", lambda row: _ends_cell(row[3].get("interval95"), row[4] or "this preset states none")),
-        ("95 %, further ratings", lambda row: _ends_cell(row[3].get("interval95_new"), row[4])),
+        ("95 %, true mean", lambda row: ends_cell(row[3].get("interval95"), row[4] or "this preset states none")),
+        ("95 %, further ratings", lambda row: ends_cell(row[3].get("interval95_new"), row[4])),
         ("Further ratings", lambda row: phrases.count_cell(row[3].get("n_new"), row[4])),
         method=method.strip(),
         note=" ".join(notes),
@@ -302,7 +313,8 @@ def _predicted_cell(value: float | None, why: str, scale: Ends) -> Cell:
     return Cell(figure(value), why=why or beyond_words(value, scale), raw=(value,))
 
 
-def _ends_cell(ends: Sequence[float] | None, why: str = "", *, shares: bool = False) -> Cell:
+def ends_cell(ends: Sequence[float] | None, why: str = "", *, shares: bool = False) -> Cell:
+    """Make a cell of an interval as the document holds it."""
     return span_cell(*(ends or (None, None)), shares=shares, why=why)
 
 
@@ -312,11 +324,17 @@ def is_unchecked(reason: Mapping[str, Any] | str) -> bool:
 
 
 def raters_in_words(result: Result) -> str:
-    """Say that human means are less the habits of their raters; empty where they are not, or nobody is named."""
+    """Say of which ratings the human means are, and that they are less the habits of their raters; empty if neither."""
+    given = "Human means are of the ratings given now, not of those fitted to." if is_given(result) else ""
     is_adjusted = any("adjusted_mean" in bot for bot in result["bots"].values())
     if not is_adjusted or (result.get("pairs") or {}).get("clusters") == "conversations":
-        return ""
-    return "Human means less the habits of their raters."
+        return given
+    return f"{given} Human means less the habits of their raters.".strip()
+
+
+def is_given(result: Result) -> bool:
+    """Return True if a kept fit is held against other ratings than its own."""
+    return result.get("held_against") == "given"
 
 
 def ranks_table(result: Result, bots: Bots) -> NamedTable | None:

@@ -401,6 +401,9 @@ def test_the_verdict_stands_first_and_the_figures_follow_it(result: dict) -> Non
     assert (metric[5].raw, metric[7].text) == ((result["q2"]["value"],), "–")
     assert words[7].raw == (result["rivals"]["log_words"]["error_ratio"]["value"],)
     assert turns[0].text == "The number of turns"
+    given = hybrid_view({**result, "held_against": "given"}, {}, lambda bot: "")
+    for told in (given.figures["scatter"].note, *(one.method for one in given.tables if one.id == "predictors")):
+        assert "ratings given now" in told
 
 
 def test_a_fit_stored_before_there_were_checks_still_shows(result: dict) -> None:
