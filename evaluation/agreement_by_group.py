@@ -80,7 +80,7 @@ def ceiling_of(scores: Sequence[Sequence[tuple[str, float]]]) -> ReliabilityCeil
 
 NOT_JUDGED = "there is no human score of it"
 BEYOND_SCALE = "its human scores lie beyond the scale"
-NO_VALUE = "the metric is undefined here"
+METRIC_UNDEFINED = "the metric is undefined here"
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ class HumanScores:
             elif not told[k]:
                 why[k] = BLANK
             elif not np.isfinite(values[k]):
-                why[k] = reason or NO_VALUE
+                why[k] = reason or METRIC_UNDEFINED
         everything = np.ones(len(self.items), dtype=bool)
         pooled = self._cells(values, why, everything)
         pooled.pooled.skipped.update(self.skipped)

@@ -1,9 +1,28 @@
-"""Numbers and counts as text: minus signs, decimals, a dash for none."""
+"""Numbers and results in text: minus signs, decimals, a dash for none; JSON of results that can be read back.
+
+A result is a frozen dataclass. `result_dump` writes it by the types of its fields and `result_load` reads the same
+result back: tuples as tuples, NaN and infinities as such, reasons with their codes and values. Two kinds of fields
+have no JSON of their own and say how they are written:
+
+    mean: Array                                        a list of numbers
+    cells: Annotated[Mapping[tuple[int, int], Correlation], BY_TUPLE]     a list of pairs of key and value
+
+`to_json()` of a result is for people's programs; it leaves out what follows from the rest and cannot be read back.
+"""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, TypeAdapter
+    from pydantic_core import CoreSchema
 
 MINUS = "−"
 NONE = "–"
@@ -75,3 +94,71 @@ def columns_printed(rows: Sequence[Sequence[str]], n_left: int) -> list[str]:
 def counted(n: int, thing: str) -> str:
     """Return `1 bot`, `2 bots`; `thing` is a noun whose plural ends in s."""
     return f"{n:,} {thing}" if n == 1 else f"{n:,} {thing}s"
+
+
+T = TypeVar("T")
+
+
+def result_dump(result: T, kind: type[T]) -> Any:
+    """Return a result as JSON values without NaN, which databases refuse: it and infinities become words.
+
+    Args:
+        kind: its class, or a type such as `tuple[Comparisons, ...]`.
+    """
+    return json.loads(_adapter(tuple[kind]).dump_json((result,)))[0]  # type: ignore[valid-type]
+
+
+def result_load(document: Any, kind: type[T]) -> T:
+    """Return the result that `result_dump` wrote.
+
+    Raises:
+        ValueError: it is none of this kind; perhaps an earlier version of Confab wrote it.
+    """
+    (result,) = _adapter(tuple[kind]).validate_python((document,))  # type: ignore[valid-type]
+    return result
+
+
+@lru_cache
+def _adapter(kinds: Any) -> TypeAdapter[Any]:
+    """Return the adapter that writes and reads a tuple of results: pydantic cannot configure a dataclass alone."""
+    from pydantic import ConfigDict, TypeAdapter
+
+    return TypeAdapter(kinds, config=ConfigDict(ser_json_inf_nan="strings"))
+
+
+class _Written:
+    """Says how a field is written that JSON has no type for, and how it is read.
+
+    Args:
+        schema: from the field's type to the type that is written.
+        write, read: between them.
+    """
+
+    def __init__(self, schema: Callable[[Any], Any], write: Callable[[Any], Any], read: Callable[[Any], Any]) -> None:
+        self.schema, self.write, self.read = schema, write, read
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from pydantic_core import core_schema
+
+        written = handler.generate_schema(self.schema(source))
+        return core_schema.no_info_after_validator_function(
+            self.read,
+            written,
+            serialization=core_schema.plain_serializer_function_ser_schema(self.write, return_schema=written),
+        )
+
+
+def _pairs(mapping: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
+    return list(mapping.items())
+
+
+def _pairs_type(mapping: Any) -> Any:
+    key, value = get_args(mapping)
+    return list[tuple[key, value]]  # type: ignore[valid-type]
+
+
+BY_TUPLE = _Written(_pairs_type, _pairs, dict)
+"""Of a mapping whose keys are tuples."""
+
+Array = Annotated[np.ndarray, _Written(lambda _array: list[int | float], np.ndarray.tolist, np.array)]
+"""Numbers in a row: (n,)."""

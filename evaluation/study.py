@@ -257,7 +257,7 @@ class Study:
         """
         import pandas as pd
 
-        from evaluation.metrics.run import compute_all
+        from evaluation.metrics.registry import compute_all
 
         chosen = [metric_get(name) for name in names] if names else metric_defaults()
         missing = [metric for metric in chosen if metric.name not in self._computed]

@@ -21,12 +21,11 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evaluation.findings import Reason
-from evaluation.number_format import counted, digits_for, figure, probability, span
+from evaluation.number_format import BY_TUPLE, counted, digits_for, figure, probability, span
 from evaluation.plots.charts import Differences, RatedBot, differences_drawing
 from evaluation.plots.marks import slots_of
 from evaluation.plots.svg import Plot
 from evaluation.ratings import RatingDimension, Ratings
-from evaluation.result_json import BY_TUPLE
 from evaluation.stats.comparisons import EQUAL_ALPHA, ORDER_ALPHA, Comparison, is_equal, pairwise, rank_ranges
 from evaluation.stats.gls import fit_gls, label_codes
 from evaluation.stats.means import NO_SCALE, Interval, mean_interval

@@ -97,8 +97,8 @@ class _Grade(TrainedMetric):
         """Return three (N,): scores before the sigmoid, keywords of each reply, and keywords unknown to the graph."""
         import torch
 
+        from evaluation.models.grade import UTTERANCES
         from evaluation.models.grade_keywords import tokens_of
-        from evaluation.models.grade_reader import UTTERANCES
         from evaluation.training.metrics.grade import reader_restored, text_of
 
         with self._lock:

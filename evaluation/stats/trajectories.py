@@ -30,8 +30,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.findings import Reason
-from evaluation.number_format import counted
-from evaluation.result_json import Array
+from evaluation.number_format import Array, counted
 from evaluation.stats.gls import Gap, RaterGls, label_codes
 from evaluation.stats.means import MeanSpread, interval_ends, mean_interval, mean_spread
 from evaluation.stats.zscores import rater_codes

@@ -17,9 +17,8 @@ from chatbots.encoders.ei_encoders import DeepMojiFiles, InferSentFiles, emotion
 from chatbots.registry import bot_get, bots
 from chatbots.serving import reply
 from evaluation.items import ReplyInContext
-from evaluation.metrics.registry import configured_metrics, metric_list, metrics
+from evaluation.metrics.registry import compute_all, configured_metrics, metric_list, metrics
 from evaluation.metrics.replies import ReplyMetric
-from evaluation.metrics.run import compute_all
 from evaluation.metrics.text_cache import TextCache
 from tests.chatbots.published_encoders import deepmoji_write, infersent_write
 from tests.devices import ELSEWHERE, FakeDevice

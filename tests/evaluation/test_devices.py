@@ -3,7 +3,7 @@
 import pytest
 
 from chatbots.conversation import Conversation
-from evaluation.metrics.run import compute_all
+from evaluation.metrics.registry import compute_all
 from evaluation.metrics.text_cache import TextCache
 
 ELSEWHERE = "cuda:1"

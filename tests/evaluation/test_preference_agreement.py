@@ -10,14 +10,22 @@ from statsmodels.stats.inter_rater import cohens_kappa
 
 from chatbots import Conversation
 from chatbots.registry import UnknownName
-from evaluation.agreement_by_group import NO_VALUE
+from evaluation.agreement_by_group import METRIC_UNDEFINED
 from evaluation.analysis.pairwise_preference import PairJudgements
 from evaluation.items import ChatPair, ReplyItem
 from evaluation.llm_judge import JudgedPair
 from evaluation.metric_agreement import judge
 from evaluation.paired_comparison import compare_paired, gains_printed
-from evaluation.preference_agreement import NOBODY_SAID, NOT_CHOSEN, PairChoice, compare_choices
-from evaluation.preference_benchmark import choices_printed, choose, judge_chosen, people_length_bias
+from evaluation.preference_benchmark import (
+    NOBODY_SAID,
+    NOT_CHOSEN,
+    PairChoice,
+    choices_printed,
+    choose,
+    compare_choices,
+    judge_chosen,
+    people_length_bias,
+)
 from evaluation.stats.means import SHARE, mean_interval
 from tests.evaluation import simulated_gains
 
@@ -154,7 +162,7 @@ def test_metrics_and_a_judge_choose_between_whole_chats() -> None:
     assert words.counts == {
         "same": 3, "other": 1, "people_tied": 0, "chooser_tied": 0, "both_tied": 1,
     }  # fmt: skip
-    assert words.skipped == {NO_VALUE: 1}
+    assert words.skipped == {METRIC_UNDEFINED: 1}
     assert found["bleu"].agreement.agreed.mean is None, "chats have no references"
     with pytest.raises(UnknownName):
         choose(people_said, pairs, ["no such column"])

@@ -20,9 +20,8 @@ from evaluation.analysis.rating_models import RatingModels, rating_models
 from evaluation.analysis.trajectories import TrajectoryResult, best_and_worst, trajectories
 from evaluation.findings import Reason
 from evaluation.loading import read as study_read
-from evaluation.number_format import figure, probability, share, span
+from evaluation.number_format import BY_TUPLE, Array, figure, probability, result_dump, result_load, share, span
 from evaluation.ratings import MEAN_KEY, RatingDimension, Ratings, headline, rater_named
-from evaluation.result_json import BY_TUPLE, Array, result_dump, result_load
 from evaluation.stats.trajectories import Course
 from tests.conftest import ROOT
 

@@ -28,8 +28,8 @@ from evaluation.agreement_by_group import HumanScores
 from evaluation.metric_agreement import judge, judgements_read
 from evaluation.metrics.base import Metric
 from evaluation.metrics.grade import GradePmi
-from evaluation.metrics.pone import PonePmi
 from evaluation.metrics.registry import metric_and_columns
+from evaluation.metrics.ruber import PonePmi
 from evaluation.metrics.text_cache import TextCache
 from evaluation.metrics.trained import FOLDER, TrainedMetric, trained_register
 from evaluation.number_format import share, span

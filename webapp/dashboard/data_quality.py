@@ -14,7 +14,7 @@ from django.db.models import Count, F, Q
 
 from chatbots.registry import title_of
 from evaluation.analysis.agreement import OwnAgreement
-from evaluation.result_json import result_load
+from evaluation.number_format import result_load
 from webapp.conversations.models import Conversation, ReplyMark, ReplyReport, Turn
 from webapp.dashboard.narrative.phrases import reason_text
 from webapp.ratings.attention_results import STATISTIC_NAME, CheckKind

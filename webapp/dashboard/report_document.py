@@ -18,8 +18,7 @@ from evaluation.analysis.agreement import RaterAgreement
 from evaluation.analysis.comparisons import BotMeans
 from evaluation.analysis.pairs import PairResults
 from evaluation.hybrid.verdict import FEW_BOTS
-from evaluation.number_format import digits_for, figure, percent, share, span
-from evaluation.result_json import result_dump, result_load
+from evaluation.number_format import digits_for, figure, percent, result_dump, result_load, share, span
 from evaluation.stats.agreement import AgreementEstimate
 from evaluation.stats.means import share_interval
 from webapp.core.language import plural

@@ -16,7 +16,7 @@ from django.db.models import Count, Max, Q
 
 from chatbots.identity import canonical_json
 from chatbots.validation import InputModel, Many
-from evaluation.result_json import result_load
+from evaluation.number_format import result_load
 from webapp.dashboard.report_document import Document, Past, document_load
 from webapp.jobs.models import Job, State
 from webapp.jobs.services.jobs import job_ask, job_key, job_restart, jobs_forget

@@ -19,7 +19,7 @@ from webapp.core.processes import WORKER, signs
 from webapp.jobs import queue
 from webapp.jobs.alerts import alerts_ask
 from webapp.jobs.engine import run_job_for
-from webapp.jobs.leases import STALE_AFTER
+from webapp.jobs.queue import STALE_AFTER
 from webapp.jobs.selectors.jobs import jobs_for_workers, jobs_unfinished, queue_of
 from webapp.jobs.services.jobs import jobs_settle
 from webapp.studies.privacy.retention import retention_run

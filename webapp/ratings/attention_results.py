@@ -17,7 +17,7 @@ from uuid import UUID
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 
 from evaluation.analysis.agreement import OwnAgreement, own_agreement
-from evaluation.result_json import result_dump
+from evaluation.number_format import result_dump
 from evaluation.stats.means import SHARE, mean_interval
 from webapp.conversations.models import ChatCheckAnswer
 from webapp.ratings.flag_selectors import left_out

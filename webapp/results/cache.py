@@ -18,7 +18,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from chatbots.validation import InputModel, Many
-from evaluation.result_json import result_dump, result_load
+from evaluation.number_format import result_dump, result_load
 from webapp.core.errors import Refused
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, State

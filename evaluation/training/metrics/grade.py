@@ -21,10 +21,9 @@ from chatbots.encoders.word_vectors import WORD_DIMENSION, word_vectors
 from chatbots.identity import canonical_json, derive_seed
 from chatbots.training.ei import embeddings_cached
 from chatbots.validation import InputModel, Many, Number, Share, Size
-from evaluation.models.grade import GradeNetwork, Ranked
+from evaluation.models.grade import UTTERANCES, GradeNetwork, Lexicon, Pair, Ranked, Reader, VocabularyTable, features
 from evaluation.models.grade_graph import RELATIONS, WORDNET, Graph, graph_read
 from evaluation.models.grade_keywords import Keywords, analyser_missing, analyser_usual
-from evaluation.models.grade_reader import UTTERANCES, Lexicon, Pair, Reader, VocabularyTable, features
 from evaluation.training.backbone import backbone_load
 from evaluation.training.checkpoint import Checkpoint
 from evaluation.training.config import MetricTrainingConfig, register_learned

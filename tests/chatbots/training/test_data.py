@@ -14,7 +14,7 @@ from chatbots.corpora.vocabulary import EOS, PAD, SPECIAL_TOKENS, Vocabulary, Vo
 from chatbots.encoders.word_vectors import WORD_DIMENSION, word_vectors
 from chatbots.models.batch import DialogueBatch
 from chatbots.training.data import Windows, data_prepare, sentences_fit, windows_make
-from chatbots.training.initialisation import embed_words, initialise_model
+from chatbots.training.loop import embed_words, initialise_model
 from tests.chatbots.training.builders import DATA, config, corpus_write
 
 

@@ -12,7 +12,7 @@ from chatbots.models.batch import DialogueBatch
 from chatbots.training import held_out as subject
 from chatbots.training.data import data_prepare
 from chatbots.training.held_out import perplexity, version_name
-from chatbots.training.initialisation import initialise_model
+from chatbots.training.loop import initialise_model
 from tests.chatbots.models.builders import CONVERSATIONS, tiny
 from tests.chatbots.training.builders import config, corpus_write
 

@@ -14,8 +14,8 @@ from evaluation.analysis.comparisons import Comparisons, bot_means, compare, mea
 from evaluation.analysis.leaderboard import alike_groups, leaderboard, ranking_progress
 from evaluation.analysis.planning import plan_raters, prediction_worth
 from evaluation.analysis.trajectories import Grouping, TrajectoryGroup, trajectories
+from evaluation.number_format import result_dump, result_load
 from evaluation.ratings import Ratings
-from evaluation.result_json import result_dump, result_load
 from evaluation.stats.comparisons import EQUAL_ALPHA, ORDER_ALPHA, pairwise
 from evaluation.stats.power import raters_needed
 from evaluation.stats.sequential import pairwise_always

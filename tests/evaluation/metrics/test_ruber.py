@@ -11,11 +11,10 @@ from chatbots.encoders.word_vectors import word_vectors
 from chatbots.training.engine import training_folder
 from evaluation.items import JudgedItem, ReplyInContext
 from evaluation.metric_agreement import judge, judgements_of
-from evaluation.metrics.pone import Pone
 from evaluation.metrics.reference_vectors import NO_WORD
 from evaluation.metrics.registry import metric_get, metrics
 from evaluation.metrics.replies import NO_CONTEXT, NO_REFERENCE, item_scores
-from evaluation.metrics.ruber import BertRuber, Ruber
+from evaluation.metrics.ruber import BertRuber, Pone, Ruber
 from evaluation.metrics.text_cache import BLANK, TextCache
 from evaluation.metrics.trained import trained_register
 from tests.documents import blocks_tested

@@ -13,8 +13,8 @@ from chatbots.registry import UnknownName
 from evaluation.hybrid.features import pooled_embeddings
 from evaluation.items import ReplyInContext
 from evaluation.metrics.base import Measured, MetricDefaults
+from evaluation.metrics.registry import MetricUnavailable, compute_all, compute_batches
 from evaluation.metrics.replies import NO_CONTEXT, item_scores
-from evaluation.metrics.run import MetricUnavailable, compute_all, compute_batches
 from evaluation.metrics.semantic import FileWordCoherence, InferSentSimilarity, SemanticSimilarity, WordCoherence
 from evaluation.metrics.semantic_distance import SemanticDistance, dull_factor, dull_replies, words_beside_dull
 from evaluation.metrics.text_cache import TextCache

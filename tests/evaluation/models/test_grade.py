@@ -9,10 +9,9 @@ import pytest
 import torch
 
 from evaluation.models import grade_graph
-from evaluation.models.grade import GradeNetwork, PairBatch, abar
+from evaluation.models.grade import GradeNetwork, Lexicon, PairBatch, Reader, abar
 from evaluation.models.grade_graph import FAR, Graph, GraphError, Neighbours, graph_read
 from evaluation.models.grade_keywords import Keywords, analyser_missing, tokens_of
-from evaluation.models.grade_reader import Lexicon, Reader
 
 D, T, HEADS, LAYERS, K = 8, 6, 2, 2, 2
 HOPS = np.zeros((2, 5, 5), dtype=np.float32)

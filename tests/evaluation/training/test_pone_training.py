@@ -9,8 +9,8 @@ import torch
 from chatbots.corpora.dialogues import EVERYDAY, corpus_read
 from chatbots.validation import ValuesError
 from evaluation.items import ReplyInContext
-from evaluation.metrics.pone import Pone, PonePmi
 from evaluation.metrics.registry import metric_get
+from evaluation.metrics.ruber import Pone, PonePmi
 from evaluation.metrics.text_cache import TextCache
 from evaluation.metrics.trained import SHIPPED
 from evaluation.training.config import config_check

@@ -20,9 +20,9 @@ from webapp.jobs import engine, queue, tasks
 from webapp.jobs.engine import run_job, run_job_for
 from webapp.jobs.kinds import selfplay
 from webapp.jobs.kinds.base import ShardPlan
-from webapp.jobs.leases import STALE_AFTER, holder_is_dead
 from webapp.jobs.management.command_line import run_inline
 from webapp.jobs.models import SelfPlayRun, Shard
+from webapp.jobs.queue import STALE_AFTER, holder_is_dead
 from webapp.jobs.selectors.jobs import job_progress, jobs_unfinished, shard_results
 from webapp.jobs.services.jobs import (
     job_beat,

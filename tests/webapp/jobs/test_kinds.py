@@ -21,9 +21,9 @@ from webapp.dashboard.views.jobs import job_rows
 from webapp.jobs import queue, tasks
 from webapp.jobs.engine import run_job
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, kind_of, kinds
-from webapp.jobs.leases import STALE_AFTER, holder_end
 from webapp.jobs.management.command_line import require_done
 from webapp.jobs.models import HybridFit, Job, JobBase, MetricRun, SelfPlayRun, Shard
+from webapp.jobs.queue import STALE_AFTER, holder_end
 from webapp.jobs.selectors.jobs import job_progress, jobs_for_workers
 from webapp.jobs.services.fits import fit_create, metric_run_create
 from webapp.jobs.services.jobs import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from evaluation.result_json import result_dump
+from evaluation.number_format import result_dump
 from webapp.core.errors import Refused
 from webapp.dashboard.report_document import Document, Past, document_dump, past_of, with_changes
 from webapp.dashboard.report_files import KIND, ReportAsked, report_before, report_path, reports_of

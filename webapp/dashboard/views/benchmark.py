@@ -34,6 +34,7 @@ from webapp.results.benchmark import (
     benchmark_again,
     benchmark_ask,
     benchmark_done,
+    benchmark_example,
     benchmark_file_remove,
     benchmark_metrics,
     benchmark_stale,
@@ -41,7 +42,6 @@ from webapp.results.benchmark import (
     benchmarks_newest,
 )
 from webapp.results.benchmark_data import benchmark_file_keep, judged_file_keep
-from webapp.results.benchmark_example import benchmark_example
 from webapp.studies.selectors import study_found
 
 

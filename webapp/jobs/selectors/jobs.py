@@ -13,8 +13,8 @@ from django.utils import timezone
 from chatbots.registry import UnknownName
 from webapp.core.processes import WORKER, processes_living
 from webapp.jobs.kinds.base import job_models, kind_of
-from webapp.jobs.leases import STALE_AFTER, holder_is_dead, is_alive
 from webapp.jobs.models import UNFINISHED, JobBase, Shard, State
+from webapp.jobs.queue import STALE_AFTER, holder_is_dead, is_alive
 
 NO_WORKER_AFTER = timedelta(seconds=15)
 J = TypeVar("J", bound=JobBase)

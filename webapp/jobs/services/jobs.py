@@ -23,8 +23,8 @@ from chatbots.validation import InputModel, ValuesError, values_read
 from webapp.core.errors import Refused
 from webapp.jobs import queue
 from webapp.jobs.kinds.base import JobKind, ShardPlan, kind_of, kinds
-from webapp.jobs.leases import free_rows, holder_end, holder_new
 from webapp.jobs.models import UNFINISHED, HybridFit, Job, JobBase, MetricRun, Shard, State
+from webapp.jobs.queue import free_rows, holder_end, holder_new
 from webapp.jobs.selectors.jobs import (
     dead_holders,
     job_is_abandoned,

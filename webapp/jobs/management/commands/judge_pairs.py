@@ -90,8 +90,7 @@ class Command(ConfabCommand):
 
     def _beside_people(self, key: str | None, pairs: Sequence[Any]) -> dict[str, Any]:
         """Return by question the agreement of the judge's choices with the participants'; {} without any."""
-        from evaluation.preference_agreement import compare_choices
-        from evaluation.preference_benchmark import judge_chosen, people_length_bias
+        from evaluation.preference_benchmark import compare_choices, judge_chosen, people_length_bias
 
         people = study_judgements(study_named(key)) if key is not None else None
         if people is None or not len(people):
