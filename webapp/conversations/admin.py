@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
@@ -15,15 +13,13 @@ from webapp.core.rights import ReadOnlyAdminMixin, private_search
 
 
 class TurnInline(ReadOnlyAdminMixin, admin.TabularInline):
+    right_to_delete = None
     model = Turn
     fields = ("index", "speaker", "text", "vote", "latency_ms", "created_at")
     readonly_fields = fields
     ordering = ("index",)
     extra = 0
     show_change_link = False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
 
 @admin.register(Conversation)

@@ -87,10 +87,13 @@ def groups_ensure(using: str, apps: Apps = installed, **_kwargs: Any) -> None:
 
 
 class ReadOnlyAdminMixin:
-    """Mixin of a model's admin or inline: seen and deleted by right; never added or changed."""
+    """Mixin of a model's admin or inline: seen and deleted by right; never added or changed.
+
+    A `right_to_delete` of None means that nobody deletes rows here.
+    """
 
     right_to_view = Right.READ
-    right_to_delete = Right.ADMINISTER
+    right_to_delete: Right | None = Right.ADMINISTER
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         """Return True if the app is listed at all."""
@@ -108,7 +111,7 @@ class ReadOnlyAdminMixin:
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Return True if rows can be deleted."""
-        return may(request.user, self.right_to_view, self.right_to_delete)
+        return self.right_to_delete is not None and may(request.user, self.right_to_view, self.right_to_delete)
 
 
 def private_search(request: HttpRequest, fields: Sequence[str], *private: str) -> list[str]:

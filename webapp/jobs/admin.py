@@ -58,9 +58,7 @@ class OtherJobAdmin(JobAdmin):
 
 @admin.register(MetricVersion)
 class MetricVersionAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
+    right_to_delete = None
     list_display = ("name", "version", "key", "created_at")
     list_filter = ("name",)
     search_fields = ("name", "key")
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False

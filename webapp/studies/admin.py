@@ -23,13 +23,11 @@ from webapp.studies.study_file import study_file_of, study_file_text, without_co
 class StudyAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
     """Studies, read-only: the builder edits and deletes them."""
 
+    right_to_delete = None
     list_display = ("name", "key", "state", "protocol", "rule", "rubric", "pages", "created_at")
     list_filter = ("state", "is_imported", "protocol", "rule")
     search_fields = ("key", "name")
     fields = readonly_fields = ("name", "state", "pages", "is_imported", "created_at", "updated_at", "file")
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
     @admin.display(description=_("study file"))
     def file(self, study: Study) -> str:
@@ -57,6 +55,7 @@ class DimensionInline(ReadOnlyAdminMixin, admin.TabularInline):
 class RubricAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
     """Rubrics, read-only: they are made of the questions of studies and imports."""
 
+    right_to_delete = None
     list_display = ("__str__", "low", "high", "questions", "frozen_at")
     search_fields = ("name",)
     list_filter = (("frozen_at", admin.EmptyFieldListFilter), "scale_inferred")
@@ -64,9 +63,6 @@ class RubricAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Rubric]:
         return super().get_queryset(request).prefetch_related("dimensions")
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
     @admin.display(description=_("questions"))
     def questions(self, rubric: Rubric) -> str:
@@ -78,6 +74,7 @@ class RubricAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
 class ConsentTextAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
     """Exact texts that participants agreed to."""
 
+    right_to_delete = None
     list_display = ("digest", "title", "n_people", "created_at")
     fields = readonly_fields = ("digest", "created_at", "agreed_to")
 
@@ -102,9 +99,6 @@ class ConsentTextAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
             "<p><strong>{}</strong></p><pre>{}</pre>",
             ((name.replace("_", " "), value) for name, value in text.texts.items()),
         )
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
 
 @admin.register(Participant)
@@ -148,6 +142,7 @@ class ParticipantAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
 class ItemAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
     """Items that participants judge, read-only: `import_items` stores them, and judged ones are kept."""
 
+    right_to_delete = None
     list_display = ("key", "study", "models", "begins", "n_given", "created_at")
     list_filter = ("study",)
     list_select_related = ("study",)
@@ -156,9 +151,6 @@ class ItemAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Item]:
         return super().get_queryset(request).annotate(n=Count("slots"))
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
     @admin.display(description=_("models"))
     def models(self, item: Item) -> str:
