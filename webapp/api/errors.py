@@ -160,19 +160,12 @@ _STATUS = {"no_token": 401, "too_large": 413}
 """Of refusals by their code; of all others 400."""
 
 
-class MistakeOut(Schema):
-    """One thing that is wrong: where, and what would be right."""
-
-    path: str
-    message: str
-
-
 class ErrorOut(Schema):
     """Reason why a call failed."""
 
     code: str
     message: str
-    mistakes: list[MistakeOut]
+    mistakes: list[Mistake]
 
 
 class Failed(Schema):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Any, Literal
-from uuid import UUID
 
 from ninja import Schema
 from pydantic import Field
 
 from webapp.api.schemas import JobOut, Words
-from webapp.dashboard.live_bots import LiveBot
+from webapp.dashboard.live_bots import FailedReply, LiveBot, WaitingParticipant
+from webapp.dashboard.live_progress import Hour
 from webapp.dashboard.live_ranking import LiveRanking
 from webapp.dashboard.report_document import ReportPart
 
@@ -197,33 +197,6 @@ class LiveBotOut(Schema):
         return bot.aside is not None
 
 
-class WaitingOut(Schema):
-    """Participant who waits for a reply."""
-
-    chat: UUID
-    bot: str
-    since: datetime
-    has_failed: bool
-    is_aside: bool
-
-
-class FailedOut(Schema):
-    """A reply that failed."""
-
-    at: datetime
-    bot: str
-    reason: str
-    chat: UUID
-
-
-class HourOut(Schema):
-    """Ratings of an hour."""
-
-    start: datetime
-    n: int
-    is_running: bool
-
-
 class MoneyOut(Schema):
     """Money paid to participants and charged by bots so far; `planned` for all; null where it is not known."""
 
@@ -279,10 +252,10 @@ class LiveOut(Schema):
     refused: dict[str, int] = Field(alias="people.totals.refused")
     stages: list[LiveStageOut] = Field(alias="people.stages")
     bots: list[LiveBotOut]
-    waiting: list[WaitingOut]
+    waiting: list[WaitingParticipant]
     n_waiting: int
-    failed: list[FailedOut]
-    hours: list[HourOut] = Field(alias="pace.hours")
+    failed: list[FailedReply]
+    hours: list[Hour] = Field(alias="pace.hours")
     money: MoneyOut
     orders: list[OrderOut]
     things: list[ThingOut]

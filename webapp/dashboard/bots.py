@@ -124,7 +124,7 @@ def roles_of_bot(bot_id: str) -> list[BotRole]:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """An account in words.
+    """Cost of a bot's calls so far, and its cap, in words.
 
     Attributes:
         spent: in the currency of the prices; None where no price is known.

@@ -23,7 +23,7 @@ from webapp.conversations.selectors import heartbeat_bots
 from webapp.core.rights import Right
 from webapp.dashboard.benchmark_grid import Grid, GridCell, grid_of
 from webapp.dashboard.bots import Spent, bot_state, bots_spent
-from webapp.dashboard.system import DiskUsage, alert_rows, system_now
+from webapp.dashboard.system import DiskUsage, ProcessRow, alert_rows, system_now
 from webapp.jobs.models import State
 from webapp.jobs.services.jobs import jobs_settle
 from webapp.results.benchmark import (
@@ -50,15 +50,6 @@ class HealthOut(Schema):
     n_tries: int
 
 
-class SpentOut(Schema):
-    """Cost of a bot's calls so far, in the currency of its prices, and its cap; null: not known, no cap."""
-
-    spent: float | None
-    cap: float | None
-    is_reached: bool
-    about: str
-
-
 class BotOut(Schema):
     """Bot of this server: whether it can be loaded, whether participants get it, and its problem."""
 
@@ -71,7 +62,7 @@ class BotOut(Schema):
     state: str
     reason: str | None
     health: HealthOut | None
-    spent: SpentOut | None
+    spent: Spent | None
 
 
 class BotDetail(BotOut):
@@ -90,21 +81,6 @@ class TroubleOut(Schema):
     subject: str
     title: str
     words: str
-
-
-class ProcessOut(Schema):
-    """A process: what it does, where, and how busy it is; `cpu` in percent of a core."""
-
-    name: str
-    about: str
-    host: str
-    version: str
-    began_at: datetime
-    heard_s: int
-    is_silent: bool
-    hangs_since: datetime | None
-    cpu: int | None
-    memory_mb: float
 
 
 class QueueOut(Schema):
@@ -156,7 +132,7 @@ class SystemOut(Schema):
 
     troubles: list[TroubleOut]
     notes: list[str]
-    processes: list[ProcessOut]
+    processes: list[ProcessRow]
     queues: list[QueueOut]
     room: RoomOut
     alerts: list[AlertOut]
