@@ -18,44 +18,27 @@ class ConversationsConfig(AppConfig):
         from webapp.conversations.erasure import turns_texts
         from webapp.conversations.models import ChatCheckAnswer, Conversation, ReplyMark, ReplyReport, Turn, Typing
         from webapp.core.health import health_check
-        from webapp.studies.privacy import erasure_kind
+        from webapp.studies.privacy import erasure_kind, rows_of
         from webapp.studies.privacy.retention import texts_in, texts_kind
 
         erasure.connect_signals()
         health_check("bots", bots_health)
         meter_set(DatabaseMeter())
-        erasure_kind(
-            "conversations",
-            _("conversations"),
-            lambda people: Conversation.objects.filter(participant__in=people),
-            lock=True,
-        )
-        erasure_kind(
-            "turns", _("messages and replies"), lambda people: Turn.objects.filter(conversation__participant__in=people)
-        )
-        erasure_kind(
-            "typing",
-            _("how messages were typed"),
-            lambda people: Typing.objects.filter(turn__conversation__participant__in=people),
-        )
+        erasure_kind("conversations", _("conversations"), rows_of(Conversation), lock=True)
+        erasure_kind("turns", _("messages and replies"), rows_of(Turn, "conversation__participant"))
+        erasure_kind("typing", _("how messages were typed"), rows_of(Typing, "turn__conversation__participant"))
         erasure_kind(
             "chat_check_answers",
             _("answers to attention checks in chats"),
-            lambda people: ChatCheckAnswer.objects.filter(conversation__participant__in=people),
+            rows_of(ChatCheckAnswer, "conversation__participant"),
         )
         erasure_kind(
             "votes",
             _("votes on replies"),
             lambda people: Turn.objects.filter(conversation__participant__in=people).exclude(vote=0),
         )
-        erasure_kind(
-            "reports", _("reports of replies"), lambda people: ReplyReport.objects.filter(participant__in=people)
-        )
-        erasure_kind(
-            "marks",
-            _("marks of filters on replies"),
-            lambda people: ReplyMark.objects.filter(turn__conversation__participant__in=people),
-        )
+        erasure_kind("reports", _("reports of replies"), rows_of(ReplyReport))
+        erasure_kind("marks", _("marks of filters on replies"), rows_of(ReplyMark, "turn__conversation__participant"))
         texts_kind("turns", turns_texts())
         texts_kind("reports", texts_in(lambda study: ReplyReport.objects.filter(participant__study=study), "words"))
         texts_kind(

@@ -20,13 +20,9 @@ class RunsConfig(AppConfig):
     def ready(self) -> None:
         from webapp.bots.services import bot_came_back, bot_set_aside
         from webapp.jobs.models import MetricResult
-        from webapp.studies.privacy import erasure_follow, erasure_kind
+        from webapp.studies.privacy import erasure_follow, erasure_kind, rows_of
 
-        erasure_kind(
-            "metric_results",
-            _("results of metrics"),
-            lambda people: MetricResult.objects.filter(conversation__participant__in=people),
-        )
+        erasure_kind("metric_results", _("results of metrics"), rows_of(MetricResult, "conversation__participant"))
         erasure_follow(_forget_errors)
         bot_set_aside.connect(_tell_set_aside)
         bot_came_back.connect(_tell_came_back)

@@ -15,18 +15,13 @@ class PayConfig(AppConfig):
         from webapp.pay import platform_status
         from webapp.pay.models import Decision
         from webapp.pay.platform_status import hook_events_of, platform_visits_of
-        from webapp.studies.privacy import erasure_kind
+        from webapp.studies.privacy import erasure_kind, rows_of
         from webapp.transfer.exporters.base import exporters
 
         platform_status.connect_erasure()
         kinds.look_into("webapp.pay.kinds")
         exporters.look_into("webapp.pay.exporters")
 
-        erasure_kind(
-            "pay_decisions",
-            _("decisions about pay"),
-            lambda people: Decision.objects.filter(participant__in=people),
-            for_pay=True,
-        )
+        erasure_kind("pay_decisions", _("decisions about pay"), rows_of(Decision), for_pay=True)
         erasure_kind("platform_visits", _("visits as the platform told of them"), platform_visits_of, for_pay=True)
         erasure_kind("hook_events", _("what the platform's webhook told"), hook_events_of, for_pay=True)

@@ -15,17 +15,13 @@ class ReadingConfig(AppConfig):
     def ready(self) -> None:
         from webapp.search.index import index_ensure, index_suspend, words_gone
         from webapp.search.models import Note
-        from webapp.studies.privacy import erasure_follow, erasure_kind
+        from webapp.studies.privacy import erasure_follow, erasure_kind, rows_of
         from webapp.studies.privacy.retention import texts_in, texts_kind
 
         pre_migrate.connect(index_suspend, sender=self)
         post_migrate.connect(index_ensure, sender=self)
         erasure_follow(words_gone)
-        erasure_kind(
-            "reader_notes",
-            _("stars, tags and notes of readers"),
-            lambda people: Note.objects.filter(conversation__participant__in=people),
-        )
+        erasure_kind("reader_notes", _("stars, tags and notes of readers"), rows_of(Note, "conversation__participant"))
         texts_kind(
             "reader_notes",
             texts_in(lambda study: Note.objects.filter(conversation__study=study, kind=Note.Kind.NOTE), "text"),

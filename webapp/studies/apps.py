@@ -20,46 +20,15 @@ class StudiesConfig(AppConfig):
             TrainingAnswer,
             Whereabouts,
         )
-        from webapp.studies.privacy import erasure_kind
+        from webapp.studies.privacy import erasure_kind, rows_of
         from webapp.studies.privacy.retention import own_texts
 
         erasure_kind("participants", _("participants"), lambda people: people, lock=True, for_pay=True)
-        erasure_kind(
-            "platform_ids",
-            _("ids on recruitment platforms"),
-            lambda people: PlatformIds.objects.filter(participant__in=people),
-            for_pay=True,
-        )
-        erasure_kind(
-            "tasks",
-            _("tasks, with their completion codes"),
-            lambda people: Task.objects.filter(participant__in=people),
-            for_pay=True,
-        )
-        erasure_kind(
-            "breakages",
-            _("pages that our server could not make"),
-            lambda people: Breakage.objects.filter(participant__in=people),
-            for_pay=True,
-        )
-        erasure_kind(
-            "whereabouts",
-            _("the step that was reached"),
-            lambda people: Whereabouts.objects.filter(task__participant__in=people),
-        )
-        erasure_kind(
-            "question_answers",
-            _("answers to the questions before the task"),
-            lambda people: QuestionAnswers.objects.filter(participant__in=people),
-        )
-        erasure_kind(
-            "quiz_attempts",
-            _("answers about the instructions"),
-            lambda people: QuizAttempt.objects.filter(participant__in=people),
-        )
-        erasure_kind(
-            "training_answers",
-            _("answers given in practice"),
-            lambda people: TrainingAnswer.objects.filter(participant__in=people),
-        )
+        erasure_kind("platform_ids", _("ids on recruitment platforms"), rows_of(PlatformIds), for_pay=True)
+        erasure_kind("tasks", _("tasks, with their completion codes"), rows_of(Task), for_pay=True)
+        erasure_kind("breakages", _("pages that our server could not make"), rows_of(Breakage), for_pay=True)
+        erasure_kind("whereabouts", _("the step that was reached"), rows_of(Whereabouts, "task__participant"))
+        erasure_kind("question_answers", _("answers to the questions before the task"), rows_of(QuestionAnswers))
+        erasure_kind("quiz_attempts", _("answers about the instructions"), rows_of(QuizAttempt))
+        erasure_kind("training_answers", _("answers given in practice"), rows_of(TrainingAnswer))
         own_texts()

@@ -14,7 +14,7 @@ class QualityConfig(AppConfig):
     def ready(self) -> None:
         from webapp.ratings.flag_store.models import TaskFlag
         from webapp.ratings.services import flags_forget
-        from webapp.studies.privacy import erasure_follow, erasure_kind
+        from webapp.studies.privacy import erasure_follow, erasure_kind, rows_of
 
-        erasure_kind("flags", _("flags"), lambda people: TaskFlag.objects.filter(participant__in=people))
+        erasure_kind("flags", _("flags"), rows_of(TaskFlag))
         erasure_follow(flags_forget)

@@ -26,7 +26,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.contenttypes.models import ContentType
 from django.core import signing
 from django.db import transaction
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Model, Q, QuerySet
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
@@ -92,6 +92,15 @@ def pseudonym(study: Study, name: str) -> str:
 
 
 Rows = Callable[[QuerySet[Participant]], QuerySet[Any]]
+
+
+def rows_of(model: type[Model], path: str = "participant") -> Rows:
+    """Return a function that returns all rows of a model that belong to participants.
+
+    Args:
+        path: from the row to its participant.
+    """
+    return lambda people: model._default_manager.filter(**{f"{path}__in": people})
 
 
 @dataclass(frozen=True, slots=True)
