@@ -20,6 +20,21 @@ from webapp.studies.questions import answers_read
 from webapp.studies.services import task_end
 
 
+def _lock_participant(task: Task) -> Participant:
+    """Return the participant of an open task, locked.
+
+    Whoever withdraws or erases this person waits, and then finds the answers; as they do, this locks no task.
+
+    Raises:
+        Refused: `closed` if the task is over or its participant erased.
+    """
+    people = Participant.objects.select_for_update(of=("self",), no_key=True)
+    participant = people.filter(pk=task.participant_id).first()
+    if participant is None or not Task.objects.filter(pk=task.pk, state=Task.State.OPEN).exists():
+        raise Refused("closed", _("This task is finished."))
+    return participant
+
+
 def question_answers_store(*, task: Task, answers: Mapping[str, Any]) -> QuestionAnswers:
     """Store the participant's answers to the questions of the task's version. Sent again, the first answers stay.
 
@@ -31,12 +46,7 @@ def question_answers_store(*, task: Task, answers: Mapping[str, Any]) -> Questio
             by the question's key.
     """
     with transaction.atomic():
-        # Whoever withdraws or erases this person waits, and then finds the answers; as they do, this locks no task.
-        person = Participant.objects.select_for_update(of=("self",), no_key=True)
-        participant = person.filter(pk=task.participant_id).first()
-        task_now = Task.objects.filter(pk=task.pk, state=Task.State.OPEN)
-        if participant is None or not task_now.exists():
-            raise Refused("closed", _("This task is finished."))
+        participant = _lock_participant(task)
         given = QuestionAnswers.objects.filter(participant=participant, version=task.version)
         if (stored := given.first()) is not None:
             return stored
@@ -96,11 +106,7 @@ def quiz_attempt_store(*, task: Task, quiz: str, attempt: int, answers: Sequence
             places of questions without an answer as `errors`.
     """
     with transaction.atomic():
-        people = Participant.objects.select_for_update(of=("self",), no_key=True)
-        participant = people.filter(pk=task.participant_id).first()
-        is_open = Task.objects.filter(pk=task.pk, state=Task.State.OPEN).exists()
-        if participant is None or not is_open:
-            raise Refused("closed", _("This task is finished."))
+        participant = _lock_participant(task)
         stored = QuizAttempt.objects.filter(participant=participant, quiz=quiz, attempt=attempt)
         if (known := stored.first()) is not None:
             return known.is_right
@@ -173,11 +179,7 @@ def practice_answer(*, task: Task, attempt: int, pair: str, answers: Mapping[str
         Refused: `closed` if the task is over, its participant erased, or another pair due.
     """
     with transaction.atomic():
-        people = Participant.objects.select_for_update(of=("self",), no_key=True)
-        participant = people.filter(pk=task.participant_id).first()
-        is_open = Task.objects.filter(pk=task.pk, state=Task.State.OPEN).exists()
-        if participant is None or not is_open:
-            raise Refused("closed", _("This task is finished."))
+        participant = _lock_participant(task)
         stored = TrainingAnswer.objects.filter(participant=participant, pair=pair, attempt=attempt)
         if (known := stored.first()) is not None:
             return known.is_right
