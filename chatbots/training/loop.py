@@ -37,15 +37,7 @@ from chatbots.models.layers import ContextRNN, ReplyDecoder
 from chatbots.training.config import WITH_LATENTS, TrainingConfig
 from chatbots.training.data import NO_UTTERANCE, TrainingData, data_prepare
 from chatbots.training.ei import check_ei_weights
-from chatbots.training.engine import (
-    BEST_FOLDER,
-    STATE,
-    TrainingError,
-    TrainingLoop,
-    kl_weight,
-    training_folder,
-    training_forget,
-)
+from chatbots.training.engine import BEST_FOLDER, STATE, TrainingError, TrainingLoop, kl_weight, training_folder
 from chatbots.training.held_out import held_out_measure, validation_loss
 from chatbots.training.run_folder import LossWindow, TrainingProgress
 from chatbots.validation import ValuesError
@@ -173,7 +165,7 @@ def _take_over(model: DialogueModel, vocabulary: Vocabulary, folder: Path) -> No
             ours[tuple(slice(0, n) for n in block.shape)] = block
 
 
-__all__ = ["BEST_FOLDER", "STATE", "TrainingError", "TrainingResult", "finished", "train", "training_forget"]
+__all__ = ["BEST_FOLDER", "STATE", "TrainingError", "TrainingResult", "finished", "train"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,9 +5,10 @@ Each is one shard, which resumes from the state that the training's own loop sto
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
@@ -23,45 +24,62 @@ if TYPE_CHECKING:
     from evaluation.training.config import MetricTrainingConfig
 
 
-class BotTrainingParams(InputModel):
+class TrainingParams(InputModel):
     """A training, by values: no worker reads the file they came from.
 
     Attributes:
-        config: as `chatbots.training.config.TrainingConfig` has it.
-        before: the config of the training whose weights it starts from; that is trained first if it is not finished.
-        data: folder in which relative paths of corpora begin, on the worker's machine too.
+        config: as `MetricTrainingConfig` of `evaluation.training.config` has it, or `TrainingConfig` of
+            `chatbots.training.config`.
+        data: folder in which relative paths begin, on the worker's machine too.
         output: holds one folder per training.
         restart: begin anew, when the job begins: not when it goes on after a kill.
     """
 
     config: dict[str, Any]
-    before: dict[str, Any] | None = None
     data: str
     output: str
     restart: bool = False
 
 
-@register_kind
-class BotTrainingJob(JobKind[Job, BotTrainingParams]):
-    """A checkpoint in the output folder; the result is what `train_bot --json` prints."""
+class BotTrainingParams(TrainingParams):
+    """The training of a bot.
 
-    name = "training"
-    title = _("Training")
+    Attributes:
+        before: the config of the training whose weights it starts from; that is trained first if it is not finished.
+    """
+
+    before: dict[str, Any] | None = None
+
+
+T = TypeVar("T", bound=TrainingParams)
+
+
+class TrainingJob(JobKind[Job, T]):
+    """A training in one shard, which goes on after a kill."""
+
     queue = "gpu"
-    Payload = BotTrainingParams
 
     def job_title(self, job: Job) -> str:
         return str(_("Training of {name}")).format(name=job.payload["config"].get("name", "?"))
 
-    def check(self, asked: BotTrainingParams) -> None:
-        _configs(asked)
-
-    def plan(self, job: Job, asked: BotTrainingParams) -> Iterable[ShardPlan]:
-        from chatbots.training.loop import training_forget
+    def plan(self, job: Job, asked: T) -> Iterable[ShardPlan]:
+        from chatbots.training.engine import training_forget
 
         if asked.restart:
             training_forget(Path(asked.output) / asked.config["name"])
         return [ShardPlan()]
+
+
+@register_kind
+class BotTrainingJob(TrainingJob[BotTrainingParams]):
+    """A checkpoint in the output folder; the result is what `train_bot --json` prints."""
+
+    name = "training"
+    title = _("Training")
+    Payload = BotTrainingParams
+
+    def check(self, asked: BotTrainingParams) -> None:
+        _configs(asked)
 
     def slice(self, work: ShardWork[Job, BotTrainingParams]) -> dict[str, Any]:
         from chatbots.training.loop import finished, train
@@ -92,52 +110,23 @@ def _configs(asked: BotTrainingParams) -> tuple[TrainingConfig | None, TrainingC
     """
     from chatbots.training.config import config_check
 
-    try:
+    with _mistakes_refused():
         before = None if asked.before is None else config_check(asked.before, asked.data)
         return before, config_check(asked.config, asked.data)
-    except ValuesError as error:
-        raise Refused("bad_config", str(error)) from None
-
-
-class MetricTrainingParams(InputModel):
-    """A training, by values: no worker reads the file they came from.
-
-    Attributes:
-        config: as `evaluation.training.config.MetricTrainingConfig` has it.
-        data: folder in which relative paths begin, on the worker's machine too.
-        output: holds one folder per training.
-        restart: begin anew, when the job begins: not when it goes on after a kill.
-    """
-
-    config: dict[str, Any]
-    data: str
-    output: str
-    restart: bool = False
 
 
 @register_kind
-class MetricTrainingJob(JobKind[Job, MetricTrainingParams]):
+class MetricTrainingJob(TrainingJob[TrainingParams]):
     """A checkpoint in the output folder; the result is what `train_metric --json` prints."""
 
     name = "metric_training"
     title = _("Training of a metric")
-    queue = "gpu"
-    Payload = MetricTrainingParams
+    Payload = TrainingParams
 
-    def job_title(self, job: Job) -> str:
-        return str(_("Training of {name}")).format(name=job.payload["config"].get("name", "?"))
-
-    def check(self, asked: MetricTrainingParams) -> None:
+    def check(self, asked: TrainingParams) -> None:
         _config(asked)
 
-    def plan(self, job: Job, asked: MetricTrainingParams) -> Iterable[ShardPlan]:
-        from chatbots.training.engine import training_forget
-
-        if asked.restart:
-            training_forget(Path(asked.output) / asked.config["name"])
-        return [ShardPlan()]
-
-    def slice(self, work: ShardWork[Job, MetricTrainingParams]) -> dict[str, Any]:
+    def slice(self, work: ShardWork[Job, TrainingParams]) -> dict[str, Any]:
         from evaluation.training.loop import train
 
         config = _config(work.asked)
@@ -150,15 +139,21 @@ class MetricTrainingJob(JobKind[Job, MetricTrainingParams]):
         return train(config, output, device=settings.CONFAB_DEVICE, watch=watch).to_json()
 
 
-def _config(asked: MetricTrainingParams) -> MetricTrainingConfig:
+def _config(asked: TrainingParams) -> MetricTrainingConfig:
     """Return the config of the training.
 
     Raises:
-        Refused: `bad_config` with all mistakes, or with what is not on this machine.
+        Refused: as `_configs`.
     """
     from evaluation.training.config import config_check
 
-    try:
+    with _mistakes_refused():
         return config_check(asked.config, asked.data)
+
+
+@contextmanager
+def _mistakes_refused() -> Iterator[None]:
+    try:
+        yield
     except ValuesError as error:
         raise Refused("bad_config", str(error)) from None
