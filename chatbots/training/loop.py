@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,9 +41,6 @@ from chatbots.training.engine import BEST_FOLDER, STATE, TrainingError, Training
 from chatbots.training.held_out import held_out_measure, validation_loss
 from chatbots.training.run_folder import LossWindow, TrainingProgress
 from chatbots.validation import ValuesError
-
-if TYPE_CHECKING:
-    from chatbots.training.data import TrainingData
 
 
 def initialise_model(config: TrainingConfig, data: TrainingData, output: Path) -> DialogueModel:
