@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import httpx
 from django.conf import settings
@@ -29,7 +30,7 @@ from webapp.core.errors import Refused
 from webapp.jobs.models import UNFINISHED, Job
 from webapp.jobs.services.jobs import job_create
 from webapp.pay.models import Decision
-from webapp.studies.models import Participant, Study
+from webapp.studies.models import Study
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -287,14 +288,15 @@ def can_send() -> bool:
     return bool(settings.CONFAB_PROLIFIC_TOKEN)
 
 
-def message_send(*, participant: Participant, text: str) -> None:
-    """Write to a participant by Prolific; the text is stored there alone.
+def message_send(*, study: Study, participant_id: UUID, text: str) -> None:
+    """Write to a participant of a study by Prolific; the text is stored there alone.
 
     Raises:
         Refused: `bad_message`, or `not_sent` with what Prolific says.
     """
     if is_blank(text) or len(text) > MESSAGE_MOST_CHARS or "\x00" in text:
         raise Refused("bad_message", f"A message has 1 to {MESSAGE_MOST_CHARS:,} characters, not {len(text):,}.")
+    participant = study.participants.select_related("platform_ids").get(pk=participant_id)
     try:
         with Prolific() as prolific:
             prolific.message(participant.external_id, participant.recruitment.get("STUDY_ID", ""), text)

@@ -135,8 +135,7 @@ def _message(request: HttpRequest, study: Study) -> None:
         raise Refused("sent_before", "This message was sent already.")
     try:
         prolific.message_send(
-            participant=study.participants.select_related("platform_ids").get(pk=visit.key.participant),
-            text=request.POST.get("text", "").strip(),
+            study=study, participant_id=visit.key.participant, text=request.POST.get("text", "").strip()
         )
     except Refused:
         cache.delete(asked)
