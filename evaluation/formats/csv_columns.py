@@ -17,7 +17,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,8 @@ from evaluation.formats.jsonl import MAX_DIMENSION_CHARS
 from evaluation.formats.tables import DECIMAL_COMMA, is_missing, unescape_cell
 from evaluation.formats.text_files import MAX_LINE_BYTES, byte_lines, delimiter_of, head_of
 
+CsvRows = Iterable[tuple[int, dict[str, str]] | Skipped]
+"""Rows of a CSV: the line, and the cells by header."""
 QUESTION = "question"
 ROLES = {
     "": "Left out",
@@ -203,8 +205,11 @@ class CsvColumns:
         """Return the text of a bot as it is stored."""
         return text
 
-    def read(self, path: Path) -> Iterator[Record | Skipped]:
+    def read(self, path: Path, most_rows: int | None = None) -> Iterator[Record | Skipped]:
         """Yield the file's records. Its rows come in any order, so they are sorted on disk first.
+
+        Args:
+            most_rows: number of rows that are read; None: all.
 
         Raises:
             ValueError: the columns cannot have these roles.
@@ -213,14 +218,15 @@ class CsvColumns:
         with tempfile.TemporaryDirectory() as folder:
             store = sqlite3.connect(Path(folder) / "rows.sqlite3")
             try:
-                yield from (self._conversations if layout.has_texts else self._ratings)(path, layout, store)
+                rows = islice(csv_rows(path), most_rows)
+                yield from (self._conversations if layout.has_texts else self._ratings)(rows, layout, store)
             finally:
                 store.close()
 
-    def _conversations(self, path: Path, layout: CsvLayout, store: sqlite3.Connection) -> Iterator[Record | Skipped]:
+    def _conversations(self, rows: CsvRows, layout: CsvLayout, store: sqlite3.Connection) -> Iterator[Record | Skipped]:
         store.execute("CREATE TABLE rows (chat TEXT, turn REAL, at TEXT, line INTEGER, cells TEXT)")
         store.execute("CREATE TABLE bad (chat TEXT PRIMARY KEY)")
-        for item in csv_rows(path):
+        for item in rows:
             if isinstance(item, Skipped):
                 yield item
                 continue
@@ -241,12 +247,12 @@ class CsvColumns:
         found = store.execute(
             "SELECT chat, line, cells FROM rows WHERE chat NOT IN (SELECT chat FROM bad) ORDER BY chat, turn, at, line"
         )
-        for chat, rows in groupby(found, key=lambda row: row[0]):
-            yield _record(chat, [(line, json.loads(cells)) for _, line, cells in rows])
+        for chat, own in groupby(found, key=lambda row: row[0]):
+            yield _record(chat, [(line, json.loads(cells)) for _, line, cells in own])
 
-    def _ratings(self, path: Path, layout: CsvLayout, store: sqlite3.Connection) -> Iterator[Record | Skipped]:
+    def _ratings(self, rows: CsvRows, layout: CsvLayout, store: sqlite3.Connection) -> Iterator[Record | Skipped]:
         store.execute("CREATE TABLE rows (chat TEXT, bot TEXT, rater TEXT, at TEXT, line INTEGER, cells TEXT)")
-        for item in csv_rows(path):
+        for item in rows:
             if isinstance(item, Skipped):
                 yield item
                 continue
@@ -261,8 +267,9 @@ class CsvColumns:
             values = [chat, bot, rating["rater"], rating["at"], line, json.dumps(rating)]
             store.execute("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?)", values)
         found = store.execute("SELECT * FROM rows ORDER BY chat, bot, rater, at, line")
-        for (chat, bot, _rater), rows in groupby(found, key=lambda row: row[:3]):
-            *earlier, last = rows
+        # A rater without a name is another one in every row.
+        for (chat, bot, _rater), own in groupby(found, key=lambda row: (*row[:2], row[2] or row[4])):
+            *earlier, last = own
             for row in earlier:
                 yield Skipped(row[4], f"rated again in line {last[4]}; the last rating counts")
             rating = _rating(json.loads(last[5]))

@@ -139,7 +139,9 @@ class ImportForm(forms.Form):
             for name, value in zip(("low", "high"), ends, strict=True):
                 widget = forms.NumberInput(attrs={"placeholder": f"{value:g}", "step": "any"})
                 self.fields[f"{name}-{key}"] = forms.FloatField(label=name, required=False, widget=widget)
-                self.fields[f"{name}_label-{key}"] = forms.CharField(label=name, required=False, max_length=200)
+                self.fields[f"{name}_label-{key}"] = forms.CharField(
+                    label=f"words at {name}", required=False, max_length=200
+                )
             self.fields[f"reversed-{key}"] = forms.BooleanField(label="reversed", required=False)
         if not contents.first:  # a data package, which knows its scales and languages
             del self.fields["language"]
@@ -154,7 +156,7 @@ class ImportForm(forms.Form):
 
     def questions(self) -> list[dict[str, Any]]:
         """Return a row of fields for each question."""
-        names = ("low", "high", "low_label", "high_label", "reversed")
+        names = ("low", "low_label", "high", "high_label", "reversed")
         return [
             {"key": key, "seen": self.seen[key], "fields": [self[f"{name}-{key}"] for name in names]}
             for key in self.proposals

@@ -14,7 +14,7 @@ from pathlib import Path
 from chatbots import Turn
 from chatbots.compressed_files import is_zip
 from evaluation.formats.base import FileFormat, Record, Skipped, skip_mixed_control, without_clashes
-from evaluation.formats.csv_columns import CsvColumns
+from evaluation.formats.csv_columns import CsvColumns, csv_rows
 from evaluation.formats.scales import FileScales, Scale
 from evaluation.formats.text_files import format_for
 from evaluation.package import package_open
@@ -85,8 +85,8 @@ def conversations_sample() -> list[Record]:
 
 
 BATCH = 500
-PREVIEW_RECORDS = 20_000
-"""Records that a preview reads."""
+PREVIEW_RECORDS, PREVIEW_ROWS = 20_000, 50_000
+"""Records that a preview reads, and rows of a CSV."""
 _FIRST, _LISTED = 5, 200
 
 
@@ -174,10 +174,12 @@ def import_preview(path: Path, columns: Mapping[str, str] | None = None) -> File
     if is_zip(path):
         return package_contents(path)
     file_format = _format(path, columns)
-    records = without_clashes(file_format.read(path))
+    is_csv = isinstance(file_format, CsvColumns)
+    records = without_clashes(file_format.read(path, PREVIEW_ROWS) if is_csv else file_format.read(path))
     contents = _look(islice(records, PREVIEW_RECORDS), FileScales(), None)
     contents.format_title = file_format.title
-    contents.is_cut = next(records, None) is not None
+    rest = islice(csv_rows(path), PREVIEW_ROWS, None) if is_csv else records
+    contents.is_cut = next(rest, None) is not None
     return contents
 
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from chatbots import Turn
 from evaluation.formats.base import BadRecord, Record, Skipped
+from evaluation.formats.csv_columns import CsvColumns, CsvLayout
 from evaluation.formats.jsonl import JsonLines, record_of
 from evaluation.formats.text_files import format_for
 
@@ -243,3 +245,29 @@ def test_a_damaged_first_line_costs_itself_only(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text('{"dialogue_id": "1",\n' + json.dumps(GOOD) + "\n")
     assert [type(item) for item in read(path)] == [Skipped, Record]
+
+
+def test_ratings_of_nobody_are_several_and_a_preview_reads_some_rows(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("chat,note\nc,1\nc,2\nc,3\n")
+    reader = CsvColumns({"chat": "conversation", "note": "question"})
+    notes = [record.ratings[0].answers for record in reader.read(path, 2) if isinstance(record, Record)]
+    assert notes == [{"note": 1}, {"note": 2}]
+
+
+@pytest.mark.parametrize(
+    ("roles", "told"),
+    [
+        ({"a": "bot", "b": "human"}, "no column names the conversation"),
+        ({"a": "conversation", "b": "human"}, "no column names the bot"),
+        ({"a": "conversation", "b": "bot", "c": "text"}, "choose a speaker and one text"),
+        ({"a": "conversation", "b": "bot"}, "no column holds texts or answers"),
+        ({"a": "conversation", "b": "conversation"}, "columns 'a' and 'b' are both “conversation”"),
+        ({"a": "conversation", "Fun!": "question", "fun": "question"}, "columns 'Fun!' and 'fun' are both “fun”"),
+        ({"a": "conversation", "???": "question"}, "its name needs a letter or digit"),
+        ({"a": "talk"}, "column 'a' is 'talk'; it must be one of"),
+    ],
+)
+def test_roles_that_make_no_table_are_told(roles: dict[str, str], told: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(told)):
+        CsvLayout.of(roles)

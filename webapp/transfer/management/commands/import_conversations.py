@@ -18,9 +18,7 @@ class Command(ConfabCommand):
     help = "Load conversations and ratings from a file into a study, or a study from its data package."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument(
-            "file", type=Path, help=".jsonl, .jsonl.gz, a CSV of the 2019 server, or a data package (.zip)"
-        )
+        parser.add_argument("file", type=Path, help=".jsonl, .jsonl.gz, a CSV with a header, or a data package (.zip)")
         parser.add_argument("--study", required=True, metavar="KEY", help="made if there is none")
         parser.add_argument(
             "--scale",
