@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
+from django.test import Client
 from django.utils import timezone
 
-from tests.builders import calls_forget, fail_reply, make_conversation, make_rating, make_study
+from tests.builders import calls_forget, fail_reply, make_conversation, make_rating, make_staff, make_study
 from webapp.conversations.services import conversation_finish_failed, conversation_withdraw
 from webapp.core.logs import LogLineFormatter, RedactTokens
+from webapp.core.rights import Right
 from webapp.pay.submissions import SubmissionKey
 from webapp.studies.models import Outcome, Study, Task
 from webapp.studies.services import task_end
@@ -34,6 +37,21 @@ def api_afresh(settings: Any, tmp_path: Path) -> None:
     calls_forget()
     settings.DATA_DIR = tmp_path
     settings.CONFAB_BOTS = str(tmp_path / "bots.yaml")
+
+
+@pytest.fixture
+def reader(db: None, client: Client) -> Client:
+    """Return a browser of staff who may only read."""
+    client.force_login(make_staff(Right.READ))
+    return client
+
+
+@pytest.fixture
+def chief(db: None) -> Client:
+    """Return a superuser's browser."""
+    client = Client()
+    client.force_login(get_user_model().objects.create_superuser("chief", password="x"))
+    return client
 
 
 @pytest.fixture

@@ -125,7 +125,6 @@ def test_a_changed_default_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_missing_encoder_says_what_would_help(tmp_path: Path) -> None:
     reason = encoder_get("nobody/no-such-model").unavailable_reason()
-    assert reason is not None
     assert "hf download nobody/no-such-model" in reason
     assert "config.json" in str(encoder_get(str(tmp_path)).unavailable_reason())
     assert "cannot be a hub id" in str(encoder_get("./no/such/folder/here").unavailable_reason())
@@ -138,8 +137,6 @@ def test_a_missing_encoder_says_what_would_help(tmp_path: Path) -> None:
 
 def cosine(a: str, b: str) -> float:
     u, v = word_vectors().lookup(a), word_vectors().lookup(b)
-    assert u is not None
-    assert v is not None
     return float(u @ v / np.linalg.norm(u) / np.linalg.norm(v))
 
 

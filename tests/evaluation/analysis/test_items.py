@@ -320,8 +320,6 @@ def test_the_interval_of_a_weight_covers_what_other_people_say() -> None:
         for _sample in range(n_samples):
             drawn = population[rng.choice(len(population), n_people)]
             for one, weight in zip(approval(drawn, OPTIONS).options, true, strict=True):
-                assert one.weight_low is not None
-                assert one.weight_high is not None
                 assert 0 < one.weight_low <= one.weight <= one.weight_high < 1
                 held.append(one.weight_low <= weight <= one.weight_high)
         assert np.mean(held) > 0.93

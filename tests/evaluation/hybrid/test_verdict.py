@@ -104,7 +104,6 @@ def test_the_ends_of_the_ratio_are_where_sums_and_differences_of_errors_correlat
     human, e, f = np.zeros(9), rng.normal(size=9), 2 * rng.normal(size=9)
     found = error_ratio(e, f, human)
     for end in (found.low, found.high):
-        assert end is not None
         a, b = e - end * f, e + end * f
         r = a @ b / np.sqrt((a @ a) * (b @ b))
         assert 2 * stats.t.sf(abs(r) * np.sqrt(6 / (1 - r**2)), 6) == pytest.approx(0.05)

@@ -70,8 +70,6 @@ def held(design: str, n_raters: int, level: float, n_studies: int, seed: int = 3
     inside, width = 0, 0.0
     for _ in range(n_studies):
         found = mean_interval(_DRAWN[draws](rng, raters), raters, level, scale=scale)
-        assert found.low is not None
-        assert found.high is not None
         inside += found.low <= truth <= found.high
         width += found.high - found.low
     return inside / n_studies, width / n_studies
@@ -92,8 +90,6 @@ def held_crossed(
         of_raters = rng.normal(0, spreads[0], n_raters)[raters]
         values = of_raters + rng.normal(0, spreads[1], n_things)[things]
         found = mean_interval(values + rng.normal(0, 0.7, len(values)), raters, level, things=things)
-        assert found.low is not None
-        assert found.high is not None
         inside += found.low <= 0 <= found.high
         width += found.high - found.low
     return inside / n_studies, width / n_studies

@@ -6,6 +6,8 @@ import pytest
 from django.core.signals import request_finished, request_started
 from django.db import close_old_connections
 
+from webapp.studies.models import Study
+
 
 @pytest.fixture(autouse=True)
 def connection_kept() -> Iterator[None]:
@@ -16,3 +18,9 @@ def connection_kept() -> Iterator[None]:
     yield
     for signal in signals:
         signal.connect(close_old_connections)
+
+
+@pytest.fixture
+def study(shop: int, db: None) -> Study:
+    """Return the study that the file's `shop` makes, as it is before any test."""
+    return Study.objects.get(pk=shop)

@@ -253,12 +253,6 @@ def shop(rows_of_file: None) -> int:
     return study.pk
 
 
-@pytest.fixture
-def study(shop: int, db: None) -> Study:
-    """Return that study as it is before any test."""
-    return Study.objects.get(pk=shop)
-
-
 def exported(path: Path, what: str, line: str, **source: Any) -> bytes:
     call_command("export", what=what, format="jsonl", search=line, output=path, stdout=StringIO(), **source)
     return path.read_bytes()

@@ -44,12 +44,6 @@ def shop(rows_of_file: None) -> int:
 
 
 @pytest.fixture
-def study(shop: int, db: None) -> Study:
-    """Return that study as it is before any test."""
-    return Study.objects.get(pk=shop)
-
-
-@pytest.fixture
 def run() -> SelfPlayRun:
     run = run_create(bots=["eliza"], n_conversations=3, n_turns=4, seed=7, enqueue=False)
     run_job(run)

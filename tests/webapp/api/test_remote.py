@@ -30,12 +30,6 @@ def shop(rows_of_file: None) -> int:
     return study.pk
 
 
-@pytest.fixture
-def study(shop: int, db: None) -> Study:
-    """Return that study as it is before any test."""
-    return Study.objects.get(pk=shop)
-
-
 def server(*rights: Right) -> Server:
     user = make_staff(*rights, username="-".join(rights))
     _row, token = token_make(user=user, name="ci", rights=rights)

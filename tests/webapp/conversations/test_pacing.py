@@ -89,8 +89,6 @@ def times_of(pacing: Pacing, seeds: Sequence[int], **bot: float) -> tuple[list[f
     first, rest = [], []
     for seed in seeds:
         showing, _told = shown(pacing.draw(seed, 1), **bot)
-        assert showing.shown_first_s is not None
-        assert showing.shown_s is not None
         first.append(showing.shown_first_s)
         rest.append(showing.shown_s - showing.shown_first_s)
     return first, rest

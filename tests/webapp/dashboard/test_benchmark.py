@@ -28,14 +28,8 @@ from webapp.studies.models import Study
 from webapp.studies.services import task_open
 from webapp.studies.versions import study_edit
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("api_afresh")]
 ADDRESS = "/dashboard/benchmark/"
-
-
-@pytest.fixture(autouse=True)
-def folder(settings: Any, tmp_path: Path) -> None:
-    settings.DATA_DIR = tmp_path
-    settings.CONFAB_BOTS = str(tmp_path / "bots.yaml")
 
 
 @pytest.fixture

@@ -351,7 +351,6 @@ def test_cost_and_what_the_plan_can_show() -> None:
     assert (reach.n, reach.n_pairs, reach.spread.study) == (40, 1, "")
     # By another program: the power of the t-test with n ratings a bot.
     test = TTestIndPower()
-    assert reach.difference is not None
     assert reach.alpha == ORDER_ALPHA, "as pairs differ significantly, so they are planned for"
     reached = test.power(reach.difference / reach.spread.sd, 40, ORDER_ALPHA)
     assert reached == pytest.approx(0.8, abs=1e-4)
@@ -408,7 +407,6 @@ def test_a_study_with_a_fit_is_planned_with_and_without_its_predictions() -> Non
     }
     HybridFit.objects.create(study=rated, state=Job.State.DONE, result=fit, request={"targets": ["quality"]})
     reach = reach_of(rated, 6)
-    assert reach.for_smallest is not None
     assert reach.with_prediction == reach.for_smallest - 21
     half = next(one.hint for one in findings_of(Plan(rated)) if "smallest difference" in one.hint)
     assert f"(of a further bot that the hybrid metric predicts {reach.with_prediction})" in half

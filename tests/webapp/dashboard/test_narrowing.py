@@ -9,10 +9,9 @@ from django.http import QueryDict
 from django.test import Client
 from django.urls import reverse
 
-from tests.builders import make_conversation, make_rating, make_staff, make_study
+from tests.builders import make_conversation, make_rating, make_study
 from tests.markup import flat
 from webapp.conversations.models import Conversation
-from webapp.core.rights import Right
 from webapp.dashboard.filters import line_narrowed, search_form_of
 from webapp.jobs.engine import run_job
 from webapp.jobs.services.selfplay import run_create
@@ -25,13 +24,6 @@ from webapp.search.services import star_set, tag_add
 from webapp.studies.models import Study
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def reader(client: Client) -> Client:
-    """Return a browser of staff who may only read."""
-    client.force_login(make_staff(Right.READ))
-    return client
 
 
 @pytest.fixture(scope="module")

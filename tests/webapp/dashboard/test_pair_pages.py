@@ -79,12 +79,6 @@ def make_chats(key: str = "chats", *, n_people: int = 6) -> Study:
     return study
 
 
-@pytest.fixture
-def reader(client: Client) -> Client:
-    client.force_login(make_staff(Right.READ))
-    return client
-
-
 def text_of(client: Client, study: Study, query: str = "") -> str:
     page = client.get(reverse("dashboard:study_results", args=[study.key]) + query)
     assert page.status_code == 200

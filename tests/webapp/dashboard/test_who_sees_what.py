@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 import pytest
 from django.contrib import admin
-from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -139,6 +138,7 @@ def _pages(client: Client, study: Study) -> Iterator[tuple[str, Any]]:
         "kind": "export",
         "metric": "distinct_1",
         "what": "board",
+        "name": "no-such-file",
         "group": 0,
         "exchange": 1,
         "fit_id": 1,
@@ -216,14 +216,6 @@ def _calls(client: Client, study: Study) -> Iterator[tuple[str, Any]]:
                 asked = {"include_failed": "true", **private}
                 operation = methods["get"]["operationId"]
                 yield f"call {f'{operation} {table}'.strip()}{suffix}", client.get(where, asked)
-
-
-@pytest.fixture
-def chief(db: Any) -> Client:
-    """Return a superuser's browser."""
-    client = Client()
-    client.force_login(get_user_model().objects.create_superuser("chief", password="x"))
-    return client
 
 
 def test_a_study_and_its_rubric_are_read_and_not_changed(chief: Client) -> None:

@@ -33,13 +33,6 @@ NOTES = {"notes": "1"}
 
 
 @pytest.fixture
-def reader(client: Client) -> Client:
-    """Return a browser of staff who may only read."""
-    client.force_login(make_staff(Right.READ))
-    return client
-
-
-@pytest.fixture
 def chat() -> Conversation:
     """Return a rated chat; its study has another one."""
     study = make_study("noted")

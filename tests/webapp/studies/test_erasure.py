@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from django.apps import apps
-from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 from django.db import connection, models
 from django.test import Client
@@ -179,13 +178,6 @@ def test_the_command_names_whom_it_does_not_find() -> None:
     assert error.value.returncode == 2
     assert Participant.objects.count() == 2
     assert erase("s", "--participant", str(person.pk))["turns"] == 6
-
-
-@pytest.fixture
-def chief(db: Any) -> Client:
-    client = Client()
-    client.force_login(get_user_model().objects.create_superuser("chief", password="x"))
-    return client
 
 
 def test_the_admin_lists_beforehand_what_goes(chief: Client) -> None:

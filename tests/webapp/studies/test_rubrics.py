@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.test import Client
@@ -365,13 +364,6 @@ def test_an_import_does_not_change_a_study_that_people_agreed_to(tmp_path: Path)
         import_conversations(path, study_key="i", scale=(1, 7))
     study.refresh_from_db()
     assert study.bots == ["a", "b"]
-
-
-@pytest.fixture
-def chief() -> Client:
-    client = Client()
-    client.force_login(get_user_model().objects.create_superuser("chief", password="x"))
-    return client
 
 
 def test_the_admin_shows_what_people_agreed_to(chief: Client) -> None:

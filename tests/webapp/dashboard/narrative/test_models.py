@@ -104,16 +104,6 @@ def test_effects_shown_and_not_shown_stand_in_one_sentence() -> None:
     )
 
 
-def test_factors_that_are_the_same_leave_the_bots_one_by_one() -> None:
-    same = {"corpus": FACTORS["corpus"], "again": FACTORS["corpus"]}
-    section = told(rating_models(ratings(), same))
-    assert section.missing == [
-        "Analysis of variance by the factors: 2 of the 4 combinations of levels have no rating: the interactions "
-        "cannot be told from the factors."
-    ]
-    assert table(section, "anova").table.rows[0][0].text == "bot"
-
-
 def test_models_that_cannot_be_fitted_say_why() -> None:
     every = ratings()
     one = every.where(every.rater == "w3")
