@@ -45,7 +45,8 @@ def hybrid_methods(fits: Sequence[HybridFit]) -> list[str]:
         preset = str(result.get("preset", ""))
         if preset in _PARAGRAPHS and _is_present(result, preset):
             found[preset] = _PARAGRAPHS[preset](result)
-    return list(found.values())
+    has_rivals = any((fit.result or {}).get("rivals") for fit in fits)
+    return [*found.values(), *([_RIVALS] if found and has_rivals else [])]
 
 
 def _is_present(result: Mapping[str, Any], preset: str) -> bool:
@@ -88,6 +89,11 @@ def _strong(result: Mapping[str, Any]) -> str:
     )
 
 
+_RIVALS = (
+    "Mean log turns, mean log words of a message and both were fitted by the same Gaussian process and folds. The "
+    "ratio of root mean square errors has the interval of Pitman (1939) and Morgan (1939) for paired errors, by "
+    "Student’s t with K − 3 degrees of freedom; a fit is clearly better where all of it is below 1."
+)
 _PARAGRAPHS = {"paper": _paper, "strong": _strong}
 
 
