@@ -89,8 +89,8 @@ class DataSet:
 
     def _whole(self, metric: str) -> Mapping[str, Any]:
         """Return the agreement of a metric over the whole file or study; empty where it was not computed."""
-        rows = (row["agreement"] for row in self.result["metrics"] if row["metric"] == metric)
-        found: Mapping[str, Any] = next(rows, {}).get(self.target) or {}
+        rows = [row["agreement"] for row in self.result["metrics"] if row["metric"] == metric]
+        found: Mapping[str, Any] = rows[0].get(self.target) or {} if rows else {}
         return found
 
 

@@ -207,12 +207,12 @@ def beside_ours(grid: Grid, method: Method) -> NamedTable | None:
         ("Same formula", lambda one: Cell("yes" if one[1].is_same else "no")),
     )
     parts = [f"{one.title}: {one.n_items} of {one.whole} replies are here." for one in grid.sets if one.whole]
-    method = (
+    words = (
         "Papers print no intervals; theirs are by r and n, as if replies were independent. “Same formula”: the "
         "published metric itself, checked to three decimals; else the one that ours is nearest to."
     )
     remarks = [*parts, *caveats_of([row for _t, row, _o, _k in found])]
-    return NamedTable("beside", "Published figures beside these", table, method, remarks=remarks)
+    return NamedTable("beside", "Published figures beside these", table, words, remarks=remarks)
 
 
 def _cells(value: float | None, low: float | None, high: float | None) -> list[Cell]:

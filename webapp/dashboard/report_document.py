@@ -320,7 +320,7 @@ def _section(now: Document, before: Past) -> Section:
     section.lead.append(f"Since the report of {before.made:%-d %B %Y, %H:%M} UTC, {counted}.")
     earlier = {one.key: one for one in before.headlines}
     later = {one.key: one for one in now.headlines}
-    rows = [(earlier.get(key), later.get(key)) for key in dict.fromkeys([*later, *earlier])]
+    rows = [(one, earlier.get(key), later.get(key)) for key, one in {**later, **earlier, **later}.items()]
     changed = [key for key, one in later.items() if key not in earlier or _printed(earlier[key]) != _printed(one)]
     section.lead.append(
         f"{len(changed)} of its {len(later)} headline numbers {plural(len(changed), 'is another', 'are others')} now."
@@ -331,10 +331,10 @@ def _section(now: Document, before: Past) -> Section:
         CHANGES_SECTION,
         "Headline numbers before and now",
         rows,
-        ("Number", lambda row: Cell((row[1] or row[0]).what)),
-        (("Before", "Before, interval"), lambda row: _cells(row[0])),
-        (("Now", "Now, interval"), lambda row: _cells(row[1])),
-        ("Change", lambda row: _change(*row)),
+        ("Number", lambda row: Cell(row[0].what)),
+        (("Before", "Before, interval"), lambda row: _cells(row[1])),
+        (("Now", "Now, interval"), lambda row: _cells(row[2])),
+        ("Change", lambda row: _change(*row[1:])),
         note=(
             "Both reports rest on the earlier conversations, so overlapping intervals say nothing about whether a "
             "change is one of chance."

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any
 
 from django.db.models import Count, Max, Q
 
@@ -20,7 +20,6 @@ from evaluation.number_format import result_load
 from webapp.dashboard.report_document import Document, Past, document_load
 from webapp.jobs.models import Job, State
 from webapp.jobs.services.jobs import job_ask, job_key, job_restart, jobs_forget
-from webapp.ratings.selectors import Counted
 from webapp.results.cache import AnalysisKey
 from webapp.results.fingerprint import DataState
 from webapp.studies.models import Study, Task
@@ -46,12 +45,12 @@ class ReportAsked(InputModel):
     like: str = ""
 
     @property
-    def counted(self) -> Counted:
-        """The work that counts."""
-        return Counted(include_synthetic=self.include_synthetic, without=self.without)
+    def counted(self) -> dict[str, Any]:
+        """The work that counts: all parameters but the study and `like`."""
+        return {"include_synthetic": self.include_synthetic, "without": self.without}
 
 
-def report_state(study: Study, **counted: Unpack[Counted]) -> DataState:
+def report_state(study: Study, **counted: Any) -> DataState:
     """Return the state of the data; its digest changes with anything that a report is made of."""
     question = AnalysisKey(study, "correlations", **counted)
     fits = study.hybrid_fits.filter(result__isnull=False).aggregate(n=Count("pk"), newest=Max("pk"))
@@ -90,7 +89,7 @@ def _read(path: Path, _changed: int) -> Document:
     return document_load(path.read_bytes())
 
 
-def report_before(study: Study, digest: str, *, like: str = "", **counted: Unpack[Counted]) -> Past | None:
+def report_before(study: Study, digest: str, *, like: str = "", **counted: Any) -> Past | None:
     """Return the summary of the newest report on another state of the data, or None.
 
     Args:
@@ -105,7 +104,7 @@ def report_before(study: Study, digest: str, *, like: str = "", **counted: Unpac
     return None
 
 
-def report_ask(*, study: Study, like: str = "", created_by: User | None = None, **counted: Unpack[Counted]) -> Job:
+def report_ask(*, study: Study, like: str = "", created_by: User | None = None, **counted: Any) -> Job:
     """Return the job that makes the report of the data as they are now; where it failed, it is tried again."""
     files_expire()
     asked = ReportAsked(study=study.pk, like=like, **counted)
@@ -119,13 +118,13 @@ def report_ask(*, study: Study, like: str = "", created_by: User | None = None, 
     return job
 
 
-def reports_of(study: Study, *, like: str = "", **counted: Unpack[Counted]) -> QuerySet[Job]:
+def reports_of(study: Study, *, like: str = "", **counted: Any) -> QuerySet[Job]:
     """Return the jobs of a study's report, the newest first."""
     asked = ReportAsked(study=study.pk, like=like, **counted)
     return Job.objects.filter(kind=KIND, key__startswith=job_key(asked, "")).order_by("-pk")
 
 
-def report_newest(study: Study, *, like: str = "", **counted: Unpack[Counted]) -> Job | None:
+def report_newest(study: Study, *, like: str = "", **counted: Any) -> Job | None:
     """Return the newest report whose file is there; None without one."""
     files_expire()
     made = reports_of(study, like=like, **counted).filter(state=State.DONE)

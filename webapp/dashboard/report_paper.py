@@ -26,6 +26,7 @@ from evaluation.published.ghandeharioun2019 import (
 from evaluation.stats.correlation import Correlation, correlate
 from webapp.dashboard.charts.figure import Cell
 from webapp.dashboard.narrative import phrases
+from webapp.dashboard.narrative.hybrid_fits import hybrid_section
 from webapp.dashboard.narrative.phrases import (
     Section,
     count_cell,
@@ -36,7 +37,7 @@ from webapp.dashboard.narrative.phrases import (
     span_cell,
 )
 from webapp.dashboard.report_document import Chapter, Document, chapter_of
-from webapp.dashboard.report_sections import SECTIONS, hybrid_part
+from webapp.dashboard.report_sections import SECTIONS
 from webapp.jobs.selectors.analysis_tables import bot_versions, factors_of, measured_of
 from webapp.results.compute import StudyComparisons
 from webapp.results.study_data import StudyFrame
@@ -145,8 +146,8 @@ def _ratings(ours: _Ours, found: StudyComparisons) -> Section:
         row, name = one
         value = published()["2", row[0], name] if row[0] else None
         mean, half = (value.value, value.half_width) if value else (None, None)
-        ends = (None, None) if mean is None or half is None else (mean - half, mean + half)
-        return [number_cell(mean, 3, _of_paper(row)), span_cell(*ends, 3, why=_of_paper(row))]
+        low, high = (None, None) if mean is None or half is None else (mean - half, mean + half)
+        return [number_cell(mean, 3, _of_paper(row)), span_cell(low, high, 3, why=_of_paper(row))]
 
     def here(one: tuple[Row, str]) -> list[Cell]:
         row, name = one
@@ -197,7 +198,8 @@ def _models(
 ) -> Section:
     def both(row: Row, name: str) -> list[Cell]:
         value = published()["5", row[0], name].value if row[0] else None
-        here = next((measured[n][row[1]] for n in _MEASURED[name] if row[1] in measured.get(n, {})), None)
+        bot = row[1] or ""
+        here = next((measured[n][bot] for n in _MEASURED[name] if bot in measured.get(n, {})), None)
         unknown = "nothing is known of it; Correlations on the page Why take a table of bots"
         return [
             number_cell(value, 3, _of_paper(row, "HRED has no latent variable")),
@@ -234,7 +236,7 @@ def _figures(frame: StudyFrame, result: Callable[[str], Any]) -> list[Chapter]:
     """Return Figures 3 to 8 as the report draws them, each with what the paper says of its own."""
     courses = SECTIONS["trajectories"](frame, result("trajectories"))
     matrices = SECTIONS["correlations"](frame, result("correlations"))
-    hybrid = hybrid_part(frame)
+    hybrid = hybrid_section(frame)
     no_numbers = "The paper prints no numbers for this figure."
     told = [
         (3, courses, "best-worst", "Best and worst conversations", "people write more, are more positive and vote up "

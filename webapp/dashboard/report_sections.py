@@ -27,7 +27,6 @@ from webapp.dashboard.narrative.phrases import NamedTable, Section
 from webapp.dashboard.narrative.raters import raters_section
 from webapp.dashboard.narrative.trajectories import trajectories_section
 from webapp.dashboard.report_document import Document, Headline, chapter_of, headlines_of, headlines_of_pairs
-from webapp.jobs.selectors.fits import fits_newest
 from webapp.ratings.paired_comparisons import compares_pairs
 from webapp.ratings.selectors import study_dimensions
 from webapp.results.bot_means import StudySummary, bot_summary
@@ -36,19 +35,6 @@ from webapp.results.item_results import study_pairs
 from webapp.results.study_data import Facts, StudyFrame, study_frame
 from webapp.studies.models import Study
 from webapp.studies.selectors import judges_items
-
-
-def hybrid_part(frame: StudyFrame) -> Section:
-    """Return the stored fits of the hybrid metric."""
-    return hybrid_section(
-        fits_newest(frame.study, frame.without),
-        study_key=frame.study.key,
-        without=frame.without,
-        bots=frame.bots,
-        dimensions={dimension.key: dimension.title for dimension in frame.dimensions},
-        link=frame.link,
-    )
-
 
 SECTIONS: dict[str, Callable[[StudyFrame, Any], Section]] = {
     "comparisons": comparisons_section,
@@ -122,7 +108,7 @@ def report_steps(frame: StudyFrame, result: ResultOf) -> Iterator[ReportStep]:
         yield ReportStep("one-turn", lambda: told)
     yield step("models")
     yield ReportStep("raters", lambda: raters_section(frame, result("raters"), names=False))
-    yield ReportStep("hybrid", lambda: hybrid_part(frame))
+    yield ReportStep("hybrid", lambda: hybrid_section(frame))
     yield step("trajectories")
     yield step("correlations")
     if result("powered").by:

@@ -20,7 +20,7 @@ from evaluation.items import VOTE, VOTE_SCALE, JudgedItem
 from evaluation.ratings import RatingDimension, rater_named
 from webapp.conversations.models import Conversation, Turn
 from webapp.ratings.models import Rating
-from webapp.ratings.selectors import Counted, ratings_counted, study_conversations, study_dimensions
+from webapp.ratings.selectors import CountedWork, ratings_counted, study_conversations, study_dimensions
 from webapp.studies.models import Item, Study
 from webapp.studies.privacy import pseudonym
 from webapp.studies.selectors import judges_items, marks_turns
@@ -31,7 +31,7 @@ _CHATS = 100
 """So many are read at once."""
 
 
-def study_judged(study: Study, **counted: Unpack[Counted]) -> Iterator[JudgedItem]:
+def study_judged(study: Study, **counted: Unpack[CountedWork]) -> Iterator[JudgedItem]:
     """Yield the single replies that participants of a study rated, in constant memory; raters have pseudonyms.
 
     Where people judge items, these, with their ratings; those with several replies are compared, not judged. Elsewhere
@@ -168,7 +168,7 @@ def _id(person: Any) -> str | None:
     return str(person) if person else None
 
 
-def study_references(study: Study, **counted: Unpack[Counted]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def study_references(study: Study, **counted: Unpack[CountedWork]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return direction, the reference's score as it was left, and as it was shown; in the order of `study_ratings`.
 
     Each is (k,), NaN where there is none.

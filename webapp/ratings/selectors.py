@@ -118,7 +118,7 @@ def raters_count(ratings: QuerySet[Rating]) -> int:
     return known.distinct().union(named.values_list("participant").distinct()).count()
 
 
-class Counted(TypedDict, total=False):
+class CountedWork(TypedDict, total=False):
     """Options on the work that counts for a study's numbers.
 
     Attributes:
@@ -168,7 +168,7 @@ def ratings_counted(
 def conversations_counted(
     study: Study, *, include_synthetic: bool = False, include_failed: bool = False, without: Sequence[str] = ()
 ) -> Q:
-    """Return the condition on conversations that count for the study's numbers; see `Counted`."""
+    """Return the condition on conversations that count for the study's numbers; see `CountedWork`."""
     states = [Conversation.State.COMPLETED]
     if include_failed:
         states += [Conversation.State.FAILED, Conversation.State.ENDED]
@@ -177,7 +177,7 @@ def conversations_counted(
     return counted if include_synthetic else counted & Q(is_synthetic=False)
 
 
-def study_conversations(study: Study, **counted: Unpack[Counted]) -> QuerySet[Conversation]:
+def study_conversations(study: Study, **counted: Unpack[CountedWork]) -> QuerySet[Conversation]:
     """Return the conversations that count for the study's numbers."""
     return Conversation.objects.filter(conversations_counted(study, **counted))
 
@@ -249,7 +249,7 @@ def study_ratings(
     exclude_bots: Collection[str] = (),
     earlier_questions: bool = False,
     only: Sequence[str] | None = None,
-    **counted: Unpack[Counted],
+    **counted: Unpack[CountedWork],
 ) -> Ratings:
     """Read all ratings of a study's conversations, or of its items where those are rated (`ratings_counted`).
 

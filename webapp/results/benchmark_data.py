@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.core.files.uploadedfile import UploadedFile
 from django.utils.translation import gettext as _
 
 from evaluation.analysis.pairwise_preference import PairJudgements
@@ -73,6 +76,23 @@ def benchmark_file_keep(upload: Path, ending: str) -> str:
     else:
         raise Refused("not_judged", _not_judged(mistake))
     return _keep(upload, ending)
+
+
+@contextmanager
+def written(upload: UploadedFile, ending: str) -> Iterator[Path]:
+    """Write an upload into a file that is removed after the block."""
+    with tempfile.TemporaryDirectory(prefix="confab-benchmark-") as folder:
+        path = Path(folder) / f"upload{ending}"
+        with path.open("wb") as handle:
+            handle.writelines(upload.chunks())
+        yield path
+
+
+def benchmark_upload_keep(upload: UploadedFile) -> str:
+    """Keep an upload of judged items, as `benchmark_file_keep` does a file."""
+    ending = ".jsonl.gz" if (upload.name or "").lower().endswith(".gz") else ".jsonl"
+    with written(upload, ending) as path:
+        return benchmark_file_keep(path, ending)
 
 
 def judged_file_keep(upload: Path) -> str:

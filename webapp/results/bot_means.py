@@ -31,7 +31,7 @@ from webapp.ratings.selectors import (
     MODEL_LOOKUP,
     NO_MODEL,
     BotInfo,
-    Counted,
+    CountedWork,
     as_counted,
     dimensions_led,
     ratings_counted,
@@ -87,7 +87,7 @@ class StudySummary:
 
 
 def bot_summary(
-    study: Study, *, found: tuple[BotMeans, Comparisons] | None = None, **counted: Unpack[Counted]
+    study: Study, *, found: tuple[BotMeans, Comparisons] | None = None, **counted: Unpack[CountedWork]
 ) -> StudySummary:
     """Summarise every bot of the study: means with intervals, votes and orderings.
 
@@ -143,7 +143,7 @@ def _rank(summary: BotSummary, dimensions: Sequence[RatingDimension]) -> tuple[f
     return -leading, summary.bot.bot_id, summary.bot.slot
 
 
-def _results(study: Study, counted: Counted) -> tuple[BotMeans, Comparisons] | None:
+def _results(study: Study, counted: CountedWork) -> tuple[BotMeans, Comparisons] | None:
     """Compute everything that is resampled; None without a rating."""
     from evaluation.analysis.comparisons import bot_means, compare
 

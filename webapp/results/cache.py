@@ -24,7 +24,6 @@ from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, State
 from webapp.jobs.selectors.jobs import job_read, job_title
 from webapp.jobs.services.jobs import UNFINISHED, job_ask, job_key, job_restart
-from webapp.ratings.selectors import Counted
 from webapp.results.compute import PARTS, AnalysisPart
 from webapp.results.fingerprint import DataState, data_state
 from webapp.results.study_data import Facts, StudyData, study_data
@@ -83,11 +82,13 @@ class AnalysisKey:
     without: tuple[str, ...] = ()
 
     @property
-    def counted(self) -> Counted:
-        """The work that counts."""
-        return Counted(
-            include_synthetic=self.include_synthetic, include_failed=self.include_failed, without=self.without
-        )
+    def counted(self) -> dict[str, Any]:
+        """The work that counts, as `CountedWork` has it."""
+        return {
+            "include_synthetic": self.include_synthetic,
+            "include_failed": self.include_failed,
+            "without": self.without,
+        }
 
     @property
     def asked(self) -> AnalysisParams:

@@ -40,7 +40,7 @@ from webapp.jobs.selectors.analysis_tables import VOTES, metric_frame, participa
 from webapp.jobs.selectors.fits import fit_leading, fits_newest
 from webapp.jobs.selectors.metrics import metric_titles
 from webapp.jobs.selectors.selfplay import run_with_metrics
-from webapp.ratings.selectors import Counted, study_conversations, study_ratings
+from webapp.ratings.selectors import CountedWork, study_conversations, study_ratings
 from webapp.results.bot_means import StudyPowered, study_powered
 from webapp.results.fingerprint import Reads
 from webapp.results.item_results import StudyItems, study_items
@@ -105,7 +105,7 @@ def study_point(
     column: str,
     group: int,
     exchange: int,
-    **counted: Unpack[Counted],
+    **counted: Unpack[CountedWork],
 ) -> tuple[Grouping, dict[str, float]] | None:
     """Return the conversations behind a point of a course with their values, and the groups; None for no such point.
 

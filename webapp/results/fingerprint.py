@@ -17,7 +17,7 @@ from webapp.jobs.selectors.fits import fit_leading
 from webapp.ratings.flag_selectors import without_state
 from webapp.ratings.models import Rating
 from webapp.ratings.paired_comparisons import answers_counted, compares_pairs, pairs_counted
-from webapp.ratings.selectors import Counted, conversations_counted, study_bots, study_conversations
+from webapp.ratings.selectors import CountedWork, conversations_counted, study_bots, study_conversations
 from webapp.search.index_statistics import conversation_totals, rated_totals
 from webapp.studies.models import Rubric, Study
 from webapp.studies.selectors import judges_items
@@ -72,7 +72,7 @@ def analysed_counts(
     )
 
 
-def data_state(study: Study, reads: Collection[Reads] = (), **counted: Unpack[Counted]) -> DataState:
+def data_state(study: Study, reads: Collection[Reads] = (), **counted: Unpack[CountedWork]) -> DataState:
     """Return the state of the data that a result would be made of, in a few queries that read no answers.
 
     Args:

@@ -22,7 +22,14 @@ from evaluation.ratings import RatingDimension, Ratings
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
 from webapp.jobs.selectors.analysis_tables import bot_versions, factors_of, measured_of, metric_frame
-from webapp.ratings.selectors import BotInfo, Counted, dimensions_led, study_bots, study_conversations, study_ratings
+from webapp.ratings.selectors import (
+    BotInfo,
+    CountedWork,
+    dimensions_led,
+    study_bots,
+    study_conversations,
+    study_ratings,
+)
 from webapp.results.fingerprint import data_state
 from webapp.studies.bot_columns import BotColumns
 from webapp.studies.models import Study
@@ -75,9 +82,9 @@ class StudyFrame:
     without: tuple[str, ...] = ()
 
     @property
-    def counted(self) -> Counted:
-        """The work that counts."""
-        return Counted(include_synthetic=self.include_synthetic, without=self.without)
+    def counted(self) -> dict[str, Any]:
+        """The work that counts, as `CountedWork` has it."""
+        return {"include_synthetic": self.include_synthetic, "without": self.without}
 
     @property
     def dimensions(self) -> tuple[RatingDimension, ...]:
@@ -134,7 +141,7 @@ class StudyData:
     """
 
     study: Study
-    counted: Counted
+    counted: CountedWork
     ratings: Ratings
     bots: Mapping[str, BotInfo]
     versions: list[BotVersion]
@@ -198,8 +205,8 @@ class StudyData:
     @cached_property
     def metrics(self) -> pd.DataFrame:
         """`metric_frame` of the study, the conversation's id as index."""
-        counted = {name: value for name, value in self.counted.items() if name != "include_failed"}
-        frame = metric_frame(study=self.study, **counted)
+        synthetic = self.counted.get("include_synthetic", False)
+        frame = metric_frame(study=self.study, include_synthetic=synthetic, without=self.without)
         return frame.set_index("conversation")
 
     @cached_property
@@ -214,7 +221,7 @@ class StudyData:
 
 
 def study_data(
-    study: Study, *, own: BotColumns | None = None, turned: Collection[str] = (), **counted: Unpack[Counted]
+    study: Study, *, own: BotColumns | None = None, turned: Collection[str] = (), **counted: Unpack[CountedWork]
 ) -> StudyData | None:
     """Read a study; None without a rating.
 
@@ -268,7 +275,7 @@ def read_once() -> Iterator[None]:
         _kept.reset(token)
 
 
-def study_read(study: Study, **counted: Unpack[Counted]) -> StudyData | None:
+def study_read(study: Study, **counted: Unpack[CountedWork]) -> StudyData | None:
     """Return `study_data`; within `read_once` that which was read before, unless anything has changed since."""
     kept = _kept.get()
     if kept is None:

@@ -18,7 +18,7 @@ from django.db.models.functions import Coalesce, Floor
 from evaluation.stats.means import SHARE, mean_interval
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
-from webapp.ratings.selectors import Counted, conversations_counted, ratings_counted
+from webapp.ratings.selectors import CountedWork, conversations_counted, ratings_counted
 from webapp.search.fields import Number
 from webapp.search.models import Figure, Series
 from webapp.search.query import sorted_rows
@@ -114,7 +114,7 @@ def conversations_by_bot(rows: QuerySet[Conversation]) -> dict[str, int]:
     return dict(found)
 
 
-def rated_totals(study: Study, **counted: Unpack[Counted]) -> dict[str, Any]:
+def rated_totals(study: Study, **counted: Unpack[CountedWork]) -> dict[str, Any]:
     """Return the number of ratings that count (`ratings_counted`), and the times that change with them.
 
     Ratings of whole conversations are counted from the index. Others are counted one by one: those of turns and

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Literal
 
 from django.http import Http404, HttpRequest
@@ -34,7 +32,7 @@ from webapp.results.benchmark import (
     benchmark_stale,
     benchmarks_newest,
 )
-from webapp.results.benchmark_data import benchmark_file_keep
+from webapp.results.benchmark_data import benchmark_upload_keep
 from webapp.studies.selectors import study_by_key
 
 
@@ -285,17 +283,9 @@ def benchmark_start(request: HttpRequest, asked: AskBenchmark) -> Any:
 @router.post("/benchmark/files", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="benchmark_file")
 def benchmark_file(request: HttpRequest, file: File[UploadedFile], metrics: Form[str] = "") -> Any:
     """Compare metrics, named by commas, with a file of rated replies as `export --what judged` writes it."""
-    name = file.name or ""
-    ending = ".jsonl.gz" if name.lower().endswith(".gz") else ".jsonl"
-    with tempfile.TemporaryDirectory(prefix="confab-benchmark-") as folder:
-        path = Path(folder) / f"upload{ending}"
-        with path.open("wb") as out:
-            for piece in file.chunks():
-                out.write(piece)
-        kept = benchmark_file_keep(path, ending)
     job = benchmark_ask(
-        file=kept,
-        title=name,
+        file=benchmark_upload_keep(file),
+        title=file.name or "",
         metrics=[one for one in metrics.split(",") if one] or _usual(),
         created_by=request.user,  # type: ignore[arg-type]
     )

@@ -82,7 +82,7 @@ class ReportFile(JobKind[Job, ReportAsked]):
 
 def _document(study: Study, made: dict[str, ComputedResult], asked: ReportAsked) -> Document:
     facts = made["comparisons"].facts
-    frame = study_frame(study, facts, **asked.counted)  # type: ignore[arg-type]
+    frame = study_frame(study, facts, **asked.counted)
 
     def result(part: str) -> Any:
         return made[part].result

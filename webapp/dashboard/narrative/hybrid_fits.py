@@ -35,40 +35,26 @@ from webapp.dashboard.narrative.phrases import (
     span_cell,
 )
 from webapp.jobs.models import HybridFit, SelfPlayRun
+from webapp.jobs.selectors.fits import fits_newest
 from webapp.results.study_data import StudyFrame
 
 
-def hybrid_section(
-    fits: Sequence[HybridFit],
-    *,
-    study_key: str,
-    bots: Bots,
-    dimensions: dict[str, str],
-    link: Callable[[str], str] = lambda bot: "",
-    without: Sequence[str] = (),
-) -> Section:
-    """Return stored fits, each with its figures.
-
-    Args:
-        fits: first the one that pages speak of.
-        study_key: for the command that makes one.
-        bots: of the study, for titles and marks.
-        dimensions: titles of the rubric's by key.
-        link: address of a bot's conversations.
-        without: names of flags; the fits leave out the people with one of these.
-    """
+def hybrid_section(frame: StudyFrame) -> Section:
+    """Return the study's fits, each with its figures, the one that pages speak of first."""
+    fits, without = fits_newest(frame.study, frame.without), frame.without
+    dimensions = {dimension.key: dimension.title for dimension in frame.dimensions}
     section = Section("hybrid", "Hybrid metric")
     if not fits:
         who = " without the people who are left out here" if without else ""
         options = f" --without {','.join(without)}" if without else ""
         section.missing.append(
             f"No hybrid metric has been fitted{who}; run `{settings.CONFAB_PROGRAM} fit_hybrid --study "
-            f"{study_key}{options}`."
+            f"{frame.study.key}{options}`."
         )
     drawn: set[tuple[str, str]] = set()
     for fit in fits:
         assert fit.result is not None
-        view = hybrid_view(fit.result, bots, link, dimensions)
+        view = hybrid_view(fit.result, frame.bots, frame.link, dimensions)
         name = f"Fit {fit.pk}: preset {fit.result['preset']}, target {view.target}, {view.intercept}"
         if fit is fits[0]:
             section.caution = view.caution

@@ -297,7 +297,7 @@ def _questions(frame: StudyFrame) -> NamedTable:
 
 
 def _environment() -> NamedTable:
-    versions = {"Confab": release(), "Python": platform.python_version()}
+    versions: dict[str, str | None] = {"Confab": release(), "Python": platform.python_version()}
     versions |= {package: package_version(package) for package in _PACKAGES}
     versions["Made"] = f"{timezone.now():%Y-%m-%d %H:%M} UTC"
     return declared_table(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import Any
 
 from django.contrib import messages
@@ -41,7 +39,7 @@ from webapp.results.benchmark import (
     benchmark_uploads,
     benchmarks_newest,
 )
-from webapp.results.benchmark_data import benchmark_file_keep, judged_file_keep
+from webapp.results.benchmark_data import OF_JUDGE, benchmark_upload_keep, judged_file_keep, written
 from webapp.studies.selectors import study_found
 
 
@@ -255,14 +253,11 @@ def _here(chosen: dict[str, str], **other: str) -> str:
 
 def _ask(form: BenchmarkForm, user: Any) -> Job:
     data = form.cleaned_data
-    upload, file, of_judge, judged = data["file"], "", data["judged"], ""
+    upload, of_judge, judged = data["file"], data["judged"], ""
     if of_judge is not None:
-        with tempfile.TemporaryDirectory(prefix="confab-benchmark-") as folder:
-            judged = judged_file_keep(_written(of_judge, Path(folder) / "upload.csv"))
-    if upload is not None:
-        with tempfile.TemporaryDirectory(prefix="confab-benchmark-") as folder:
-            ending = ".jsonl.gz" if upload.name.lower().endswith(".gz") else ".jsonl"
-            file = benchmark_file_keep(_written(upload, Path(folder) / f"upload{ending}"), ending)
+        with written(of_judge, OF_JUDGE) as path:
+            judged = judged_file_keep(path)
+    file = benchmark_upload_keep(upload) if upload is not None else ""
     return benchmark_ask(
         metrics=data["metrics"],
         study=study_found(data["study"]) if not file else None,
@@ -272,10 +267,3 @@ def _ask(form: BenchmarkForm, user: Any) -> Job:
         judged_title=of_judge.name if judged else "",
         created_by=user,
     )
-
-
-def _written(upload: Any, path: Path) -> Path:
-    with path.open("wb") as handle:
-        for chunk in upload.chunks():
-            handle.write(chunk)
-    return path
