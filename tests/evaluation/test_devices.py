@@ -6,7 +6,6 @@ from chatbots.conversation import Conversation
 from evaluation.metrics.registry import compute_all
 from evaluation.metrics.text_cache import TextCache
 
-ELSEWHERE = "cuda:1"
 TALK = [Conversation.from_texts(["Hello.", "Hi, how are you?", "I am sad.", "Why is that?"], id="1")]
 
 
