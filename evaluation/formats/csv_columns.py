@@ -272,8 +272,8 @@ class CsvColumns:
             *earlier, last = own
             for row in earlier:
                 yield Skipped(row[4], f"rated again in line {last[4]}; the last rating counts")
-            rating = _rating(json.loads(last[5]))
-            yield Record(line=last[4], dialogue_id=chat, bot=bot, ratings=(rating,), ratings_only=True)
+            own_rating = _rating(json.loads(last[5]))
+            yield Record(line=last[4], dialogue_id=chat, bot=bot, ratings=(own_rating,), ratings_only=True)
 
     def _row(self, cells: Mapping[str, str], layout: CsvLayout) -> dict[str, Any]:
         columns = layout.columns

@@ -174,12 +174,15 @@ def import_preview(path: Path, columns: Mapping[str, str] | None = None) -> File
     if is_zip(path):
         return package_contents(path)
     file_format = _format(path, columns)
-    is_csv = isinstance(file_format, CsvColumns)
-    records = without_clashes(file_format.read(path, PREVIEW_ROWS) if is_csv else file_format.read(path))
+    rest: Iterator[object] | None = None
+    if isinstance(file_format, CsvColumns):
+        records = without_clashes(file_format.read(path, PREVIEW_ROWS))
+        rest = islice(csv_rows(path), PREVIEW_ROWS, None)
+    else:
+        records = without_clashes(file_format.read(path))
     contents = _look(islice(records, PREVIEW_RECORDS), FileScales(), None)
     contents.format_title = file_format.title
-    rest = islice(csv_rows(path), PREVIEW_ROWS, None) if is_csv else records
-    contents.is_cut = next(rest, None) is not None
+    contents.is_cut = next(rest or records, None) is not None
     return contents
 
 
