@@ -27,6 +27,8 @@ LENGTH_RIVALS = {
 """Columns that each rival reads; each column is a block."""
 LEVEL = 0.95
 FEWEST_BOTS_COMPARED, FEWEST_BOTS = 3, 5
+_LEAST = 1e-18
+"""Squared errors below this share of the others' count as so much: JSON has no infinity."""
 LOST_DEGREES = 3
 """Degrees of freedom less than bots: each bot is predicted from the others, so errors of two bots hang together."""
 
@@ -83,9 +85,9 @@ def error_ratio(predicted: np.ndarray, rival: np.ndarray, human: np.ndarray) -> 
 
     e, f = human - predicted, human - rival
     n, own, other, both = len(human), float(e @ e), float(f @ f), float(e @ f)
-    if own == 0 or other == 0:
-        value = 1.0 if own == other else 0.0 if own == 0 else float("inf")
-        return ErrorRatio(value, *((None, None) if n < FEWEST_BOTS or own == other else (value, value)))
+    if own == other == 0:
+        return ErrorRatio(1.0, None, None)
+    own, other = max(own, _LEAST * other), max(other, _LEAST * own)
     value = float(np.sqrt(own / other))
     if n < FEWEST_BOTS:
         return ErrorRatio(value, None, None)
@@ -110,6 +112,8 @@ def rival_folds(
         at: self-play to predict from, in place of the rated conversations.
     """
     names, codes = np.unique(rated.bots.astype(str), return_inverse=True)
+    if len(names) < FEWEST_BOTS_COMPARED:
+        return {}
     if means is None:
         noise = RatingNoise.of(None, (), np.arange(len(codes)), codes, rated.y)
         try:

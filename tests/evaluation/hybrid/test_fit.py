@@ -196,6 +196,18 @@ def test_bots_predicted_beyond_the_rating_scale_are_named_and_not_clipped():
     assert not low <= found.bots["bot7"].predicted_selfplay <= high
 
 
+@pytest.mark.parametrize("preset", ["paper", "strong"])
+@pytest.mark.parametrize("n_bots", [0, 1, 2, 3])
+def test_a_kept_fit_is_held_against_ratings_of_few_bots(preset, n_bots):
+    human = study()
+    kept = fit_hybrid(human, features=FEATURES, preset=preset, study="here").fit
+    human.loc[~human["bot"].isin([f"bot{k}" for k in range(n_bots)]), "quality"] = np.nan
+    found = apply_fit(kept, human=human, study="here")
+    assert found.n_bots == n_bots
+    assert found.verdict.standing == ("undefined" if n_bots < 3 else "few_bots")
+    assert set(found.rivals) == (set() if n_bots < 3 else {"log_turns", "log_words", "log_turns_and_words"})
+
+
 def test_bots_without_a_defined_feature_do_not_count_for_the_verdict():
     human = study(n_bots=6)
     human.loc[human["bot"].isin(["bot4", "bot5"]), "f"] = np.nan
