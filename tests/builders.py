@@ -1,7 +1,5 @@
 """The one way to make data in tests: through services, but for the exchanges that a chat begins with."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Fixtures: a study, and a whole Confab in processes of its own."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import os

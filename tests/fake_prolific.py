@@ -1,7 +1,5 @@
 """A Prolific of our own: the part of its interface that Confab uses, on a port of this machine, with its rules."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

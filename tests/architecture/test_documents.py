@@ -1,7 +1,5 @@
 """Every block of README and the documentation is tested, or says why not; and the site is built without network."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

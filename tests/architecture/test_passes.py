@@ -1,7 +1,5 @@
 """What the Makefile chooses: files on which PostgreSQL and Redis decide, and files of the quick tests."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

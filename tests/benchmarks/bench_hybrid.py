@@ -12,8 +12,6 @@ database on the server that `DATABASE_URL` names.
     python -m tests.benchmarks.bench_hybrid
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

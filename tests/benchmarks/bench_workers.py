@@ -12,8 +12,6 @@ take together as much as one are twice as fast on two free cores; what is more t
 busy loops without a database tell, in both measures, what the machine gives a second process just now.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

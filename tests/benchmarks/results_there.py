@@ -1,7 +1,5 @@
 """Metrics, fits, stored results and reports of the benchmarks' studies, so that their pages are complete."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections.abc import Collection, Mapping

@@ -1,7 +1,5 @@
 """Chromium, and pages that fail their test on any message about the Content-Security-Policy."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A newcomer signs in, builds a chat study, goes through it and opens it, and never sees Django's admin."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

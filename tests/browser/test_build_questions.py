@@ -1,7 +1,5 @@
 """Questions in the builder, in a real browser: the phone beside them follows every change, and stores nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The dashboard in a real browser: plots, keys, the reader, try-it, jobs and the admin, under the policy."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

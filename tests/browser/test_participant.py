@@ -1,7 +1,5 @@
 """The participant's way in a real browser: consent, streamed chat, vote, reload, rating, code."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Prolific and Mechanical Turk, played by `tests/platforms.py`, around the participant's way in a real browser."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The questions before the task in a real browser: without script, by keyboard, on a phone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """A paid study with two chatbots in a row, come to from Prolific, played to the right code in Chromium each time."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -10,8 +10,6 @@ new studies begin with are asked of the studies. The pages of researchers are En
 sources that they alone read are left out here.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

@@ -89,7 +89,6 @@ def test_every_conversation_gets_a_reply_with_something_in_it(answers: list[Repl
     for context, answer in zip(contexts(), answers, strict=True):
         assert answer.error is None, f"{context.id}: {answer.error}"
         # The parrot repeats: blanks from a participant cannot come from a person (the chat refuses them).
-        assert answer.text is not None
         assert answer.text.strip(), context.id
 
 

@@ -3,8 +3,6 @@
 What is registered is found by itself. A metric that needs files has a line in `FILES`.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -80,7 +80,6 @@ def test_who_judges_has_a_page_with_its_words_its_partial_and_its_sheet(protocol
     if all(step.name != "judge" for step in protocol.steps):
         return
     page = protocol.page
-    assert page is not None
     assert page.heading
     assert "3" in page.count % {"n": 3, "of": 7}
     get_template(f"participant/judge/{page.template}.html")

@@ -1,7 +1,5 @@
 """Every protocol's example: it imports cleanly, opens where it has what it gives, and exports as the same bytes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

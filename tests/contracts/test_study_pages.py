@@ -1,7 +1,5 @@
 """Every page of a study of every protocol tells the same of its data: of one rehearsed person, and of two as real."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`make run` on what an earlier one left, ended by a signal to `make` alone; `test_package.py` has a first run."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The wheel, installed into an empty environment outside the checkout: what is in it, and that it runs."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,8 +1,6 @@
 """Journeys (b) to (e) through the outside doors: ratings in, self-play on a worker, metrics, the hybrid
 metric, exports out."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

@@ -1,7 +1,5 @@
 """On SIGTERM a web process is gone within its time-outs and its port is free, whatever clients do."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -4,8 +4,6 @@ Pages come through the WSGI application and chats through their socket, as from 
 its reply is stored, or fails, by the services that a bot host calls.
 """
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Mapping

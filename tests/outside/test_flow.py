@@ -4,8 +4,6 @@ After every act the database has what the page shows, a fresh browser with the s
 step, and outcome, code and pay agree. `CONFAB_FLOW_EXAMPLES` raises the number of participants of each case.
 """
 
-from __future__ import annotations
-
 import os
 import zlib
 from collections.abc import Iterator
@@ -319,10 +317,8 @@ class ParticipantMachine(RuleBasedStateMachine):
                     task = Task.objects.get(slots__chat=number)
             assert task is not None
             ending = ending_of(task)
-            assert ending is not None
             assert (ending.outcome, ending.code) == (page.outcome, page.code), page.address
         elif page.step in STEPS:
-            assert task is not None
             assert (task.state, task.outcome, task.completion_code) == (Task.State.OPEN, "", None), page.address
         elif page.step == "entry":
             assert task is None or not task.outcome or task.outcome == Outcome.NO_CONSENT

@@ -73,7 +73,6 @@ class Transcript:
             while True:
                 self.note("<-", hear(self.socket))
         except ConnectionClosed as closed:
-            assert closed.rcvd is not None
             self.lines.append(f"{self.name}closed with {closed.rcvd.code}")
 
     def ask(self, **frame: Any) -> None:
@@ -96,7 +95,6 @@ def found(form: Form | None) -> Form:
 
 
 def chat_of(browser: Browser) -> str:
-    assert browser.page is not None
     return browser.page.chats[0]
 
 
@@ -246,7 +244,6 @@ def test_an_arena(installation: Installation) -> None:
     settings = {"bots": ["parrot", "told-a"], "chat": CHAT, "arena": {"n_comparisons": 1}}
     key = installation.study_make("arena", settings)
     browser = entered(installation, key)
-    assert browser.page is not None
     first, second = browser.page.chats
     assert first != second
     with browser.socket(first) as one, browser.socket(second) as two:
@@ -280,7 +277,6 @@ def test_an_arena(installation: Installation) -> None:
 def test_an_arena_to_its_end(installation: Installation) -> None:
     settings = {"bots": ["parrot", "told-a"], "chat": CHAT, "arena": {"n_comparisons": 1}}
     browser = entered(installation, installation.study_make("arena", settings))
-    assert browser.page is not None
     chats, lines = browser.page.chats, []
     for chat in chats:
         with browser.socket(chat) as socket:

@@ -4,8 +4,6 @@ Tables 2 and 3 give twelve bots' mean human ratings and automatic metrics. The c
 derived from them independently of this code (three decimals).
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

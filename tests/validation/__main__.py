@@ -9,8 +9,6 @@ Each is a fork of this process, which has imported what takes seconds to import.
 one of them failed.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import os

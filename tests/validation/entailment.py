@@ -7,8 +7,6 @@ commonest class, the mean human score of each predicted class with Welch's tests
 classes and of the semantic distance with people. Prints only; nothing here can fail but a missing folder.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -8,8 +8,6 @@ All three sets of RADE, five folds, three seeds, by the committed config; and a 
 contexts, and nothing is combined. Prints only; what is not here is skipped with its reason.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -6,8 +6,6 @@ The studies are those of which the suite has a few: `simulated_courses`, `simula
 under `tests.evaluation`. Prints only.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator

@@ -5,8 +5,6 @@
 The rule and the designs stand in `docs/research/lengths.md`. Prints only.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Mapping

@@ -5,8 +5,6 @@
 The studies are those of `tests.evaluation.stats.simulated_models`, of which the suite has a few. Prints only.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Mapping

@@ -10,8 +10,6 @@ complete; the exit code is 1 where one does not, or none could be compared. `qui
 GRADE's set, and for learned metrics on 40 replies of each cell of two other sets. What cannot be computed says why.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json

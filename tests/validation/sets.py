@@ -7,8 +7,6 @@ rated. `--first` takes so many rated conversations of each bot, in the file's or
 are kept there, and a second run goes on from them. Prints only.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json

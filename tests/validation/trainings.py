@@ -13,8 +13,6 @@ GRADE are also averaged with mutual information, which takes minutes. Prints onl
     python -m tests.validation.trainings pone_lite,pone_lite_seed_12 --against semantic_similarity_user_bot
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -9,8 +9,6 @@ conversations of each bot and simulates nothing. All commands run in this proces
 encoded once.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json
