@@ -39,7 +39,7 @@ from evaluation.stats.comparisons import preferences_fixed
 from evaluation.stats.correlation import METHODS, correlate, within_groups
 from evaluation.stats.gls import fit_gls
 from evaluation.stats.means import SHARE, mean_interval
-from tests.evaluation.stats import simulated_means, test_gls, test_sequential
+from tests.evaluation.stats import simulated_columns, simulated_means, test_gls, test_sequential
 from tests.validation import simulated
 
 LEVEL = 0.90
@@ -123,6 +123,22 @@ def correlations(n: int) -> list[str]:
                     held[method] += low <= truth[method] <= high
                     width[method] += (high - low) / n
             lines += [told(f"{m} of r = {true} over {n_bots} bots", held[m], n, width[m], 0.95) for m in methods]
+    return lines
+
+
+def with_mass_at_zero(n: int) -> list[str]:
+    """Return how often the jackknife over contexts held r and ρ of a skewed column of which most values are 0."""
+    lines = []
+    for design in simulated_columns.DESIGNS:
+        for slope in (0.0, 0.8):
+            for method in METHODS[:2]:
+                found = simulated_columns.held(design, slope, method, n)
+                contexts, each, zeros, sigma = design
+                what = (
+                    f"{method} of {contexts} contexts' {each} replies, {zeros:.0%} zeros, sigma {sigma}, slope {slope}"
+                )
+                refused = f"; {n - found.n} refused, p and interval differ in {found.contrary}"
+                lines.append(told(what, found.held, found.n, found.width, simulated_columns.LEVEL) + refused)
     return lines
 
 
@@ -587,7 +603,7 @@ def main() -> int:
     parts = (differences, means, correlations, votes, powered, looked_at_often, agreements, weights, preferences)
     for part in parts:
         print("\n".join(part(n)), flush=True)
-    for part in (beside_fits, choices, medians, slopes, strengths, over_people):
+    for part in (beside_fits, choices, medians, slopes, strengths, over_people, with_mass_at_zero):
         print("\n".join(part(n // 3)), flush=True)
     return 0
 

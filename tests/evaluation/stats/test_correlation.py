@@ -27,6 +27,7 @@ from evaluation.stats.resampling import (
     leave_one_out_pearson,
     leave_one_out_spearman,
 )
+from tests.evaluation.stats import simulated_columns
 
 WITHOUT = {"pearson": leave_one_out_pearson, "spearman": leave_one_out_spearman, "kendall": leave_one_out_kendall}
 SCIPY = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
@@ -295,6 +296,17 @@ def test_p_is_that_of_the_interval(method, units):
         within = within_groups(x, y, np.arange(60) % 3, units=units)
         assert (within.p < 0.05) == (not within.low <= 0 <= within.high)
     assert seen == {True, False}
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.8])
+@pytest.mark.parametrize("design", simulated_columns.DESIGNS[1:4])
+def test_skewed_columns_with_mass_at_0_hold_their_level_or_have_none(design, slope):
+    found = simulated_columns.held(design, slope, "pearson", 500)
+    error = 2 * np.sqrt(0.05 * 0.95 / found.n)
+    assert found.n > 80
+    assert found.held / found.n >= 0.95 - error
+    assert found.contrary == 0
+    assert slope or found.told / found.n <= 0.05 + error
 
 
 def test_a_column_that_one_item_carries_has_neither_interval_nor_p():
