@@ -30,8 +30,7 @@ from webapp.core.errors import Refused
 from webapp.jobs.models import UNFINISHED, Job, State
 from webapp.jobs.services.jobs import job_ask, job_cancel, job_restart, shards_forget
 from webapp.ratings.models import Rating
-from webapp.ratings.paired_comparisons import compares_pairs
-from webapp.ratings.reply_ratings import study_judged
+from webapp.ratings.paired_comparisons import compares_pairs, study_judged
 from webapp.results.benchmark_data import (
     BenchmarkPairs,
     benchmark_file,

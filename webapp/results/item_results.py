@@ -20,8 +20,7 @@ from evaluation.analysis.reference_ratings import ReferenceRatings, reference_ra
 from evaluation.analysis.single_turn import ProtocolComparison, compare_protocols
 from evaluation.ratings import Ratings
 from evaluation.tables import to_plain
-from webapp.ratings.paired_comparisons import SAME_QUESTION, studies_beside, study_judgements
-from webapp.ratings.reply_ratings import study_references
+from webapp.ratings.paired_comparisons import SAME_QUESTION, studies_beside, study_judgements, study_references
 from webapp.ratings.selectors import study_ratings
 from webapp.results.study_data import StudyData
 from webapp.studies.items import study_item_sets

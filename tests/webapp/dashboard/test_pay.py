@@ -30,8 +30,7 @@ from webapp.dashboard.action_items import pay_waits
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job
 from webapp.pay.models import Decision
-from webapp.pay.mturk import mturk_file, results_filled
-from webapp.pay.services import visit_bonus, visit_reject, visits_approve
+from webapp.pay.services import mturk_file, results_filled, visit_bonus, visit_reject, visits_approve
 from webapp.pay.submissions import SubmissionKey
 from webapp.studies.models import Study, Task
 from webapp.studies.models.participants import PlatformIds

@@ -18,9 +18,9 @@ from tests.conftest import ROOT
 from tests.markup import flat
 from webapp.conversations.services import conversation_withdraw, vote_set
 from webapp.core.rights import Right
+from webapp.ratings.paired_comparisons import study_judged
 from webapp.ratings.rating_tasks import requested_ratings
 from webapp.ratings.rating_tasks import requested_ratings as asked_of
-from webapp.ratings.reply_ratings import study_judged
 from webapp.ratings.selectors import ratings_counted, study_ratings
 from webapp.ratings.services import rating_add
 from webapp.results.bot_means import bot_summary

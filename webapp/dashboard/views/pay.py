@@ -32,8 +32,8 @@ from webapp.dashboard.views.participants import people_reader, person_page
 from webapp.dashboard.views.studies import study_page
 from webapp.pay import prolific, services
 from webapp.pay.flags.base import flags_of
-from webapp.pay.mturk import mturk_file, results_filled
 from webapp.pay.prolific import Prolific, ProlificError, codes_by_setting, codes_left
+from webapp.pay.services import mturk_file, results_filled
 from webapp.pay.submissions import Submission, SubmissionKey, Submissions, submissions_of
 from webapp.studies.models import Study
 

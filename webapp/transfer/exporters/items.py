@@ -14,7 +14,7 @@ from django.db.models import Prefetch, QuerySet
 from evaluation.analysis.items import item_means
 from webapp.conversations.models import Conversation, ReplyMark, ReplyReport, Turn
 from webapp.ratings.flag_selectors import left_out
-from webapp.ratings.reply_ratings import study_judged
+from webapp.ratings.paired_comparisons import study_judged
 from webapp.ratings.selectors import study_ratings
 from webapp.search.models import Note
 from webapp.studies.models import Item, Study

@@ -20,8 +20,13 @@ from webapp.core.management.base import ConfabCommand, Usage
 from webapp.jobs.management.command_line import reply_bar, scoring_arguments, study_named
 from webapp.jobs.management.commands.selfplay import split_names
 from webapp.jobs.selectors.metrics import language_name
-from webapp.ratings.paired_comparisons import compares_pairs, study_judgements, study_pair_chats, study_pair_items
-from webapp.ratings.reply_ratings import study_judged
+from webapp.ratings.paired_comparisons import (
+    compares_pairs,
+    study_judged,
+    study_judgements,
+    study_pair_chats,
+    study_pair_items,
+)
 from webapp.ratings.services import without_argument, without_option
 
 if TYPE_CHECKING:
