@@ -110,7 +110,7 @@ class Plan:
 
 
 class BuildStep:
-    """One step of the builder. Made by a class in a module of its own and listed in `registry.py`.
+    """One step of the builder. Made by a class and listed in the view of steps.
 
     Attributes:
         name: in its address.

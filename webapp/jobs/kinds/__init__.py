@@ -1,1 +1,1 @@
-"""Kinds of job, one file each; other apps have folders of the same name."""
+"""Kinds of job, a file for those of one subject; other apps have folders of the same name."""

@@ -1,2 +1,1 @@
-"""Reads of runs: `jobs` (progress), `selfplay` (what is missing), `metrics` (results), `frames`,
-`bot_facts` (how bots were made, and which are of one family)."""
+"""Reads of runs: `jobs` (progress), `selfplay` (what is missing), `metrics` (results), `fits`, `analysis_tables`."""

@@ -1,1 +1,1 @@
-"""Writes of runs: `jobs` (state of any long work), `selfplay`, `metrics`, `fits`."""
+"""Writes of runs: `jobs` (state of any long work, and of its shards), `selfplay`, `fits` (metrics, too)."""

@@ -1,1 +1,1 @@
-"""Exported tables, one file each; `base.exporters` finds them."""
+"""Exported tables, a file for those of one kind; `base.exporters` finds them."""
