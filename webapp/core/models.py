@@ -23,7 +23,7 @@ USUAL_PROJECT = "default"
 
 
 class Project(TimeStamped):
-    """What studies, bots and secrets belong to; every installation has the usual one."""
+    """Owner of studies, bots and secrets; every installation has the usual one."""
 
     is_ready_made = True
     """A database with nothing else is empty."""

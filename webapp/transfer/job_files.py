@@ -170,7 +170,7 @@ def upload_name(path: Path) -> str:
 
 
 def upload_ending(name: str) -> str:
-    """Return which of `UPLOAD_ENDINGS` a file's name has.
+    """Return the one of `UPLOAD_ENDINGS` that a file's name has.
 
     Raises:
         Refused: `bad_file`.

@@ -220,7 +220,7 @@ class TrainingCommand(ConfabCommand):
             raise CommandError("stopped; the same command goes on from the last state") from None
 
     def note_skipped(self, n: int, config: Any) -> None:
-        """Tell how many batches were left out, where there are any."""
+        """Note the number of batches that were left out, where there are any."""
         if n:
             self.note(
                 f"batches left out because their gradient was not finite: {n} (at most {config.optimiser.max_skipped})"
