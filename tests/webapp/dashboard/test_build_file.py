@@ -288,6 +288,20 @@ def test_a_csv_is_read_as_its_columns_are_chosen_and_its_choices_are_stored(
     assert list((tmp_path / "imports").iterdir()) == []
 
 
+def test_a_file_that_cannot_be_imported_stays_with_its_reason(staff: Client, settings: Any, tmp_path: Path) -> None:
+    settings.DATA_DIR = tmp_path
+    file = SimpleUploadedFile("a.csv", (CASES / "ratings_decimal_comma.csv").read_bytes())
+    page = staff.post(reverse("dashboard:imports"), {"file": file})["Location"]
+    columns = {field.html_name: field.value() for field in staff.get(page).context["columns"]}
+    for _ in range(2):
+        answer = staff.post(page, {**columns, "study": "new", "_import": "1"})
+        assertContains(answer, "a.csv holds ratings without their conversations", status_code=400)
+    assert not Job.objects.exists()
+    twice = SimpleUploadedFile("b.csv", b"conversation,bot,text,text\nc,b,hi,hi\n")
+    page = staff.post(reverse("dashboard:imports"), {"file": twice})["Location"]
+    assertContains(staff.get(page), "b.csv has two columns &#x27;text&#x27;")
+
+
 def test_an_upload_is_its_owners_and_goes_after_a_day(staff: Client, settings: Any, tmp_path: Path) -> None:
     settings.DATA_DIR = tmp_path
     file = SimpleUploadedFile("a.csv", (CASES / "messages_semicolon.csv").read_bytes())

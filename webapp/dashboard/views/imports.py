@@ -90,18 +90,17 @@ def import_file(request: HttpRequest, name: str) -> HttpResponse:
     if holds_items(path):
         return _items(request, path)
     data = request.POST if request.method == "POST" else None
-    columns = _columns_form(path, data)
-    form, error, contents, roles = None, "", FileContents(), None
-    if columns is None or not columns.errors:
-        roles = columns.roles() if columns is not None else None
-        try:
-            with upload_errors(path, upload_name(path)):
+    columns, form, error, contents, roles = None, None, "", FileContents(), None
+    try:
+        with upload_errors(path, upload_name(path)):
+            columns = _columns_form(path, data)
+            if columns is None or not columns.errors:
+                roles = columns.roles() if columns is not None else None
                 contents = import_preview(path, roles)
-        except Refused as refused:
-            error = refused.message
-        else:
-            key = request.GET.get("study") or slugify(upload_name(path).split(".")[0])[:60]
-            form = ImportForm(data if data and "_import" in data else None, contents=contents, study=key)
+                key = request.GET.get("study") or slugify(upload_name(path).split(".")[0])[:60]
+                form = ImportForm(data if data and "_import" in data else None, contents=contents, study=key)
+    except Refused as refused:
+        error = refused.message
     if form is not None and form.is_bound and form.is_valid():
         try:
             job = _import(path, form, roles, user)
@@ -125,18 +124,21 @@ def import_file(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _columns_form(path: Path, data: Any) -> ColumnsForm | None:
-    """Return the form of a CSV's columns; None for another file, or a header that cannot be read."""
-    if not path.name.lower().endswith(_TABLES):
-        return None
-    try:
-        header, rows = head_rows(path)
-    except (OSError, ValueError):
+    """Return the form of a CSV's columns; None for another file.
+
+    Raises:
+        ValueError: two columns have one name.
+    """
+    if not path.name.lower().endswith(_TABLES) or not path.stat().st_size:
         return None
     try:
         file_format: Any = format_for(path)
     except ValueError:
         file_format = None
-    if len(header) < 2 or (file_format is not None and not isinstance(file_format, CsvColumns)):
+    if file_format is not None and not isinstance(file_format, CsvColumns):
+        return None
+    header, rows = head_rows(path)
+    if len(header) < 2:
         return None
     guessed = guess_roles(header, rows) if file_format is None else file_format.roles(path)
     examples = [next((row[n] for row in rows if row[n].strip()), "") for n in range(len(header))]
