@@ -104,7 +104,7 @@ def test_nobody_gets_a_bot_twice_who_starts_in_several_studies_of_a_group_at_onc
 
 def test_people_who_come_again_and_again_meet_every_bot_once() -> None:
     study = make_study(bots=BOTS, rule="uniform")
-    people = newcomers(study, 50)
+    people = newcomers(study, 30)  # twice as many act at once
 
     def take_part(person: Participant) -> None:
         task_complete(task=task_open(participant=Participant.objects.get(pk=person.pk)))
