@@ -311,6 +311,20 @@ def bot_find(bot_id: str) -> Bot:
     bots_file_discover()
     if is_declared(bot_id) or bot_id not in registry:
         declared_discover()
+    return _bot_known(bot_id)
+
+
+def bots_find(bot_ids: Collection[str]) -> dict[str, Bot]:
+    """Return the registered bots by their ids, in one query at most.
+
+    Raises:
+        UnknownName: as `bot_find`.
+    """
+    bots_discover()
+    return {bot_id: _bot_known(bot_id) for bot_id in bot_ids}
+
+
+def _bot_known(bot_id: str) -> Bot:
     try:
         return bot_get(bot_id)
     except UnknownName:
@@ -324,10 +338,11 @@ def bot_find(bot_id: str) -> Bot:
 
 def bots_unknown(bot_ids: Collection[str]) -> list[str]:
     """Return a sentence for each of `bot_ids` that no bot here has, with the nearest names."""
+    bots_discover()
     found = []
     for bot_id in bot_ids:
         try:
-            bot_find(bot_id)
+            _bot_known(bot_id)
         except UnknownName as error:
             found.append(capfirst(str(error)))
     return found

@@ -17,7 +17,7 @@ from django.urls import reverse
 
 from evaluation.analysis.leaderboard import LeaderboardEntry, leaderboard
 from evaluation.number_format import digits_for, figure, span
-from webapp.bots.selectors import bot_available_ids, bot_find
+from webapp.bots.selectors import bot_available_ids, bots_find
 from webapp.conversations.models import Conversation
 from webapp.core.language import plural
 from webapp.dashboard.action_items import ActionItem, bot_behind, pay_action_items, pay_waits, tasks_waiting
@@ -182,9 +182,8 @@ def done_at(job: JobBase) -> datetime:
 def _replaced(run: SelfPlayRun, playable: Sequence[str]) -> tuple[str, ...]:
     """Return those bots of a run that have another version now."""
     planned = run.plan.get("identities", {})
-    return tuple(
-        bot_id for bot_id in playable if bot_id in planned and planned[bot_id]["key"] != bot_find(bot_id).identity.key
-    )
+    known = bots_find([bot_id for bot_id in playable if bot_id in planned])
+    return tuple(bot_id for bot_id, bot in known.items() if planned[bot_id]["key"] != bot.identity.key)
 
 
 _NAMED = 4

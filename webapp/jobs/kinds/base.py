@@ -14,7 +14,7 @@ from django.conf import settings
 
 from chatbots.registry import C, Registry
 from chatbots.validation import InputModel
-from webapp.bots.selectors import bot_find
+from webapp.bots.selectors import bots_find
 from webapp.jobs.models import Job, JobBase
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def bots_loaded(needed: Sequence[str]) -> list[Bot]:
     """
     from chatbots.registry import bot_load
 
-    wanted = {bot_id: bot_find(bot_id) for bot_id in needed}
+    wanted = bots_find(needed)
     # One that is no longer registered, or registered again, is unloaded too.
     for bot_id in [bot_id for bot_id, bot in _loaded.items() if bot is not wanted.get(bot_id)]:
         _loaded.pop(bot_id).unload()

@@ -13,7 +13,7 @@ from chatbots import Conversation as Dialogue
 from chatbots.text import quote, sanitise
 from evaluation.selfplay import seed_of_conversation
 from webapp.bots.models import BotVersion
-from webapp.bots.selectors import bot_entry, bot_find
+from webapp.bots.selectors import bot_entry, bots_find
 from webapp.bots.services import bot_version_record
 from webapp.conversations.filtering import marks_store, names_of, reply_marks
 from webapp.conversations.models import Conversation, Turn
@@ -80,7 +80,7 @@ def run_create(
             raise Refused("bad_plan", f"the number of {what} is {number}; it must be at least 1")
     if not -_SEED_LIMIT <= seed < _SEED_LIMIT:
         raise Refused("bad_plan", f"the seed is {seed}; it must fit 64 bits")
-    found = [bot_find(bot_id) for bot_id in bots]
+    found = bots_find(bots).values()
     for bot in found:
         entry = bot_entry(bot)
         if not entry.available:
