@@ -91,15 +91,15 @@ def _ending_url(request: HttpRequest, participant: Participant, visit: Participa
 
 
 def _page(request: HttpRequest, participant: Participant, visit: ParticipantRequest, error: str = "") -> HttpResponse:
-    study = participant.study
+    study, until = participant.study, withdrawal_until(participant)
     loss = withdrawal_loss(participant) if participant.withdrawn_at is None else {}
     titles = {name: kind.title for name, kind in erasure_kinds().items()}
     context: dict[str, Any] = {
         **study_texts(study, study.version),
         "visit": visit,
         "withdrawn_at": participant.withdrawn_at,
-        "may_withdraw": may_withdraw(participant),
-        "until": withdrawal_until(participant),
+        "may_withdraw": may_withdraw(participant, until),
+        "until": until,
         "loss": [(titles[name], n) for name, n in loss.items()],
         "platform": platform_name(participant, study) or participant.platform,
         "has_ids": bool(participant.external_id or participant.submission),

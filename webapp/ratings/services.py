@@ -116,9 +116,10 @@ def rating_submit(
         if conversation.participant_id != participant.pk or study is None or task is None or version is None:
             raise Refused("not_found", _("We cannot open this chat here."))
         task.participant = participant
-        existing = Rating.objects.filter(conversation=conversation, participant=participant).first()
-        if existing is not None:
-            return RatingOutcome(existing, task, created=False)
+        if conversation.state != Conversation.State.OPEN:  # the rating closes it
+            existing = Rating.objects.filter(conversation=conversation, participant=participant).first()
+            if existing is not None:
+                return RatingOutcome(existing, task, created=False)
         chat_end_check(conversation, version)
         protocol = protocols.get(study.protocol)
         found, errors = answers_check(version=version, answers=answers)
@@ -239,7 +240,7 @@ def _rating_revise(rating: Rating, answers: Answers, comment: str) -> None:
 
 def _rating_store(task: Task, participant: Participant, answers: Answers, comment: str, target: Target) -> Rating:
     rubric = protocols.get(participant.study.protocol).form(task.version)
-    if not participant.is_synthetic:
+    if not participant.is_synthetic and rubric.frozen_at is None:
         # A rehearsal is there to try a study out, so that it can still be changed.
         rubric_freeze(rubric_id=rubric.pk)
     return Rating.objects.create(

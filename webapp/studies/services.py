@@ -40,7 +40,7 @@ from webapp.studies.models import (
 )
 from webapp.studies.privacy import consent_texts, consent_version
 from webapp.studies.protocols.base import TaskPlan, protocols
-from webapp.studies.recruitment.completion import store_shown_completion
+from webapp.studies.recruitment.completion import shown_completion_of, store_shown_completion
 from webapp.studies.recruitment.links import LINK_PLATFORM, link_use
 from webapp.studies.selectors import entry_refusal
 from webapp.studies.settings import NAMES, StudyValues
@@ -373,14 +373,16 @@ def task_complete(*, task: Task, outcome: str = Outcome.RATED) -> Task:
 def _task_ended(task: Task, still: Q, state: str, outcome: str) -> bool:
     """End the task with a new code and what its person is shown, if it is still as it must be; else read it again."""
     end = {"state": state, "outcome": outcome, "completion_code": _completion_code(), "ended_at": timezone.now()}
-    is_new = bool(Task.objects.filter(still, pk=task.pk).update(**end))
-    if not is_new:
-        task.refresh_from_db()
-        return False
     for name, value in end.items():
         setattr(task, name, value)
-    store_shown_completion(task=task)
-    return True
+    shown = shown_completion_of(task)
+    told = {"code": shown.code, "link": shown.link}
+    is_new = bool(Task.objects.filter(still, pk=task.pk).update(**end, told=told))
+    if is_new:
+        task.told = told
+    else:
+        task.refresh_from_db()
+    return is_new
 
 
 def task_end(*, task: Task, outcome: str) -> Task:

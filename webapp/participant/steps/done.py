@@ -124,7 +124,8 @@ def _withdrawal(request: HttpRequest, visit: ParticipantRequest, ending: TaskEnd
     """
     participant = ending.task.participant
     is_theirs = ending.outcome not in (Outcome.NO_CONSENT, Outcome.WITHDRAWN)
-    if not is_theirs or not may_withdraw(participant):
+    until = withdrawal_until(participant) if is_theirs else None
+    if not is_theirs or not may_withdraw(participant, until):
         return {}
     token = withdrawal_token(participant)
     link = request.build_absolute_uri(reverse("participant:withdraw-all", args=[token]))
@@ -132,7 +133,7 @@ def _withdrawal(request: HttpRequest, visit: ParticipantRequest, ending: TaskEnd
     return {
         "withdraw_url": link,
         "withdraw_here_url": visit.link("withdraw-all", token),
-        "withdraw_until": withdrawal_until(participant),
+        "withdraw_until": until,
         "withdraw_mail": f"mailto:?subject={quote(title)}&body={quote(link)}",
     }
 

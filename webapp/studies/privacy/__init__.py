@@ -242,11 +242,10 @@ def withdrawal_until(participant: Participant) -> datetime | None:
     return last.ended_at + timedelta(days=last.version.values.rights.withdrawal_days)
 
 
-def may_withdraw(participant: Participant) -> bool:
+def may_withdraw(participant: Participant, until: datetime | None) -> bool:
     """Return True if they may withdraw now: while a task is open, and until the time limit after the end."""
     if participant.withdrawn_at is not None:
         return False
-    until = withdrawal_until(participant)
     is_early = until is not None and timezone.now() <= until
     return is_early or participant.tasks.filter(state=Task.State.OPEN).exists()
 
@@ -273,7 +272,7 @@ def participant_withdraw(*, participant: Participant) -> Mapping[str, int]:
         person = people.get()
         if person.withdrawn_at is not None:
             return {}
-        if not may_withdraw(person):
+        if not may_withdraw(person, withdrawal_until(person)):
             raise Refused("too_late", _("The time to withdraw is over."))
         removed = withdrawal_loss(person)
         for kind in reversed(erasure_kinds().values()):

@@ -127,10 +127,8 @@ def shown_completion_of(task: Task) -> Completion:
 
 def store_shown_completion(*, task: Task) -> None:
     """Store the code and link shown for a task that has just ended; stored ones stay."""
-    shown = shown_completion_of(task)
-    told = {"code": shown.code, "link": shown.link}
-    if Task.objects.filter(pk=task.pk, told={}).update(told=told):
-        task.told = told
+    told = shown_completion_of(task)
+    Task.objects.filter(pk=task.pk, told={}).update(told={"code": told.code, "link": told.link})
 
 
 def has_earned(participant: Participant) -> bool:
