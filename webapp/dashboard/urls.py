@@ -58,6 +58,9 @@ urlpatterns = [
     path("studies/<slug:key>/people/codes/", pay.codes, name="study_pay_codes"),
     path("studies/<slug:key>/people/mturk.csv", pay.mturk, name="study_pay_mturk"),
     path("studies/<slug:key>/people/<uuid:participant_id>/", participants.person, name="study_person"),
+    path(
+        "studies/<slug:key>/people/<uuid:participant_id>/erase/", participants.person_erase, name="study_person_erase"
+    ),
     path("studies/<slug:key>/results/", results.results, name="study_results"),
     path("studies/<slug:key>/results/<slug:what>.<slug:kind>", results.picture, name="study_results_picture"),
     path("studies/<slug:key>/results/why/", why.why, name="study_why"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib import admin
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
@@ -14,7 +12,6 @@ from django.utils.translation import gettext_lazy as _
 
 from webapp.core.rights import ReadOnlyAdminMixin, Right, private_search
 from webapp.studies.models import ConsentText, Dimension, Item, Participant, Rubric, Slot, Study, Task
-from webapp.studies.privacy import erasure_counts, erasure_kinds, participants_erase
 from webapp.studies.recruitment.completion import ending_of, tasks_with_endings
 from webapp.studies.study_file import study_file_of, study_file_text, without_codes
 
@@ -103,9 +100,10 @@ class ConsentTextAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
 
 @admin.register(Participant)
 class ParticipantAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
-    """Deleting a participant erases all that is kept of them; it is counted beforehand."""
+    """Participants, read-only: their page under a study's *People* erases them."""
 
     right_to_view = Right.PRIVATE
+    right_to_delete = None
     list_display = ("id", "study", "platform", "external_id", "is_synthetic", "consented_at")
     list_filter = ("study", "platform", "is_synthetic")
     list_select_related = ("study", "platform_ids")
@@ -123,19 +121,6 @@ class ParticipantAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
         "created_at",
     )
     exclude = ("updated_at",)
-
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Return the confirmation's list: participants, and the number of rows of each kind deleted with them."""
-        people = Participant.objects.filter(pk__in=[person.pk for person in objs])
-        counts = erasure_counts(people)
-        kinds = {str(kind.title): counts[table] for table, kind in erasure_kinds().items()}
-        return [str(person) for person in objs], kinds, set(), []
-
-    def delete_model(self, request: HttpRequest, obj: Participant) -> None:
-        participants_erase(participants=Participant.objects.filter(pk=obj.pk))
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Participant]) -> None:
-        participants_erase(participants=queryset)
 
 
 @admin.register(Item)

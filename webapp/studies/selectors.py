@@ -292,6 +292,11 @@ def items_lacking(study: Study, items: QuerySet[Item]) -> QuerySet[Item]:
     return with_loads(items, "item", study, synthetic=False).filter(n_tasks__lt=wanted)
 
 
+def participant_found(study: Study, participant_id: UUID) -> QuerySet[Participant]:
+    """Return the participant of a study with this id, if there is one."""
+    return study.participants.filter(pk=participant_id)
+
+
 def participant_token(participant: Participant) -> str:
     """Return a signed token that identifies the participant on their current device if cookies do not arrive."""
     return signing.dumps(known_as(participant), salt=_PARTICIPANT_SALT)

@@ -180,23 +180,20 @@ def test_the_command_names_whom_it_does_not_find() -> None:
     assert erase("s", "--participant", str(person.pk))["turns"] == 6
 
 
-def test_the_admin_lists_beforehand_what_goes(chief: Client) -> None:
-    study = make_study()
-    people = [make_person(study, f"Z{n}Z") for n in range(3)]
-    address = reverse("admin:studies_participant_delete", args=[people[0].pk])
-    html = chief.get(address).content.decode()
-    assert "Messages and replies: 6" in html
-    assert "Ratings, with their comments: 1" in html
-    assert Participant.objects.count() == 3
-    assert chief.post(address, {"post": "yes"}).status_code == 302
+def test_a_persons_page_counts_what_goes_and_erases_it(chief: Client) -> None:
+    study, other = make_study(), make_study("t")
+    person = make_person(study, "Z0Z")
+    address = reverse("dashboard:study_person_erase", args=[study.key, person.pk])
+    shown = chief.get(address)
+    assert shown.status_code == 200
+    assert "<dt>Messages and replies</dt><dd>6</dd>" in shown.content.decode()
+    assert chief.post(reverse("dashboard:study_person_erase", args=[other.key, person.pk])).status_code == 404
+    assert Participant.objects.count() == 1
+    assert chief.post(address).status_code == 302
     assert "Z0Z" not in exported(study)
-    chosen = {"action": "delete_selected", "_selected_action": [str(person.pk) for person in people[1:]]}
-    listed = reverse("admin:studies_participant_changelist")
-    assert "Messages and replies: 12" in chief.post(listed, chosen).content.decode()
-    assert Participant.objects.count() == 2
-    chief.post(listed, {**chosen, "post": "yes"})
     for model in (Participant, Task, Conversation, Turn, Rating, MetricResult):
         assert not model.objects.exists(), model
+    assert chief.post(address).status_code == 404
 
 
 @pytest.mark.django_db

@@ -35,7 +35,7 @@ from webapp.dashboard.data_quality import (
 )
 from webapp.dashboard.live_page import LiveRoom, live_room
 from webapp.dashboard.live_progress import OPENED, now_rounded
-from webapp.dashboard.navigation import post_view, read_view
+from webapp.dashboard.navigation import form_view, post_view, read_view
 from webapp.dashboard.people_forms import BonusForm, LinksForm
 from webapp.dashboard.people_list import PeopleFilters, PeopleReader
 from webapp.dashboard.recruitment import link_to_send, participant_link, webhook_link
@@ -54,8 +54,10 @@ from webapp.ratings.selectors import BotInfo, study_bots
 from webapp.results.refresh import has_order, refresh_flags
 from webapp.studies.assignment.capacity import is_collecting
 from webapp.studies.models import Outcome, Study
+from webapp.studies.privacy import erasure_counts, erasure_kinds, participants_erase
 from webapp.studies.recruitment.completion import is_paid, money_text
 from webapp.studies.recruitment.links import link_table, links_make, links_of
+from webapp.studies.selectors import participant_found
 
 _TURNED_AWAY = {
     "paused": "the study is paused",
@@ -278,10 +280,26 @@ def person_page(
         bonus=bonus or BonusForm(initial={"asked": uuid.uuid4()}),
         can_message=visit.platform == "prolific" and can_send(),
         message_most=MESSAGE_MOST_CHARS,
+        may_erase=may(request.user, Right.ADMINISTER),
         pays=reader.pays,
         query=filters.query(),
         address=reverse("dashboard:study_person", args=[study.key, visit.key.participant]),
     )
+
+
+@form_view(Right.ADMINISTER)
+def person_erase(request: HttpRequest, study: Study, participant_id: UUID) -> HttpResponse:
+    """Count what is kept of a person, and erase it after confirmation."""
+    found = participant_found(study, participant_id)
+    if not found.exists():
+        raise Http404("no such person")
+    if request.method == "POST":
+        participants_erase(participants=found, notes=True)
+        messages.success(request, "Everything that was kept of this person is erased.")
+        return redirect("dashboard:study_people", study.key)
+    counts = erasure_counts(found)
+    loss = [(kind.title, counts[table]) for table, kind in erasure_kinds().items() if counts[table]]
+    return study_page(request, "person_erase.html", study, "people", participant=participant_id, loss=loss)
 
 
 @post_view(Right.ADMINISTER)
