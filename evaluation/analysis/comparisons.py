@@ -20,7 +20,6 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from evaluation.findings import Reason
 from evaluation.number_format import BY_TUPLE, counted, digits_for, figure, probability, span
 from evaluation.plots.charts import Differences, RatedBot, differences_drawing
 from evaluation.plots.marks import slots_of
@@ -359,13 +358,10 @@ class Comparisons:
             f"{self.n_ratings:,} ratings by {self.n_raters:,} named raters; least squares, errors clustered by "
             f"{self.units.replace('_', ' ')}; best first: " + ", ".join(self.order)
         )
+        equal = f"equal: {1 - 2 * EQUAL_ALPHA:.0%} interval within ± {figure(self.smallest)}"
         if self.smallest is None:
-            foot += (
-                "; whether bots are equal is not tested: the scale is not known, and no smallest difference is named"
-            )
-        else:
-            foot += f"; equal: {1 - 2 * EQUAL_ALPHA:.0%} interval within ± {figure(self.smallest)}"
-        return text_table(title, headers, rows, foot)
+            equal = "equality is not tested: the scale is not known, and no smallest difference is named"
+        return text_table(title, headers, rows, f"{foot}; {equal}")
 
     def _told(self, pair: Comparison) -> str:
         equal = self.is_equal(pair)
@@ -420,7 +416,8 @@ def compare(
         scale = {"low": dimension.low, "high": dimension.high}
         pairs = tuple(pairwise_always(values, names, units, shared, **scale, level=1 - alpha))
         if dimension.inferred:  # the always-valid interval imagines ratings at the ends of the scale
-            pairs = tuple(_without_interval(pair, NO_SCALE) for pair in pairs)
+            none: dict[str, Any] = {"low": None, "high": None, "p": None, "p_holm": None, "ordered": False}
+            pairs = tuple(replace(pair, **none, reason=pair.reason or NO_SCALE) for pair in pairs)
         means_now = means_of(values, names, units, shared, **scale)
         more, unit = {} if smallest is None else _more(pairs, means_now, smallest, alpha), means_now.unit
         means = dict(zip(means_now.labels, means_now.means.tolist(), strict=True))
@@ -447,11 +444,10 @@ def compare(
         power=power,
         smallest=smallest,
     )
-    return with_plans(found, ratings) if plans else found
-
-
-def _without_interval(pair: Comparison, why: Reason) -> Comparison:
-    return Comparison(pair.a, pair.b, pair.difference, None, None, None, None, ordered=False, reason=pair.reason or why)
+    if not plans:
+        return found
+    planned = plan_from_ratings(values, names, units, shared, smallest=smallest, power=power, alpha=alpha)
+    return replace(found, plans=tuple(planned))
 
 
 def means_compared(ratings: Ratings) -> dict[str, float]:
@@ -481,21 +477,3 @@ def _more(
         for pair in pairs
         if pair.p is not None and not pair.ordered
     }
-
-
-def with_plans(comparisons: Comparisons, ratings: Ratings) -> Comparisons:
-    """Return them with the sample size plan of each pair.
-
-    Args:
-        ratings: those that were compared.
-    """
-    plans = plan_from_ratings(
-        ratings.values(),
-        ratings.bot.tolist(),
-        ratings.unit.tolist(),
-        None if ratings.shared is None else ratings.shared.tolist(),
-        smallest=comparisons.smallest,
-        power=comparisons.power,
-        alpha=comparisons.alpha,
-    )
-    return replace(comparisons, plans=tuple(plans))
