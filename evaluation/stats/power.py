@@ -238,8 +238,8 @@ def _pair(
     if smallest is not None:
         need = raters_needed(smallest, sd, power=power, alpha=alpha, n_comparisons=n_pairs(n_bots))
     needed = None if need is None else need.n
-    why = NO_SMALLEST if need is None else need.reason
-    return PairPlan(pair.a, pair.b, pair.difference, pair.low, pair.high, sd, n_a, n_b, needed, why)
+    missing: Reason | None = NO_SMALLEST if need is None else need.reason
+    return PairPlan(pair.a, pair.b, pair.difference, pair.low, pair.high, sd, n_a, n_b, needed, missing)
 
 
 def _without(pair: Comparison, n_a: int, n_b: int, why: Reason | None) -> PairPlan:
