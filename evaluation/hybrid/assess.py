@@ -17,6 +17,7 @@ from evaluation.hybrid.bot_level import (
     INTERCEPTS,
     BotLevel,
     BotLevelDiagnostics,
+    Intercept,
     NullOf,
     ceiling_of,
     influence_of,
@@ -144,7 +145,8 @@ def assess(
     pairs = pairs_of(scores["predicted"], human, told_apart)
     intercepts = {fit.intercept: (bot_level["pearson"], pairs)}
     by_common, by_fold = _bot_scores(common, design), _bot_scores(fold, design)
-    for kind, other in (("fold", by_fold), ("common", by_common)):
+    kinds: dict[Intercept, Any] = {"fold": by_fold, "common": by_common}
+    for kind, other in kinds.items():
         if kind != fit.intercept:
             found = level(other, rated, kind == "common", ["pearson"])["pearson"]
             intercepts[kind] = (found, pairs_of(other, human, told_apart))

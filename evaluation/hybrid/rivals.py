@@ -124,7 +124,7 @@ def rival_folds(
     for name, parts in {**LENGTH_RIVALS, **({"group": tuple(groups)} if groups else {})}.items():
         x = column_means(rated, parts)
         points = x if at is None else column_means(at, parts)
-        blocks = {part: (k,) for k, part in enumerate(parts)}
+        blocks: dict[str, tuple[int, ...]] = {part: (k,) for k, part in enumerate(parts)}
         if name == "group":
             # Its columns mean nothing one by one, and self-play is of the same bots.
             blocks = {name: tuple(range(len(parts)))}

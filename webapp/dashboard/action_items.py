@@ -242,7 +242,7 @@ def alert_action_items() -> list[ActionItem]:
 
 def _system() -> list[ActionItem]:
     """Return problems of the installation and queues that wait; failed jobs have their own need."""
-    page = ("dashboard:system", {}, "")
+    page: tuple[str, dict[str, str], str] = ("dashboard:system", {}, "")
     found = [one for one in find_problems() if one.kind != FAILED]
     problems = [ActionItem("bad", f"{one.title}.", one.words, "See the system", page) for one in found]
     told = {(one.kind, one.subject) for one in found}

@@ -83,7 +83,7 @@ def correlation_cells(found: Result) -> list[Cell]:
 
 def predictors_table(result: Result) -> NamedTable | None:
     """Tabulate the metric and its rivals over bots, on self-play, and the metric over conversations."""
-    sources = {"bots": ("bot_level", result, "rivals")}
+    sources: dict[str, tuple[str, Any, str]] = {"bots": ("bot_level", result, "rivals")}
     if result.get("bot_level_selfplay"):
         sources["bots, from self-play"] = ("bot_level_selfplay", result.get("values_selfplay"), "rivals_selfplay")
     rows: list[tuple[str, str, Result, Result]] = []
