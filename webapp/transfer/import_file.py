@@ -256,8 +256,7 @@ def import_conversations(
     if study is None and contents.n_records and not contents.bots:
         raise Refused(
             "ratings_only",
-            f"{path.name} holds ratings without their conversations; import those first "
-            "(chatrecords.csv), into the same study",
+            "The file holds ratings without their conversations; import the messages first, into the same study",
         )
     if contents.n_records and (study is None or contents.bots or contents.seen):
         study = study_for_import(key=study_key, bots=contents.bots, seen=contents.seen, scales=scales)
