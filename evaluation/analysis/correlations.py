@@ -236,7 +236,7 @@ def bot_matrix(
 
 
 def _corrected(found: Cells) -> dict[str, Any]:
-    """Return which cells survive Holm's correction over all of them, and the false discovery rate of each."""
+    """Return the cells that survive Holm's correction over all of them, and the false discovery rate of each."""
     p_values = [value.p for value in found.values()]
     return {
         "survives": frozenset(key for key, p in zip(found, holm(p_values), strict=True) if p is not None and p < ALPHA),

@@ -414,7 +414,7 @@ def _scale(ratings: Ratings | None, targets: Sequence[str]) -> tuple[float, floa
 
 
 def _instrument(ratings: Ratings | None, targets: Sequence[str]) -> dict[str, Any]:
-    """Return what raters saw of each target whose scale is known."""
+    """Return the scale of each target, as raters saw it, where it is known."""
     return {
         one.key: {
             "title": one.title,

@@ -105,7 +105,8 @@ class ItemsForm(forms.Form):
     def __init__(self, data: Mapping[str, Any] | None, *, study: str) -> None:
         super().__init__(data, initial={"study": study})
         found = [one for one in Study.objects.filter(archived_at=None, is_imported=False) if judges_items(one)]
-        self.fields["study"].choices = [("", "Choose"), *((one.key, one.name) for one in found)]  # type: ignore[attr-defined]
+        field: Any = self.fields["study"]
+        field.choices = [("", "Choose"), *((one.key, one.name) for one in found)]
         styled(self)
 
 

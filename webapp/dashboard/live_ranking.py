@@ -102,7 +102,7 @@ def planned_of(study: Study, bot_id: str) -> int | None:
 
 
 def _precision(study: Study, found: Mapping[str, Any], infos: Mapping[str, BotInfo]) -> str:
-    """Say how wide the widest interval of a mean is, and how wide it will be with the planned number of ratings."""
+    """Compose a sentence on the widest interval of a mean, now and with the planned number of ratings."""
     level, widest = 1 - found["alpha"], (0.0, "")
     for bot_id, one in found.get("means", {}).items():
         planned = planned_of(study, bot_id) if bot_id in infos else None
@@ -163,7 +163,7 @@ class _PairWords:
 
     @property
     def aim(self) -> str:
-        """What more ratings would be for, as the end of a sentence."""
+        """End of a sentence: the purpose of more ratings."""
         return "" if self.smallest is None else f" to show a difference of {figure(self.smallest)}"
 
     def of(self, a: BotInfo, b: BotInfo, pair: Mapping[str, Any], unit: str, is_of_pairs: bool) -> Sentence:
