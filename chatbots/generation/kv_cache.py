@@ -1,6 +1,7 @@
-"""Key-value cache of a batch's conversations, in transformers' own layers.
+"""Key-value cache of a batch's conversations.
 
-Rows are aligned at the right: a shorter one has empty, masked columns at its left.
+Buffers grow, with a row for each conversation. Rows are aligned at the right: a shorter one has empty, masked columns
+at its left.
 """
 
 from __future__ import annotations
@@ -12,12 +13,62 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
+from transformers.cache_utils import Cache, DynamicLayer, EncoderDecoderCache
 
 from chatbots.generation.prefix_cache import CachedPrefix, CachedRow
 
+SPARE_COLUMNS = 64
+"""A cache buffer grows by so many columns, so that most steps write in place."""
+
+
 Pad = Callable[[Tensor, int, int], Tensor]
 """Tensor, wanted size, dimension → tensor with zeros added."""
+
+
+class GrowingLayer(DynamicLayer):
+    """Keys and values of one layer, (B, H, L, D), in a buffer with spare columns.
+
+    transformers' own layer copies the whole cache at every step; this one writes a column.
+    """
+
+    keys: Any  # Tensor, once anything is stored
+    values: Any
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, cache_kwargs: dict[str, Any] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+            self.replace(key_states, value_states, 0)
+            return self.keys, self.values
+        n_old = self.keys.shape[-2]
+        n_new = n_old + key_states.shape[-2]
+        if n_new > self._key_buffer.shape[-2]:
+            self.replace(self.keys, self.values, n_new - n_old + SPARE_COLUMNS)
+        self._key_buffer[..., n_old:n_new, :] = key_states
+        self._value_buffer[..., n_old:n_new, :] = value_states
+        self.keys = self._key_buffer[..., :n_new, :]
+        self.values = self._value_buffer[..., :n_new, :]
+        return self.keys, self.values
+
+    def replace(self, keys: Tensor, values: Tensor, spare: int) -> None:
+        """Set all keys and values, copying them into a new buffer with spare columns."""
+        n = keys.shape[-2]
+        shape = (*keys.shape[:-2], n + spare, keys.shape[-1])
+        self._key_buffer = keys.new_empty(shape)
+        self._value_buffer = values.new_empty((*shape[:-1], values.shape[-1]))
+        self._key_buffer[..., :n, :] = keys
+        self._value_buffer[..., :n, :] = values
+        self.keys = self._key_buffer[..., :n, :]
+        self.values = self._value_buffer[..., :n, :]
+
+    def reserve(self, keys: Tensor, values: Tensor, n_rows: int, n: int, spare: int) -> None:
+        """Allocate `n` columns and spare ones for rows like these keys and values, (H, L, D)."""
+        n_heads = keys.shape[0]
+        self._key_buffer = keys.new_empty((n_rows, n_heads, n + spare, keys.shape[-1]))
+        self._value_buffer = values.new_empty((n_rows, n_heads, n + spare, values.shape[-1]))
+        self.keys = self._key_buffer[..., :n, :]
+        self.values = self._value_buffer[..., :n, :]
 
 
 @dataclass
@@ -41,12 +92,12 @@ class CacheRows:
         return len(self.lengths)
 
     @property
-    def self_layers(self) -> list[Any]:
+    def self_layers(self) -> list[GrowingLayer]:
         cache = self.cache
         return (cache.self_attention_cache if self.crosses else cache).layers
 
     @property
-    def cross_layers(self) -> list[Any]:
+    def cross_layers(self) -> list[GrowingLayer]:
         return self.cache.cross_attention_cache.layers if self.crosses else []
 
     @property
@@ -72,24 +123,17 @@ def _pad_zeros(tensor: Tensor, n: int, dim: int, *, at_left: bool) -> Tensor:
     return torch.cat([zeros, tensor] if at_left else [tensor, zeros], dim=dim)
 
 
-def join_layers(a: list[Any], b: list[Any], pad: Pad, n: int) -> Cache:
+def join_layers(a: list[GrowingLayer], b: list[GrowingLayer], pad: Pad, n: int, spare: int) -> Cache:
     """Make one cache of the rows of both, `n` columns wide, padded by `pad`."""
-    return _cache(
-        [
-            (
-                torch.cat([pad(one.keys, n, 2), pad(two.keys, n, 2)]),
-                torch.cat([pad(one.values, n, 2), pad(two.values, n, 2)]),
-            )
-            for one, two in zip(a, b, strict=True)
-        ]
-    )
-
-
-def _cache(layers: Sequence[tuple[Tensor, Tensor]]) -> Cache:
-    cache = DynamicCache()
-    for number, (keys, values) in enumerate(layers):
-        cache.update(keys, values, number)
-    return cache
+    layers: list[Any] = []
+    for one, two in zip(a, b, strict=True):
+        layer = GrowingLayer()
+        keys = torch.cat([pad(one.keys, n, 2), pad(two.keys, n, 2)])
+        values = torch.cat([pad(one.values, n, 2), pad(two.values, n, 2)])
+        layer.lazy_initialization(keys, values)
+        layer.replace(keys, values, spare)
+        layers.append(layer)
+    return Cache(layers=layers)
 
 
 def copy_row(rows: CacheRows, i: int, tokens: Sequence[int]) -> CachedRow:
@@ -101,22 +145,27 @@ def copy_row(rows: CacheRows, i: int, tokens: Sequence[int]) -> CachedRow:
     )
 
 
-def cache_from_prefixes(known: Sequence[CachedPrefix | None], starts: Sequence[int]) -> Cache:
+def cache_from_prefixes(known: Sequence[CachedPrefix | None], starts: Sequence[int], spare: int) -> Cache:
     """Make a cache of what is known: row i has its first `starts[i]` tokens, at the right; none may be all empty.
 
     Args:
         known: for each row; None where `starts` is 0.
+        spare: columns that will be added.
     """
     some = next(one for one in known if one is not None)
     n = max(starts)
-
-    def joined(layer: int, part: int) -> Tensor:
-        # Empty columns are masked, but must be numbers: zero times NaN is NaN.
-        like = some.row.layers[layer][part]
-        made = like.new_zeros((len(known), like.shape[0], n, like.shape[-1]))
+    layers: list[Any] = []
+    for number, (keys, values) in enumerate(some.row.layers):
+        layer = GrowingLayer()
+        layer.lazy_initialization(keys, values)
+        layer.reserve(keys, values, len(known), n, spare)
         for row, (one, start) in enumerate(zip(known, starts, strict=True)):
+            # Empty columns are masked, but must be numbers: zero times NaN is NaN.
+            layer.keys[row, :, : n - start] = 0
+            layer.values[row, :, : n - start] = 0
             if one is not None and start:
-                made[row, :, n - start :] = one.row.layers[layer][part][:, :start]
-        return made
-
-    return _cache([(joined(layer, 0), joined(layer, 1)) for layer in range(len(some.row.layers))])
+                stored_keys, stored_values = one.row.layers[number]
+                layer.keys[row, :, n - start :] = stored_keys[:, :start]
+                layer.values[row, :, n - start :] = stored_values[:, :start]
+        layers.append(layer)
+    return Cache(layers=layers)

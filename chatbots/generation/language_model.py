@@ -29,10 +29,19 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers.cache_utils import DynamicCache, EncoderDecoderCache
+from transformers.cache_utils import Cache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
-from chatbots.generation.kv_cache import CacheRows, cache_from_prefixes, copy_row, join_layers, pad_left, pad_right
+from chatbots.generation.kv_cache import (
+    SPARE_COLUMNS,
+    CacheRows,
+    GrowingLayer,
+    cache_from_prefixes,
+    copy_row,
+    join_layers,
+    pad_left,
+    pad_right,
+)
 from chatbots.generation.prefix_cache import CachedPrefix
 
 PREFILL_TOKENS = 8192
@@ -166,7 +175,9 @@ class LanguageModel:
         rows = CacheRows(
             lengths=[len(prompt) for prompt in prompts],
             mask=mask[:, :n_old],
-            cache=cache_from_prefixes(known, starts) if n_old else DynamicCache(),
+            cache=cache_from_prefixes(known, starts, n_new + SPARE_COLUMNS)
+            if n_old
+            else Cache(layer_class_to_replicate=GrowingLayer),
         )
         return PromptPrefill(rows, ids.to(self.device), mask[:, n_old:], positions)
 
@@ -226,13 +237,15 @@ class LanguageModel:
         merged = CacheRows(
             lengths=a.lengths + b.lengths,
             mask=torch.cat([pad_left(a.mask, n, 1), pad_left(b.mask, n, 1)]),
-            cache=join_layers(a.self_layers, b.self_layers, pad_left, n),
+            cache=join_layers(a.self_layers, b.self_layers, pad_left, n, SPARE_COLUMNS),
         )
         if a.encoded is not None and a.encoded_mask is not None:
             assert b.encoded is not None
             assert b.encoded_mask is not None
             s = max(a.encoded.shape[1], b.encoded.shape[1])
-            merged.cache = EncoderDecoderCache(merged.cache, join_layers(a.cross_layers, b.cross_layers, pad_right, s))
+            merged.cache = EncoderDecoderCache(
+                merged.cache, join_layers(a.cross_layers, b.cross_layers, pad_right, s, 0)
+            )
             merged.encoded = torch.cat([pad_right(a.encoded, s, 1), pad_right(b.encoded, s, 1)])
             merged.encoded_mask = torch.cat([pad_right(a.encoded_mask, s, 1), pad_right(b.encoded_mask, s, 1)])
         return merged
@@ -243,14 +256,14 @@ class LanguageModel:
         lengths = [rows.lengths[i] for i in kept]
         first = rows.mask.shape[1] - max(lengths)
         for layer in rows.self_layers:
-            layer.keys, layer.values = layer.keys[index, :, first:], layer.values[index, :, first:]
+            layer.replace(layer.keys[index, :, first:], layer.values[index, :, first:], SPARE_COLUMNS)
         rows.lengths, rows.mask = lengths, rows.mask[index, first:]
         if rows.encoded is not None and rows.encoded_mask is not None:
             rows.encoded_mask = rows.encoded_mask[index]
             s = int(rows.encoded_mask.sum(1).max())
             rows.encoded, rows.encoded_mask = rows.encoded[index, :s], rows.encoded_mask[:, :s]
             for layer in rows.cross_layers:
-                layer.keys, layer.values = layer.keys[index, :, :s], layer.values[index, :, :s]
+                layer.replace(layer.keys[index, :, :s], layer.values[index, :, :s], 0)
         return rows
 
     def check(self) -> bool:
@@ -314,7 +327,9 @@ class LanguageModel:
         rows = CacheRows(
             lengths=[0] * len(prompts),
             mask=torch.zeros((len(prompts), 0), dtype=torch.long, device=self.device),
-            cache=EncoderDecoderCache(DynamicCache(), DynamicCache()),
+            cache=EncoderDecoderCache(
+                Cache(layer_class_to_replicate=GrowingLayer), Cache(layer_class_to_replicate=GrowingLayer)
+            ),
             encoded=encoded,
             encoded_mask=mask,
         )
