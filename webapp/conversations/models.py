@@ -160,6 +160,9 @@ class Conversation(TimeStamped):
     n_exchanges = models.PositiveIntegerField(default=0)
     is_synthetic = models.BooleanField(default=False)
     ended_at = models.DateTimeField(null=True, blank=True)
+    condition = models.JSONField(
+        default=dict, blank=True, editable=False, help_text=_("{factor: level}; empty without factors.")
+    )
     rating_draft = models.JSONField(
         default=dict,
         blank=True,

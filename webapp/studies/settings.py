@@ -22,6 +22,7 @@ from chatbots.validation import InputModel, Many, Number, ValuesError
 from webapp.core.language import LANGUAGES, Language
 from webapp.studies.assignment.settings import Assignment
 from webapp.studies.attention_checks import Attention, Checking
+from webapp.studies.conditions import Conditions
 from webapp.studies.protocol_settings import (
     Arena,
     Choosing,
@@ -290,6 +291,7 @@ class StudyValues(InputModel):
     quotas: Quotas = Quotas()
     assignment: Assignment = Assignment()
     rights: Rights = Rights()
+    conditions: Conditions = Conditions()
 
     @model_validator(mode="before")
     @classmethod
@@ -349,6 +351,7 @@ SECTIONS: dict[str, type[InputModel]] = {
     "quotas": Quotas,
     "assignment": Assignment,
     "rights": Rights,
+    "conditions": Conditions,
 }
 
 

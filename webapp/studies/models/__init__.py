@@ -412,6 +412,9 @@ class Slot(models.Model):
     )
     item = models.ForeignKey(Item, null=True, blank=True, on_delete=models.CASCADE, related_name="slots")
     is_flipped = models.BooleanField(default=False, help_text=_("The item's replies were shown in the opposite order."))
+    condition = models.JSONField(
+        default=dict, blank=True, editable=False, help_text=_("{factor: level} of the chat; empty without factors.")
+    )
 
     class Meta:
         ordering = ["task", "order"]

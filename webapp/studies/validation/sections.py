@@ -5,14 +5,16 @@ Reply filters and attention checks are validated here, too, against what is inst
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from chatbots.text import did_you_mean
+from chatbots.text import did_you_mean, quote
 from chatbots.validation import InputModel, Mistake
 from webapp.studies.attention_checks import AttentionCheck, answers_beyond
+from webapp.studies.conditions import MOST_COMBINATIONS, TAKEN_FACTOR_KEYS, Conditions, bots_of
 from webapp.studies.models import Item, Outcome, Rubric, Study
 from webapp.studies.protocols.base import StudyProtocol, protocols
 from webapp.studies.recruitment.settings import FILLED_IN, PLACEHOLDER, RecruitmentValues, frame_origins
@@ -113,10 +115,42 @@ def validate_codes(recruitment: RecruitmentValues) -> Errors:
     return errors
 
 
+def validate_design(conditions: Conditions) -> Errors:
+    """Check keys and levels of the factors; each error has the path of its value."""
+    errors: Errors = {}
+    keys: dict[str, str] = {}
+    for i, factor in enumerate(conditions.factors):
+        at = f"factors[{i}]"
+        errors |= _key_errors(factor.key, at, keys)
+        if factor.key.lower() in TAKEN_FACTOR_KEYS:
+            errors[f"{at}.key"] = f"{quote(factor.key)} is the name of a column in exported tables; choose another."
+        if len(factor.levels) < 2:
+            errors[f"{at}.levels"] = f"A factor needs at least two levels; this one has {len(factor.levels)}."
+        level_keys: dict[str, str] = {}
+        for j, level in enumerate(factor.levels):
+            inner = f"{at}.levels[{j}]"
+            errors |= _key_errors(level.key, inner, level_keys)
+            if level.is_control and level.has_text:
+                errors[inner] = "It has a text, so it is no control. Take out the text, or is_control."
+            elif not (level.has_text or level.bots or level.is_control):
+                errors[inner] = "It has no text. Write one, or set is_control for a level that shows nothing."
+    if conditions.n_combinations > MOST_COMBINATIONS:
+        words = f"The levels make {conditions.n_combinations} combinations, and {MOST_COMBINATIONS} is the most."
+        errors["factors"] = f"{words} Take out a factor, or some levels."
+    return errors
+
+
+def _key_errors(key: str, at: str, before: dict[str, str]) -> Errors:
+    """Return an error if one before has the key, too; keys that differ in case alone are no two columns."""
+    first = before.setdefault(key.lower(), at)
+    return {} if first == at else {f"{at}.key": f"{quote(key)} is the key of {first}, too; each needs another one."}
+
+
 SECTION_VALIDATORS: dict[str, tuple[Callable[[Any], Errors], ...]] = {
     "chat": (validate_chat_limits,),
     "judging": (validate_raters,),
     "recruitment": (validate_frame_origins, validate_links, validate_codes),
+    "conditions": (validate_design,),
 }
 """Checks that read one section alone, and so can be made where others cannot be read."""
 
@@ -132,7 +166,7 @@ def as_mistakes(errors: Errors) -> list[Mistake]:
 
 
 def _mistake(field: str, sentence: str) -> Mistake:
-    section = SECTION_OF.get(field)
+    section = SECTION_OF.get(re.split(r"[.\[]", field)[0])
     path = f"{section}.{field}" if section else {"rubric": "after"}.get(field, field)
     return Mistake(path, f"{path}: {sentence}")
 
@@ -251,3 +285,34 @@ def validate_gold_items(on: Checked) -> Errors:
         if wrong := answers_beyond(expected, on.scales):
             return {"n_gold": f"Gold item “{key}”: {wrong} Ask that, or correct the item."}
     return {}
+
+
+def validate_cells(on: Checked) -> Errors:
+    """Check that every cell of the design has a bot, every bot a cell, and no factor the name of a question."""
+    conditions, bots = on.values.conditions, on.values.bots
+    if not conditions.factors:
+        return {}
+    if on.protocol is not None and on.protocol.gives != "bots":
+        return {"factors": f"The protocol “{on.protocol.title}” has no chats, so it has no conditions. Take them out."}
+    errors: Errors = {}
+    asked = {question.key for question in (*on.values.questions, *on.values.after)} | on.scales.keys()
+    for i, factor in enumerate(conditions.factors):
+        if factor.key in asked:
+            errors[f"factors[{i}].key"] = f"{quote(factor.key)} is the key of a question, too; choose another."
+        for j, level in enumerate(factor.levels):
+            if unknown := [bot_id for bot_id in level.bots if bot_id not in bots]:
+                near = did_you_mean(unknown[0], bots) or "take it out, or add it there."
+                words = f"{', '.join(unknown)} is none of the study's chatbots ({', '.join(bots) or 'none'}); {near}"
+                errors[f"factors[{i}].levels[{j}].bots"] = words
+    if not bots or conditions.n_combinations > MOST_COMBINATIONS:
+        return errors
+    found = {levels: bots_of(levels, bots) for levels in conditions.combinations()}
+    empty = [" with ".join(f"“{level.key}”" for level in levels) for levels, with_it in found.items() if not with_it]
+    without = [bot_id for bot_id in bots if all(bot_id not in with_it for with_it in found.values())]
+    told = []
+    if empty:
+        such = f"{', '.join(empty[:3])}{' and more' if len(empty) > 3 else ''}"
+        told.append(f"No chatbot has {such}. Change the chatbots of these levels.")
+    if without:
+        told.append(f"{', '.join(without)} has no level of some factor. Name it at a level, or add one for all.")
+    return {**errors, "factors": " ".join(told)} if told else errors

@@ -1,0 +1,221 @@
+"""Conditions of a study: factors whose levels give participants and bots different texts.
+
+A study's file declares them:
+
+    conditions:
+      factors:
+        - key: scenario
+          varies: within
+          levels:
+            - {key: trip, scenario: You plan a weekend in Rome., goal: Find a hotel.}
+            - {key: refund, scenario: Your parcel is broken., bots: [shop]}   # only with this bot
+        - key: told
+          levels:
+            - {key: program, disclosure: You talk with a computer program.}
+            - {key: nothing, is_control: true}
+      n_each_cell: 20
+
+A condition is one level of each factor: `{"scenario": "trip", "told": "nothing"}`. A cell is a condition with a bot.
+Factors are crossed with each other and with the bots; a level that names bots is nested in them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import product
+from math import prod
+from typing import Annotated, Any, Literal, Protocol
+
+from pydantic import AfterValidator, Field
+
+from chatbots.type_descriptions import TypeDescription
+from chatbots.validation import InputModel, Many
+from webapp.studies.protocol_settings import LongText
+
+Condition = Mapping[str, str]
+
+MOST_COMBINATIONS = 500
+"""Greatest number of conditions in one study: every draw looks at each with each bot."""
+
+TAKEN_FACTOR_KEYS = frozenset(
+    {
+        *("answered_by", "better", "bot", "bot_version", "bots", "code", "comment", "completion_code"),
+        *("condition", "consent_version", "consented_at", "conversation", "cost", "created_at"),
+        *("dialogue_id", "ended_at", "entered_at", "external_id", "first", "first_bot", "first_ms", "flags"),
+        *("id", "is_synthetic", "item", "kept_both", "language", "late_ms", "latency_ms", "messages"),
+        *("n_chats", "n_exchanges", "n_human_turns_answered", "outcome", "participant", "platform", "rater"),
+        *("rating", "ratings", "recruitment", "second", "second_bot", "seed", "shown_first_ms", "shown_ms"),
+        *("source", "speaker", "state", "study", "submissions", "submitted_at", "target", "task", "text"),
+        *("tokens_estimated", "tokens_in", "tokens_out", "turn", "turns", "version", "vote", "withheld"),
+    }
+)
+"""Names of columns in exported tables of chats and ratings, which no factor may have."""
+
+
+def _single_line(text: str) -> str:
+    if text != " ".join(text.split()):
+        raise ValueError("it must be one line without blanks around it")
+    return text
+
+
+ConditionKey = Annotated[
+    str, Field(pattern="^[A-Za-z0-9_]{1,40}$"), TypeDescription("letters, digits and _, at most 40 of them")
+]
+ConditionLabel = Annotated[str, Field(max_length=100), AfterValidator(_single_line)]
+ConditionText = Annotated[LongText, Field(max_length=4000)]
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionTexts:
+    """Texts of a condition: those of its levels, in the order of the factors.
+
+    Attributes:
+        scenario, goal, success, topic, persona, instructions, disclosure: shown to the participant.
+        bot_prompt: given to the bot, in place of `{condition}` in its prompt.
+        opening: the bot's first message.
+    """
+
+    scenario: str = ""
+    goal: str = ""
+    success: str = ""
+    topic: str = ""
+    persona: str = ""
+    bot_prompt: str = ""
+    opening: str = ""
+    disclosure: str = ""
+    instructions: str = ""
+
+
+TEXT_NAMES = tuple(each.name for each in fields(ConditionTexts))
+
+
+class Level(InputModel):
+    """One level of a factor, with its texts."""
+
+    key: ConditionKey
+    label: ConditionLabel = Field(default="", title="Name", description="For researchers. Empty: the key.")
+    scenario: ConditionText = Field(
+        default="", title="Scenario", description="The situation in which the participant is to imagine themselves."
+    )
+    goal: ConditionText = Field(default="", title="Goal", description="What the participant wants to reach.")
+    success: ConditionText = Field(default="", title="Success", description="When the goal counts as reached.")
+    topic: ConditionText = Field(default="", title="Topic", description="What the chat is about.")
+    persona: ConditionText = Field(
+        default="", title="Participant's persona", description="The person whom the participant plays."
+    )
+    bot_prompt: ConditionText = Field(
+        default="",
+        title="Chatbot's prompt",
+        description="Persona or instructions of every chatbot, in place of {condition} in its prompt.",
+    )
+    opening: ConditionText = Field(
+        default="", title="Opening line", description="The first message of the chat, by the chatbot."
+    )
+    disclosure: ConditionText = Field(
+        default="", title="Disclosure", description="Such as “You talk with a computer program.”"
+    )
+    instructions: ConditionText = Field(default="", title="Instructions", description="One point a line.")
+    is_control: bool = Field(
+        default=False, title="Control", description="The level has no text: participants are shown nothing."
+    )
+    bots: Many[str] = Field(
+        default=(), title="Only with these chatbots", description="None: the level is crossed with all chatbots."
+    )
+
+    @property
+    def has_text(self) -> bool:
+        """True if any of its texts is not blank."""
+        return any(getattr(self, name).strip() for name in TEXT_NAMES)
+
+    @property
+    def title(self) -> str:
+        """Its name for researchers."""
+        return self.label or self.key
+
+
+class Factor(InputModel):
+    """One factor of a study's conditions."""
+
+    key: ConditionKey
+    label: ConditionLabel = Field(default="", title="Name", description="For researchers. Empty: the key.")
+    varies: Literal["between", "within"] = Field(
+        default="between",
+        title="Varies",
+        description=(
+            "Between participants: each stays in one level. Within: each goes through the levels, in a "
+            "counterbalanced order."
+        ),
+    )
+    levels: Annotated[Many[Level], Field(max_length=20)] = Field(title="Levels")
+
+    @property
+    def title(self) -> str:
+        """Its name for researchers."""
+        return self.label or self.key
+
+    def level(self, key: str) -> Level | None:
+        """Return the level with this key; None if there is none."""
+        return next((level for level in self.levels if level.key == key), None)
+
+
+class Conditions(InputModel):
+    """Factors that vary next to the bot, and how many conversations each cell gets."""
+
+    factors: Annotated[Many[Factor], Field(max_length=4)] = Field(
+        default=(), title="Factors", description="Each conversation has one level of every factor, drawn with its bot."
+    )
+    n_each_cell: Annotated[int, Field(ge=0, le=2_000_000_000)] = Field(
+        default=0,
+        title="Conversations wanted in each cell",
+        description="A cell is a chatbot with one level of each factor. A full cell gets no new participants. "
+        "0: no limit.",
+    )
+
+    @property
+    def n_combinations(self) -> int:
+        """Number of conditions, whether or not any bot has them."""
+        return prod(len(factor.levels) for factor in self.factors)
+
+    def combinations(self) -> Iterator[tuple[Level, ...]]:
+        """Yield one level of each factor, in every combination."""
+        return product(*(factor.levels for factor in self.factors))
+
+    def named(self, levels: Sequence[Level]) -> dict[str, str]:
+        """Return the condition with these levels, one of each factor."""
+        return {factor.key: level.key for factor, level in zip(self.factors, levels, strict=True)}
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the section as in a study's file: texts that a level lacks are left out."""
+        factors = [factor.model_dump(mode="json", exclude_defaults=True) for factor in self.factors]
+        return {"factors": factors, "n_each_cell": self.n_each_cell}
+
+
+class HasConditions(Protocol):
+    """Values of a study, as `StudyValues`, which has this section."""
+
+    @property
+    def conditions(self) -> Conditions: ...
+
+
+def bots_of(levels: Sequence[Level], bots: Collection[str]) -> list[str]:
+    """Return those of the bots that these levels together allow."""
+    return [bot_id for bot_id in bots if all(not level.bots or bot_id in level.bots for level in levels)]
+
+
+def condition_key(condition: Condition) -> str:
+    """Return a short name of a condition, by which its cells are counted; empty without factors."""
+    if not condition:
+        return ""
+    text = "\n".join(f"{factor}={level}" for factor, level in sorted(condition.items()))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def condition_texts(values: HasConditions, condition: Condition) -> ConditionTexts:
+    """Return the texts of a condition; where several levels have one, they stand one below the other."""
+    levels = [factor.level(condition.get(factor.key, "")) for factor in values.conditions.factors]
+    found = [level for level in levels if level is not None]
+    return ConditionTexts(
+        **{name: "\n".join(filter(None, (getattr(level, name).strip() for level in found))) for name in TEXT_NAMES}
+    )
