@@ -6,6 +6,7 @@ counts: pages, tests, models and the hybrid metric all ask this class.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,8 @@ WHOLE = ("quality", "overall", "overall_quality")
 """Keys by which the question about the whole is known."""
 MEAN_KEY = "mean_of_all"
 """Stands for the mean of all dimensions, where no question is about the whole."""
+CONDITION = "condition_"
+"""Begins the names of columns that hold the conditions of conversations, a column for each factor."""
 SMALLEST_SHARE = 0.1
 """Smallest difference of interest where nobody names another, as a share of high less low of the scale."""
 # Names that distinguish the ratings of one conversation but name no person.
@@ -109,6 +112,7 @@ class Ratings:
             one chat. None: each conversation by itself.
         smallest_share: smallest difference of interest, as a share of high less low of any question's scale; None:
             `SMALLEST_SHARE` of a scale that is known.
+        condition: by the study's factor, (k,) the level that the conversation was held under; "" for none.
     """
 
     conversation: np.ndarray
@@ -121,6 +125,7 @@ class Ratings:
     is_collecting: bool = False
     context: np.ndarray | None = None
     smallest_share: float | None = None
+    condition: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -129,6 +134,7 @@ class Ratings:
         put(self, "rater", _column([rater_named(name) for name in self.rater]))
         if self.context is not None:
             put(self, "context", _names(self.context))
+        put(self, "condition", {factor: _names(levels) for factor, levels in self.condition.items()})
         put(self, "dimensions", tuple(self.dimensions))
         put(self, "controls", frozenset(self.controls))
         answers = {key: np.array(values, dtype=float) for key, values in self.answers.items()}
@@ -143,6 +149,7 @@ class Ratings:
         columns = {"bot": self.bot, "rater": self.rater, **self.answers}
         if self.context is not None:
             columns["context"] = self.context
+        columns |= {f"{CONDITION}{factor}": levels for factor, levels in self.condition.items()}
         for name, values in columns.items():
             if values.shape != (k,):
                 raise ValueError(f"{name} has shape {values.shape} for {k} ratings; it must be ({k},)")
@@ -179,7 +186,7 @@ class Ratings:
         """Read a table of one row per rating.
 
         Args:
-            frame: `conversation`, `bot`, `rater` (if known) and a column per dimension.
+            frame: `conversation`, `bot`, `rater` (if known), a column per dimension, and `condition_…` per factor.
             dimensions: those to read; None: every other column of numbers. A name alone stands for a question
                 on `scale`, or from the lowest to the highest answer there is.
             scale: the ends, for all dimensions given by name; or by name, under "" for all others.
@@ -192,10 +199,11 @@ class Ratings:
             for row, cell in enumerate(frame[name].tolist(), start=1):
                 if not isinstance(cell, str) and is_missing(cell):
                     raise ValueError(f"row {row} of the table has no {name}")
+        factors = [key for key in frame.columns if str(key).startswith(CONDITION)]
         numbers = set(frame.select_dtypes("number").columns)
         texts = table_of(frame[[key for key in frame.columns if key not in numbers]])
         if dimensions is None:
-            reserved = ("conversation", "bot", "rater")
+            reserved = ("conversation", "bot", "rater", *factors)
             others = [key for key in frame.columns if key not in reserved]
             dimensions = [key for key in others if key in numbers or texts.holds_numbers(key)]
             if others and not dimensions and len(frame):
@@ -222,6 +230,12 @@ class Ratings:
             answers=answers,
             dimensions=tuple(asked),
             controls=frozenset(controls),
+            condition={
+                key.removeprefix(CONDITION): np.array(
+                    ["" if is_missing(level) else name_of(level) for level in frame[key].tolist()], dtype=object
+                )
+                for key in factors
+            },
         )
 
     def __len__(self) -> int:
@@ -369,13 +383,26 @@ class Ratings:
             rater=self.rater[keep],
             context=None if self.context is None else self.context[keep],
             answers={key: values[keep] for key, values in self.answers.items()},
+            condition={factor: levels[keep] for factor, levels in self.condition.items()},
         )
 
+    @property
+    def conditions(self) -> np.ndarray | None:
+        """(k,) the levels of all factors together, within which bots are compared; None without factors."""
+        if not self.condition:
+            return None
+        return _column([json.dumps(levels) for levels in zip(*self.condition.values(), strict=True)])
+
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per rating: `conversation`, `bot`, `rater`, `unit` and the values of every dimension."""
+        """Return one row per rating.
+
+        Its columns are `conversation`, `bot`, `rater`, `unit`, the values of every dimension, and `condition_…` for
+        every factor.
+        """
         import pandas as pd
 
         values = {dimension.key: self.values(dimension.key) for dimension in self.dimensions}
+        values |= {f"{CONDITION}{factor}": levels for factor, levels in self.condition.items()}
         return pd.DataFrame(
             {
                 **values,
@@ -408,7 +435,7 @@ class Ratings:
         questions that mean stands there too, under `MEAN_KEY`.
         """
         frame = self.to_frame()
-        keys = [str(column) for column in frame.columns[4:]]
+        keys = [str(column) for column in frame.columns[4:] if column in self.answers]
         if self.leading is not None and self.leading.key not in keys:
             keys.append(self.leading.key)
             frame[self.leading.key] = self.values()

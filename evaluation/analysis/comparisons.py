@@ -20,21 +20,21 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from evaluation.analysis.bot_means import n_conditions, within_conditions
 from evaluation.number_format import BY_TUPLE, counted, digits_for, figure, probability, span
 from evaluation.plots.charts import Differences, RatedBot, differences_drawing
 from evaluation.plots.marks import slots_of
 from evaluation.plots.svg import Plot
 from evaluation.ratings import RatingDimension, Ratings
 from evaluation.stats.comparisons import EQUAL_ALPHA, ORDER_ALPHA, Comparison, is_equal, pairwise, rank_ranges
-from evaluation.stats.gls import fit_gls, label_codes
-from evaluation.stats.means import NO_SCALE, Interval, mean_interval
+from evaluation.stats.conditions import fit_bots
+from evaluation.stats.gls import label_codes
+from evaluation.stats.means import NO_SCALE
 from evaluation.stats.power import PairPlan, plan_from_ratings
 from evaluation.stats.sequential import RATERS, SequentialMeans, Unit, means_of, more_raters, pairwise_always
 from evaluation.stats.zscores import rater_codes
 from evaluation.tables import number_or_reason, text_table
 
-LEVEL = 0.90
-"""Of the intervals of means."""
 POWER = 0.8
 TOO_MANY = 5000
 """From so many raters per bot on a difference counts as none that a study could show."""
@@ -44,104 +44,6 @@ Need = Literal["enough", "unknown", "too_many", "reached", "raters", "more"]
 Units = Literal["raters", "conversations", "raters_and_conversations"]
 Test = Literal["fixed", "always"]
 """Test of the bots' differences: for one look at a finished study, or for looks at any time."""
-
-
-@dataclass(frozen=True, slots=True)
-class BotMean:
-    """One bot's ratings of one dimension.
-
-    Attributes:
-        interval: its mean with the ends of the interval.
-        sd: standard deviation of the ratings; None for a single one.
-        quantiles: lowest, first quartile, median, third quartile, highest; empty without a rating.
-    """
-
-    bot: str
-    dimension: str
-    interval: Interval
-    sd: float | None
-    quantiles: tuple[float, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; undefined is null, with a reason."""
-        return {
-            "bot": self.bot,
-            "dimension": self.dimension,
-            "n": self.interval.n,
-            "mean": self.interval.mean,
-            "low": self.interval.low,
-            "high": self.interval.high,
-            "sd": self.sd,
-            "quantiles": list(self.quantiles),
-            **number_or_reason(self.interval.reason),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class BotMeans:
-    """Means of every bot and dimension.
-
-    Attributes:
-        level: of the intervals.
-        n_ratings: by bot.
-        rows: by bot and dimension's key.
-        unknown: keys of dimensions whose scale is not known: their intervals are not held to one.
-    """
-
-    level: float
-    n_ratings: Mapping[str, int]
-    rows: Annotated[Mapping[tuple[str, str], BotMean], BY_TUPLE]
-    unknown: tuple[str, ...] = ()
-
-    def intervals(self, bot: str) -> dict[str, Interval]:
-        """Return by dimension a bot's means."""
-        return {key: row.interval for (of, key), row in self.rows.items() if of == bot}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        means = [row.to_json() for row in self.rows.values()]
-        return {"level": self.level, "means": means, "scale_unknown": list(self.unknown)}
-
-    def summary(self) -> str:
-        """Return a table for a terminal."""
-        rows = [
-            [
-                *(row.bot, row.dimension, str(row.interval.n), figure(row.interval.mean)),
-                *(span(row.interval.low, row.interval.high), figure(row.sd)),
-            ]
-            for row in self.rows.values()
-        ]
-        headers = ["bot", "dimension", "n", "mean", f"{self.level:.0%}", "sd"]
-        foot = f"scale not known, so no interval is held to it: {', '.join(self.unknown)}" if self.unknown else ""
-        return text_table("Ratings by bot", headers, rows, foot)
-
-
-def bot_means(ratings: Ratings, *, level: float = LEVEL) -> BotMeans:
-    """Return every bot's mean of every dimension and of what bots are ranked by.
-
-    Args:
-        level: of the intervals, for which raters are independent of each other (conversations, if raters are unnamed).
-    """
-    keys = [dimension.key for dimension in ratings.dimensions]
-    if ratings.leading is not None and ratings.leading.key not in keys:
-        keys.insert(0, ratings.leading.key)
-    rows = {}
-    for bot in sorted(ratings.bots):
-        mine = ratings.bot == bot
-        units = label_codes(ratings.unit[mine].astype(str))
-        things = None if ratings.shared is None else label_codes(ratings.shared[mine].astype(str))
-        for key in keys:
-            values = ratings.values(key)[mine]
-            known = values[np.isfinite(values)]
-            rows[bot, key] = BotMean(
-                bot,
-                key,
-                mean_interval(values, units, level, scale=ratings.bounds(key), things=things),
-                float(known.std(ddof=1)) if len(known) > 1 else None,
-                tuple(np.quantile(known, [0, 0.25, 0.5, 0.75, 1]).tolist()) if len(known) else (),
-            )
-    n_ratings = {bot: int((ratings.bot == bot).sum()) for bot in sorted(ratings.bots)}
-    return BotMeans(level, n_ratings, rows, tuple(key for key in keys if ratings.bounds(key) is None))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -167,6 +69,8 @@ class Comparisons:
         rater_share: of the variance around the bots' means, how much is the raters' (0 … 1); 0 where all gave one.
         units: within which ratings are not assumed independent: raters, conversations if raters are unnamed, or both.
         smallest: smallest difference of interest, in points; None where none is named and the scale is not known.
+        n_conditions: conditions within which bots are compared, each weighing the same; 0 where no condition has two
+            raters of every bot, so that all count together; None in a study without factors.
     """
 
     dimension: RatingDimension
@@ -185,6 +89,7 @@ class Comparisons:
     rater_share: float = 0.0
     units: Units = "raters"
     smallest: float | None = None
+    n_conditions: int | None = None
 
     def is_equal(self, pair: Comparison) -> bool | None:
         """Return True if the two are equal for practical purposes; None where that cannot be tested."""
@@ -294,6 +199,7 @@ class Comparisons:
             "n_pairs": self.n_pairs,
             "n_told_apart": self.n_told_apart,
             "smallest_difference": self.smallest,
+            **({} if self.n_conditions is None else {"n_conditions": self.n_conditions}),
             "pairs": [self._pair_json(pair) for pair in self.pairs],
         }
 
@@ -407,23 +313,26 @@ def compare(
         ratings = replace(ratings, headline=keys)
     if ratings.leading is None:
         raise ValueError("there is no dimension to compare bots by")
-    values = ratings.values()
-    known = ratings.where(np.isfinite(values))
     smallest = ratings.smallest_difference() if smallest is None else smallest
+    has_factors = bool(ratings.condition)
+    ratings = within_conditions(ratings)
+    values, conditions = ratings.values(), ratings.conditions
+    known = ratings.where(np.isfinite(values))
     dimension, names, units = ratings.leading, ratings.bot.tolist(), ratings.unit.tolist()
     shared = None if ratings.shared is None else ratings.shared.tolist()
     if ratings.is_collecting:
         scale = {"low": dimension.low, "high": dimension.high}
-        pairs = tuple(pairwise_always(values, names, units, shared, **scale, level=1 - alpha))
+        always = pairwise_always(values, names, units, shared, **scale, level=1 - alpha, conditions=conditions)
+        pairs = tuple(always)
         if dimension.inferred:  # the always-valid interval imagines ratings at the ends of the scale
             none: dict[str, Any] = {"low": None, "high": None, "p": None, "p_holm": None, "ordered": False}
             pairs = tuple(replace(pair, **none, reason=pair.reason or NO_SCALE) for pair in pairs)
-        means_now = means_of(values, names, units, shared, **scale)
+        means_now = means_of(values, names, units, shared, **scale, conditions=conditions)
         more, unit = {} if smallest is None else _more(pairs, means_now, smallest, alpha), means_now.unit
         means = dict(zip(means_now.labels, means_now.means.tolist(), strict=True))
         rater_share = means_now.rater_share
     else:
-        tested = pairwise(values, names, units, shared, level=1 - alpha)
+        tested = pairwise(values, names, units, shared, conditions=conditions, level=1 - alpha)
         pairs, more, unit = tested.pairs, {}, RATERS
         means, rater_share = tested.means, tested.rater_share
     order = sorted(means, key=lambda bot: (-means[bot], bot))
@@ -443,20 +352,24 @@ def compare(
         units=units_of(known),
         power=power,
         smallest=smallest,
+        n_conditions=n_conditions(known) if has_factors else None,
     )
     if not plans:
         return found
-    planned = plan_from_ratings(values, names, units, shared, smallest=smallest, power=power, alpha=alpha)
+    planned = plan_from_ratings(
+        values, names, units, shared, smallest=smallest, power=power, alpha=alpha, conditions=conditions
+    )
     return replace(found, plans=tuple(planned))
 
 
 def means_compared(ratings: Ratings) -> dict[str, float]:
     """Return by bot with a rating the mean that comparisons order bots by: its mean for the average rater."""
-    values = ratings.values()
-    known = ratings.where(np.isfinite(values))
+    within = within_conditions(ratings)
+    known = within.where(np.isfinite(within.values()))
     if not len(known):
         return {}
-    fit = fit_gls(known.values(), label_codes(known.bot.astype(str)), label_codes(rater_codes(known.unit.tolist())))
+    bots, raters = label_codes(known.bot.astype(str)), label_codes(rater_codes(known.unit.tolist()))
+    fit = fit_bots(known.values(), bots, raters, known.conditions)
     return dict(zip(np.unique(known.bot.astype(str)).tolist(), fit.means.tolist(), strict=True))
 
 

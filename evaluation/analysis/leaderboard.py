@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
-from evaluation.analysis.comparisons import BotMeans, Comparisons, compare, verdict
+from evaluation.analysis.bot_means import BotMeans, within_conditions
+from evaluation.analysis.comparisons import Comparisons, compare, verdict
 from evaluation.analysis.pairwise_preference import PairJudgements, Preferred, preferred
 from evaluation.number_format import counted, figure, span
 from evaluation.ratings import RatingDimension, Ratings
@@ -226,7 +227,8 @@ def ranking_progress(ratings: Ratings, *, alpha: float = ORDER_ALPHA) -> Ranking
 def _settled(ratings: Ratings, alpha: float) -> RankingProgress:
     """Return the state of the sequential ranking by the leading question."""
     compared = compare(ratings, alpha=alpha, plans=False)
-    values, scale = ratings.values(), compared.dimension
+    ratings = within_conditions(ratings)
+    values, scale, conditions = ratings.values(), compared.dimension, ratings.conditions
     means = {
         bot: Interval(compared.means[bot], None, None, int((ratings.bot == bot).sum()), NO_SCALE)
         if scale.inferred
@@ -237,6 +239,7 @@ def _settled(ratings: Ratings, alpha: float) -> RankingProgress:
             low=scale.low,
             high=scale.high,
             level=1 - alpha,
+            conditions=None if conditions is None else conditions[ratings.bot == bot],
         )
         for bot in sorted(set(ratings.bot.tolist()))
     }

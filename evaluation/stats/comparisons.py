@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evaluation.findings import Reason
-from evaluation.stats.gls import Gap, RaterGls, fit_gls, label_codes
+from evaluation.stats.conditions import BotFit, conditions_or_none, fit_bots
+from evaluation.stats.gls import Gap, label_codes
 from evaluation.stats.means import NO_VALUE, ONE_GROUP, interval_ends, mean_p_value, mean_spread
 from evaluation.stats.zscores import rater_codes
 
@@ -117,6 +118,7 @@ def pairwise(
     raters: Sequence[Any] | None = None,
     things: Sequence[Any] | None = None,
     *,
+    conditions: Sequence[Any] | None = None,
     level: float = 0.95,
 ) -> TestedPairs:
     """Compare every pair of bots.
@@ -126,6 +128,7 @@ def pairwise(
         bots: (k,) whom each rates.
         raters: (k,) rater of each; None stands for a rater of this one only.
         things: (k,) what was rated, where several people rate the same; None: everybody something else.
+        conditions: (k,) within which bots are compared (`evaluation.stats.conditions`); None: all count together.
         level: of the intervals; 1 − level is the chance allowed of any wrong order among all pairs.
 
     Raises:
@@ -144,7 +147,9 @@ def pairwise(
         raise ValueError(f"{len(array)} values by {len(people)} raters; there must be one each")
     array, names, people = array[keep], names[keep], label_codes(people[keep])
     rated = sorted(set(names.tolist()))
-    fit = fit_gls(array, label_codes(names), people) if len(array) else None
+    within = conditions_or_none(conditions)
+    of = None if within is None else within[keep]
+    fit = fit_bots(array, label_codes(names), people, of) if len(array) else None
     over = _Things.of(things, keep, fit) if fit is not None and things is not None else None
     found = []
     for a, b in combinations(labels, 2):
@@ -153,7 +158,7 @@ def pairwise(
         if fit is not None and a in rated and b in rated:
             i, j = rated.index(a), rated.index(b)
             pair = replace(pair, difference=float(fit.means[i] - fit.means[j]))
-            if reason is None and min(fit.n_raters[i], fit.n_raters[j]) < 2:
+            if reason is None and min(fit.fewest_raters[[i, j]]) < 2:
                 pair = replace(pair, reason=ONE_RATER)
             elif reason is None:
                 pair = _tested(pair, _widest(fit, over, i, j), level, stats.t)
@@ -161,12 +166,13 @@ def pairwise(
     pairs = tuple(corrected(found, level))
     if fit is None:
         return TestedPairs(pairs, {}, {}, 0.0, 0.0, {})
-    between, own = fit.spread
+    between, own = fit.fit.spread
 
     def by_bot(column: np.ndarray) -> dict[str, Any]:
         return dict(zip(rated, column.tolist(), strict=True))
 
-    return TestedPairs(pairs, by_bot(fit.means), by_bot(fit.n_raters), fit.share, between, by_bot(own))
+    own = fit.weights @ own
+    return TestedPairs(pairs, by_bot(fit.means), by_bot(fit.n_raters), fit.fit.share, between, by_bot(own))
 
 
 def _tested(pair: Comparison, gap: Gap, level: float, t: Any) -> Comparison:
@@ -196,46 +202,29 @@ class _Things:
     n: np.ndarray
 
     @classmethod
-    def of(cls, things: Sequence[Any], keep: np.ndarray, fit: RaterGls) -> _Things | None:
+    def of(cls, things: Sequence[Any], keep: np.ndarray, fit: BotFit) -> _Things | None:
         """Return them; None where no thing was rated by two people."""
         labels = np.asarray(things, dtype=object).astype(str)
         if len(labels) != len(keep):
             raise ValueError(f"{len(keep)} values of {len(labels)} things; there must be one each")
         what = label_codes(labels[keep])
         n_things = int(what.max()) + 1
-        both = label_codes(fit.rater.astype(np.int64) * n_things + what)
+        rater = fit.fit.rater
+        both = label_codes(rater.astype(np.int64) * n_things + what)
         if int(both.max()) + 1 == n_things:
             return None
-        of_things, n = clustered(fit, what)
-        crossed = clustered(fit, fit.rater)[0] + of_things - clustered(fit, both)[0]
+        of_things, n = fit.clustered(what)
+        crossed = fit.clustered(rater)[0] + of_things - fit.clustered(both)[0]
         return cls(np.stack([of_things, crossed]), n)
 
 
-def _widest(fit: RaterGls, over: _Things | None, i: int, j: int) -> Gap:
+def _widest(fit: BotFit, over: _Things | None, i: int, j: int) -> Gap:
     gap = fit.gap(i, j)
     if over is None:
         return gap
     own = over.covariances[:, i, i] + over.covariances[:, j, j] - 2 * over.covariances[:, i, j]
     df = min(gap.df, max(float(min(over.n[i], over.n[j])) - 1, 1.0))
     return Gap(gap.difference, max(gap.error, float(np.sqrt(max(own.max(), 0.0)))), df)
-
-
-def clustered(fit: RaterGls, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the means' covariance over groups, (K, K), and the number of groups of each bot, (K,).
-
-    It is the sandwich of the groups' influences with the factor root n_a n_b / ((n_a − 1) (n_b − 1)) for bots a and b.
-
-    Args:
-        groups: (k,) codes.
-    """
-    n_groups, n_bots = int(groups.max()) + 1, len(fit.means)
-    sums = np.zeros((n_groups, n_bots))
-    np.add.at(sums, groups, fit.influence)
-    has = np.zeros((n_groups, n_bots), dtype=bool)
-    has[groups, fit.bot] = True
-    n = has.sum(axis=0).astype(float)
-    factor = np.sqrt(n / np.maximum(n - 1, 1))
-    return (sums.T @ sums) * factor[:, None] * factor[None], n
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:

@@ -208,6 +208,7 @@ def plan_from_ratings(
     smallest: float | None,
     power: float = 0.8,
     alpha: float = 0.05,
+    conditions: Sequence[Any] | None = None,
 ) -> list[PairPlan]:
     """Return for every pair of bots the raters that show the smallest difference of interest, by this study's spread.
 
@@ -215,11 +216,11 @@ def plan_from_ratings(
     ratings of just these two bots spread, is kept.
 
     Args:
-        values, bots, raters, things: (k,), as in `compare.pairwise`.
+        values, bots, raters, things, conditions: (k,), as in `compare.pairwise`.
         smallest: smallest difference of interest, in points; None where none is known.
         power, alpha: as in `raters_needed`; alpha is shared among the pairs.
     """
-    tested = pairwise(values, bots, raters, things, level=1 - alpha)
+    tested = pairwise(values, bots, raters, things, conditions=conditions, level=1 - alpha)
     n_bots = len({name for pair in tested.pairs for name in (pair.a, pair.b)})
     return [_pair(pair, tested.n_raters, n_bots, smallest, power, alpha) for pair in tested.pairs]
 

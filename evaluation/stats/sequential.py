@@ -37,15 +37,9 @@ from typing import Any, Literal
 import numpy as np
 
 from evaluation.findings import Reason
-from evaluation.stats.comparisons import (
-    ONE_JUDGEMENT,
-    Comparison,
-    clustered,
-    corrected,
-    difference_or_reason,
-    judged_by_pair,
-)
-from evaluation.stats.gls import fit_gls, label_codes
+from evaluation.stats.comparisons import ONE_JUDGEMENT, Comparison, corrected, difference_or_reason, judged_by_pair
+from evaluation.stats.conditions import conditions_or_none, fit_bots
+from evaluation.stats.gls import label_codes
 from evaluation.stats.means import NO_VALUE, Interval
 from evaluation.stats.zscores import rater_codes
 
@@ -124,6 +118,7 @@ def means_of(
     *,
     low: float,
     high: float,
+    conditions: Sequence[Any] | np.ndarray | None = None,
 ) -> SequentialMeans:
     """Return every bot's mean with the covariance of the means.
 
@@ -133,6 +128,7 @@ def means_of(
         raters: (k,) rater of each; None stands for a rater of this one only.
         things: (k,) what was rated, where several people rate the same; None: everybody something else.
         low, high: ends of the scale.
+        conditions: (k,) as in `compare.pairwise`.
     """
     array = np.asarray(values, dtype=float)
     names = np.asarray(bots, dtype=object).astype(str)
@@ -142,14 +138,17 @@ def means_of(
     if not len(labels):
         empty = np.zeros(0)
         return SequentialMeans((), empty, empty, np.zeros((1, 0, 0)))
-    fit = fit_gls(array[keep], label_codes(names[keep]), label_codes(people[keep]))
-    covariance, n = clustered(fit, fit.rater)
+    within = conditions_or_none(conditions)
+    of = None if within is None else within[keep]
+    fit = fit_bots(array[keep], label_codes(names[keep]), label_codes(people[keep]), of)
+    rater = fit.fit.rater
+    covariance, n = fit.clustered(rater)
     found, unit = [(covariance, n)], RATERS
     if things is not None:
         what = label_codes(np.asarray(things, dtype=object).astype(str)[keep])
-        of_things, n_things = clustered(fit, what)
-        both = label_codes(fit.rater.astype(np.int64) * (int(what.max()) + 1) + what)
-        crossed = covariance + of_things - clustered(fit, both)[0]
+        of_things, n_things = fit.clustered(what)
+        both = label_codes(rater.astype(np.int64) * (int(what.max()) + 1) + what)
+        crossed = covariance + of_things - fit.clustered(both)[0]
         unit = THINGS if n_things.min() < n.min() else RATERS
         n_both = np.minimum(n, n_things)
         found += [(of_things, n_things), (crossed, n_both)]
@@ -159,7 +158,7 @@ def means_of(
         own = np.maximum(np.diag(one), 0)
         np.fill_diagonal(one, (own * number + IMAGINED * end / number) / (number + IMAGINED))
     covariances = np.stack([one for one, _number in found])
-    return SequentialMeans(tuple(labels.tolist()), fit.means, n, covariances, unit, fit.share)
+    return SequentialMeans(tuple(labels.tolist()), fit.means, n, covariances, unit, fit.fit.share)
 
 
 def mean_always(
@@ -170,15 +169,16 @@ def mean_always(
     low: float,
     high: float,
     level: float = 0.90,
+    conditions: Sequence[Any] | np.ndarray | None = None,
 ) -> Interval:
     """Compute the mean of one bot's ratings with an interval that holds at all looks together.
 
     Args:
-        values, raters, things, low, high: as `means_of`.
+        values, raters, things, low, high, conditions: as `means_of`.
         level: chance that the interval contains the truth at every look.
     """
     array = np.asarray(values, dtype=float)
-    found = means_of(array, ["all"] * len(array), raters, things, low=low, high=high)
+    found = means_of(array, ["all"] * len(array), raters, things, low=low, high=high, conditions=conditions)
     if not found.labels:
         return Interval(None, None, None, 0, NO_VALUE)
     variance, _n = found.more_of(0, 0)
@@ -209,6 +209,7 @@ def pairwise_always(
     low: float,
     high: float,
     level: float = 0.95,
+    conditions: Sequence[Any] | None = None,
 ) -> list[Comparison]:
     """Compare every pair of bots as `compare.pairwise` does, right at all looks together.
 
@@ -216,13 +217,13 @@ def pairwise_always(
         All pairs, sorted by name: p is an always-valid p-value, corrected by Holm; the interval, not corrected.
 
     Args:
-        values, bots, raters, things, low, high: as `means_of`.
+        values, bots, raters, things, low, high, conditions: as `means_of`.
         level: of the intervals; 1 − level is the chance allowed of any wrong order, at any look.
     """
     array = np.asarray(values, dtype=float)
     names = np.asarray(bots, dtype=object).astype(str)
     keep = np.isfinite(array)
-    found = means_of(array, names.tolist(), raters, things, low=low, high=high)
+    found = means_of(array, names.tolist(), raters, things, low=low, high=high, conditions=conditions)
     place = {label: i for i, label in enumerate(found.labels)}
     pairs = []
     for a, b in combinations(sorted(set(names.tolist())), 2):

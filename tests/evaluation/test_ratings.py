@@ -12,7 +12,8 @@ import pytest
 
 from evaluation.analysis.agreement import RaterAgreement, rater_agreement
 from evaluation.analysis.answers import AnswerDistributions, answers
-from evaluation.analysis.comparisons import BotMeans, Comparisons, bot_means, compare
+from evaluation.analysis.bot_means import BotMeans, bot_means
+from evaluation.analysis.comparisons import Comparisons, compare
 from evaluation.analysis.correlations import CorrelationMatrix, dimension_matrix, metric_matrix
 from evaluation.analysis.planning import RaterPlan, plan_raters
 from evaluation.analysis.raters import RaterAnalysis, analyse_raters

@@ -21,7 +21,7 @@ from django.utils.formats import date_format
 
 from chatbots.endpoints.metering import PaidBot
 from chatbots.registry import bot_list
-from evaluation.analysis.comparisons import BotMeans
+from evaluation.analysis.bot_means import BotMeans
 from webapp.bots.models import BotVersion, Spending
 from webapp.bots.selectors import BotEntry, bots_discover, spending_by_key
 from webapp.conversations.models import Conversation, Turn

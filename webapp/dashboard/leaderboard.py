@@ -12,7 +12,8 @@ from urllib.parse import urlencode
 from django.http import HttpRequest
 from markupsafe import Markup
 
-from evaluation.analysis.comparisons import BotMeans, Comparisons
+from evaluation.analysis.bot_means import BotMeans
+from evaluation.analysis.comparisons import Comparisons
 from evaluation.analysis.leaderboard import LeaderboardEntry, alike_groups, leaderboard, ranks_shown
 from evaluation.analysis.pairs import PairResults
 from evaluation.number_format import digits_for, figure, percent, span

@@ -15,7 +15,7 @@ from typing import Any
 
 from chatbots.compressed_files import DAMAGE_ERRORS
 from evaluation.analysis.agreement import RaterAgreement
-from evaluation.analysis.comparisons import BotMeans
+from evaluation.analysis.bot_means import BotMeans
 from evaluation.analysis.pairs import PairResults
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.number_format import digits_for, figure, percent, result_dump, result_load, share, span

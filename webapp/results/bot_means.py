@@ -47,7 +47,8 @@ from webapp.studies.models import Study
 from webapp.studies.selectors import judges_items
 
 if TYPE_CHECKING:
-    from evaluation.analysis.comparisons import BotMeans, Comparisons
+    from evaluation.analysis.bot_means import BotMeans
+    from evaluation.analysis.comparisons import Comparisons
 
 _NO_RATING = Reason("no_rating_yet", "no rating yet")
 
@@ -145,7 +146,8 @@ def _rank(summary: BotSummary, dimensions: Sequence[RatingDimension]) -> tuple[f
 
 def _results(study: Study, counted: CountedWork) -> tuple[BotMeans, Comparisons] | None:
     """Compute everything that is resampled; None without a rating."""
-    from evaluation.analysis.comparisons import bot_means, compare
+    from evaluation.analysis.bot_means import bot_means
+    from evaluation.analysis.comparisons import compare
 
     ratings = study_ratings(study, **counted)
     if not len(ratings) or not ratings.dimensions:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 from evaluation.analysis.answers import AnswerDistributions, DimensionAnswers, answers, dimension_answers
-from evaluation.analysis.comparisons import BotMeans, Comparisons, bot_means, compare
+from evaluation.analysis.bot_means import BotMeans, bot_means
+from evaluation.analysis.comparisons import Comparisons, compare
 from evaluation.analysis.correlations import (
     FEWEST,
     CorrelationMatrix,

@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 from statsmodels.stats.weightstats import ttost_ind
 
-from evaluation.analysis.comparisons import Comparisons, bot_means, compare, means_compared
+from evaluation.analysis.bot_means import bot_means
+from evaluation.analysis.comparisons import Comparisons, compare, means_compared
 from evaluation.analysis.leaderboard import alike_groups, leaderboard, ranking_progress
 from evaluation.analysis.planning import plan_raters, prediction_worth
 from evaluation.analysis.trajectories import Grouping, TrajectoryGroup, trajectories

@@ -9,7 +9,8 @@ import statsmodels.api as sm
 import statsmodels.formula.api as smf
 from scipy import stats
 
-from evaluation.stats.comparisons import clustered, pairwise
+from evaluation.stats.comparisons import pairwise
+from evaluation.stats.conditions import BotFit
 from evaluation.stats.gls import RaterGls, fit_gls
 
 Columns = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -112,7 +113,7 @@ def test_means_and_sandwich_are_those_of_statsmodels() -> None:
         cov_type="cluster", cov_kwds={"groups": rater, "use_correction": False}
     )
     np.testing.assert_allclose(fit.means, robust.params)
-    covariance, n = clustered(fit, rater)
+    covariance, n = BotFit(fit, np.eye(len(fit.means)), fit.bot).clustered(rater)
     factor = np.sqrt(n / (n - 1))
     np.testing.assert_allclose(covariance / np.outer(factor, factor), robust.cov_params())
 

@@ -10,7 +10,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 import confab
-from evaluation.analysis.comparisons import bot_means, compare
+from evaluation.analysis.bot_means import bot_means
+from evaluation.analysis.comparisons import compare
 from evaluation.items import judged_read
 from evaluation.metric_agreement import judge, judgements_of
 from tests.builders import make_annotated, make_conversation, make_participant, make_rating, make_study, signed_in

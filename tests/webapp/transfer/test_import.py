@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 import confab
-from evaluation.analysis.comparisons import bot_means
+from evaluation.analysis.bot_means import bot_means
 from tests.builders import make_study
 from tests.conftest import ROOT
 from webapp.conversations.models import Conversation, Turn

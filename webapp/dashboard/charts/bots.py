@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
-from evaluation.analysis.comparisons import LEVEL
+from evaluation.analysis.bot_means import LEVEL
 from evaluation.analysis.leaderboard import LeaderboardEntry, leaderboard, ranks_shown
 from evaluation.number_format import NONE, figure, percent, span
 from evaluation.plots.rows import (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from evaluation.analysis.answers import DimensionAnswers
-from evaluation.analysis.comparisons import LEVEL, BotMeans, Comparisons, Units
+from evaluation.analysis.bot_means import LEVEL, BotMeans
+from evaluation.analysis.comparisons import Comparisons, Units
 from evaluation.analysis.planning import PredictionWorth, RaterPlan, prediction_worth
 from evaluation.analysis.prediction_powered import PoweredMeans
 from evaluation.number_format import digits_for, figure, percent, share

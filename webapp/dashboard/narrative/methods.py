@@ -13,7 +13,7 @@ from typing import Any
 from django.utils import timezone
 
 from chatbots.installation import package_version, release
-from evaluation.analysis.comparisons import LEVEL
+from evaluation.analysis.bot_means import LEVEL
 from evaluation.analysis.trajectories import SEED
 from evaluation.hybrid.features import preset_get
 from evaluation.hybrid.gaussian_process import BLOCK_VARIANCE_GRID, PRIOR_MEDIAN, PRIOR_SIGMA, RESIDUAL_VARIANCE_GRID

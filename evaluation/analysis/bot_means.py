@@ -1,0 +1,152 @@
+"""Mean ratings of each bot, and the ratings by which bots are compared where people met them under conditions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import numpy as np
+
+from evaluation.number_format import BY_TUPLE, figure, span
+from evaluation.ratings import MEAN_KEY, Ratings
+from evaluation.stats.conditions import mean_within, shared_conditions
+from evaluation.stats.gls import label_codes
+from evaluation.stats.means import Interval
+from evaluation.tables import number_or_reason, text_table
+
+LEVEL = 0.90
+"""Of the intervals of means."""
+
+
+def within_conditions(ratings: Ratings) -> Ratings:
+    """Return the ratings by which bots are compared: those under conditions that all bots have had.
+
+    Each such condition has two raters of every bot. Where there is none, all ratings count, and conditions are not
+    told apart. Ratings without a value stay.
+    """
+    conditions = ratings.conditions
+    if conditions is None:
+        return ratings
+    known = np.isfinite(ratings.values())
+    kept = ~known
+    kept[known] = shared_conditions(ratings.bot[known], conditions[known], ratings.unit[known])
+    return ratings.where(kept) if kept[known].any() else replace(ratings, condition={})
+
+
+def n_conditions(known: Ratings) -> int:
+    """Return the number of conditions within which bots are compared: those of the bot with the most ratings."""
+    conditions = known.conditions
+    if conditions is None or not len(known):
+        return 0
+    most, _n = Counter(known.bot.tolist()).most_common(1)[0]
+    return len(set(conditions[known.bot == most].tolist()))
+
+
+@dataclass(frozen=True, slots=True)
+class BotMean:
+    """One bot's ratings of one dimension.
+
+    Attributes:
+        interval: its mean with the ends of the interval.
+        sd: standard deviation of the ratings; None for a single one.
+        quantiles: lowest, first quartile, median, third quartile, highest; empty without a rating.
+    """
+
+    bot: str
+    dimension: str
+    interval: Interval
+    sd: float | None
+    quantiles: tuple[float, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; undefined is null, with a reason."""
+        return {
+            "bot": self.bot,
+            "dimension": self.dimension,
+            "n": self.interval.n,
+            "mean": self.interval.mean,
+            "low": self.interval.low,
+            "high": self.interval.high,
+            "sd": self.sd,
+            "quantiles": list(self.quantiles),
+            **number_or_reason(self.interval.reason),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class BotMeans:
+    """Means of every bot and dimension.
+
+    Attributes:
+        level: of the intervals.
+        n_ratings: by bot.
+        rows: by bot and dimension's key.
+        unknown: keys of dimensions whose scale is not known: their intervals are not held to one.
+    """
+
+    level: float
+    n_ratings: Mapping[str, int]
+    rows: Annotated[Mapping[tuple[str, str], BotMean], BY_TUPLE]
+    unknown: tuple[str, ...] = ()
+
+    def intervals(self, bot: str) -> dict[str, Interval]:
+        """Return by dimension a bot's means."""
+        return {key: row.interval for (of, key), row in self.rows.items() if of == bot}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        means = [row.to_json() for row in self.rows.values()]
+        return {"level": self.level, "means": means, "scale_unknown": list(self.unknown)}
+
+    def summary(self) -> str:
+        """Return a table for a terminal."""
+        rows = [
+            [
+                *(row.bot, row.dimension, str(row.interval.n), figure(row.interval.mean)),
+                *(span(row.interval.low, row.interval.high), figure(row.sd)),
+            ]
+            for row in self.rows.values()
+        ]
+        headers = ["bot", "dimension", "n", "mean", f"{self.level:.0%}", "sd"]
+        foot = f"scale not known, so no interval is held to it: {', '.join(self.unknown)}" if self.unknown else ""
+        return text_table("Ratings by bot", headers, rows, foot)
+
+
+def bot_means(ratings: Ratings, *, level: float = LEVEL) -> BotMeans:
+    """Return every bot's mean of every dimension and of what bots are ranked by.
+
+    Args:
+        level: of the intervals, for which raters are independent of each other (conversations, if raters are unnamed).
+
+    Conditions weigh the same (`within_conditions`).
+    """
+    keys = [dimension.key for dimension in ratings.dimensions]
+    if ratings.leading is not None and ratings.leading.key not in keys:
+        keys.insert(0, ratings.leading.key)
+    rows = {}
+    counted = {key: replace(ratings, headline=ratings.headline if key == MEAN_KEY else (key,)) for key in keys}
+    counted = {key: within_conditions(one) for key, one in counted.items()}
+    for bot in sorted(ratings.bots):
+        for key, used in counted.items():
+            mine = used.bot == bot
+            values, conditions = used.values()[mine], used.conditions
+            known = values[np.isfinite(values)]
+            mean = mean_within(
+                values,
+                label_codes(used.unit[mine].astype(str)),
+                level,
+                conditions=None if conditions is None else conditions[mine],
+                scale=used.bounds(),
+                things=None if used.shared is None else label_codes(used.shared[mine].astype(str)),
+            )
+            rows[bot, key] = BotMean(
+                bot,
+                key,
+                mean,
+                float(known.std(ddof=1)) if len(known) > 1 else None,
+                tuple(np.quantile(known, [0, 0.25, 0.5, 0.75, 1]).tolist()) if len(known) else (),
+            )
+    n_ratings = {bot: int((ratings.bot == bot).sum()) for bot in sorted(ratings.bots)}
+    return BotMeans(level, n_ratings, rows, tuple(key for key in keys if ratings.bounds(key) is None))

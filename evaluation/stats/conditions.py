@@ -1,0 +1,180 @@
+"""Bots compared within conditions: means that weigh conditions equally.
+
+Where people meet bots under several conditions (scenarios, personas), a bot that had the pleasant ones more often
+would look better. With m_bc the mean of bot b's ratings under condition c of C,
+
+    m_b = Σ_c m_bc / C,    m_a − m_b = Σ_c (m_ac − m_bc) / C.
+
+The m_bc are the means of generalised least squares (`evaluation.stats.gls`) with a cell for each bot and condition, so
+that the errors stay clustered by rater (CR2) whether raters meet one condition or all of them. Only conditions count
+under which every bot has `FEWEST_RATERS` raters (`shared_conditions`): all bots then are compared under the same ones.
+Without conditions every bot is its own cell, and the results are those of `gls`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evaluation.stats.gls import Gap, RaterGls, fit_gls, label_codes
+from evaluation.stats.means import NO_VALUE, ONE_GROUP, Interval, MeanSpread, interval_ends, mean_interval
+
+FEWEST_RATERS = 2
+"""Raters that every bot has under a condition that counts: of one rater the spread is unknown."""
+MOST_CELLS = 120
+"""Bots times conditions; the work grows with their square. Beyond it all conditions count together."""
+
+
+def shared_conditions(bots: np.ndarray, conditions: np.ndarray, raters: np.ndarray) -> np.ndarray:
+    """Return which ratings bots are compared by: (k,), all False where no condition is shared, or they are too many.
+
+    A bot that had fewer raters in all keeps nobody from comparing the others; its ratings stay.
+
+    Args:
+        bots, conditions, raters: (k,) of each rating.
+    """
+    people: dict[tuple[str, str | None], set[Any]] = {}
+    for bot, condition, rater in zip(bots.tolist(), conditions.tolist(), raters.tolist(), strict=True):
+        people.setdefault((bot, condition), set()).add(rater)
+        people.setdefault((bot, None), set()).add(rater)
+    every = {bot for bot in set(bots.tolist()) if len(people[bot, None]) >= FEWEST_RATERS}
+    found = [
+        condition
+        for condition in sorted(set(conditions.tolist()))
+        if all(len(people.get((bot, condition), ())) >= FEWEST_RATERS for bot in every)
+    ]
+    if not every or not found or len(found) * len(every) > MOST_CELLS:
+        return np.zeros(len(bots), dtype=bool)
+    return np.isin(conditions, found) | ~np.isin(bots, sorted(every))
+
+
+@dataclass(frozen=True, eq=False)
+class BotFit:
+    """Means of bots over the cells of a fit.
+
+    Attributes:
+        fit: of the cells.
+        weights: (B, K) of the cells in each bot's mean; a row sums to 1.
+        bot: (k,) codes of the bots of the ratings.
+    """
+
+    fit: RaterGls
+    weights: np.ndarray
+    bot: np.ndarray
+
+    @property
+    def means(self) -> np.ndarray:
+        """(B,) for the average rater, all conditions alike."""
+        return self.weights @ self.fit.means
+
+    @property
+    def n_raters(self) -> np.ndarray:
+        """(B,) raters of each bot."""
+        return ((self.fit.counts @ (self.weights > 0).T) > 0).sum(axis=0)
+
+    @property
+    def fewest_raters(self) -> np.ndarray:
+        """(B,) raters of each bot's cell that has the fewest."""
+        return np.array([self.fit.n_raters[row > 0].min() for row in self.weights])
+
+    def gap(self, i: int, j: int) -> Gap:
+        """Return the difference of two bots' means, i less j, with its error and degrees of freedom."""
+        return self.fit.combined(self.weights[i] - self.weights[j])
+
+    def clustered(self, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the means' covariance over groups, (B, B), and the number of groups of each bot, (B,).
+
+        It is the sandwich of the groups' influences with the factor root n_a n_b / ((n_a − 1) (n_b − 1)) for cells a
+        and b.
+
+        Args:
+            groups: (k,) codes.
+        """
+        n_groups, n_cells = int(groups.max()) + 1, len(self.fit.means)
+        sums = np.zeros((n_groups, n_cells))
+        np.add.at(sums, groups, self.fit.influence)
+        has = np.zeros((n_groups, n_cells), dtype=bool)
+        has[groups, self.fit.bot] = True
+        n = has.sum(axis=0).astype(float)
+        factor = np.sqrt(n / np.maximum(n - 1, 1))
+        cells = (sums.T @ sums) * factor[:, None] * factor[None]
+        of_bots = ((has.astype(float) @ (self.weights > 0).T) > 0).sum(axis=0).astype(float)
+        return self.weights @ cells @ self.weights.T, of_bots
+
+
+def fit_bots(y: np.ndarray, bot: np.ndarray, rater: np.ndarray, conditions: np.ndarray | None = None) -> BotFit:
+    """Fit the bots' means, within conditions where there are any.
+
+    Args:
+        y, bot, rater: as `fit_gls`.
+        conditions: (k,) label of each rating's condition; every bot has ratings under each of them.
+    """
+    if conditions is None:
+        fit = fit_gls(y, bot, rater)
+        return BotFit(fit, np.eye(len(fit.means)), bot)
+    condition = label_codes(conditions.astype(str))
+    pairs, cell = np.unique(np.stack([bot, condition], axis=1), axis=0, return_inverse=True)
+    return BotFit(fit_gls(y, cell.reshape(-1), rater), _weights(pairs[:, 0]), bot)
+
+
+def _weights(bots: np.ndarray) -> np.ndarray:
+    """Return equal weights of the cells of each bot: (B, K)."""
+    own = bots[None] == np.arange(int(bots.max()) + 1)[:, None]
+    return own / own.sum(axis=1, keepdims=True)
+
+
+def mean_within(
+    values: np.ndarray,
+    units: np.ndarray,
+    level: float,
+    *,
+    conditions: np.ndarray | None = None,
+    scale: tuple[float, float] | None = None,
+    things: np.ndarray | None = None,
+) -> Interval:
+    """Return the mean of one bot's finite values with its interval, all conditions weighing the same.
+
+    Without conditions it is `mean_interval`. With them the raters' resemblance sets no weights: the mean is that of
+    the conditions' plain means. Its variance is the largest over raters, over things, and over both.
+
+    Args:
+        values, units, things, level, scale: as `mean_interval`; units and things as codes.
+        conditions: (k,) label of each value's condition.
+    """
+    if conditions is None:
+        return mean_interval(values, units, level, scale=scale, things=things)
+    keep = np.isfinite(values)
+    y, cell = values[keep], label_codes(conditions[keep].astype(str))
+    if not len(y):
+        return Interval(None, None, None, 0, NO_VALUE)
+    means = np.bincount(cell, weights=y) / np.bincount(cell)
+    mean = float(means.mean())
+
+    def over(groups: np.ndarray) -> MeanSpread | None:
+        codes = label_codes(groups[keep])
+        counts = np.zeros((int(codes.max()) + 1, len(means)))
+        np.add.at(counts, (codes, cell), 1.0)
+        if (np.count_nonzero(counts, axis=0) < FEWEST_RATERS).any():
+            return None
+        found = RaterGls(means, cell, codes, y - means[cell], counts, 0.0).combined(np.full(len(means), 1 / len(means)))
+        return MeanSpread(found.error**2, found.df if found.error else len(counts) - 1.0, len(counts))
+
+    spread = over(units)
+    if spread is None:
+        return Interval(mean, None, None, len(y), ONE_GROUP)
+    if things is not None and (of_things := over(things)) is not None:
+        both = over(units * (int(things.max()) + 1) + things)
+        crossed = spread.variance + of_things.variance - (both.variance if both else 0.0)
+        df = min(spread.df, of_things.df)
+        widest = MeanSpread(crossed, df, min(spread.n_units, of_things.n_units))
+        spread = max(spread, of_things, widest, key=lambda one: (one.variance, -one.n_units))
+    low, high = interval_ends(mean, spread, level, scale) or (None, None)
+    return Interval(mean, low, high, len(y))
+
+
+def conditions_or_none(conditions: Sequence[Any] | np.ndarray | None) -> np.ndarray | None:
+    """Return the labels of conditions as an array, or None."""
+    return None if conditions is None else np.asarray(conditions, dtype=object)
