@@ -14,7 +14,8 @@ Mutual information: (log P(reply | context) − log P(reply)) / tokens of the re
 model without any training on dialogue: above 0 where the context makes the reply likelier. Unlike the likelihood
 itself it does not reward commonplaces, which are likely anywhere. A chat model reads the turns as its template
 writes them, without a system prompt; another reads them as lines of one text. Without context the reply takes the
-position of a first turn.
+position of a first turn. `reply_pmi_dialogue` has every model read a dialogue of two speakers as one text instead:
+`A: …`, `B: …`, `A:` before the reply, and `A:` alone without context. `docs/research/reply_pmi.md` compares the two.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class Continuations(LocalModel):
 
     def _row(self, loaded: Any, before: Sequence[str], text: str) -> ContinuationRow:
         tokenizer, limit = loaded.tokenizer, most_tokens(loaded)
-        said = tokenizer(text, add_special_tokens=False)["input_ids"][: min(MOST_TEXT, limit // 2)]
+        said = self._text(tokenizer, text)[: min(MOST_TEXT, limit // 2)]
         room = min(MOST_BEFORE, limit - len(said))
         lines = list(before)
         while len(told := self._prompt(tokenizer, lines)) > room and lines:
@@ -113,9 +114,12 @@ class Continuations(LocalModel):
         tokenizer = loaded.tokenizer
         limits = (n_positions(loaded.config), tokenizer.model_max_length, MOST_WHOLE)
         told = self._prompt(tokenizer, before)
-        said = tokenizer(text, add_special_tokens=False)["input_ids"]
+        said = self._text(tokenizer, text)
         fits = len(told) + len(said) <= min(limit for limit in limits if limit)
         return ContinuationRow(told, tuple(said)) if fits else ContinuationRow(told[-1:], ())
+
+    def _text(self, tokenizer: Any, text: str) -> list[int]:
+        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def _prompt(self, tokenizer: Any, lines: Sequence[str]) -> tuple[int, ...]:
         """Return the tokens that stand before a text: messages for a model made for chats, otherwise lines."""
@@ -176,6 +180,21 @@ class Continuations(LocalModel):
             ids[k, at] = torch.tensor(row)
             there[k, at] = 1
         return ids.to(self.device), there.to(self.device)
+
+
+class DialogueContinuations(Continuations):
+    """A causal language model that reads a dialogue of speakers A and B as one text; A says the text asked for."""
+
+    @property
+    def identity(self) -> Identity:
+        return Identity("dialogue_continuations", "1", {**self.known_by, "dtype": self.dtype})
+
+    def _text(self, tokenizer: Any, text: str) -> list[int]:
+        return super()._text(tokenizer, f" {text}" if text else "")
+
+    def _prompt(self, tokenizer: Any, lines: Sequence[str]) -> tuple[int, ...]:
+        said = [f"{'AB'[(len(lines) - k) % 2]}: {' '.join(line.split())}\n" for k, line in enumerate(lines)]
+        return tuple(tokenizer("".join([*said, "A:"]))["input_ids"])
 
 
 def _chat(tokenizer: Any, lines: Sequence[str]) -> list[int]:
@@ -353,6 +372,7 @@ class ReplyPmi(ReplyMetric, ConfiguredMetric):
     needs_context = True
     needs = ("a causal language model",)
     licence = "Apache-2.0 (SmolLM2-135M-Instruct)"
+    reader: type[Continuations] = Continuations
 
     def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
         super().__init__(name, title, **options)
@@ -361,7 +381,7 @@ class ReplyPmi(ReplyMetric, ConfiguredMetric):
         self.languages = ("en",) if chosen.model == SMOLLM2 else None
         if chosen.model != SMOLLM2:
             self.licence = CHOSEN_LICENCE
-        self._model = Continuations(chosen.model, chosen.device, chosen.dtype)
+        self._model = self.reader(chosen.model, chosen.device, chosen.dtype)
         self.columns = (
             *per_turn(
                 f"{self.name}_bot",
@@ -402,3 +422,12 @@ class ReplyPmi(ReplyMetric, ConfiguredMetric):
         (given, tokens), (alone, _) = found[: len(replies)].T, found[len(replies) :].T
         tokens = np.where(tokens > 0, tokens, np.nan)
         return {f"{self.name}_bot": (given - alone) / tokens, f"{self.name}_given_bot": given / tokens}
+
+
+@register_metric
+class ReplyPmiDialogue(ReplyPmi):
+    """The same where the model reads a dialogue of speakers A and B as one text."""
+
+    kind = "reply_pmi_dialogue"
+    usual_title = "Pointwise mutual information, speakers A and B"
+    reader = DialogueContinuations

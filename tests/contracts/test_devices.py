@@ -52,6 +52,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]
         "rade": {"checkpoint": str(rade_checkpoint(folder / "rade"))},
         "entailment": {"checkpoint": str(entailment_checkpoint(folder / "entailment"))},
         "reply_pmi": model,
+        "reply_pmi_dialogue": model,
         "judge": model,
         "bart_score": {"model": str(save_model(folder / "bart", "bart", width=16, n_layers=1))},
         "bleurt": {"model": str(save_classifier(folder / "score", ("score",)))},

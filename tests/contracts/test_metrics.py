@@ -59,7 +59,8 @@ def tiny_model(tmp_path_factory):
 @pytest.fixture
 def metric(name, tiny_model):
     # A language model of 135 million weights would read the same odd texts for minutes.
-    found = ReplyPmi(model=str(tiny_model)) if name == "reply_pmi" else METRICS[name]
+    found = METRICS[name]
+    found = type(found)(model=str(tiny_model)) if isinstance(found, ReplyPmi) else found
     reason = found.unavailable_reason()
     if reason is not None:
         pytest.skip(reason)

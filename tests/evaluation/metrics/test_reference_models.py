@@ -9,7 +9,7 @@ from chatbots import Conversation
 from chatbots.validation import ValuesError
 from evaluation.items import JudgedItem, ReplyInContext
 from evaluation.metric_agreement import judge, judgements_of
-from evaluation.metrics.likelihood import Continuations, ReplyPmi
+from evaluation.metrics.likelihood import Continuations, ReplyPmi, ReplyPmiDialogue
 from evaluation.metrics.reference_models import BartScore, Bleurt
 from evaluation.metrics.reference_vectors import NO_WORD, BertScore, EmbeddingMatch, bert_score
 from evaluation.metrics.registry import metric_get
@@ -259,6 +259,35 @@ def test_shared_contexts_and_padding_change_nothing(folder):
         assert found["reply_pmi_given_bot"][k] == pytest.approx(given / n, abs=1e-4)
     assert found["reply_pmi_bot"][4] == found["reply_pmi_bot"][0]
     assert math.isnan(found["reply_pmi_bot"][5])  # nothing was said before
+
+
+def test_speakers_a_and_b_are_read_as_one_text(folder):
+    import torch
+    import transformers as tf
+
+    tokenizer = tf.AutoTokenizer.from_pretrained(folder)
+    model = tf.AutoModelForCausalLM.from_pretrained(folder).eval()
+    found = ReplyPmiDialogue(model=str(folder)).scored(
+        [reply._replace(context=(*reply.context[:-1], "so\n " + reply.context[-1])) for reply in CONTINUED], TextCache()
+    )
+
+    def log_p(before, reply):
+        told, said = tokenizer(before)["input_ids"], tokenizer(f" {reply}", add_special_tokens=False)["input_ids"]
+        with torch.no_grad():
+            logits = model(torch.tensor([told + said])).logits[0].double()
+        chosen = torch.log_softmax(logits, dim=-1)[range(len(told) - 1, len(told) + len(said) - 1), said]
+        return float(chosen.sum()) / len(said)
+
+    for k, reply in enumerate(CONTINUED):
+        lines = [*reply.context[:-1], f"so {reply.context[-1]}"]
+        speakers = ["B", "A"] * len(lines)
+        before = "".join(
+            f"{who}: {line}\n" for who, line in reversed(list(zip(speakers, reversed(lines), strict=False)))
+        )
+        assert found["reply_pmi_dialogue_given_bot"][k] == pytest.approx(log_p(f"{before}A:", reply.response), abs=1e-4)
+        assert found["reply_pmi_dialogue_bot"][k] == pytest.approx(
+            log_p(f"{before}A:", reply.response) - log_p("A:", reply.response), abs=1e-4
+        )
 
 
 def test_a_long_context_loses_its_beginning_and_a_long_reply_its_end(folder):
