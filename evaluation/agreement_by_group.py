@@ -27,6 +27,7 @@ from evaluation.published.correlations import cells_of
 from evaluation.stats.agreement import rating_table
 from evaluation.stats.correlation import METHODS, Correlation, correlate, is_constant
 from evaluation.stats.icc import icc
+from evaluation.system_agreement import SystemAgreement, agreement_of_systems
 
 ONLY_MEANS = "only means of the ratings are known"
 PUBLISHED_MEAN = "mean"
@@ -123,11 +124,13 @@ class AgreementCells:
         pooled: all replies.
         models: by dialogue model, where the file names several.
         sources: by data set, where it names several, each with its own models.
+        system_level: over the dialogue models of one data set, where it has several.
     """
 
     pooled: ScoreAgreement
     models: dict[str, ScoreAgreement]
     sources: dict[str, AgreementCells]
+    system_level: SystemAgreement | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the pooled agreement, with `models` and `sources` where there are several."""
@@ -136,6 +139,8 @@ class AgreementCells:
             found["models"] = {name: one.to_json() for name, one in self.models.items()}
         if self.sources:
             found["sources"] = {name: one.to_json() for name, one in self.sources.items()}
+        if self.system_level is not None:
+            found["system_level"] = self.system_level.to_json()
         return found
 
 
@@ -196,8 +201,14 @@ class HumanScores:
         found = set(self.sources)
         return str(found.pop()) if len(found) == 1 else ""
 
-    def cells(self, values: np.ndarray, told: np.ndarray, lacking: Sequence[str | None]) -> AgreementCells:
-        """Correlate a column's scores with people's, over everything and its parts."""
+    def cells(
+        self, values: np.ndarray, told: np.ndarray, lacking: Sequence[str | None], sign: float = 1.0
+    ) -> AgreementCells:
+        """Correlate a column's scores with people's, over everything and its parts.
+
+        Args:
+            sign: −1 where lower scores are better, for what compares systems.
+        """
         why = np.full(len(self.items), "", dtype=object)
         for k, reason in enumerate(lacking):
             if self.beyond[k]:
@@ -209,17 +220,22 @@ class HumanScores:
             elif not np.isfinite(values[k]):
                 why[k] = reason or METRIC_UNDEFINED
         everything = np.ones(len(self.items), dtype=bool)
-        pooled = self._cells(values, why, everything)
+        pooled = self._cells(values, why, everything, sign)
         pooled.pooled.skipped.update(self.skipped)
         return pooled
 
-    def _cells(self, values: np.ndarray, why: np.ndarray, part: np.ndarray) -> AgreementCells:
+    def _cells(self, values: np.ndarray, why: np.ndarray, part: np.ndarray, sign: float) -> AgreementCells:
         models, sources = parts_named(self.models[part]), parts_named(self.sources[part])
         return AgreementCells(
             self._agreement(values, why, part),
             {name: self._agreement(values, why, part & (self.models == name)) for name in models},
-            {name: self._cells(values, why, part & (self.sources == name)) for name in sources},
+            {name: self._cells(values, why, part & (self.sources == name), sign) for name in sources},
+            None if sources else self.systems_of(part & (why == ""), sign * values),
         )
+
+    def systems_of(self, part: np.ndarray, values: np.ndarray) -> SystemAgreement | None:
+        """Compare a column, of which higher is better, with people on the systems of a data set."""
+        return agreement_of_systems(values[part], self.means[part], self.models[part], self.contexts[part])
 
     def _agreement(self, values: np.ndarray, why: np.ndarray, part: np.ndarray) -> ScoreAgreement:
         used = part & (why == "")

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from evaluation.agreement_by_group import best_raters_printed
+from evaluation.findings import reason_read
 from evaluation.number_format import columns_printed, p_value, share, span
 from evaluation.paired_comparison import gains_printed
 from evaluation.published.correlations import Published, caveats_of, cells_of, published_in_cell
@@ -48,7 +49,15 @@ def agreements_printed(result: Mapping[str, Mapping[str, Any]]) -> str:
     rows = [_HEADINGS, *(row for name, found in result.items() for row in _rows(name, found))]
     if not any(row[-1] for row in rows[1:]):
         rows = [row[:-1] for row in rows]
-    return "\n".join([*columns_printed(rows, 3), *gains_printed(result), *best_raters_printed(result), *_notes(result)])
+    return "\n".join(
+        [
+            *columns_printed(rows, 3),
+            *gains_printed(result),
+            *systems_printed(result),
+            *best_raters_printed(result),
+            *_notes(result),
+        ]
+    )
 
 
 def _rows(name: str, found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
@@ -85,6 +94,75 @@ def _coefficient(found: Mapping[str, Any]) -> str:
         return "undefined"
     low, high = found["ci95"] or (None, None)
     return f"{share(found['r'], 3)} {span(low, high, shares=True)}"
+
+
+VERDICTS = {
+    "better_than_chance": "orders the systems better than chance",
+    "not_shown": "not shown to order them better than chance",
+    "not_known": "not known",
+}
+
+
+def systems_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the figures over systems in the JSON of `judge` as a table: a line per metric and data set."""
+    found = [
+        (name, source or "all", part["system_level"])
+        for name, one in result.items()
+        for source, model, part in cells_of(one)
+        if not model and part.get("system_level")
+    ]
+    if not found:
+        return []
+    heads = (
+        "metric",
+        "data",
+        "systems",
+        "contexts",
+        *_METHODS,
+        "pairwise",
+        "soft pairwise",
+        "acc_eq (epsilon)",
+        "verdict",
+    )
+    rows: list[tuple[str, ...]] = [heads]
+    for name, source, one in found:
+        ties = one["ties"]
+        rows.append(
+            (
+                name,
+                source,
+                str(one["n_systems"]),
+                str(one["n_contexts"]),
+                *(_system_figure(one[key]) for key in (*_METHODS, "pairwise_accuracy", "soft_pairwise_accuracy")),
+                "undefined" if ties["acc_eq"] is None else f"{share(ties['acc_eq'])} ({ties['epsilon']:.3g})",
+                VERDICTS[one["verdict"]],
+            )
+        )
+    lines = ["", "systems:", *columns_printed(rows, 2)]
+    for name, one in result.items():
+        for source, _model, part in cells_of(one):
+            test = part.get("system_test")
+            if not test:
+                continue
+            where = f"{name} against {one['against']['column']}, systems of {source or 'all'}"
+            if test["p"] is None:
+                lines.append(f"{where}: undefined, {reason_read(test['reason'])}")
+            else:
+                both = f"{share(test['value'])} less {share(test['value_against'])}"
+                lines.append(f"{where}: soft pairwise accuracy {both}, p {p_value(test['p'])} by swapped scores")
+    lines.append(
+        "systems: pairwise: share of pairs of systems ordered as by people; soft: 1 less the mean difference of p. "
+        "Intervals of 95 % by resampled contexts, of these systems. acc_eq: pairs of replies ordered or tied alike, "
+        "with the epsilon that is best on these very replies. verdict: systems permuted, 5 %; with fewer than five not "
+        "known."
+    )
+    return lines
+
+
+def _system_figure(found: Mapping[str, Any]) -> str:
+    if found["value"] is None:
+        return "undefined"
+    return f"{share(found['value'])} {span(*(found['ci95'] or (None, None)), shares=True)}"
 
 
 def _notes(result: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

@@ -18,7 +18,13 @@ import numpy as np
 from chatbots import Conversation
 from chatbots.text import quote
 from chatbots.validation import values_read
-from evaluation.agreement_by_group import AgreementCells, HumanScores, length_bias, max_over_raters_everywhere
+from evaluation.agreement_by_group import (
+    AgreementCells,
+    HumanScores,
+    length_bias,
+    max_over_raters_everywhere,
+    parts_named,
+)
 from evaluation.formats.base import Skipped
 from evaluation.items import VOTE, VOTE_SCALE, JudgedItem, JudgedLine, detokenise_reply, judged_lines
 from evaluation.metrics.base import Metric
@@ -29,6 +35,7 @@ from evaluation.paired_comparison import PairedComparison
 from evaluation.paired_comparison import compare_paired as against_column
 from evaluation.published.correlations import with_published
 from evaluation.stats.correlation import METHODS
+from evaluation.system_agreement import SystemComparison, compare_on_systems
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -165,6 +172,8 @@ class MetricAgreement:
         against: the main column compared with another one on the same replies, where one was requested.
         best_rater: the main column compared with each rater alone, where that was requested.
         lines: the first lines of the file that were left out, with the reasons.
+        signs: by column −1 where lower scores are better, else 1.
+        system_tests: by data set, soft pairwise accuracy compared with that of another column, where one was requested.
     """
 
     name: str
@@ -178,6 +187,8 @@ class MetricAgreement:
     against: PairedComparison | None = None
     best_rater: dict[str, Any] | None = None
     lines: tuple[str, ...] = ()
+    signs: dict[str, float] = field(default_factory=dict)
+    system_tests: dict[str, SystemComparison] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the agreement of the main column, and of all if there are several; next to published figures."""
@@ -194,6 +205,9 @@ class MetricAgreement:
             found["columns"] = {name: cells.to_json() for name, cells in self.columns.items()}
         if self.against is not None:
             found["against"] = self.against.to_json()
+        for source, test in self.system_tests.items():
+            part = found["sources"][source] if source else found
+            part["system_test"] = test.to_json()
         if self.best_rater is not None:
             found["max_over_raters"] = self.best_rater
         return with_published(found)
@@ -275,18 +289,32 @@ def _compared(
     if other.unavailable:
         raise ValueError(f"nothing can be compared with {column}: {other.unavailable}")
     theirs = next(iter(other.scores.values()))
-    cells = list(zip(humans.sources, humans.models, strict=True))
+    places = list(zip(humans.sources, humans.models, strict=True))
     return {
         name: one
         if one.unavailable or name == column
         else replace(
             one,
             against=against_column(
-                next(iter(one.scores.values())), theirs, humans.means, humans.contexts, cells, next(iter(other.scores))
+                next(iter(one.scores.values())), theirs, humans.means, humans.contexts, places, next(iter(other.scores))
             ),
+            system_tests=_system_tests(one, other, humans),
         )
         for name, one in found.items()
     }
+
+
+def _system_tests(one: MetricAgreement, other: MetricAgreement, humans: HumanScores) -> dict[str, SystemComparison]:
+    """Test the main columns of two metrics on the systems of each data set that has several; "" is the only one."""
+    ours, theirs = (next(iter(side.signs.values())) * next(iter(side.scores.values())) for side in (one, other))
+    found = {}
+    for source in parts_named(humans.sources) or [""]:
+        at = humans.sources == source if source else np.ones(len(humans.items), dtype=bool)
+        if parts_named(humans.models[at]):
+            found[source] = compare_on_systems(
+                ours[at], theirs[at], humans.means[at], humans.models[at], humans.contexts[at]
+            )
+    return found
 
 
 def judge_everywhere(
@@ -357,14 +385,16 @@ def _judged(
     lacking = {
         column: lacking_in(metric, firsts, column, values, told & judged, shared) for column, values in scores.items()
     }
+    signs = {one.name: -1.0 if one.direction == "lower" else 1.0 for one in metric.columns if one.name in scores}
     return [
         MetricAgreement(
             name,
             one.target,
-            {column: one.cells(values, told, lacking[column]) for column, values in scores.items()},
+            {column: one.cells(values, told, lacking[column], signs[column]) for column, values in scores.items()},
             scores=scores,
             by_length=length_bias([item.response for item in items], next(iter(scores.values())), one.means),
             source=one.only_source,
+            signs=signs,
             remarks={
                 **(metric.remarks(scores) if isinstance(metric, ReplyMetric) else {}),
                 **({PARTLY_BEYOND: one.n_partly_beyond} if one.n_partly_beyond else {}),

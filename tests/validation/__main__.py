@@ -15,7 +15,7 @@ import os
 import sys
 
 QUICK = ("validate", "comparisons", "replies")
-FULL = (*QUICK, "sets", "lengths", "folds", "entailment", "coverage", "models", "held")
+FULL = (*QUICK, "sets", "lengths", "folds", "entailment", "coverage", "models", "held", "systems")
 SIZED = {"validate", "replies"}
 
 

@@ -1,0 +1,191 @@
+"""Differences of pairs of systems, with their one-sided p by permutation.
+
+Units are cells: the mean of a system's replies to a context. Two systems are compared on the contexts that both
+answered where these are at least half of each one's, else on all cells of both. On shared contexts the signs of the
+differences are permuted, else the systems of the cells. All permutations are taken where they are no more than
+`N_PERMUTATIONS`. Permuted differences that equal the observed one count half, so that the order of two systems does
+not matter.
+
+The normal limit has the permutations' variance: of the sum of shared differences d it is Σ d², of the difference of
+two means s² (1/n₁ + 1/n₂), s² the variance of both systems' cells together. It needs sums alone, so many resamples
+cost a few matrix products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+
+import numpy as np
+
+N_PERMUTATIONS = 1000
+FEWEST_CELLS = 3
+"""Systems with fewer contexts are left out."""
+BLOCK = 4_000_000
+"""Numbers held at once."""
+
+
+@dataclass(frozen=True)
+class SystemCells:
+    """Cells of some columns of scores, NaN where one is lacking.
+
+    Attributes:
+        values: (columns, contexts, systems); people's come first.
+        systems: their names; left_out: those with too few contexts.
+    """
+
+    values: np.ndarray
+    systems: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, columns: Sequence[np.ndarray], contexts: np.ndarray, systems: np.ndarray) -> SystemCells:
+        """Average the replies of a system to a context, of those that all columns have and that name a system.
+
+        Args:
+            columns: each (N,), NaN where undefined; contexts, systems: (N,) names, empty where not known.
+        """
+        known = np.isfinite(np.vstack(columns)).all(axis=0) & (systems != "")
+        names = sorted({str(name) for name in systems[known]})
+        _, at = np.unique(contexts[known].astype(str), return_inverse=True)
+        of = np.searchsorted(names, systems[known].astype(str)) if names else at
+        shape = (int(at.max()) + 1 if len(at) else 0, len(names))
+        place = at * len(names) + of
+        counts = np.bincount(place, minlength=shape[0] * shape[1]).reshape(shape)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            values = np.stack(
+                [np.bincount(place, column[known], minlength=counts.size).reshape(shape) / counts for column in columns]
+            )
+        enough = (counts > 0).sum(axis=0) >= FEWEST_CELLS
+        kept = values[:, :, enough]
+        kept = kept[:, np.isfinite(kept[0]).any(axis=1)]
+        return cls(
+            kept,
+            tuple(name for name, is_kept in zip(names, enough, strict=True) if is_kept),
+            tuple(name for name, is_kept in zip(names, enough, strict=True) if not is_kept),
+        )
+
+    @property
+    def filled(self) -> np.ndarray:
+        """Return the values less the mean of their column, 0 where there is no cell."""
+        return np.nan_to_num(self.values - np.nanmean(self.values, axis=(1, 2), keepdims=True))
+
+    @property
+    def there(self) -> np.ndarray:
+        """Return (contexts, systems) 1 where there is a cell, else 0."""
+        return np.isfinite(self.values[0]).astype(float)
+
+    def pairs(self) -> SystemPairs:
+        """Return the pairs of systems."""
+        first, second = np.triu_indices(len(self.systems), k=1)
+        there = self.there
+        both = there[:, first] * there[:, second]
+        n = there.sum(axis=0)
+        return SystemPairs(first, second, both, 2 * both.sum(axis=0) >= np.maximum(n[first], n[second]))
+
+    def means(self, weights: np.ndarray) -> np.ndarray:
+        """Return (columns, B, systems) means under (B, contexts) weights; NaN where a system has no cell."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray((weights @ np.nan_to_num(self.values)) / (weights @ self.there))
+
+
+@dataclass(frozen=True)
+class SystemPairs:
+    """Pairs of systems, P of them.
+
+    Attributes:
+        first, second: (P,) numbers of the systems.
+        both: (contexts, P) 1 where both have a cell.
+        is_shared: (P,) they are compared on these contexts alone.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    both: np.ndarray
+    is_shared: np.ndarray
+
+    def differences(self, filled: np.ndarray) -> np.ndarray:
+        """Return (…, contexts, P) differences on shared contexts, 0 elsewhere, of (…, contexts, systems) values."""
+        return np.asarray((filled[..., self.first] - filled[..., self.second]) * self.both)
+
+    def compared(
+        self, n: np.ndarray, sums: np.ndarray, squares: np.ndarray, n_both: np.ndarray, d: np.ndarray, dd: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean differences and one-sided p by the permutations' normal limit: (B, P) each.
+
+        Args:
+            n, sums, squares: (B, systems) of the cells; n_both, d, dd: (B, P) of the shared differences.
+        """
+        from scipy.special import ndtr
+
+        a, b = self.first, self.second
+        with np.errstate(invalid="ignore", divide="ignore"):
+            total, pooled = n[:, a] + n[:, b], sums[:, a] + sums[:, b]
+            apart = sums[:, a] / n[:, a] - sums[:, b] / n[:, b]
+            variance = (squares[:, a] + squares[:, b] - pooled**2 / total) / (total - 1)
+            error = np.sqrt(np.maximum(variance, 0.0) * total / (n[:, a] * n[:, b]))
+            apart = np.where(self.is_shared, d / n_both, apart)
+            error = np.where(self.is_shared, np.sqrt(dd) / n_both, error)
+            z = np.where(error > 0, apart / error, np.where(np.isfinite(apart), 0.0, np.nan))
+        return apart, np.asarray(ndtr(-z))
+
+
+def rounded(values: np.ndarray) -> np.ndarray:
+    """Return values with 0 in place of what rounding alone leaves."""
+    size = np.max(np.abs(np.nan_to_num(values)), initial=0.0)
+    return np.where(np.abs(values) <= 1e-12 * size, 0.0, values)
+
+
+def weighted_p(
+    cells: SystemCells, pairs: SystemPairs, column: int, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean differences and p of a column by the normal limit under (B, contexts) weights: (B, P) each."""
+    filled = cells.filled[column]
+    d = pairs.differences(filled)
+    return pairs.compared(
+        weights @ cells.there, weights @ filled, weights @ filled**2, weights @ pairs.both, weights @ d, weights @ d**2
+    )
+
+
+def permutation_p(cells: SystemCells, pairs: SystemPairs, rng: np.random.Generator) -> np.ndarray:
+    """Return the one-sided p of every pair by permutation, of each column by the same ones: (columns, P)."""
+    found = np.full((len(cells.values), len(pairs.first)), np.nan)
+    at = np.flatnonzero(pairs.is_shared)
+    step = max(1, BLOCK // N_PERMUTATIONS)
+    signs = 1.0 - 2.0 * choices_of(cells.values.shape[1], rng) if len(at) else np.zeros((0, 0))
+    for part in (at[start : start + step] for start in range(0, len(at), step)):
+        d = pairs.differences(cells.filled)[:, :, part]
+        found[:, part] = [_reached(signs @ one, one.sum(axis=0), np.abs(one).sum(axis=0)) for one in d]
+    for k in np.flatnonzero(~pairs.is_shared):
+        sides = [cells.values[:, np.isfinite(cells.values[0, :, of]), of] for of in (pairs.first[k], pairs.second[k])]
+        values = np.concatenate(sides, axis=1) - np.concatenate(sides, axis=1).mean(axis=1, keepdims=True)
+        n, n_first = values.shape[1], sides[0].shape[1]
+        if comb(n, n_first) <= N_PERMUTATIONS:
+            labels = np.zeros((comb(n, n_first), n))
+            for row, chosen in enumerate(combinations(range(n), n_first)):
+                labels[row, list(chosen)] = 1.0
+        else:
+            labels = rng.permuted(np.tile(np.arange(n) < n_first, (N_PERMUTATIONS, 1)), axis=1).astype(float)
+        found[:, k] = _reached(labels @ values.T, values[:, :n_first].sum(axis=1), np.abs(values).sum(axis=1))
+    return found
+
+
+def choices_of(n: int, rng: np.random.Generator) -> np.ndarray:
+    """Return rows of n zeros and ones: all of them if they are no more than the permutations, else random ones."""
+    if 2**n <= N_PERMUTATIONS:
+        return (np.arange(2**n)[:, None] >> np.arange(n)) & 1
+    return rng.integers(0, 2, size=(N_PERMUTATIONS, n))
+
+
+def _reached(drawn: np.ndarray, observed: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Return the share of (B, P) draws above the (P,) observed ones, those equal but for rounding as halves."""
+    apart = drawn - observed
+    near = np.abs(apart) <= 1e-9 * size
+    return np.asarray(((apart > 0) & ~near).mean(axis=0) + near.mean(axis=0) / 2)
+
+
+def share_reached(reached: int, n: int, *, is_all: bool) -> float:
+    """Return p: the share of all permutations, of random ones with the observed one among them."""
+    return reached / n if is_all else (reached + 1) / (n + 1)

@@ -1,0 +1,405 @@
+"""Agreement of a metric with people on systems: are the same ones better, and how surely?
+
+Figures over the systems of one data set, compared pair by pair (`evaluation.stats.systems`): correlation of their
+means; pairwise accuracy, the share of pairs that the metric orders as people do (Kocmi et al. 2021, WMT), pairs that
+people tie left out; soft pairwise accuracy (Thompson et al. 2024, WMT),
+
+    1 − mean over pairs of |p_people − p_metric|,
+
+p one-sided by permutation, people and metric by the same permutations. Intervals are of resampled contexts, with
+these very systems; in the resamples, and in the test, p is by the normal limit.
+
+The test of two metrics swaps their standardised scores in random cells, as at WMT: how often do soft pairwise
+accuracies then differ as much as observed?
+
+Ties (Deutsch et al. 2023, "Ties matter", EMNLP): share of pairs of replies that metric and people order, or tie,
+alike, where the metric ties what is no more than ε apart. ε is the best one on these very replies, so the share is
+too good for new ones; compare it among metrics only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import factorial
+from typing import Any
+
+import numpy as np
+
+from evaluation.findings import Reason
+from evaluation.stats.correlation import METHODS, permutations, rowwise, undefined_reason
+from evaluation.stats.resampling import FEWEST_ITEMS, few_for_interval, interval_of_draws
+from evaluation.stats.systems import (
+    BLOCK,
+    N_PERMUTATIONS,
+    SystemCells,
+    SystemPairs,
+    choices_of,
+    permutation_p,
+    rounded,
+    share_reached,
+    weighted_p,
+)
+
+N_RESAMPLES = 1000
+LEVEL = 0.95
+FEWEST_SYSTEMS = 3
+"""Of fewer no correlation is defined."""
+FEWEST_FOR_VERDICT = 5
+"""With four, chance orders all pairs as people do in 4 % of cases: too near to 5 % to say more than that it did."""
+MOST_REPLIES = 1500
+"""Of more replies to different contexts so many are drawn, before all pairs of them are counted."""
+NO_PERSON_ORDERS = Reason("people_tie_all", "people's means of all systems are equal")
+NO_REPLY_PAIRS = Reason("no_reply_pairs", "no two replies were rated")
+
+
+def few_systems(n_systems: int, needed: int = FEWEST_SYSTEMS) -> Reason:
+    """Return the reason why so few systems tell nothing."""
+    return Reason("few_systems", f"{n_systems} systems are too few; {needed} are needed", n=n_systems, needed=needed)
+
+
+@dataclass(frozen=True, slots=True)
+class SystemFigure:
+    """A figure over systems.
+
+    Attributes:
+        value: None where undefined, for the reason.
+        low, high: ends of its interval of 95 %; None where there is none.
+        reason: why the value, or else the interval, is missing.
+    """
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    reason: Reason | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return `{"value", "ci95"}` with nulls where undefined, and then the reason."""
+        ends = None if self.low is None or self.high is None else [self.low, self.high]
+        found: dict[str, Any] = {"value": self.value, "ci95": ends}
+        return found | ({"reason": self.reason.to_json()} if self.reason is not None else {})
+
+
+@dataclass(frozen=True, slots=True)
+class TieCalibration:
+    """Share of pairs of replies that a metric orders or ties as people do.
+
+    Attributes:
+        value: with the best threshold; None without any pair.
+        epsilon: that threshold, chosen on these replies.
+        untied: the share where only equal scores are ties.
+        n_pairs: pairs of replies; n_tied: those that people tie.
+        same_context: the pairs are of replies to one context.
+    """
+
+    value: float | None
+    epsilon: float | None
+    untied: float | None
+    n_pairs: int
+    n_tied: int
+    same_context: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the share as `acc_eq`, the threshold and the counts."""
+        return {
+            "acc_eq": self.value,
+            "epsilon": self.epsilon,
+            "epsilon_0": self.untied,
+            "n_pairs": self.n_pairs,
+            "n_tied": self.n_tied,
+            "same_context": self.same_context,
+        } | ({} if self.n_pairs else {"reason": NO_REPLY_PAIRS.to_json()})
+
+
+@dataclass(frozen=True, slots=True)
+class SystemAgreement:
+    """A metric compared with people on the systems of a data set.
+
+    Attributes:
+        means: by system, people's and the metric's mean over its cells.
+        n_contexts: different contexts.
+        n_pairs: pairs of systems; n_shared: those compared on shared contexts; n_tied: those that people tie.
+        correlations: of the means, by method.
+        accuracy: pairwise accuracy.
+        p: how often chance reaches it, systems permuted; None where undefined.
+        soft_accuracy: soft pairwise accuracy.
+        ties: at reply level.
+        left_out: systems with too few contexts.
+    """
+
+    means: dict[str, tuple[float, float]]
+    n_contexts: int
+    n_pairs: int
+    n_shared: int
+    n_tied: int
+    correlations: dict[str, SystemFigure]
+    accuracy: SystemFigure
+    p: float | None
+    soft_accuracy: SystemFigure
+    ties: TieCalibration
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """`better_than_chance`, `not_shown` or, with few systems, `not_known`."""
+        if self.p is None or len(self.means) < FEWEST_FOR_VERDICT:
+            return "not_known"
+        return "better_than_chance" if self.p <= 1 - LEVEL else "not_shown"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all figures, with a reason where one is undefined."""
+        return {
+            "n_systems": len(self.means),
+            "n_contexts": self.n_contexts,
+            "n_pairs": self.n_pairs,
+            "n_shared": self.n_shared,
+            "n_tied": self.n_tied,
+            **{method: found.to_json() for method, found in self.correlations.items()},
+            "pairwise_accuracy": {**self.accuracy.to_json(), "p": self.p},
+            "soft_pairwise_accuracy": self.soft_accuracy.to_json(),
+            "verdict": self.verdict,
+            "ties": self.ties.to_json(),
+            "means": {name: list(both) for name, both in self.means.items()},
+            "left_out": list(self.left_out),
+        }
+
+
+def agreement_of_systems(
+    scores: np.ndarray, people: np.ndarray, systems: np.ndarray, contexts: np.ndarray, *, seed: int = 0
+) -> SystemAgreement | None:
+    """Compare a metric with people on the systems of one data set; None where it names fewer than two.
+
+    Args:
+        scores, people: (N,) of the replies, NaN where undefined; higher is better.
+        systems, contexts: (N,) names; replies without a system take no part.
+    """
+    if len(set(systems) - {""}) < 2:
+        return None
+    cells = SystemCells.of([people, scores], contexts, systems)
+    ties = calibrate_ties(scores, people, contexts, seed=seed)
+    if len(cells.systems) < 2:
+        lacks = SystemFigure(None, reason=few_systems(len(cells.systems), 2))
+        n_contexts = cells.values.shape[1]
+        return SystemAgreement(
+            {}, n_contexts, 0, 0, 0, dict.fromkeys(METHODS, lacks), lacks, None, lacks, ties, cells.left_out
+        )
+    rng = np.random.default_rng(seed)
+    pairs, n_contexts = cells.pairs(), cells.values.shape[1]
+    everything = np.ones((1, n_contexts))
+    means = cells.means(everything)[:, 0]
+    (observed,), (observed_m,) = (weighted_p(cells, pairs, k, everything)[0] for k in (0, 1))
+    p_people, p_metric = permutation_p(cells, pairs, rng)
+    accuracy, tied = _accuracy(observed[None], observed_m[None])
+    weights = rng.multinomial(n_contexts, np.full(n_contexts, 1 / n_contexts), size=N_RESAMPLES).astype(float)
+    draws = _draws(cells, pairs, weights)
+
+    def figure(value: float | None, name: str, reason: Reason | None) -> SystemFigure:
+        if value is None:
+            return SystemFigure(None, reason=reason)
+        if n_contexts < FEWEST_ITEMS:
+            return SystemFigure(value, reason=few_for_interval(n_contexts))
+        ends = _interval(value, draws[name], n_contexts, -1.0 if name in METHODS else 0.0)
+        if ends is None:
+            return SystemFigure(value, reason=Reason("no_interval", "no interval: most resamples are undefined"))
+        return SystemFigure(value, *ends)
+
+    why = few_systems(len(cells.systems)) if len(cells.systems) < FEWEST_SYSTEMS else undefined_reason(*means)
+    known = None if np.isnan(accuracy[0]) else float(accuracy[0])
+    return SystemAgreement(
+        means={name: (float(h), float(m)) for name, h, m in zip(cells.systems, *means, strict=True)},
+        n_contexts=n_contexts,
+        n_pairs=len(observed),
+        n_shared=int(pairs.is_shared.sum()),
+        n_tied=int(tied[0]),
+        correlations={
+            method: figure(None if why else float(rowwise(means[0], means[1], method)[0]), method, why)
+            for method in METHODS
+        },
+        accuracy=figure(known, "accuracy", NO_PERSON_ORDERS),
+        p=_chance_p(means) if len(cells.systems) >= FEWEST_SYSTEMS else None,
+        soft_accuracy=figure(1 - float(np.abs(p_people - p_metric).mean()), "soft", None),
+        ties=ties,
+        left_out=cells.left_out,
+    )
+
+
+def _interval(value: float, draws: np.ndarray, n_contexts: int, lowest: float) -> tuple[float, float] | None:
+    """Return the ends of the resamples' percentiles, and of these less twice their bias; None where most are undefined.
+
+    Noise makes a figure lower, and resamples have it twice: they lie as far below the figure again as it does below
+    what it would be without noise.
+
+    Args:
+        lowest: value that the figure can have; the highest is 1.
+    """
+    ends = interval_of_draws(draws, n_contexts, LEVEL)
+    if ends is None:
+        return None
+    twice = 2 * (float(np.nanmean(draws)) - value)
+    low, high = min(ends[0], ends[0] - twice), max(ends[1], ends[1] - twice)
+    return max(low, lowest), min(high, 1.0)
+
+
+def _draws(cells: SystemCells, pairs: SystemPairs, weights: np.ndarray) -> dict[str, np.ndarray]:
+    """Return every figure under each of (B, contexts) weights: (B,), NaN where it is undefined."""
+    people, metric = cells.means(weights)
+    step = max(1, BLOCK // max(1, len(pairs.first)))
+    soft, hard = [], []
+    for start in range(0, len(weights), step):
+        (one, p_people), (other, p_metric) = (
+            weighted_p(cells, pairs, k, weights[start : start + step]) for k in (0, 1)
+        )
+        hard.append(_accuracy(one, other)[0])
+        soft.append(1 - np.abs(p_people - p_metric).mean(axis=1))
+    found = {"soft": np.concatenate(soft), "accuracy": np.concatenate(hard)}
+    if len(cells.systems) >= FEWEST_SYSTEMS:
+        known = np.isfinite(people).all(axis=1)
+        for method in METHODS:
+            found[method] = np.full(len(weights), np.nan)
+            found[method][known] = rowwise(people[known], metric[known], method)
+    return found
+
+
+def _accuracy(people: np.ndarray, metric: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the share of pairs that both order alike, and the number that people tie: (B,) of (B, P) differences."""
+    one, other = np.sign(rounded(people)), np.sign(rounded(metric))
+    ordered = (one != 0) & np.isfinite(one)
+    n = ordered.sum(axis=1)
+    right = (ordered & (one == other)).sum(axis=1)
+    return np.divide(right, n, out=np.full(right.shape, np.nan), where=n > 0), (one == 0).sum(axis=1)
+
+
+def _chance_p(means: np.ndarray) -> float | None:
+    """Return how often the metric's means, dealt out to other systems, order as many pairs as people do, or more.
+
+    None where people tie all systems. Orders are those of the (2, systems) means over all cells.
+    """
+    first, second = np.triu_indices(means.shape[1], k=1)
+    dealt = permutations(means.shape[1], N_PERMUTATIONS, seed=0)
+    shown = np.vstack([means[1], means[1][dealt]])
+    found, _ = _accuracy((means[0][first] - means[0][second])[None], shown[:, first] - shown[:, second])
+    if np.isnan(found[0]):
+        return None
+    reached = int((found[1:] >= found[0] - 1e-12).sum())
+    return share_reached(reached, len(dealt), is_all=factorial(means.shape[1]) == len(dealt))
+
+
+@dataclass(frozen=True, slots=True)
+class SystemComparison:
+    """Soft pairwise accuracies of two metrics on the same cells, and the test of their difference.
+
+    Attributes:
+        ours, theirs: None where undefined, for the reason.
+        p: two-sided; n_systems, n_cells: that both have.
+    """
+
+    ours: float | None
+    theirs: float | None
+    p: float | None
+    n_systems: int
+    n_cells: int
+    reason: Reason | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return both accuracies, their difference as `gain`, p and the counts."""
+        gain = None if self.ours is None or self.theirs is None else self.ours - self.theirs
+        found = {"value": self.ours, "value_against": self.theirs, "gain": gain, "p": self.p}
+        found |= {"n_systems": self.n_systems, "n_cells": self.n_cells}
+        return found | ({"reason": self.reason.to_json()} if self.reason is not None else {})
+
+
+def compare_on_systems(
+    ours: np.ndarray,
+    theirs: np.ndarray,
+    people: np.ndarray,
+    systems: np.ndarray,
+    contexts: np.ndarray,
+    *,
+    seed: int = 0,
+) -> SystemComparison:
+    """Test the soft pairwise accuracies of two metrics on one data set: swap their standardised scores in random cells.
+
+    All swaps are tried where they are no more than `N_PERMUTATIONS`.
+
+    Args:
+        ours, theirs, people: (N,) NaN where undefined, higher is better; systems, contexts: (N,) names.
+    """
+    cells = SystemCells.of([people, ours, theirs], contexts, systems)
+    n_systems, there = len(cells.systems), cells.there.astype(bool)
+    n_cells = int(there.sum())
+    if n_systems < FEWEST_SYSTEMS:
+        return SystemComparison(None, None, None, n_systems, n_cells, few_systems(n_systems))
+    reasons = [undefined_reason(cells.values[0][there], cells.values[k][there]) for k in (1, 2)]
+    if any(reasons):
+        return SystemComparison(None, None, None, n_systems, n_cells, next(filter(None, reasons)))
+    values = cells.filled / np.nanstd(cells.values, axis=(1, 2), keepdims=True)
+    pairs = cells.pairs()
+
+    def p_of(shown: np.ndarray) -> np.ndarray:
+        """Return (B, P) p of (B, contexts, systems) values, 0 where there is no cell."""
+        d = pairs.differences(shown) if pairs.is_shared.any() else np.zeros((1, 1, len(pairs.first)))
+        n, n_both = cells.there.sum(axis=0, keepdims=True), pairs.both.sum(axis=0, keepdims=True)
+        return pairs.compared(n, shown.sum(axis=1), (shown**2).sum(axis=1), n_both, d.sum(axis=1), (d**2).sum(axis=1))[
+            1
+        ]
+
+    p_people = p_of(values[:1])
+
+    def soft(shown: np.ndarray) -> np.ndarray:
+        return np.asarray(1 - np.abs(p_of(shown) - p_people).mean(axis=1))
+
+    (mine,), (its,) = soft(values[1:2]), soft(values[2:])
+    swaps = choices_of(n_cells, np.random.default_rng(seed)).astype(bool)
+    step = max(1, BLOCK // (values[0].size + pairs.both.size))
+    reached = 0
+    for start in range(0, len(swaps), step):
+        swap = np.zeros((len(swaps[start : start + step]), *there.shape), dtype=bool)
+        swap[:, there] = swaps[start : start + step]
+        apart = soft(np.where(swap, values[2], values[1])) - soft(np.where(swap, values[1], values[2]))
+        reached += int((np.abs(apart) >= abs(mine - its) - 1e-9).sum())
+    p = share_reached(reached, len(swaps), is_all=2**n_cells == len(swaps))
+    return SystemComparison(float(mine), float(its), p, n_systems, n_cells)
+
+
+def calibrate_ties(scores: np.ndarray, people: np.ndarray, contexts: np.ndarray, *, seed: int = 0) -> TieCalibration:
+    """Choose the threshold below which a metric ties two replies so that most pairs are ordered or tied as by people.
+
+    Pairs are of replies to one context where half of the replies or more share theirs, else of all replies.
+
+    Args:
+        scores, people: (N,) NaN where undefined, higher is better; contexts: (N,) names.
+    """
+    known = np.isfinite(scores) & np.isfinite(people)
+    x, y = scores[known], people[known]
+    _, group, size = np.unique(contexts[known].astype(str), return_inverse=True, return_counts=True)
+    is_same = bool(2 * size[size > 1].sum() >= len(x) > 0)
+    if is_same:
+        order = np.argsort(group, kind="stable")
+        ends = np.cumsum(size)
+        parts = [order[end - n : end] for end, n in zip(ends, size, strict=True) if n > 1]
+    else:
+        every = np.arange(len(x))
+        if len(x) > MOST_REPLIES:
+            every = np.random.default_rng(seed).choice(len(x), MOST_REPLIES, replace=False)
+        parts = [every]
+    sides = [np.triu_indices(len(part), k=1) for part in parts]
+    one, other = (np.concatenate([part[side[k]] for part, side in zip(parts, sides, strict=True)]) for k in (0, 1))
+    if not len(one):
+        return TieCalibration(None, None, None, 0, 0, is_same)
+    apart, theirs = x[one] - x[other], np.sign(rounded(y[one] - y[other]))
+    order = np.argsort(np.abs(apart), kind="stable")
+    size_of, theirs = np.abs(apart)[order], theirs[order]
+    ordered = (theirs == np.sign(apart[order])) & (theirs != 0)
+    # After place k: pairs up to it are ties of the metric, the others are ordered.
+    right = np.concatenate([[0], np.cumsum(theirs == 0)]) + ordered.sum() - np.concatenate([[0], np.cumsum(ordered)])
+    n_equal = int((size_of == 0).sum())
+    last = np.flatnonzero(np.append(size_of[1:] > size_of[:-1], True)) + 1
+    places = np.unique(np.concatenate([[n_equal], last[last >= n_equal]]))
+    best = int(places[np.argmax(right[places])])
+    return TieCalibration(
+        value=float(right[best] / len(one)),
+        epsilon=float(size_of[best - 1]) if best else 0.0,
+        untied=float(right[n_equal] / len(one)),
+        n_pairs=len(one),
+        n_tied=int((theirs == 0).sum()),
+        same_context=is_same,
+    )
