@@ -28,6 +28,7 @@ from evaluation.plots.svg import Plot
 from evaluation.ratings import RatingDimension, Ratings
 from evaluation.stats.comparisons import EQUAL_ALPHA, ORDER_ALPHA, Comparison, is_equal, pairwise, rank_ranges
 from evaluation.stats.conditions import fit_bots
+from evaluation.stats.effect_sizes import Effect, EffectSizes, effect_sizes
 from evaluation.stats.gls import label_codes
 from evaluation.stats.means import NO_SCALE
 from evaluation.stats.power import PairPlan, plan_from_ratings
@@ -71,6 +72,7 @@ class Comparisons:
         smallest: smallest difference of interest, in points; None where none is named and the scale is not known.
         n_conditions: conditions within which bots are compared, each weighing the same; 0 where no condition has two
             raters of every bot, so that all count together; None in a study without factors.
+        effects: by pair, sorted by name, the sizes of its difference.
     """
 
     dimension: RatingDimension
@@ -90,6 +92,7 @@ class Comparisons:
     units: Units = "raters"
     smallest: float | None = None
     n_conditions: int | None = None
+    effects: Annotated[Mapping[tuple[str, str], EffectSizes], BY_TUPLE] = field(default_factory=dict)
 
     def is_equal(self, pair: Comparison) -> bool | None:
         """Return True if the two are equal for practical purposes; None where that cannot be tested."""
@@ -129,6 +132,12 @@ class Comparisons:
         """Return the comparison of two bots, whichever is named first."""
         first, last = sorted((a, b))
         return next((p for p in self.pairs if (p.a, p.b) == (first, last)), None)
+
+    def effect(self, a: str, b: str) -> EffectSizes | None:
+        """Return the effect sizes of a less b, whichever is named first; None without any."""
+        if (b, a) in self.effects:
+            return self.effects[b, a].turned()
+        return self.effects.get((a, b))
 
     def plan(self, a: str, b: str) -> PairPlan | None:
         """Return the sample size plan of two bots, or None without one."""
@@ -204,7 +213,7 @@ class Comparisons:
         }
 
     def _pair_json(self, pair: Comparison) -> dict[str, Any]:
-        plan = self.plan(pair.a, pair.b)
+        plan, sizes = self.plan(pair.a, pair.b), self.effect(pair.a, pair.b)
         return {
             "a": pair.a,
             "b": pair.b,
@@ -218,6 +227,7 @@ class Comparisons:
             "error": pair.error,
             "df": pair.df,
             **number_or_reason(pair.reason),
+            **({} if sizes is None else {"effect_sizes": sizes.to_json()}),
             **({} if plan is None else {"need": self.need(pair), "raters_needed": plan.needed}),
             **({"raters_more": self.more[pair.a, pair.b]} if (pair.a, pair.b) in self.more else {}),
         }
@@ -251,6 +261,7 @@ class Comparisons:
             [
                 *(pair.a, pair.b, figure(pair.difference), span(pair.low, pair.high)),
                 probability(pair.p_holm).removeprefix("p ").removeprefix("= "),
+                *self._sizes(pair),
                 str(pair.reason) if pair.p is None else self._told(pair),
             ]
             for pair in self.pairs
@@ -259,7 +270,7 @@ class Comparisons:
             f"Bots compared by {self.dimension.key}: {self.n_told_apart} of {self.n_pairs} pairs differ "
             f"significantly ({'Holm' if self.test == 'fixed' else 'always valid, Holm'}, p < {self.alpha:g})"
         )
-        headers = ["a", "b", "a − b", f"{1 - self.alpha:.0%}", "p (Holm)", "a is"]
+        headers = ["a", "b", "a − b", f"{1 - self.alpha:.0%}", "p (Holm)", "d", "of scale", "P(a > b)", "a is"]
         foot = (
             f"{self.n_ratings:,} ratings by {self.n_raters:,} named raters; least squares, errors clustered by "
             f"{self.units.replace('_', ' ')}; best first: " + ", ".join(self.order)
@@ -268,6 +279,13 @@ class Comparisons:
         if self.smallest is None:
             equal = "equality is not tested: the scale is not known, and no smallest difference is named"
         return text_table(title, headers, rows, f"{foot}; {equal}")
+
+    def _sizes(self, pair: Comparison) -> list[str]:
+        sizes = self.effect(pair.a, pair.b) or EffectSizes(Effect(), Effect(), Effect())
+        return [
+            f"{figure(one.value)} {span(one.low, one.high)}"
+            for one in (sizes.standardised, sizes.share, sizes.superiority)
+        ]
 
     def _told(self, pair: Comparison) -> str:
         equal = self.is_equal(pair)
@@ -353,6 +371,9 @@ def compare(
         power=power,
         smallest=smallest,
         n_conditions=n_conditions(known) if has_factors else None,
+        effects=effect_sizes(
+            values, names, units, shared, pairs, conditions=conditions, level=1 - alpha, scale=ratings.bounds()
+        ),
     )
     if not plans:
         return found

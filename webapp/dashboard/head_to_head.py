@@ -13,7 +13,8 @@ from evaluation.plots.rows import Column, RowName, axis_cell, centred, interval_
 from evaluation.plots.svg import Plot
 from evaluation.ratings import RatingDimension
 from webapp.dashboard.leaderboard import BoardParams, plot_alone
-from webapp.dashboard.narrative.phrases import listed, reason_text
+from webapp.dashboard.narrative.comparisons import effects_table
+from webapp.dashboard.narrative.phrases import NamedTable, listed, reason_text
 from webapp.dashboard.narrative.verdicts import pair_verdict
 from webapp.ratings.selectors import BotInfo
 from webapp.results.study_data import StudyFrame
@@ -46,6 +47,7 @@ class HeadToHead:
     Attributes:
         unit: of the axis.
         lead: in which questions they differ; need: what would make them differ by what bots are ranked by.
+        effects: their effect sizes in every question.
     """
 
     first: BotInfo
@@ -56,6 +58,7 @@ class HeadToHead:
     level: str
     lead: str
     need: str
+    effects: NamedTable
 
     def picture(self, study: str) -> Plot:
         """Return the comparison as an SVG document.
@@ -117,6 +120,7 @@ def head_to_head(
         lead=_lead([one.title.lower() for one in questions if one.is_apart], len(questions))
         + _equal_in([d.title.lower() for d in asked if _is_equal(compared[d.key], a, b)]),
         need=need,
+        effects=effects_table("Question", [(d.title, compared[d.key].effect(a, b)) for d in asked], headline),
     )
 
 

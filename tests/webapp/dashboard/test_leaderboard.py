@@ -148,6 +148,10 @@ def test_two_ticks_open_one_against_the_other(staff: Client, compared: Study) ->
     )
     assert against.questions[0].gap == f"{pair.difference:.2f}"
     # The other way round the page is the same: the better one comes first.
+    rows = [[cell.text for cell in row] for row in against.effects.table.rows]
+    assert [row[0] for row in rows] == ["Quality", "Fluency"]
+    assert rows[0][3] == f"{pair.difference / 6:.2f}"
+    assertContains(page, "Chance to be rated higher")
     turned = staff.get(address(compared, "?against=alpha&against=gamma")).context["against"]
     assert turned.questions == against.questions
     alike = staff.get(address(compared, "?against=alpha&against=beta"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from evaluation.analysis.answers import DimensionAnswers
 from evaluation.analysis.bot_means import LEVEL, BotMeans
 from evaluation.analysis.comparisons import Comparisons, Units
@@ -9,6 +11,7 @@ from evaluation.analysis.planning import PredictionWorth, RaterPlan, prediction_
 from evaluation.analysis.prediction_powered import PoweredMeans
 from evaluation.number_format import digits_for, figure, percent, share
 from evaluation.ratings import MEAN_KEY, RatingDimension
+from evaluation.stats.effect_sizes import Effect, EffectSizes
 from evaluation.stats.power import PairPlan, RaterNeed
 from webapp.dashboard.charts.bots import bots_figure
 from webapp.dashboard.charts.distributions import answers_figure
@@ -125,7 +128,8 @@ def comparisons_section(frame: StudyFrame, found: StudyComparisons) -> Section:
             note="Intervals of single differences are not widened for the number of pairs.",
         )
     )
-    section.tables.append(_plan_table(frame, compared))
+    sizes = [(f"{titles.get(a, a)} − {titles.get(b, b)}", found) for (a, b), found in compared.effects.items()]
+    section.tables += [effects_table("Pair", sizes, compared), _plan_table(frame, compared)]
     if found.planned is not None:
         section.tables.append(planning_table(frame, found.planned, prediction_of(frame)))
     return section
@@ -156,6 +160,36 @@ def _controls(compared: Comparisons, titles: dict[str, str]) -> str:
     return " ".join(
         f"The control {titles[control]} is rated below {compared.below(control)} of {len(compared.order)} other bots."
         for control in compared.controls
+    )
+
+
+def effects_table(of: str, rows: Iterable[tuple[str, EffectSizes | None]], compared: Comparisons) -> NamedTable:
+    """Tabulate effect sizes of differences.
+
+    Args:
+        of: what the rows are; each row: its name, and its effect sizes.
+        compared: whose units and level they have.
+    """
+    none = EffectSizes(Effect(), Effect(), Effect())
+    level = percent(1 - compared.alpha)
+
+    def cells(size: Callable[[EffectSizes], Effect]) -> Callable[[tuple[str, EffectSizes | None]], list[Cell]]:
+        return lambda row: mean_cells(size(row[1] or none), of="value")
+
+    return declared_table(
+        "effects",
+        "Effect sizes of the differences",
+        rows,
+        (of, lambda row: Cell(row[0])),
+        (("Standard deviations", level), cells(lambda sizes: sizes.standardised)),
+        (("Share of the scale", level), cells(lambda sizes: sizes.share)),
+        (("Chance to be rated higher", level), cells(lambda sizes: sizes.superiority)),
+        method=(
+            "The difference in standard deviations of the two bots’ ratings, the difference as a share of the scale, "
+            "and the chance that a rating of the first bot is above one of the second, ties counting half. "
+            f"Intervals are clustered by {compared.units.replace('_', ' ')}, as the tests are, and not corrected for "
+            "the number of pairs."
+        ),
     )
 
 
