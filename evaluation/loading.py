@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Any
 from chatbots import Conversation, Turn
 from chatbots.compressed_files import is_zip
 from chatbots.text import quote
-from evaluation.formats.base import BadRecord, Record, RecordRating, Skipped, skip_mixed_control, without_clashes
+from evaluation.formats.base import (
+    CONDITION,
+    BadRecord,
+    Record,
+    RecordRating,
+    Skipped,
+    condition_read,
+    skip_mixed_control,
+    without_clashes,
+)
 from evaluation.formats.jsonl import record_of
 from evaluation.formats.scales import FileScales, Scale
 from evaluation.formats.tables import TABLE_ENDINGS, FileTable, header_of, is_missing, name_of, table_read
@@ -61,6 +70,7 @@ def rows_read(table: FileTable) -> Iterator[Record | Skipped]:
             for name in ("turns", "ratings", "flags"):
                 cell = row.get(name)
                 data[name] = json.loads(cell) if isinstance(cell, str) and cell else cell or None
+            data |= {name: row.get(name) for name in table.columns if name.startswith(CONDITION)}
             yield record_of(data, line=number)
         except (BadRecord, ValueError) as error:
             yield Skipped(number, str(error))
@@ -87,7 +97,10 @@ def study_of_tables(messages: FileTable, ratings: FileTable | None, name: str) -
         for key, said in turns.items()
         if key not in clashes
     }
-    return _rated_apart(told, ratings, "conversation", name, tuple(clashes.values()))
+    study = _rated_apart(told, ratings, "conversation", name, tuple(clashes.values()))
+    under = {name_of(row["conversation"]): condition_read(row) for _number, row in messages.numbered()}
+    named = zip(told, study.dialogues, strict=True)
+    return replace(study, dialogues=tuple(replace(one, condition=under[key[1]]) for key, one in named))
 
 
 def _turn(messages: FileTable, number: int) -> Turn:
@@ -193,7 +206,9 @@ def _answers(ratings: FileTable | None, target: str) -> Iterator[tuple[int, str,
         ratings.require([target])
     # The others are answers in words to what was asked besides the scales.
     dimensions = [
-        name for name in ratings.columns if name and name not in NO_DIMENSIONS and ratings.holds_numbers(name)
+        name
+        for name in ratings.columns
+        if name and name not in NO_DIMENSIONS and not name.startswith(CONDITION) and ratings.holds_numbers(name)
     ]
     for number, row in ratings.numbered():
         if row.get("target", "conversation") == target:
@@ -421,7 +436,8 @@ def _of_records(read: Iterable[Record | Skipped], name: str) -> Study:
             skipped.append(skip_mixed_control(records.pop(key)))
     dialogues = [
         StudyDialogue(
-            Conversation(name_of, record.turns), record.bot, record.source, record.ratings, record.flags, record.line
+            *(Conversation(name_of, record.turns), record.bot, record.source, record.ratings, record.flags),
+            *(record.line, record.condition),
         )
         for name_of, record in zip(names_of(tuple(records)), records.values(), strict=True)
     ]

@@ -17,6 +17,7 @@ import numpy as np
 
 from chatbots.registry import nearest_names
 from chatbots.text import quote
+from evaluation.formats.base import CONDITION
 from evaluation.formats.scales import FileScales, Scale
 from evaluation.formats.tables import is_missing, name_of, table_of
 
@@ -27,8 +28,6 @@ WHOLE = ("quality", "overall", "overall_quality")
 """Keys by which the question about the whole is known."""
 MEAN_KEY = "mean_of_all"
 """Stands for the mean of all dimensions, where no question is about the whole."""
-CONDITION = "condition_"
-"""Begins the names of columns that hold the conditions of conversations, a column for each factor."""
 SMALLEST_SHARE = 0.1
 """Smallest difference of interest where nobody names another, as a share of high less low of the scale."""
 # Names that distinguish the ratings of one conversation but name no person.

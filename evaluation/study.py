@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from chatbots import Conversation
 from chatbots.installation import TEXT_STORE_PATH
 from chatbots.text import quote
-from evaluation.formats.base import RecordRating, Skipped
+from evaluation.formats.base import CONDITION, RecordRating, Skipped
 from evaluation.formats.scales import FileScales, Scale
 from evaluation.formats.tables import is_missing
 from evaluation.metric_agreement import JUDGED_TABLE, JudgedReplies, items_from_votes, judged_rows, judgements_of
@@ -59,6 +59,7 @@ class StudyDialogue:
     Attributes:
         flags: names of the flags of its participant; None where the file says nothing of flags.
         line: where it stands in its file, from 1; 0 where it has no line of its own.
+        condition: level of each of the study's factors that it was held under.
     """
 
     conversation: Conversation
@@ -67,6 +68,7 @@ class StudyDialogue:
     ratings: tuple[RecordRating, ...] = ()
     flags: tuple[str, ...] | None = None
     line: int = 0
+    condition: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -138,8 +140,17 @@ class Study:
         )
 
     @cached_property
+    def condition_columns(self) -> tuple[str, ...]:
+        """Names of the columns of the factors of its conversations, in the order in which they first appear."""
+        return tuple(dict.fromkeys(column for dialogue in self.dialogues for column in _condition(dialogue)))
+
+    @cached_property
     def conversations(self) -> pd.DataFrame:
-        """One row per conversation: `conversation`, `bot`, `source`, `n_turns`, `n_exchanges`, `n_ratings`."""
+        """One row per conversation.
+
+        Its columns are `conversation`, `bot`, `source`, `n_turns`, `n_exchanges`, `n_ratings`, and `condition_…` for
+        each factor.
+        """
         return _frame(
             [
                 {
@@ -148,10 +159,11 @@ class Study:
                     "n_turns": len(dialogue.conversation.turns),
                     "n_exchanges": dialogue.conversation.n_exchanges,
                     "n_ratings": len(dialogue.ratings),
+                    **_condition(dialogue),
                 }
                 for dialogue in self.dialogues
             ],
-            (*FIRST_COLUMNS, "source", "n_turns", "n_exchanges", "n_ratings"),
+            (*FIRST_COLUMNS, "source", "n_turns", "n_exchanges", "n_ratings", *self.condition_columns),
         )
 
     @cached_property
@@ -174,14 +186,23 @@ class Study:
 
     @cached_property
     def ratings(self) -> pd.DataFrame:
-        """One row per rating: `conversation`, `bot`, `rater` (None where raters are unnamed), a column per question."""
+        """One row per rating.
+
+        Its columns are `conversation`, `bot`, `rater` (None where raters are unnamed), one for each question, and
+        `condition_…` for each factor.
+        """
         table = _frame(
             [
-                {**rating.answers, **_ids(dialogue), "rater": None if is_missing(rating.rater) else rating.rater}
+                {
+                    **rating.answers,
+                    **_ids(dialogue),
+                    "rater": None if is_missing(rating.rater) else rating.rater,
+                    **_condition(dialogue),
+                }
                 for dialogue in self.dialogues
                 for rating in dialogue.ratings
             ],
-            (*FIRST_COLUMNS, "rater", *self.dimensions),
+            (*FIRST_COLUMNS, "rater", *self.dimensions, *self.condition_columns),
         )
         table[list(self.dimensions)] = table[list(self.dimensions)].astype(float)
         return table
@@ -437,6 +458,10 @@ def selfplay(
 
 def _ids(dialogue: StudyDialogue) -> dict[str, Any]:
     return {"conversation": dialogue.conversation.id, "bot": dialogue.bot}
+
+
+def _condition(dialogue: StudyDialogue) -> dict[str, str]:
+    return {f"{CONDITION}{factor}": level for factor, level in dialogue.condition.items()}
 
 
 def _frame(rows: list[dict[str, Any]], columns: Sequence[str]) -> pd.DataFrame:

@@ -7,13 +7,14 @@ that cannot be opened at all raises.
 from __future__ import annotations
 
 import hashlib
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from chatbots import Turn
 from chatbots.registry import C, Registry
@@ -44,6 +45,7 @@ class Record:
         ratings_only: ratings of a conversation that was imported before.
         flags: names of the flags of its participant; None where the file says nothing of flags.
         is_control: its bot was made to be bad, a control of the raters.
+        condition: level of each of the study's factors that it was held under.
     """
 
     line: int
@@ -56,6 +58,7 @@ class Record:
     ratings_only: bool = False
     flags: tuple[str, ...] | None = None
     is_control: bool = False
+    condition: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -83,6 +86,27 @@ def skip_mixed_control(record: Record) -> Skipped:
         f"meta.degraded_control is true here and not in other conversations of bot {quote(record.bot)}; give the "
         "control a name of its own",
     )
+
+
+CONDITION = "condition_"
+"""Begins the names of columns that hold the conditions of conversations, a column for each factor."""
+_CONDITION_KEY = re.compile(r"[A-Za-z0-9_]{1,40}")
+
+
+def condition_read(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return the condition in the columns of a conversation; empty cells are none.
+
+    Raises:
+        BadRecord: a factor or level is no key.
+    """
+    found = {}
+    for column, level in row.items():
+        if isinstance(column, str) and column.startswith(CONDITION) and level not in ("", None) and level == level:
+            factor = column.removeprefix(CONDITION)
+            if not (isinstance(level, str) and _CONDITION_KEY.fullmatch(level) and _CONDITION_KEY.fullmatch(factor)):
+                raise BadRecord(f"{column} is {quote(str(level))}; letters, digits and _ are possible, at most 40")
+            found[factor] = level
+    return found
 
 
 class BadRecord(ValueError):

@@ -24,6 +24,7 @@ from typing import Any
 from chatbots import Turn
 from chatbots.text import quote
 from evaluation.formats.base import (
+    CONDITION,
     MAX_BOT_CHARS,
     MAX_ID_CHARS,
     BadRecord,
@@ -120,6 +121,7 @@ def guess_roles(header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[st
             is_question = plain[column].startswith("chat rating ") or (
                 cells and not is_id and all(map(_is_number, cells))
             )
+            is_question = is_question and not column.startswith(CONDITION)
             role = QUESTION if is_question and question_key(column) else ""
         roles[column] = "" if role != QUESTION and role in roles.values() else role
     return roles

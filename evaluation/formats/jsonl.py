@@ -4,7 +4,8 @@
      "turns": [{"speaker": "human"|"bot", "text": "…", "vote": -1|0|1}],
      "ratings": [{"rater": "…", "quality": 5, …}]}
 
-`"meta": {"degraded_control": true}` marks a bot as a control, made to be bad. Other keys (`turn_rating`, …) are
+`"meta": {"degraded_control": true}` marks a bot as a control, made to be bad. `"condition_scenario": "trip"` names
+the level of a factor that the conversation was held under. Other keys (`turn_rating`, …) are
 passed over. Speakers need not alternate. A rating may lack a rater or a dimension (or have null for it), may stand
 next to another of the same rater, and may have a text under `comment`.
 """
@@ -27,6 +28,7 @@ from evaluation.formats.base import (
     Record,
     RecordRating,
     Skipped,
+    condition_read,
     register_format,
     text_problem,
 )
@@ -98,6 +100,7 @@ def record_of(data: Any, *, line: int) -> Record:
         ratings=tuple(_rating(r, f"ratings[{i}]") for i, r in enumerate(ratings or [])),
         flags=_flags(data.get("flags")),
         is_control=_is_control(data.get("meta")),
+        condition=condition_read(data),
     )
     if len(record.external_id) > MAX_ID_CHARS:
         raise BadRecord(

@@ -32,7 +32,8 @@ class Searched(Schema):
 class ConversationRow(Schema):
     """A conversation of a list.
 
-    `excerpt` is where the words were found, or how it begins; `figures` has the columns that were asked for.
+    `excerpt` is where the words were found, or how it begins; `figures` has the columns that were asked for, and
+    `condition` the level of each factor of the study.
     """
 
     id: UUID
@@ -47,6 +48,7 @@ class ConversationRow(Schema):
     figures: dict[str, float | None]
     tags: list[str]
     is_starred: bool
+    condition: dict[str, str]
 
 
 class ConversationPage(Schema):
@@ -135,6 +137,7 @@ class ConversationOut(NotesOut):
     turns: list[TurnOut]
     ratings: list[RatingOut]
     metrics: list[MetricValuesOut]
+    condition: dict[str, str]
 
 
 class AskTag(InputModel):

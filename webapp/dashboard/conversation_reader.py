@@ -21,7 +21,7 @@ from webapp.ratings.selectors import title_as_given
 from webapp.search.text_search import ExcerptPiece, SearchWords, opening_of, pieces_of
 from webapp.studies.questions import BETWEEN_CHOICES
 from webapp.studies.reply_filters.base import reply_filters
-from webapp.studies.selectors import other_questions_of_study
+from webapp.studies.selectors import condition_said, other_questions_of_study
 
 N_TRACKS = 3
 _DEFAULT = ("sentiment", "semantic_similarity_user_bot", "words")
@@ -91,6 +91,7 @@ class ConversationReading:
     ratings: list[RatingView]
     metrics: str
     chosen: int
+    condition: list[tuple[str, str]]
 
     @property
     def title(self) -> str:
@@ -187,6 +188,7 @@ def read_conversation(
         ratings=_ratings(conversation),
         metrics=_about(results),
         chosen=at,
+        condition=condition_said(conversation.study, conversation.condition),
     )
 
 

@@ -27,7 +27,7 @@ from webapp.studies.models import Study
 
 MARK = "narrow"
 """Stands in an address that the form made, and in no other."""
-CHOSEN = ("bot", "first", "state", "rater", "flag", "tag")
+CHOSEN = ("bot", "first", "condition", "state", "rater", "flag", "tag")
 """Fields with one value each."""
 KINDS = {
     "starred": "starred",
@@ -99,7 +99,8 @@ def search_form_of(
     """
     terms = _terms(line) or []
     said = _said(terms)
-    titles = {"bot": "Bot", "first": "Begins", "state": "State", "flag": "Flag of the participant", "tag": "Tag"}
+    titles = {"bot": "Bot", "first": "Begins", "condition": "Condition", "state": "State"}
+    titles |= {"flag": "Flag of the participant", "tag": "Tag"}
     selects = {
         name: Select(name, titles[name], found, said.get(name, ""), _otherwise(terms, name, said))
         for name, every in options.items()

@@ -37,6 +37,7 @@ from webapp.ratings.models import Rating
 from webapp.ratings.selectors import BotInfo
 from webapp.studies.models import Outcome, Study, Task
 from webapp.studies.protocols.base import protocols
+from webapp.studies.selectors import condition_said
 
 PAGE = 50
 EVERYBODY, DONE, FLAGGED, REPORTED = "", "done", "flagged", "reported"
@@ -346,17 +347,23 @@ class PeopleReader:
         decisions = Decision.objects.filter(**own).select_related("decided_by", "closed_by").order_by("pk")
         currency = self.study.values.recruitment.currency
         [row] = self.rows([visit])
+        held = list(chats.order_by("created_at", "pk"))
+        levels: dict[str, dict[str, None]] = {}
+        for chat in held:
+            for factor, level in condition_said(self.study, chat.condition):
+                levels.setdefault(factor, {})[level] = None
         return PersonDetails(
             row=row,
             submission=visit.key.submission if self.with_ids else "",
             n_messages=chats.aggregate(n=Sum("n_exchanges"))["n"],
             n_ratings=Rating.objects.filter(**{f"task__{name}": value for name, value in own.items()}).count(),
-            chats=list(chats.order_by("created_at", "pk")),
+            chats=held,
             history=[(one, money(one.amount, currency) if one.amount is not None else "") for one in decisions]
             if self.pays
             else [],
             reports=reports_of_person(visit.key.participant),
             others=[one for one in self.visits.of(visit.key.participant) if one.key != visit.key],
+            conditions=[(factor, ", ".join(names)) for factor, names in levels.items()],
         )
 
 
@@ -371,6 +378,7 @@ class PersonDetails:
         history: all that was ever decided, oldest first, with its amounts.
         reports: replies that the person reported: report, text, and its bot or model.
         others: other visits of the person.
+        conditions: factors with the levels of the chats, each once, in the chats' order.
     """
 
     row: PersonRow
@@ -381,6 +389,7 @@ class PersonDetails:
     history: list[tuple[Decision, str]]
     reports: list[tuple[Any, str, str]]
     others: list[Submission]
+    conditions: list[tuple[str, str]]
 
 
 def to_pay_said(visits: Submissions) -> str:

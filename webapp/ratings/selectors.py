@@ -268,7 +268,9 @@ def study_ratings(
         what = ("item__key", MODEL_LOOKUP)
     elif of_turns:
         what = ("turn__conversation_id", "turn__conversation__bot__bot_id", "turn__index")
-    rows: list[Any] = list(with_person(ratings).order_by("pk").values_list(*what, "person", "answers"))
+    factors = study.values.conditions.factors
+    under = [f"{'turn__' if of_turns else ''}conversation__condition"] if factors and not of_items else []
+    rows: list[Any] = list(with_person(ratings).order_by("pk").values_list(*what, "person", "answers", *under))
     if of_items:
         rows = [(key, model or NO_MODEL, *rest) for key, model, *rest in rows]
     elif of_turns:
@@ -277,7 +279,7 @@ def study_ratings(
     dimensions = study_dimensions(study)
     if earlier_questions:
         dimensions += _earlier(ratings, {dimension.key for dimension in dimensions})
-        answered = {key for *_ids, answers in rows for key in answers}
+        answered = {key for row in rows for key in row[3]}
         dimensions = [dimension for dimension in dimensions if dimension.key in answered]
     answers = {
         dimension.key: np.array([_number(row[3].get(dimension.key)) for row in rows], dtype=float)
@@ -294,6 +296,11 @@ def study_ratings(
         controls=frozenset(bot for bot, info in study_bots(study).items() if info.is_control),
         is_collecting=is_collecting(study),
         context=_contexts(study, [str(row[0]) for row in rows]),
+        condition={
+            factor.key: np.array([row[4].get(factor.key, "") for row in rows], dtype=object)
+            for factor in factors
+            if under
+        },
     )
     smallest = study.values.quotas.smallest_difference
     if smallest is None or found.leading is None:

@@ -22,11 +22,13 @@ from django.db.models import (
     OuterRef,
     Q,
     QuerySet,
+    TextField,
     Value,
     When,
 )
 from django.db.models.fields.json import KT
 from django.db.models.functions import MD5, Cast, Concat, Replace
+from django.db.models.lookups import Contains
 from django.utils.translation import gettext as _
 
 from chatbots.text import nearest_names
@@ -49,6 +51,7 @@ from webapp.search.fields import (
 from webapp.search.models import Figure, Note, Series
 from webapp.search.text_search import SearchWords, words_within
 from webapp.studies.models import Study
+from webapp.studies.selectors import factors_of_study
 
 _NEVER = Q(pk__in=[])
 _IS: dict[str, Callable[[], Q]] = {
@@ -58,7 +61,7 @@ _IS: dict[str, Callable[[], Q]] = {
     "tagged": lambda: _noted(kind=Note.Kind.TAG),
     "noted": lambda: _noted(kind=Note.Kind.NOTE),
 }
-CHOICES = ("bot", "state", "source", "rater", "flag", "tag", "is", "first", "id")
+CHOICES = ("bot", "condition", "state", "source", "rater", "flag", "tag", "is", "first", "id")
 MOST = 10_000
 """The largest `limit:` and `sample:`: their conversations are named one by one in the query that reads them."""
 _NEAR = 70
@@ -154,6 +157,7 @@ class _Reader:
         self.numbers = numbers
         self.bots = bots
         self.of_study = {"study": study} if study is not None else {}
+        self.study = study
         self.conditions: list[Q] = []
         self.words: list[SearchWords] = []
         self.spoken_of: dict[str, Number] = {}
@@ -220,6 +224,15 @@ class _Reader:
         if self.bots and value not in self.bots:
             _known(value, self.bots, _("There is no bot “{name}” here."), "bot:{}")
         return Q(bot__bot_id=value)
+
+    def _by_condition(self, value: str) -> Q:
+        factors = factors_of_study(self.study) if self.study is not None else []
+        names = [f"{factor.key}={level.key}" for factor in factors for level in factor.levels]
+        if not names:
+            raise Unreadable(_("These conversations have no conditions."), EXAMPLE)
+        factor, _sign, level = _known(value, names, _("There is no condition “{name}”."), "condition:{}").partition("=")
+        # As the text that both databases print: keys that are numbers would be places in a list.
+        return Q(Contains(Cast("condition", TextField()), f'"{factor}": "{level}"'))
 
     def _by_first(self, value: str) -> Q:
         alone = Q(selfplay__partner_bot_id="", selfplay__bot_id=value)

@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from chatbots.text import quote
 from webapp.core.errors import Refused
 from webapp.studies.assignment.capacity import TasksHad, bots_met, bots_refusal, n_tasks_taken, tasks_had, with_loads
+from webapp.studies.conditions import Condition, Factor
 from webapp.studies.models import Item, Outcome, Participant, QuestionAnswers, Slot, Study, StudyVersion, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Question
@@ -202,6 +203,28 @@ def other_questions_of_study(study: Study) -> list[Question]:
     versions = study.versions.order_by("number")
     found = {question.key: question for one in versions for question in one.values.after}
     return [question for question in found.values() if not question.is_rated]
+
+
+def factors_of_study(study: Study) -> list[Factor]:
+    """Return every factor that a version varies, one for each key, with the levels of all versions."""
+    found: dict[str, Factor] = {}
+    for version in study.versions.order_by("number"):
+        for factor in version.values.conditions.factors:
+            earlier = found[factor.key].levels if factor.key in found else ()
+            levels = {level.key: level for level in (*earlier, *factor.levels)}
+            found[factor.key] = factor.model_copy(update={"levels": tuple(levels.values())})
+    return list(found.values())
+
+
+def condition_said(study: Study | None, condition: Condition) -> list[tuple[str, str]]:
+    """Return the names of the factors and levels of a conversation; the keys of those that are none any more."""
+    factors = {} if study is None else {factor.key: factor for factor in study.values.conditions.factors}
+    found = []
+    for key, name in condition.items():
+        factor = factors.get(key)
+        level = factor.level(name) if factor is not None else None
+        found.append((factor.title if factor is not None else key, level.title if level is not None else name))
+    return found
 
 
 def conversations_given(study: Study, values: StudyValues | None = None) -> QuerySet[Any]:

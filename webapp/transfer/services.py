@@ -218,6 +218,7 @@ def _conversation(study: Study, record: Record, version: BotVersion, language: s
         study=study,
         external_id=record.external_id,
         language=language,
+        condition=dict(record.condition),
         seed=derive_seed(0, "import", record.external_id),
         n_exchanges=values.n_exchanges,
         ended_at=record.times[-1] if record.times else None,

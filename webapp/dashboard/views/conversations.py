@@ -155,11 +155,21 @@ def _form(gathered: Gathered, bench: Workbench, tags: Sequence[Tag]) -> filters.
     options: dict[str, Sequence[tuple[str, Any]]] = {
         "bot": bots,
         "first": bots if has_pairs else [],
+        "condition": _conditions(study) if study is not None else [],
         "state": Conversation.State.choices,
         "flag": flags_there(study) if study is not None else [],
         "tag": [(tag.text, f"{tag.text} ({tag.n})") for tag in tags],
     }
     return filters.search_form_of(bench.line, gathered.numbers, options, has_raters=study is not None)
+
+
+def _conditions(study: Study) -> list[tuple[str, str]]:
+    """Return the levels of the study's factors to choose from."""
+    return [
+        (f"{factor.key}={level.key}", f"{factor.title}: {level.title}")
+        for factor in study.values.conditions.factors
+        for level in factor.levels
+    ]
 
 
 def _narrowed(request: HttpRequest, gathered: Gathered) -> HttpResponse | None:

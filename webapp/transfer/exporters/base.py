@@ -16,13 +16,14 @@ from django.utils.translation import gettext as _
 
 from chatbots.registry import C, Registry, UnknownName
 from chatbots.text import quote
+from evaluation.formats.base import CONDITION
 from webapp.conversations.models import Conversation
 from webapp.jobs.models import SelfPlayRun
 from webapp.ratings.flag_selectors import left_out
 from webapp.search.pagination import conversations_found
 from webapp.studies.models import Slot, Study
 from webapp.studies.questions import BETWEEN_CHOICES, Question
-from webapp.studies.selectors import judges_conversations
+from webapp.studies.selectors import factors_of_study, judges_conversations
 
 ColumnType = Literal["text", "integer", "number", "boolean", "time", "json"]
 CHUNK = 1000
@@ -286,6 +287,29 @@ CONVERSATION_COLUMNS = (
     ExportColumn("bot", "text", "Id of the bot."),
     *STUDY_COLUMNS,
 )
+
+
+def condition_columns(source: Source) -> list[ExportColumn]:
+    """Return a column for each factor that a study varies; none of self-play, which has no conditions.
+
+    Every table names them alike, `condition_` and the factor's key, so that no question or metric has the name.
+    """
+    factors = factors_of_study(source) if isinstance(source, Study) else []
+    return [
+        ExportColumn(
+            f"{CONDITION}{factor.key}",
+            "text",
+            f"Level of the factor “{factor.title}” that the conversation was held under.",
+            tuple((level.key, level.title) for level in factor.levels),
+            missing="Held before the study had this factor, or no conversation.",
+        )
+        for factor in factors
+    ]
+
+
+def condition_cells(columns: Sequence[ExportColumn], condition: Mapping[str, str] | None) -> list[str | None]:
+    """Return the cells of these columns."""
+    return [(condition or {}).get(column.name.removeprefix(CONDITION)) for column in columns]
 
 
 NOT_ANSWERED = "Not answered, or not asked by the version of the study that the person saw."

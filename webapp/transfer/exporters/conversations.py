@@ -29,6 +29,8 @@ from webapp.transfer.exporters.base import (
     ExportColumn,
     ExportOptions,
     Source,
+    condition_cells,
+    condition_columns,
     conversations_included,
     dialogue_id,
     included,
@@ -78,7 +80,7 @@ class ConversationsTable:
     is_searched = True
 
     def columns(self, study: Source, options: ExportOptions) -> Sequence[ExportColumn]:
-        return _COLUMNS if isinstance(study, Study) else (*_COLUMNS, *_OF_RUN)
+        return (*_COLUMNS, *condition_columns(study)) if isinstance(study, Study) else (*_COLUMNS, *_OF_RUN)
 
     def count(self, study: Study, options: ExportOptions) -> int:
         return conversations_included(study, options).count()
@@ -87,6 +89,7 @@ class ConversationsTable:
         is_run = not isinstance(study, Study)
         if isinstance(study, Study):
             refresh_flags(study, exact=True)
+        factors = condition_columns(study)
         chosen = conversations_included(study, options)
         found = (chosen.select_related("bot", "selfplay") if is_run else chosen).prefetch_related(
             Prefetch("turns", Turn.objects.order_by("index")),
@@ -111,6 +114,7 @@ class ConversationsTable:
                 row.ended_at,
                 _flags(row),
                 row.language,
+                *condition_cells(factors, row.condition),
                 *([row.selfplay.partner_bot_id, row.selfplay.ordinal] if is_run else []),
             ]
 
@@ -225,7 +229,7 @@ class MessagesTable:
     is_searched = True
 
     def columns(self, study: Source, options: ExportOptions) -> Sequence[ExportColumn]:
-        return _MESSAGES_COLUMNS
+        return (*_MESSAGES_COLUMNS, *condition_columns(study))
 
     def count(self, study: Study, options: ExportOptions) -> int:
         if judges_conversations(study):  # perhaps some of another study
@@ -233,6 +237,7 @@ class MessagesTable:
         return conversation_totals(study, included(study, options), "turns").n_turns
 
     def rows(self, study: Source, options: ExportOptions) -> Iterator[Sequence[Any]]:
+        factors = condition_columns(study)
         turns = Turn.objects.filter(shown(study, options, prefix="conversation__"))
         for conversation_id, state, bot, is_synthetic, *rest in (
             turns.annotate(is_withheld=ExpressionWrapper(~Q(withheld_text=""), BooleanField()))
@@ -258,12 +263,14 @@ class MessagesTable:
                 "shown_ms",
                 "late_ms",
                 "is_withheld",
+                *(["conversation__condition"] if factors else []),
             )
             .iterator(chunk_size=CHUNK)
         ):
             if rest[_TOKENS_IN] is None:
                 rest[_TOKENS_IN + 2] = None  # nothing was counted, so nothing was estimated either
-            yield [str(conversation_id), state, bot, study_key(study), is_synthetic, *rest]
+            under = condition_cells(factors, rest.pop()) if factors else []
+            yield [str(conversation_id), state, bot, study_key(study), is_synthetic, *rest, *under]
 
 
 _BOT_COLUMNS = (

@@ -20,6 +20,8 @@ from webapp.transfer.exporters.base import (
     ExportColumn,
     ExportOptions,
     Source,
+    condition_cells,
+    condition_columns,
     conversations_included,
     included,
     of_source,
@@ -46,7 +48,7 @@ class MetricsTable:
 
     def columns(self, study: Source, options: ExportOptions) -> Sequence[ExportColumn]:
         found = [column for _, columns in measured(study, "conversation") for column in columns]
-        return [*_BEFORE, *found]
+        return [*_BEFORE, *found, *condition_columns(study)]
 
     def count(self, study: Study, options: ExportOptions) -> int:
         return conversation_totals(study, included(study, options), "results").n_results
@@ -55,9 +57,10 @@ class MetricsTable:
         chosen = measured(study, "conversation")
         names = [column.name for _, columns in chosen for column in columns]
         versions = [version.pk for version, _ in chosen]
+        factors = condition_columns(study)
         conversations = (
             conversations_included(study, options)
-            .values_list("pk", "bot__bot_id", "is_synthetic", "state", "n_exchanges")
+            .values_list("pk", "bot__bot_id", "is_synthetic", "state", "n_exchanges", "condition")
             .iterator(chunk_size=METRICS_CHUNK)
         )
         while chunk := list(islice(conversations, METRICS_CHUNK)):
@@ -65,9 +68,10 @@ class MetricsTable:
             values: dict[Any, dict[str, Any]] = {}
             for pk, found in results.values_list("conversation_id", "values"):
                 values.setdefault(pk, {}).update(found)
-            for pk, bot, *rest in chunk:
+            for pk, bot, *rest, condition in chunk:
                 if pk in values:
-                    yield [str(pk), bot, study_key(study), *rest, *(values[pk].get(name) for name in names)]
+                    of_metrics = (values[pk].get(name) for name in names)
+                    yield [str(pk), bot, study_key(study), *rest, *of_metrics, *condition_cells(factors, condition)]
 
 
 def measured(study: Source, level: str) -> list[tuple[MetricVersion, list[ExportColumn]]]:

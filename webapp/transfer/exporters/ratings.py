@@ -25,6 +25,8 @@ from webapp.transfer.exporters.base import (
     ExportOptions,
     answer_cell,
     answer_column,
+    condition_cells,
+    condition_columns,
     included,
     rater_of,
     register_exporter,
@@ -123,7 +125,7 @@ class RatingsTable:
         dimensions = [column for _, column in self._dimensions(study)]
         dimensions += [column for _, column in self._others(study)]
         private = _PRIVATE if options.include_private else ()
-        return [*_BEFORE, *dimensions, *_AFTER, *private, *_TARGET, *_beside(study)]
+        return [*_BEFORE, *dimensions, *_AFTER, *private, *_TARGET, *_beside(study), *condition_columns(study)]
 
     def count(self, study: Study, options: ExportOptions) -> int:
         # One query after another: in a single one the database joins every rating that it has.
@@ -137,10 +139,11 @@ class RatingsTable:
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         keys = [key for key, _ in self._dimensions(study)]
         others = [question for question, _ in self._others(study)]
-        beside = _beside(study)
+        beside, factors = _beside(study), condition_columns(study)
         found = _included(study, options).select_related(*_RELATED).order_by("id")
         for rating in found.iterator(chunk_size=CHUNK):
             chat = rating.conversation or (rating.turn and rating.turn.conversation)
+            held = chat or (rating.first and _chat_of(rating.first))
             person = rating.participant
             yield [
                 rating.pk,
@@ -158,6 +161,7 @@ class RatingsTable:
                 *(_private_cells(study, rating) if options.include_private else ()),
                 *_target_cells(rating),
                 *(rating.answers.get(column.name) for column in beside),
+                *condition_cells(factors, held.condition if held else None),
             ]
 
     def _others(self, study: Study) -> list[tuple[Question, ExportColumn]]:

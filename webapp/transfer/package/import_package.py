@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from django.utils import timezone
 
 from chatbots.text import quote
-from evaluation.formats.base import Skipped
+from evaluation.formats.base import Skipped, condition_read
 from evaluation.package import Package, PackageError, package_open
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
@@ -269,6 +269,7 @@ def _conversation(row: Mapping[str, str]) -> ReadConversation:
         created_at=_time(row["created_at"]),
         ended_at=_time(row["ended_at"]),
         language=_language(row.get("language", "")),  # packages of earlier releases have none
+        condition=condition_read(row),
     )
 
 

@@ -52,6 +52,7 @@ class ReadConversation:
     created_at: datetime | None
     ended_at: datetime | None
     language: str = ""
+    condition: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,7 @@ def conversations_store(*, study: Study, batch: Sequence[ReadConversation], bots
                 is_synthetic=one.is_synthetic,
                 ended_at=one.ended_at,
                 language=one.language,
+                condition=dict(one.condition),
             )
             for one in new
         ]
