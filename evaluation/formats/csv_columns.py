@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from chatbots import Turn
+from chatbots.compressed_files import is_zip
 from chatbots.text import quote
 from evaluation.formats.base import (
     CONDITION,
@@ -36,7 +37,7 @@ from evaluation.formats.base import (
 )
 from evaluation.formats.jsonl import MAX_DIMENSION_CHARS
 from evaluation.formats.tables import DECIMAL_COMMA, is_missing, unescape_cell
-from evaluation.formats.text_files import MAX_LINE_BYTES, byte_lines, delimiter_of, head_of
+from evaluation.formats.text_files import MAX_LINE_BYTES, byte_lines, delimiter_of, format_for, head_of
 
 CsvRows = Iterable[tuple[int, dict[str, str]] | Skipped]
 """Rows of a CSV: the line, and the cells by header."""
@@ -153,7 +154,8 @@ class CsvLayout:
         questions: dict[str, str] = {}
         for column, role in roles.items():
             if role not in ROLES:
-                raise ValueError(f"column {quote(column)} is {quote(role)}; it must be one of {', '.join(ROLES)}")
+                known = ", ".join(filter(None, ROLES))
+                raise ValueError(f"column {quote(column)} is {quote(role)}; it must be one of {known}")
             taken, key = (questions, question_key(column)) if role == QUESTION else (columns, role)
             if role == QUESTION and not key:
                 raise ValueError(f"column {quote(column)} holds answers; its name needs a letter or digit")
@@ -301,6 +303,40 @@ class CsvColumns:
             "bot": _name(cells, columns["bot"], MAX_BOT_CHARS),
             "turns": [(who, text, vote if who == "bot" else 0) for who, text in said],
         }
+
+
+def suggested_roles(path: Path) -> tuple[Mapping[str, str], bool] | None:
+    """Return the role that each column seems to have; None for a file that is no CSV.
+
+    Returns:
+        The roles by column, and True if the file can be read by them as they are.
+
+    Raises:
+        ValueError: as `head_rows`.
+    """
+    if is_zip(path):
+        return None
+    try:
+        file_format = format_for(path)
+    except ValueError:
+        return guess_roles(*head_rows(path)), False
+    return (file_format.roles(path), True) if isinstance(file_format, CsvColumns) else None
+
+
+def choose_roles(path: Path, chosen: Mapping[str, str]) -> dict[str, str]:
+    """Return the role of each column of a CSV; those not chosen keep the one that their names suggest.
+
+    Raises:
+        ValueError: the file is no CSV, or a chosen column is not in it.
+    """
+    found = suggested_roles(path)
+    if found is None:
+        raise ValueError(f"{path.name} is no CSV, so its columns cannot be named")
+    roles, _is_known = found
+    if missing := [quote(column) for column in chosen if column not in roles]:
+        raise ValueError(f"{path.name} has no column {', '.join(missing)}; it has {', '.join(map(quote, roles))}")
+    taken = set(chosen.values()) - {QUESTION}
+    return {column: chosen.get(column, "" if role in taken else role) for column, role in roles.items()}
 
 
 def csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]] | Skipped]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.http import QueryDict
 from django.test import Client
@@ -195,6 +196,53 @@ def test_a_large_upload_is_a_job(staff: Client, settings: Any, tmp_path: Path, m
     html = staff.get(page).content.decode()
     assert "2 records or answers were left out" in html
     assert "/dashboard/studies/imp/" not in html
+
+
+def test_a_large_file_of_items_is_a_job_with_progress(staff: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(imports, "WAITED_FOR_BYTES", 0)
+    study = make_study("judged", protocol="annotate", bots=[], state="draft")
+    lines = [json.dumps({"id": str(n), "context": ["hi"], "response": f"hello {n}"}) for n in range(5)]
+    upload = SimpleUploadedFile("some.jsonl", "\n".join([*lines, "{broken", lines[0]]).encode())
+    preview = staff.post(reverse("dashboard:imports"), {"file": upload})["Location"]
+    answer = staff.post(preview, {"study": "judged"})
+    job = Job.objects.get()
+    page = reverse("dashboard:job", args=["import", job.pk])
+    assert answer["Location"] == page
+    assert staff.post(preview, {"study": "judged"})["Location"] == page  # a double click
+    assert Job.objects.count() == 1
+    assert not study.items.exists()
+    run_job(job)
+    job.refresh_from_db()
+    assert (job.state, job.error, job.n_skipped) == ("done", "", 1)
+    assert study.items.count() == 5
+    assert {item.origin["file"] for item in study.items.all()} == {"some.jsonl"}
+    assert not Path(job.payload["file"]).exists()
+    html = staff.get(page).content.decode()
+    assert "5 items are new." in " ".join(html.split())
+    assert "1 was there already." in " ".join(html.split())
+    assert "Everything in the file" not in html
+    assert 'href="/dashboard/studies/judged/build/bots/">Open the study’s items' in html
+
+
+def test_items_for_a_study_that_rates_none_are_no_job(staff: Client, tmp_path: Path) -> None:
+    make_study("chats")
+    path = tmp_path / "some.jsonl"
+    path.write_text("{}")
+    for key in ("chats", "nowhere"):
+        with pytest.raises(Refused, match=f"there is no study '{key}' whose participants rate items"):
+            job_create(kind="import", payload={"file": str(path), "study": key, "items": True})
+
+
+def test_the_import_page_takes_a_studys_file_as_json(staff: Client) -> None:
+    plain = yaml.safe_load(text_of(staff, make_study("s").key))
+    file = SimpleUploadedFile("s.json", json.dumps({**plain, "key": "t", "name": "T"}, indent=1).encode())
+    answer = staff.post(reverse("dashboard:imports"), {"file": file})
+    assert answer["Location"] == reverse("dashboard:study_build_step", args=["t", "check"])
+    assert Study.objects.get(key="t").name == "T"
+    talk = {"dialogue_id": "a", "bot": "b", "turns": [{"speaker": "human", "text": "hi"}], "protocol": "chat_rate"}
+    file = SimpleUploadedFile("talk.json", json.dumps(talk, indent=1).encode())
+    answer = staff.post(reverse("dashboard:imports"), {"file": file})
+    assert staff.get(answer["Location"]).context["contents"].n_conversations == 1
 
 
 def test_a_worker_that_is_killed_at_the_very_end_loses_neither_upload_nor_report(

@@ -224,6 +224,59 @@ def test_a_scale_that_is_none_is_wrong_usage(tmp_path: Path, scale: str) -> None
     assert error.value.returncode == 2
 
 
+def table(path: Path) -> Path:
+    rows = ("c1,alice,Good day,hi,5,x", "c1,alice,How are you?,fine,5,y", "c2,bert,Hello,yes,2,z")
+    path.write_text("\n".join(["talk,System,they said,it said,prompt,note", *rows]) + "\n")
+    return path
+
+
+def test_columns_are_named_by_their_role(tmp_path: Path) -> None:
+    named = ["conversation=talk", "bot=System", "human=they said", "reply=it said", "question=prompt", "=note"]
+    path = table(tmp_path / "x.csv")
+    with pytest.raises(CommandError, match="is in no format known here"):
+        run(path, "--study", "k")
+    result = run(path, "--study", "k", *(part for one in named for part in ("--column", one)))
+    assert result == {"conversations": 2, "ratings": 2, "skipped": []}
+    assert sorted(Conversation.objects.values_list("bot__bot_id", "n_exchanges")) == [("alice", 2), ("bert", 1)]
+    assert sorted(Rating.objects.values_list("answers__prompt", flat=True)) == [2, 5]
+    turns = Turn.objects.filter(conversation__bot__bot_id="bert").order_by("index")
+    assert list(turns.values_list("text", flat=True)) == ["Hello", "yes"]
+
+
+def test_a_named_column_takes_the_role_from_the_one_that_seems_to_have_it(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("conversation,bot,arm,user,reply\nc1,v2,ours,hi,yes\n")
+    assert run(path, "--study", "k", "--column", "bot=arm")["conversations"] == 1
+    assert Conversation.objects.get().bot.bot_id == "ours"
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        (["bot=Sys", "human=me"], "x.csv has no column 'Sys', 'me'; it has 'talk', 'System', 'they said'"),
+        (["bot=System", "bot=note"], "columns 'System' and 'note' are both “bot”"),
+        (["bot=System"], "no column names the conversation"),
+    ],
+)
+def test_columns_that_make_no_table_are_refused(tmp_path: Path, named: list[str], message: str) -> None:
+    with pytest.raises(CommandError, match=message) as error:
+        run(table(tmp_path / "x.csv"), "--study", "k", *(part for one in named for part in ("--column", one)))
+    assert error.value.returncode == 1
+    assert not Study.objects.exists()
+
+
+@pytest.mark.parametrize("named", [["bot"], ["bot="], ["robot=System"], ["bot=System", "text=System"]])
+def test_a_column_without_a_role_is_wrong_usage(tmp_path: Path, named: list[str]) -> None:
+    with pytest.raises(CommandError, match=r"--column: .*(ROLE=NAME is needed|is given twice)") as error:
+        run(table(tmp_path / "x.csv"), "--study", "k", *(part for one in named for part in ("--column", one)))
+    assert error.value.returncode == 2
+
+
+def test_columns_of_a_file_that_is_no_csv_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match=r"x\.jsonl is no CSV, so its columns cannot be named"):
+        run(write(tmp_path / "x.jsonl", record(1)), "--study", "k", "--column", "bot=bot")
+
+
 def test_a_second_file_widens_the_rubric_of_an_imported_study(tmp_path: Path) -> None:
     run(write(tmp_path / "x.jsonl", record(1, {"overall": 2}), record(2, {"overall": 3})), "--study", "k")
     run(write(tmp_path / "y.jsonl", record(3, {"overall": 5, "fun": 1}, bot="beta")), "--study", "k")

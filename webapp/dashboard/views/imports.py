@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,7 @@ from django.urls import reverse
 from django.utils.text import slugify
 
 from evaluation.formats.base import Skipped, formats
-from evaluation.formats.csv_columns import CsvColumns, guess_roles, head_rows
-from evaluation.formats.text_files import format_for
+from evaluation.formats.csv_columns import head_rows, suggested_roles
 from webapp.core.errors import Refused
 from webapp.core.language import plural
 from webapp.core.rights import Right, may
@@ -26,9 +26,6 @@ from webapp.dashboard.selectors import imported_studies
 from webapp.dashboard.views.builder import files
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, State
-from webapp.studies.items import origin_of_file
-from webapp.studies.lifecycle import items_import
-from webapp.studies.selectors import study_by_key
 from webapp.studies.study_file import holds_items, items_of_file
 from webapp.transfer.import_file import PREVIEW_RECORDS, FileContents, import_preview
 from webapp.transfer.job_files import (
@@ -53,7 +50,7 @@ def imports(request: HttpRequest) -> HttpResponse:
     form = UploadForm(request.POST, request.FILES) if request.method == "POST" else UploadForm()
     if form.is_valid():
         upload: Any = form.cleaned_data["file"]
-        if upload.name.lower().endswith(STUDY_ENDINGS):
+        if _is_study(upload):
             return files.upload(request)
         try:
             name = upload_keep(upload, request.user)  # type: ignore[arg-type]
@@ -103,7 +100,7 @@ def import_file(request: HttpRequest, name: str) -> HttpResponse:
         error = refused.message
     if form is not None and form.is_bound and form.is_valid():
         try:
-            job = _import(path, form, roles, user)
+            job = _import(path, user, form.cleaned_data["study"], columns=roles, **form.choices())
         except Refused as refused:
             error = refused.message
         else:
@@ -123,6 +120,21 @@ def import_file(request: HttpRequest, name: str) -> HttpResponse:
     )
 
 
+def _is_study(upload: Any) -> bool:
+    """Return True for a study's file: YAML, or JSON that holds one, and no conversation or item."""
+    name = upload.name.lower()
+    if not name.endswith(".json") or upload.size > files.MOST_BYTES:
+        return name.endswith(STUDY_ENDINGS)
+    try:
+        plain = json.loads(upload.read().decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        plain = None
+    upload.seek(0)
+    return (
+        isinstance(plain, dict) and "protocol" in plain and plain.keys().isdisjoint(("turns", "response", "responses"))
+    )
+
+
 def _columns_form(path: Path, data: Any) -> ColumnsForm | None:
     """Return the form of a CSV's columns; None for another file.
 
@@ -131,35 +143,29 @@ def _columns_form(path: Path, data: Any) -> ColumnsForm | None:
     """
     if not path.name.lower().endswith(_TABLES) or not path.stat().st_size:
         return None
-    try:
-        file_format: Any = format_for(path)
-    except ValueError:
-        file_format = None
-    if file_format is not None and not isinstance(file_format, CsvColumns):
+    suggested = suggested_roles(path)
+    if suggested is None:
         return None
     header, rows = head_rows(path)
     if len(header) < 2:
         return None
-    guessed = guess_roles(header, rows) if file_format is None else file_format.roles(path)
+    guessed, is_known = suggested
     examples = [next((row[n] for row in rows if row[n].strip()), "") for n in range(len(header))]
-    return ColumnsForm(data, guessed=guessed, examples=examples, is_known=file_format is not None)
+    return ColumnsForm(data, guessed=guessed, examples=examples, is_known=is_known)
 
 
-def _import(path: Path, form: ImportForm, roles: Any, user: Any) -> Job:
+def _import(path: Path, user: Any, study: str, **choices: Any) -> Job:
     """Return the job that imports a file, which is done for a small one.
+
+    Args:
+        choices: further fields of `ImportParams`.
 
     Raises:
         Refused: a small file cannot be imported; there is no job then, and the file stays.
     """
     is_small = path.stat().st_size <= WAITED_FOR_BYTES
     job = upload_import(
-        path=path,
-        name=upload_name(path),
-        study=form.cleaned_data["study"],
-        created_by=user,
-        enqueue=not is_small,
-        columns=roles,
-        **form.choices(),
+        path=path, name=upload_name(path), study=study, created_by=user, enqueue=not is_small, **choices
     )
     if is_small:
         run_job(job)
@@ -178,14 +184,12 @@ def _items(request: HttpRequest, path: Path) -> HttpResponse:
     if form.is_valid() and not may(request.user, Right.ADMINISTER):
         form.add_error(None, "Your account may not change studies.")
     if form.is_valid():
-        study = study_by_key(form.cleaned_data["study"])
-        report = items_import(study=study, lines=items_of_file(path), origin=origin_of_file(study, name, path))
-        path.unlink(missing_ok=True)
-        told = plural(report.items, "%(n)d item is new", "%(n)d items are new") % {"n": report.items}
-        messages.success(request, f"{told}, {report.unchanged} were there, {len(report.skipped)} left out.")
-        for one in report.skipped[:_TOLD]:
-            messages.warning(request, f"Line {one.line} was left out: {one.reason}")
-        return redirect("dashboard:study_build_step", study.key, "bots")
+        try:
+            job = _import(path, request.user, form.cleaned_data["study"], items=True)
+        except Refused as refused:
+            form.add_error(None, refused.message)
+        else:
+            return _items_told(request, job)
     read = list(islice(items_of_file(path), PREVIEW_RECORDS))
     left_out = [one for one in read if isinstance(one, Skipped)]
     return page(
@@ -201,3 +205,15 @@ def _items(request: HttpRequest, path: Path) -> HttpResponse:
         n_more=max(len(left_out) - _LISTED, 0),
         status=400 if form.errors else 200,
     )
+
+
+def _items_told(request: HttpRequest, job: Job) -> HttpResponse:
+    """Lead to the study whose items are stored, with the report; to the job that a worker is still to do."""
+    if job.state != State.DONE:
+        return redirect("dashboard:job", job.kind, job.pk)
+    report = job.result
+    told = plural(report["items"], "%(n)d item is new", "%(n)d items are new") % {"n": report["items"]}
+    messages.success(request, f"{told}, {report['unchanged']} were there, {job.n_skipped} left out.")
+    for one in report["skipped"][:_TOLD]:
+        messages.warning(request, f"Line {one['line']} was left out: {one['reason']}")
+    return redirect("dashboard:study_build_step", job.payload["study"], "bots")

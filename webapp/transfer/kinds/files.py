@@ -10,17 +10,25 @@ from typing import Any, Literal
 from django.utils.translation import gettext_lazy as _
 
 from chatbots.registry import UnknownName
+from chatbots.text import quote
 from chatbots.validation import InputModel, Many, Number
+from evaluation.formats.base import Skipped
 from evaluation.formats.csv_columns import CsvLayout
 from evaluation.formats.scales import FileScales
 from webapp.core.errors import Refused
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
 from webapp.jobs.models import Job
 from webapp.results.refresh import refresh_flags
+from webapp.studies.items import origin_of_file
+from webapp.studies.lifecycle import items_import
+from webapp.studies.models import Study
+from webapp.studies.selectors import judges_items, study_by_key
+from webapp.studies.study_file import FileItem, items_of_file
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
 from webapp.transfer.import_file import ImportChoices, import_conversations
 from webapp.transfer.job_files import PACKAGE, export_path, export_size, upload_errors
 from webapp.transfer.package.contents import package_pieces
+from webapp.transfer.package.import_package import MAX_REPORTED
 from webapp.transfer.services import language_checked
 from webapp.transfer.writers import Format, Row, whole_file, write_file
 
@@ -131,6 +139,7 @@ class ImportParams(InputModel):
         scales: of all dimensions and of single ones, as `--scale` of the command has them; none: as seen in the file.
         scale: lowest and highest value of all dimensions, as jobs of earlier versions have it.
         is_upload: the file is a copy made for this job, which goes when that is done.
+        items: the file holds items to rate, and the study is there.
         columns, reversed, labels, controls: as `ImportChoices`.
     """
 
@@ -141,6 +150,7 @@ class ImportParams(InputModel):
     scales: Many[str] = ()
     language: str = ""
     is_upload: bool = False
+    items: bool = False
     columns: dict[str, str] | None = None
     reversed: Many[str] = ()
     labels: dict[str, Many[str]] = {}
@@ -163,7 +173,7 @@ class ImportParams(InputModel):
 
 @register_kind
 class ImportJob(JobKind[Job, ImportParams]):
-    """Conversations and ratings of a file; the result is the report of `import_conversations`."""
+    """Conversations and ratings of a file, or its items; the result is the report of that import."""
 
     name = "import"
     title = _("Import")
@@ -177,6 +187,10 @@ class ImportJob(JobKind[Job, ImportParams]):
             raise Refused("no_file", f"there is no file {asked.file}")
         if not re.fullmatch(r"[-a-zA-Z0-9_]{1,60}", asked.study):
             raise Refused("bad_key", "the study key must be letters, digits, - and _, at most 60 of them")
+        if asked.items:
+            study = Study.objects.filter(key=asked.study).first()
+            if study is None or not judges_items(study):
+                raise Refused("not_found", f"there is no study {quote(asked.study)} whose participants rate items")
         language_checked(asked.language)
         if len(asked.scale) not in (0, 2):
             raise Refused("bad_scale", f"a scale has two ends, not {len(asked.scale)}")
@@ -194,7 +208,10 @@ class ImportJob(JobKind[Job, ImportParams]):
             work.beat(n if what == "storing" else 0, n_read)
 
         path = Path(asked.file)
-        with upload_errors(path, asked.name or path.name):
+        name = asked.name or path.name
+        with upload_errors(path, name):
+            if asked.items:
+                return _items(work, path, name)
             report = import_conversations(path, study_key=asked.study, choices=asked.choices(), progress=progress)
         return report.as_dict()
 
@@ -203,3 +220,17 @@ class ImportJob(JobKind[Job, ImportParams]):
         if work.asked.is_upload:
             Path(work.asked.file).unlink(missing_ok=True)
         return super().finish(work, results)
+
+
+def _items(work: ShardWork[Job, ImportParams], path: Path, name: str) -> dict[str, Any]:
+    """Store the items of a file, and return the report; of lines left out it names the first `MAX_REPORTED`."""
+    study = study_by_key(work.asked.study)
+
+    def counted() -> Iterator[tuple[int, FileItem] | Skipped]:
+        for n, one in enumerate(items_of_file(path), start=1):
+            work.beat(n, n)
+            yield one
+
+    report = items_import(study=study, lines=counted(), origin=origin_of_file(study, name, path))
+    n_skipped, report.skipped = len(report.skipped), report.skipped[:MAX_REPORTED]
+    return {**report.as_dict(), "n_skipped": n_skipped}

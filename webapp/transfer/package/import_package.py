@@ -53,10 +53,17 @@ Progress = Callable[[str, int], None]
 
 @dataclass
 class ImportReport:
-    """Result of an import: new conversations and ratings, and those left out."""
+    """Result of an import: new conversations, ratings or items, and those left out.
+
+    Attributes:
+        items: None for a file of conversations.
+        unchanged: items that were there already.
+    """
 
     conversations: int = 0
     ratings: int = 0
+    items: int | None = None
+    unchanged: int = 0
     skipped: list[Skipped] = field(default_factory=list)
     n_skipped: int = 0
     n_read: int = 0
@@ -71,8 +78,10 @@ class ImportReport:
     def read(cls, stored: Mapping[str, Any]) -> ImportReport:
         """Return the report that `as_dict` wrote."""
         return cls(
-            conversations=stored["conversations"],
-            ratings=stored["ratings"],
+            conversations=stored.get("conversations", 0),
+            ratings=stored.get("ratings", 0),
+            items=stored.get("items"),
+            unchanged=stored.get("unchanged", 0),
             skipped=[Skipped(item["line"], item["reason"]) for item in stored["skipped"]],
             n_skipped=stored.get("n_skipped", len(stored["skipped"])),
         )
