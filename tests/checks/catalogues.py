@@ -42,7 +42,7 @@ OF_RESEARCHERS = (
     "*/management/*",
     "*/flags/*",
     "*/migrations/*",
-    "core/[!tv]*",
+    "core/[!mtv]*",
     "core/authentication.py",
     "core/templates/core/forbidden.html",
     "core/templates/core/locked_out.html",

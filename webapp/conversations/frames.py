@@ -110,9 +110,15 @@ def token_frame(*, turn: int, offset: int, text: str) -> dict[str, Any]:
     return {"type": "token", "turn": turn, "offset": offset, "text": text}
 
 
-def reply_frame(*, turn: int, text: str, can_rate: bool) -> dict[str, Any]:
-    """Say that the whole reply is stored."""
-    return {"type": "reply", "turn": turn, "speaker": "bot", "text": text, "can_rate": can_rate}
+def html_frame(*, turn: int, offset: int, html: str) -> dict[str, Any]:
+    """Return the frame of blocks that have closed in a Markdown reply, as HTML; `offset` as in `token_frame`."""
+    return {"type": "html", "turn": turn, "offset": offset, "html": html}
+
+
+def reply_frame(*, turn: int, text: str, can_rate: bool, html: str = "") -> dict[str, Any]:
+    """Say that the whole reply is stored; `html` in studies that show Markdown."""
+    frame = {"type": "reply", "turn": turn, "speaker": "bot", "text": text, "can_rate": can_rate}
+    return {**frame, "html": html} if html else frame
 
 
 def vote_frame(*, turn: int, value: int) -> dict[str, Any]:

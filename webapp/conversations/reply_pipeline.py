@@ -36,6 +36,7 @@ from webapp.conversations.filtering import FilterLabel, names_of, reply_check, w
 from webapp.conversations.models import Conversation
 from webapp.conversations.pacing import FRAME_EVERY_S, PacedReply, ReplyTimes
 from webapp.core.database import DATABASE_AWAY, in_database
+from webapp.core.markdown import BlockStream
 from webapp.studies.assignment.counterbalance import pair_of_slot
 from webapp.studies.protocol_settings import LONGEST_PACED_REPLY_S, ReplyPace
 from webapp.studies.reply_filters.base import FilterInput
@@ -141,7 +142,9 @@ class _Replying:
         self.is_typed = hasattr(bot_find(due.bot.bot_id), "answer")  # a `WholeBot`: its reply is known at once
         self.is_held = withholds(due.values)
         self._zero = time.monotonic() - (timezone.now() - due.since).total_seconds()
-        self._sent = ""
+        self._sent = self._sent_html = ""
+        rules = due.values.chat
+        self._blocks = BlockStream(links_as_text=rules.links == "text") if rules.format == "markdown" else None
 
     def _clock(self) -> float:
         """Return the seconds since the message was stored."""
@@ -241,7 +244,10 @@ class _Replying:
             return
         if self._sent:  # a reply of which nothing was shown is in the frame that ends it
             await self._tell(self._sent, made.text)
-        frame = frames.reply_frame(turn=self.due.turn, text=self._stored.turn.text, can_rate=self._stored.can_rate)
+        text = self._stored.turn.text
+        frame = frames.reply_frame(
+            turn=self.due.turn, text=text, can_rate=self._stored.can_rate, html=self.due.values.reply_html(text)
+        )
         await events.frame_publish(self.due.conversation_id, frame)
 
     async def _tell(self, sent: str, gathered: str) -> None:
@@ -250,6 +256,10 @@ class _Replying:
             frame = frames.token_frame(turn=self.due.turn, offset=len(sent), text=gathered[len(sent) :])
             await events.frame_publish(self.due.conversation_id, frame)
             self._sent = gathered
+        if self._blocks is not None and (html := self._blocks.add(gathered)):
+            frame = frames.html_frame(turn=self.due.turn, offset=len(self._sent_html), html=html)
+            await events.frame_publish(self.due.conversation_id, frame)
+            self._sent_html += html
 
     async def _type(self, text: str) -> None:
         """Send a reply known at once word by word, at the study's pace. It is stored already."""

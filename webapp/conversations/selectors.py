@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -14,6 +14,7 @@ from django.utils import timezone
 
 import chatbots
 from webapp.conversations.models import BotHostHeartbeat, Conversation, Turn
+from webapp.core.markdown import without_marks
 from webapp.studies.models import Study, Task
 from webapp.studies.selectors import talks_to_bots
 
@@ -46,6 +47,7 @@ class DueReply:
     """The state of a reply: stored, failed, under way, or free for a host to take."""
 
     text: str | None
+    html: str
     can_rate: bool
     is_due: bool
     failure: Failure | None
@@ -191,13 +193,22 @@ def _is_overdue(conversation: Conversation) -> bool:
     return conversation.due_since < now - timedelta(seconds=longest_s)
 
 
-def turns_of(conversation_id: UUID) -> list[dict[str, Any]]:
-    """Return the chat's turns, in order, as pages show them."""
-    rows = Turn.objects.filter(conversation_id=conversation_id).order_by("index")
-    return [
-        {"turn": index, "speaker": speaker, "text": text, "vote": vote}
-        for index, speaker, text, vote in rows.values_list("index", "speaker", "text", "vote")
-    ]
+def turns_of(conversation: Conversation) -> list[dict[str, Any]]:
+    """Return the chat's turns, in order, as pages show them; replies with `html` in studies that show Markdown."""
+    rows = Turn.objects.filter(conversation=conversation).order_by("index")
+    turns = []
+    for index, speaker, text, vote in rows.values_list("index", "speaker", "text", "vote"):
+        html = reply_html(conversation, text) if speaker == Turn.Speaker.BOT else ""
+        turns.append(
+            {"turn": index, "speaker": speaker, "text": text, "vote": vote, **({"html": html} if html else {})}
+        )
+    return turns
+
+
+def reply_html(conversation: Conversation, text: str) -> str:
+    """Return a reply of the conversation as HTML if its study shows Markdown; empty otherwise."""
+    version = conversation.version
+    return version.values.reply_html(text) if version is not None else ""
 
 
 def history(conversation_id: UUID) -> History:
@@ -206,7 +217,7 @@ def history(conversation_id: UUID) -> History:
     is_open = conversation.state == Conversation.State.OPEN
     due = conversation.due_turn if is_open else None
     return History(
-        turns=turns_of(conversation_id),
+        turns=turns_of(conversation),
         can_rate=can_rate(conversation),
         pending=None if due is None else {"turn": due},
         failure=failure_of(conversation),
@@ -225,6 +236,7 @@ def reply_state(conversation_id: UUID, turn_index: int) -> DueReply:
     until = conversation.due_lease_until
     return DueReply(
         text=text,
+        html=reply_html(conversation, text) if text is not None else "",
         can_rate=can_rate(conversation),
         is_due=is_due,
         failure=failure_of(conversation) if is_due else None,
@@ -293,6 +305,23 @@ def conversation_value(row: Conversation) -> chatbots.Conversation:
         turns=tuple(chatbots.Turn(t.speaker, t.text, t.vote) for t in turns),  # type: ignore[arg-type]
         seed=row.seed,
     )
+
+
+def conversations_for_metrics(conversations: QuerySet[Conversation]) -> Iterator[chatbots.Conversation]:
+    """Yield the rows as values, in the queryset's order; replies in Markdown without their marks."""
+    chats, others = "slot__task__version__values__chat__format", "study__version__values__chat__format"
+    is_markdown = Q(**{chats: "markdown"}) | Q(**{"slot": None, others: "markdown"})
+    marked = {str(pk) for pk in conversations.filter(is_markdown).values_list("pk", flat=True)}
+    for one in conversation_values(conversations):
+        yield without_reply_marks(one) if one.id in marked else one
+
+
+def without_reply_marks(conversation: chatbots.Conversation) -> chatbots.Conversation:
+    """Return the conversation with the marks of Markdown taken from its bot's replies."""
+    turns = (
+        replace(turn, text=without_marks(turn.text)) if turn.speaker == "bot" else turn for turn in conversation.turns
+    )
+    return replace(conversation, turns=tuple(turns))
 
 
 def heartbeat_ages_s() -> dict[str, float]:

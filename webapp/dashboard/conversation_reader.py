@@ -13,12 +13,13 @@ from evaluation.metrics.registry import metric_list
 from evaluation.number_format import figure
 from evaluation.plots.text_layout import tick_label
 from webapp.conversations.models import Conversation, ReplyMark, ReplyReport, Turn
+from webapp.conversations.selectors import reply_html
 from webapp.dashboard.charts.lines import TrackCell, printed, track
 from webapp.dashboard.narrative.phrases import MetricSeries, reason_text, series_of
 from webapp.jobs.models import MetricResult
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import title_as_given
-from webapp.search.text_search import ExcerptPiece, SearchWords, opening_of, pieces_of
+from webapp.search.text_search import ExcerptPiece, SearchWords, html_with_hits, opening_of, pieces_of
 from webapp.studies.questions import BETWEEN_CHOICES
 from webapp.studies.reply_filters.base import reply_filters
 from webapp.studies.selectors import condition_said, other_questions_of_study
@@ -56,6 +57,7 @@ class TurnView:
     said_of: tuple[str, ...] = ()
     withheld_text: str = ""
     pieces: tuple[ExcerptPiece, ...] = ()
+    html: str = ""
 
     @property
     def has_missing(self) -> bool:
@@ -101,7 +103,9 @@ class ConversationReading:
 
 def conversations_to_read() -> QuerySet[Conversation]:
     """Return all conversations, each with what the reader's page says of it in the same query."""
-    return Conversation.objects.select_related("bot", "study__version__rubric", "selfplay__run", "selfplay__partner")
+    return Conversation.objects.select_related(
+        "bot", "study__version__rubric", "slot__task__version", "selfplay__run", "selfplay__partner"
+    )
 
 
 def read_conversation(
@@ -152,11 +156,12 @@ def read_conversation(
             for one in series
             for value in [found[one.name][i]]
         ]
+        is_bot = turn.speaker == Turn.Speaker.BOT
         views.append(
             TurnView(
                 index=turn.index,
                 speaker=_speaker(conversation, turn),
-                is_bot=turn.speaker == Turn.Speaker.BOT,
+                is_bot=is_bot,
                 text=turn.text,
                 vote=turn.vote,
                 latency_s=None if turn.latency_ms is None else turn.latency_ms / 1000,
@@ -167,6 +172,7 @@ def read_conversation(
                 said_of=tuple(said_of.get(turn.index, ())),
                 withheld_text=turn.withheld_text,
                 pieces=pieces[turn.index],
+                html=html_with_hits(reply_html(conversation, turn.text), words) if is_bot else "",
             )
         )
     overall = [

@@ -5,23 +5,17 @@ The script's sentences are sent to the browser as data, translated and with all 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from xml.etree.ElementTree import Element
 
-import markdown
 from django.utils import timezone
 from django.utils.functional import Promise
-from django.utils.html import escape
-from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
-from markdown.extensions import Extension
-from markdown.treeprocessors import Treeprocessor
 
 from webapp.conversations.models import Conversation
+from webapp.core.markdown import page_html
 from webapp.participant.recruitment_links import PLATFORM_NAMES
 from webapp.studies.models import Study, StudyVersion
 from webapp.studies.protocols.base import HeaderStep, header_steps, protocols
@@ -190,7 +184,7 @@ def consent_texts(version: StudyVersion) -> dict[str, Any]:
         "typing_points": _lines(values.typing.typing_notice) if values.typing.is_agreed_to else [],
         "rights_points": rights_said(values),
         "notice_lines": _lines(values.comfort.content_notice),
-        "consent_html": study_markdown(values.texts.consent_text),
+        "consent_html": page_html(values.texts.consent_text),
         "consent_minutes": max(1, round(len(values.texts.consent_text.split()) / _WORDS_READ_PER_MINUTE)),
     }
 
@@ -239,30 +233,6 @@ def rights_said(values: StudyValues) -> list[str]:
 
 def _has_chat(study: Study) -> bool:
     return any(step.name == "chat" for step in protocols.get(study.protocol).steps)
-
-
-class _LevelsDown(Treeprocessor):
-    """Begins headings at the third level: a page has its own first two."""
-
-    def run(self, root: Element) -> None:
-        for element in root.iter():
-            if isinstance(element.tag, str) and re.fullmatch(r"h[1-6]", element.tag):
-                element.tag = f"h{min(6, int(element.tag[1]) + 2)}"
-
-
-class _HeadingsBelowThePages(Extension):
-    """Moves headings down, and gives them no ids: an author's words must not take an id of the page."""
-
-    def extendMarkdown(self, md: markdown.Markdown) -> None:
-        md.treeprocessors.register(_LevelsDown(md), "levels_down", 5)
-
-
-def study_markdown(text: str) -> str:
-    """Turn Markdown into HTML. HTML in it is shown as text, not obeyed."""
-    if not text.strip():
-        return ""
-    html = markdown.markdown(escape(text), extensions=[_HeadingsBelowThePages()])
-    return mark_safe(html)  # noqa: S308  escaped before
 
 
 def chat_notes(version: StudyVersion) -> dict[str, tuple[str, str]]:

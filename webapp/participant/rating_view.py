@@ -8,18 +8,21 @@ from dataclasses import dataclass, replace
 from django.utils.translation import gettext as _
 
 from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.selectors import reply_html
 from webapp.ratings.rating_tasks import RequestedRating
 from webapp.studies.models import Item, Slot, Task
 from webapp.studies.protocol_settings import TrainingPair
+from webapp.studies.settings import StudyValues
 
 
 @dataclass(frozen=True, slots=True)
 class DialogueLine:
-    """One utterance and its speaker."""
+    """One utterance and its speaker; `html` of a bot's reply in a study that shows Markdown."""
 
     speaker: str
     text: str
     is_bot: bool = False
+    html: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class ShownText:
     Attributes:
         side: its letter where several stand side by side; empty for one alone.
         before: earlier utterances, if they are not the same for all texts.
-        lines: of a conversation; text: of a reply.
+        lines: of a conversation; text: of a reply, and its html in a study that shows Markdown.
         place: its number on the page, from 0.
     """
 
@@ -47,6 +50,7 @@ class ShownText:
     before: tuple[DialogueLine, ...] = ()
     lines: tuple[DialogueLine, ...] = ()
     text: str = ""
+    html: str = ""
     place: int = 0
 
 
@@ -77,6 +81,7 @@ class MarkedTurn:
     is_current: bool = False
     is_done: bool = False
     marks: tuple[str, ...] = ()
+    html: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,12 @@ class RatingPage:
     panel: ContextPanel | None = None
     turns: tuple[MarkedTurn, ...] = ()
 
+    @property
+    def is_markdown(self) -> bool:
+        """True if a reply is shown as Markdown."""
+        lines = (*self.before, *(line for text in self.texts for line in (*text.before, *text.lines)))
+        return any(one.html for one in (*self.texts, *lines, *self.turns))
+
 
 def judged_shown(task: Task, judgement: RequestedRating, judgements: Sequence[RequestedRating] = ()) -> RatingPage:
     """Return the content of one judgement's page, in its stored order; one query for each conversation.
@@ -110,7 +121,7 @@ def judged_shown(task: Task, judgement: RequestedRating, judgements: Sequence[Re
         if slot.item is None:
             texts.append(_conversation(slot))
         else:
-            texts += _replies(slot, slot.item) if _has_text(slot.item) else []
+            texts += _replies(slot, slot.item, task.version.values) if _has_text(slot.item) else []
             references.append(slot.item.reference or "")
     texts = [replace(text, place=number) for number, text in enumerate(texts)]
     if not texts:  # the question stands by itself
@@ -151,6 +162,7 @@ def _marked(task: Task, judgement: RequestedRating, judgements: Sequence[Request
     found = []
     [slot] = judgement.slots
     other = _("You") if slot.bot_id else _other_speaker(slot.conversation)
+    chat = slot.conversation or slot.chat
     turns = Turn.objects.filter(conversation=judgement.turn.conversation_id).order_by("index")
     for turn in turns:
         is_bot = turn.speaker == Turn.Speaker.BOT
@@ -160,7 +172,8 @@ def _marked(task: Task, judgement: RequestedRating, judgements: Sequence[Request
         # In the order of the labels: the database keeps none.
         marks = tuple(text for key, text in words.items() if given.get(key))
         is_current = turn.pk == judgement.turn.pk
-        found.append(MarkedTurn(kind, who, turn.text, number, is_current, bool(given), marks))
+        html = reply_html(chat, turn.text) if is_bot else ""
+        found.append(MarkedTurn(kind, who, turn.text, number, is_current, bool(given), marks, html))
     return tuple(found)
 
 
@@ -170,22 +183,26 @@ def _panel(item: Item) -> ContextPanel:
     return ContextPanel(persona, known.get("emotion", ""), known.get("topic", ""))
 
 
-def practice_shown(pair: TrainingPair) -> RatingPage:
+def practice_shown(pair: TrainingPair, values: StudyValues) -> RatingPage:
     """Return the content of a practice pair's page, laid out as for a pair that counts."""
     texts = [
-        ShownText(side=side, title=_("Reply %(side)s") % {"side": side}, text=text)
+        ShownText(side=side, title=_("Reply %(side)s") % {"side": side}, text=text, html=values.reply_html(text))
         for side, text in (("A", pair.first), ("B", pair.second))
     ]
-    return RatingPage(texts, _said(pair.context))
+    return RatingPage(texts, _said(pair.context, values))
 
 
-def _said(context: Sequence[str]) -> tuple[DialogueLine, ...]:
+def _said(context: Sequence[str], values: StudyValues) -> tuple[DialogueLine, ...]:
+    """Return the lines before a reply; every second one, counted from the reply, is of the speaker who replies."""
     who = (_("First person"), _("Second person"))
-    return tuple(DialogueLine(who[number % 2], text) for number, text in enumerate(context))
+    return tuple(
+        DialogueLine(who[number % 2], text, html=values.reply_html(text) if (len(context) - number) % 2 == 0 else "")
+        for number, text in enumerate(context)
+    )
 
 
-def _replies(slot: Slot, item: Item) -> list[ShownText]:
-    before = _said(item.context)
+def _replies(slot: Slot, item: Item, values: StudyValues) -> list[ShownText]:
+    before = _said(item.context, values)
     n = len(item.responses)
     sides = [slot.side] if n == 1 else [chr(ord("A") + number) for number in range(n)]
     responses = item.responses[::-1] if slot.is_flipped else item.responses
@@ -195,6 +212,7 @@ def _replies(slot: Slot, item: Item) -> list[ShownText]:
             title=_("Reply %(side)s") % {"side": side} if side else _("The reply"),
             before=before,
             text=response["text"],
+            html=values.reply_html(response["text"]),
         )
         for side, response in zip(sides, responses, strict=True)
     ]
@@ -209,7 +227,9 @@ def _conversation(slot: Slot) -> ShownText:
         side=slot.side,
         title=title if slot.side else _("The conversation"),
         lines=tuple(
-            DialogueLine(who[Turn.Speaker(t.speaker)], t.text, t.speaker == Turn.Speaker.BOT) for t in chat.turns.all()
+            DialogueLine(who[Turn.Speaker(t.speaker)], t.text, is_bot, reply_html(chat, t.text) if is_bot else "")
+            for t in chat.turns.all()
+            for is_bot in [t.speaker == Turn.Speaker.BOT]
         ),
     )
 

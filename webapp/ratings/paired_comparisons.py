@@ -21,7 +21,7 @@ from evaluation.items import VOTE, VOTE_SCALE, ChatPair, JudgedItem
 from evaluation.items import ReplyItem as PairItem
 from evaluation.ratings import SMALLEST_SHARE, RatingDimension, rater_named
 from webapp.conversations.models import Conversation, Turn
-from webapp.conversations.selectors import conversation_values
+from webapp.conversations.selectors import conversations_for_metrics
 from webapp.ratings.flag_selectors import left_out
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import (
@@ -122,7 +122,7 @@ def study_pair_chats(
             pk__in={talk for left, right, *_bots in some.values() for talk in (left, right)}
         )
         alone = set(map(str, wanted.filter(source=Conversation.Source.SELFPLAY).values_list("pk", flat=True)))
-        chats = {chat.id: chat for chat in conversation_values(wanted)}
+        chats = {chat.id: chat for chat in conversations_for_metrics(wanted)}
         for key, (left, right, a, b) in some.items():
             first, second = chats[str(left)], chats[str(right)]
             yield ChatPair(key, first, second, a, b, {first.id, second.id} <= alone)

@@ -185,7 +185,9 @@ def _by_turn(whole: list[RequestedRating], chosen: Mapping[str, Sequence[int]]) 
 
 
 def _grouped(task: Task) -> list[tuple[Slot, ...]]:
-    slots = task.slots.select_related("item", "conversation", "chat").order_by("order")
+    slots = task.slots.select_related(
+        "item", "conversation__slot__task__version", "conversation__study__version", "chat"
+    ).order_by("order")
     groups = slots_judged(slots_kept(slots))
     # A chat of one's own is judged by its turns, once it has ended.
     has_turns = "turns" in task.payload

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from html import unescape
 from typing import Any
 
 import regex
@@ -16,6 +17,8 @@ from django.contrib.postgres.search import SearchQuery
 from django.db import connection
 from django.db.models import Exists, Func, OuterRef, Q, Value
 from django.db.models.expressions import RawSQL
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 
 from webapp.conversations.models import Turn
 from webapp.ratings.models import Rating
@@ -115,6 +118,11 @@ class ExcerptPiece:
     text: str
     is_hit: bool = False
 
+    @property
+    def marked(self) -> SafeString:
+        """The piece as HTML."""
+        return format_html("<mark>{}</mark>" if self.is_hit else "{}", self.text)
+
 
 def pieces_of(text: str, asked: Sequence[SearchWords]) -> list[ExcerptPiece]:
     """Return a text in pieces; those that match the query are marked as hits."""
@@ -126,6 +134,15 @@ def pieces_of(text: str, asked: Sequence[SearchWords]) -> list[ExcerptPiece]:
         found += [ExcerptPiece(text[at : hit.start()]), ExcerptPiece(hit.group(), True)]
         at = hit.end()
     return [piece for piece in [*found, ExcerptPiece(text[at:])] if piece.text]
+
+
+def html_with_hits(html: str, asked: Sequence[SearchWords]) -> SafeString:
+    """Return HTML with what matches the query marked within its texts; its tags stay as they are."""
+    parts = regex.split(r"(<[^>]*>)", html)
+    for n in range(0, len(parts), 2):
+        pieces = pieces_of(unescape(parts[n]), asked)
+        parts[n] = format_html_join("", "{}", ((piece.marked,) for piece in pieces))
+    return mark_safe("".join(parts))  # noqa: S308  tags of the given HTML, and escaped texts
 
 
 _OPENING, _BEFORE_HIT = 120, 40

@@ -9,17 +9,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import models
 from django.db.models.fields.json import KeyTransform
+from django.utils.safestring import SafeString
 from pydantic import AfterValidator, Field, model_validator
 from pydantic.fields import FieldInfo
 
 from chatbots.validation import InputModel, Many, Number, ValuesError
 from webapp.core.language import LANGUAGES, Language
+from webapp.core.markdown import reply_html
 from webapp.studies.assignment.settings import Assignment
 from webapp.studies.attention_checks import Attention, Checking
 from webapp.studies.conditions import Conditions
@@ -171,6 +173,20 @@ class ChatRules(InputModel):
         title="Typing pace",
         description=("Characters a second, for bots that know their whole reply at once; 0 shows it at once."),
     )
+    format: Literal["plain", "markdown"] = Field(
+        default="plain",
+        title="Format of replies",
+        description="Markdown: pages show lists, emphasis, code, tables and quotes of all replies, stored ones too. "
+        "Metrics read the words without the marks; exports have the reply as the bot wrote it.",
+        json_schema_extra={"choices": {"plain": "As written", "markdown": "Markdown"}},
+    )
+    links: Literal["text", "open"] = Field(
+        default="text",
+        title="Links in replies",
+        description="In Markdown: the address behind the words, or a link that opens in a new tab. Images are never "
+        "loaded; their description and address are shown.",
+        json_schema_extra={"choices": {"text": "Shown as text", "open": "Open in a new tab"}},
+    )
 
 
 Raters = Annotated[int, Field(ge=0, le=10_000)]
@@ -314,6 +330,12 @@ class StudyValues(InputModel):
         if mistakes:
             raise ValuesError(mistakes)
         return self
+
+    def reply_html(self, text: str) -> SafeString | str:
+        """Return a bot's reply as HTML if the study shows Markdown; empty if it shows replies as written."""
+        if self.chat.format == "plain":
+            return ""
+        return reply_html(text, links_as_text=self.chat.links == "text", language=self.texts.language)
 
     def to_json(self) -> dict[str, Any]:
         """Return the values as JSON has them."""

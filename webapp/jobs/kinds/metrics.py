@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from chatbots.validation import InputModel
 from webapp.bots.selectors import text_store
 from webapp.conversations.models import Conversation
-from webapp.conversations.selectors import conversation_values
+from webapp.conversations.selectors import conversations_for_metrics
 from webapp.jobs.kinds.base import JobKind, Queue, ShardPlan, ShardWork, register_kind
 from webapp.jobs.models import HybridFit, MetricRun
 from webapp.jobs.selectors.fits import fit_encodes_texts
@@ -86,7 +86,7 @@ class MetricsJob(JobKind[MetricRun, MetricsParams]):
         for start in range(0, len(ids), BATCH):
             # Somebody may have been erased meanwhile.
             rows = Conversation.objects.filter(pk__in=ids[start : start + BATCH])
-            conversations = list(conversation_values(rows.order_by("created_at", "pk")))
+            conversations = list(conversations_for_metrics(rows.order_by("created_at", "pk")))
             languages = conversation_languages(conversations) if tells_languages else {}
             for metric in metrics:
                 version = metric_version_record(metric=metric)

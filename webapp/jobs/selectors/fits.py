@@ -15,7 +15,7 @@ from evaluation.findings import Finding, finding
 from evaluation.hybrid.features import LENGTHS
 from evaluation.languages import holds_for
 from webapp.conversations.models import Conversation
-from webapp.conversations.selectors import conversation_values
+from webapp.conversations.selectors import conversations_for_metrics
 from webapp.core.errors import Refused
 from webapp.jobs.models import HybridFit, Job
 from webapp.jobs.selectors.analysis_tables import (
@@ -312,7 +312,7 @@ class FitTables:
             rows = Conversation.objects.filter(pk__in=ids[i : i + CHUNK])
             parts.append(
                 pooled_embeddings(
-                    list(conversation_values(rows)),
+                    list(conversations_for_metrics(rows)),
                     self_play=self_play,
                     shared=self._shared,
                     blocks=self._blocks,

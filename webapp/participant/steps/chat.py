@@ -159,7 +159,7 @@ class RatingFormStep(ConversationStep):
         reported = turns_reported(conversation)
         turns = [
             {**one, "report_url": report_address(reports, turn=one["turn"]), "is_reported": one["turn"] in reported}
-            for one in turns_of(conversation.pk)
+            for one in turns_of(conversation)
         ]
         return self.render(
             turns=turns,

@@ -236,7 +236,7 @@ class PracticeStep(TaskStep):
             of=due.of,
             count=_("Practice %(n)s of %(of)s") % {"n": due.place, "of": due.of},
             segments=[place < due.place for place in range(1, due.of + 1)],
-            judged=practice_shown(due.pair),
+            judged=practice_shown(due.pair, self.standing.version.values),
             form=form,
             questions=questions,
             wrong=[] if is_missed else wrong,

@@ -1,4 +1,6 @@
 // The reader: J and K go from turn to turn, arrows from conversation to conversation.
+import { copyButtonsAdd } from "../core/markdown.js";
+
 const STORED = "confab-reader-keys";
 let keysAreOn = true;
 let list = null;
@@ -20,7 +22,7 @@ function choose(turn) {
   for (const one of turnsOf()) {
     const chosen = one === turn;
     one.classList.toggle("is-chosen", chosen);
-    const link = one.querySelector(".turn-text");
+    const link = one.querySelector("[data-turn-link]");
     if (chosen) link.setAttribute("aria-current", "true");
     else link.removeAttribute("aria-current");
   }
@@ -30,15 +32,16 @@ function choose(turn) {
   const address = new URL(location.href);
   address.searchParams.set("turn", turn.dataset.turn);
   history.replaceState(null, "", address);
-  turn.querySelector(".turn-text").focus();
+  turn.querySelector("[data-turn-link]").focus();
   turn.scrollIntoView({ block: "nearest" });
 }
 
 // Take up the turns of a page, or of a part of it that was put in place of another.
 export function readerStart(root = document) {
   list = root.querySelector("[data-turns]");
+  copyButtonsAdd(root);
   for (const turn of turnsOf()) {
-    turn.querySelector(".turn-text").addEventListener("click", (event) => {
+    turn.querySelector("[data-turn-link]").addEventListener("click", (event) => {
       if (event.metaKey || event.ctrlKey || event.shiftKey) return;
       event.preventDefault();
       choose(turn);

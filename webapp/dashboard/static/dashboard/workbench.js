@@ -65,7 +65,7 @@ if (bench) {
       formsStart(box);
       // Whoever went on from a turn or a button of the reader is at the same of the conversation that came.
       if (inReader) {
-        const places = [held ? `[${held}]` : ".is-chosen .turn-text", ".turn-text"];
+        const places = [held ? `[${held}]` : ".is-chosen [data-turn-link]", "[data-turn-link]"];
         places.map((place) => box.querySelector(place)).find(Boolean)?.focus();
       }
       const title = box.querySelector(".bench-title");

@@ -44,6 +44,7 @@ const rounds = new Rounds(byId("rounds"), {
   sides: sides.map((side) => side.name),
   speakers: words.speakers,
   slowWords: words.slow,
+  inBlocks: main.dataset.format === "markdown",
   onRead(side, text) {
     const line = document.createElement("p");
     line.dir = "auto";
@@ -169,10 +170,14 @@ const handlers = {
     rounds.token(side.name, frame);
   },
 
-  reply(side, { turn, text }) {
+  html(side, frame) {
+    rounds.html(side.name, frame);
+  },
+
+  reply(side, { turn, text, html }) {
     if (side.due === turn) side.due = null;
     side.can = null;
-    rounds.reply(side.name, turn, text);
+    rounds.reply(side.name, turn, text, html);
     if (!isDue() && !hasFailed()) say("");
     levelOut();
   },

@@ -37,6 +37,7 @@ function marksAdd(node, turn) {
 }
 
 const log = new Log(byId("log"), {
+  inBlocks: main.dataset.format === "markdown",
   onReply: marksAdd,
   pill: byId("new-reply"),
   onVote: (turn, value) => {
@@ -159,13 +160,17 @@ const handlers = {
     log.token(frame);
   },
 
-  reply({ turn, text, can_rate: canRate }) {
+  html(frame) {
+    log.html(frame);
+  },
+
+  reply({ turn, text, html, can_rate: canRate }) {
     if (state.due === turn) state.due = null;
     state.failed = false;
     state.canRate = canRate;
     log.failureEnd();
     if (log.turns.has(turn)) return;
-    log.reply({ turn, text });
+    log.reply({ turn, text, html });
     say(""); // the log itself reads the reply
   },
 

@@ -1,5 +1,6 @@
 // The conversation on the page: nodes are appended, never rewritten, and keyed by turn number.
 
+import { htmlShow } from "../core/markdown.js";
 import { byId } from "./page.js";
 import { Pieces } from "./pieces.js";
 import { Follower } from "./scrolling.js";
@@ -13,15 +14,17 @@ const clone = (id) => byId(id).content.firstElementChild.cloneNode(true);
 export class Log {
   // `box` scrolls and is announced; the list in it keeps the meaning of a list.
   // `onReply(node, turn)` adds what a study asks below a reply.
-  constructor(box, { pill, onVote, onRetry, onReply = () => {} }) {
+  // `inBlocks`: replies are Markdown, and shown by whole blocks.
+  constructor(box, { pill, onVote, onRetry, onReply = () => {}, inBlocks = false }) {
     this.box = box;
+    this.inBlocks = inBlocks;
     this.list = box.querySelector("ol");
     this.onVote = onVote;
     this.onRetry = onRetry;
     this.onReply = onReply;
     this.turns = new Map(); // turn -> {speaker, node, votes}
     this.waiting = null; // the message not acknowledged yet
-    this.coming = null; // the reply on its way: {turn, node, pieces, drawn}
+    this.coming = null; // the reply on its way: {turn, node, pieces, html, drawn}
     this.failed = null;
     this.follower = new Follower(box, pill);
   }
@@ -118,16 +121,25 @@ export class Log {
       this.onSlow?.();
       this.follow();
     }, SLOW_AFTER_MS);
-    this.coming = { turn, node, pieces: new Pieces(), drawn: false, slow, paint: 0 };
+    this.coming = { turn, node, pieces: new Pieces(), html: new Pieces(), drawn: false, slow, paint: 0 };
     this.follow();
   }
 
   // A piece of the reply.
   token({ turn, offset, text }) {
+    this.add(turn, "pieces", { offset, text });
+  }
+
+  // More blocks of the reply.
+  html({ turn, offset, html }) {
+    this.add(turn, "html", { offset, text: html });
+  }
+
+  add(turn, kind, piece) {
     if (this.turns.has(turn)) return;
     if (this.coming?.turn !== turn) this.typing(turn);
     const coming = this.coming;
-    if (!coming.pieces.add({ offset, text })) return;
+    if (!coming[kind].add(piece)) return;
     if (!coming.paint) coming.paint = setTimeout(() => this.paint(), coming.drawn ? PAINT_EVERY_MS : 0);
   }
 
@@ -137,14 +149,17 @@ export class Log {
     coming.paint = 0;
     if (!coming.pieces.text) return;
     clearTimeout(coming.slow);
+    if (this.inBlocks && !coming.html.text) return; // the dots stay until the first block
     coming.node.classList.add("streaming");
-    coming.node.querySelector(".bubble").textContent = coming.pieces.text;
+    const bubble = coming.node.querySelector(".bubble");
+    if (this.inBlocks) htmlShow(bubble, coming.html.text);
+    else bubble.textContent = coming.pieces.text;
     coming.drawn = true;
     this.follow();
   }
 
   // The whole reply is stored: it replaces whatever streamed.
-  reply({ turn, text, vote = 0 }) {
+  reply({ turn, text, html, vote = 0 }) {
     const known = this.turns.get(turn);
     if (known) {
       if (this.coming?.turn === turn) this.comingEnd();
@@ -162,7 +177,8 @@ export class Log {
       this.place(node, turn);
     }
     const bubble = node.querySelector(".bubble");
-    if (bubble.textContent !== text) bubble.textContent = text;
+    if (html) htmlShow(bubble, html);
+    else if (bubble.textContent !== text) bubble.textContent = text;
     node.dataset.turn = turn;
     const group = clone("tpl-votes");
     const acts = document.createElement("div");

@@ -2,6 +2,7 @@
 // rewritten. Round r holds the turns 2r and 2r + 1 of both chats. Where a chatbot failed, its round is held: both places
 // look alike, empty or with dots, until both replies are complete, so that the page does not tell whose fault it was.
 
+import { htmlShow, htmlWords } from "../core/markdown.js";
 import { byId } from "./page.js";
 import { Pieces } from "./pieces.js";
 import { Follower } from "./scrolling.js";
@@ -14,10 +15,11 @@ const roundOf = (turn) => Math.floor(turn / 2);
 
 export class Rounds {
   // `sides` are their letters in order; `speakers` says what to call each.
-  constructor(list, { frame, pill, sides, speakers, slowWords, onRead }) {
-    Object.assign(this, { list, sides, speakers, slowWords, onRead });
+  // `inBlocks`: replies are Markdown, and shown by whole blocks.
+  constructor(list, { frame, pill, sides, speakers, slowWords, onRead, inBlocks }) {
+    Object.assign(this, { list, sides, speakers, slowWords, onRead, inBlocks });
     this.follower = new Follower(frame, pill);
-    this.rounds = []; // {node, human, held, broken, toldTo, replies: {side: {node, bubble, text, pieces, paint, slow}}}
+    this.rounds = []; // {node, human, held, broken, toldTo, replies: {side: {node, bubble, text, html, pieces, blocks, paint, slow}}}
     this.waiting = null; // the message that is not stored yet
     this.nRead = null; // replies read aloud, in order; null until the history is drawn
   }
@@ -35,8 +37,8 @@ export class Rounds {
   // Everything stored of a side. Partial text goes; what is drawn already stays.
   history(side, turns) {
     for (const round of this.rounds) this.replyStop(round.replies[side]);
-    for (const { turn, speaker, text } of turns) {
-      if (speaker === "bot") this.reply(side, turn, text);
+    for (const { turn, speaker, text, html } of turns) {
+      if (speaker === "bot") this.reply(side, turn, text, html);
       else this.human(side, turn, text);
     }
   }
@@ -122,6 +124,7 @@ export class Rounds {
     reply.node.hidden = false;
     reply.node.setAttribute("aria-busy", "true");
     reply.pieces = new Pieces();
+    reply.blocks = new Pieces();
     reply.slow = setTimeout(() => {
       dots.classList.add("slow");
       dots.querySelector(".typing-words").textContent = this.slowWords;
@@ -130,27 +133,37 @@ export class Rounds {
   }
 
   token(side, { turn, offset, text }) {
+    this.add(side, turn, "pieces", { offset, text });
+  }
+
+  html(side, { turn, offset, html }) {
+    this.add(side, turn, "blocks", { offset, text: html });
+  }
+
+  add(side, turn, kind, piece) {
     const round = this.round(roundOf(turn));
     const reply = round.replies[side];
     if (reply.text !== null) return;
     this.typing(side, turn);
-    if (round.held || !reply.pieces.add({ offset, text }) || reply.paint) return;
+    if (round.held || !reply[kind].add(piece) || reply.paint) return;
     reply.paint = setTimeout(() => {
       reply.paint = 0;
       if (!reply.pieces?.text) return;
       clearTimeout(reply.slow);
+      if (this.inBlocks && !reply.blocks.text) return; // the dots stay until the first block
       reply.node.classList.add("streaming");
-      reply.bubble.textContent = reply.pieces.text;
+      if (this.inBlocks) htmlShow(reply.bubble, reply.blocks.text);
+      else reply.bubble.textContent = reply.pieces.text;
       this.follower.follow();
     }, PAINT_EVERY_MS);
   }
 
   // The whole reply is stored: it replaces whatever streamed.
-  reply(side, turn, text) {
+  reply(side, turn, text, html) {
     const round = this.round(roundOf(turn));
     const reply = round.replies[side];
     if (reply.text !== null) return;
-    reply.text = text;
+    Object.assign(reply, { text, html });
     if (!round.held) {
       this.replyShow(side, turn, reply);
     } else if (Object.values(round.replies).every((one) => one.text !== null)) {
@@ -162,7 +175,8 @@ export class Rounds {
 
   replyShow(side, turn, reply) {
     this.replyStop(reply);
-    reply.bubble.textContent = reply.text;
+    if (reply.html) htmlShow(reply.bubble, reply.html);
+    else reply.bubble.textContent = reply.text;
     reply.node.hidden = false;
     const report = reply.node.querySelector("[data-report]") ? null : this.reportOf?.(side, turn);
     if (report) reply.node.querySelector(".speaker").append(report);
@@ -198,9 +212,9 @@ export class Rounds {
     const found = [];
     for (const round of this.rounds) {
       for (const side of this.sides) {
-        const { text } = round.replies[side];
+        const { text, html } = round.replies[side];
         if (text === null) return found;
-        found.push({ side, text });
+        found.push({ side, text: html ? htmlWords(html) : text });
       }
     }
     return found;
