@@ -8,6 +8,7 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 
+from webapp.pay.prolific import MESSAGE_MOST_CHARS
 from webapp.pay.services import MOST_BONUS, REASON_MOST_CHARS, REJECTION_CATEGORIES
 from webapp.studies.recruitment.links import MOST_LINK_DAYS, MOST_LINKS_AT_ONCE
 
@@ -88,6 +89,19 @@ class BonusForm(PeopleForm):
         widget=forms.TextInput(attrs={"inputmode": "decimal", "autocomplete": "off"}),
     )
     note = forms.CharField(label="What it is for", required=False, max_length=REASON_MOST_CHARS)
+    asked = forms.UUIDField(widget=forms.HiddenInput)
+
+
+class MessageForm(PeopleForm):
+    """Form of a message to several participants."""
+
+    text = forms.CharField(
+        label="Message",
+        max_length=MESSAGE_MOST_CHARS,
+        help_text="Prolific sends it in your name and keeps it. Confab deletes it once it is sent.",
+        widget=forms.Textarea(attrs={"rows": 5}),
+        error_messages={"required": "Write what they are to read."},
+    )
     asked = forms.UUIDField(widget=forms.HiddenInput)
 
 

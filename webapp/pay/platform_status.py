@@ -1,4 +1,4 @@
-"""Status of submissions at Prolific: by comparison and by its webhook.
+"""Status of submissions and messages at Prolific: by comparison and by its webhook.
 
 The webhook is accepted if signed and fresh, and handled once. See docs.prolific.com/api-reference/webhooks: the
 signature is the base64 of an HMAC-SHA256 of time and body; an event may be sent several times, under the same id,
@@ -289,3 +289,28 @@ def connect_erasure() -> None:
     """Take part in the retention clock."""
     ids_eraser(pay_ids_erase)
     ids_holder(decided_since)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRecipient:
+    """Participant who was to get a message.
+
+    Attributes:
+        name: the platform's id, or where it may not be seen our own.
+        pk: None once the participant was erased.
+        error: why it is not known to be sent; empty if it was.
+    """
+
+    name: str
+    pk: UUID | None
+    error: str
+
+
+def message_recipients(job: Job, *, with_ids: bool) -> list[MessageRecipient]:
+    """Return the participants of a job that wrote to them, and how it went for each."""
+    assert job.study is not None
+    assert job.result is not None
+    told = {UUID(one["participant"]): one["error"] for one in job.result["people"]}
+    there = {one.pk: one for one in job.study.participants.filter(pk__in=told).select_related("platform_ids")}
+    names = {pk: one.external_id for pk, one in there.items() if with_ids and one.external_id}
+    return [MessageRecipient(names.get(pk, pk.hex), pk if pk in there else None, error) for pk, error in told.items()]

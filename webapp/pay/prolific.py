@@ -11,7 +11,7 @@ next try looks first at what Prolific has paid.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -294,14 +294,34 @@ def message_send(*, study: Study, participant_id: UUID, text: str) -> None:
     Raises:
         Refused: `bad_message`, or `not_sent` with what Prolific says.
     """
-    if is_blank(text) or len(text) > MESSAGE_MOST_CHARS or "\x00" in text:
-        raise Refused("bad_message", f"A message has 1 to {MESSAGE_MOST_CHARS:,} characters, not {len(text):,}.")
+    _message_check(text)
     participant = study.participants.select_related("platform_ids").get(pk=participant_id)
     try:
         with Prolific() as prolific:
             prolific.message(participant.external_id, participant.recruitment.get("STUDY_ID", ""), text)
     except ProlificError as error:
         raise Refused("not_sent", _without_ids(error.message, participant.external_id)) from None
+
+
+def _message_check(text: str) -> None:
+    if is_blank(text) or len(text) > MESSAGE_MOST_CHARS or "\x00" in text:
+        raise Refused("bad_message", f"A message has 1 to {MESSAGE_MOST_CHARS:,} characters, not {len(text):,}.")
+
+
+def messages_start(
+    *, study: Study, participants: Sequence[UUID], text: str, asked: UUID, by: User | None = None
+) -> Job:
+    """Return the job that writes to participants by Prolific, to each once; asked twice, it is the same job.
+
+    Args:
+        asked: of the form that was sent.
+
+    Raises:
+        Refused: `no_token` or `bad_message`.
+    """
+    _message_check(text)
+    payload = {"participants": [one.hex for one in participants], "text": text, "asked": asked.hex}
+    return _job(study, "pay_message", by, payload)
 
 
 def sending_start(*, study: Study, by: User | None = None) -> Job:
@@ -322,13 +342,15 @@ def comparing_start(*, study: Study, by: User | None = None) -> Job:
     return _job(study, "pay_compare", by)
 
 
-def _job(study: Study, kind: str, by: User | None) -> Job:
+def _job(study: Study, kind: str, by: User | None, payload: Mapping[str, Any] | None = None) -> Job:
     if not can_send():
         raise Refused("no_token", _("Confab has no token for Prolific. Set CONFAB_PROLIFIC_TOKEN and start it again."))
     with transaction.atomic():
         Study.objects.select_for_update(of=("self",), no_key=True).get(pk=study.pk)
-        under_way = Job.objects.filter(kind=kind, study=study, state__in=UNFINISHED).first()
-        return under_way or job_create(kind=kind, study=study, created_by=by)
+        jobs = Job.objects.filter(kind=kind, study=study)
+        # The same form is one job for ever; without one, a job that is under way serves.
+        same = jobs.filter(payload__asked=payload["asked"]) if payload else jobs.filter(state__in=UNFINISHED)
+        return same.first() or job_create(kind=kind, study=study, payload=payload, created_by=by)
 
 
 def decision_retry(*, study: Study, pk: int) -> None:

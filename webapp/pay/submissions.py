@@ -159,6 +159,11 @@ class Submission:
         return not self.is_synthetic and self.verdict is None and self.outcome != INSIDE and self.status not in SETTLED
 
     @property
+    def can_be_written_to(self) -> bool:
+        """True if Prolific can send its participant a message."""
+        return not self.is_synthetic and self.platform == "prolific"
+
+    @property
     def is_to_be_paid(self) -> bool:
         """True if its work is to be paid and is not yet: it earned pay, or was approved, and that was not sent."""
         if self.verdict is None:

@@ -27,12 +27,14 @@ from tests.webapp.pay.test_services import REASON
 from webapp.core.rights import Right
 from webapp.dashboard import people_list
 from webapp.dashboard.action_items import pay_waits
+from webapp.jobs import engine
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job
 from webapp.pay.models import Decision
+from webapp.pay.prolific import messages_start
 from webapp.pay.services import mturk_file, results_filled, visit_bonus, visit_reject, visits_approve
 from webapp.pay.submissions import SubmissionKey
-from webapp.studies.models import Study, Task
+from webapp.studies.models import Participant, Study, Task
 from webapp.studies.models.participants import PlatformIds
 from webapp.studies.versions import study_edit
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
@@ -221,6 +223,86 @@ def test_a_message_is_sent_once_by_prolific(payer: Client, paid: Study, visit: M
         ):
             assert said in decide(payer, paid, **fields, text=text).content.decode()
         assert [(one["recipient_id"], one["body"]) for one in platform.messages] == [("pid-a", "Hello")]
+
+
+def test_several_get_a_message_each_once_and_the_page_says_who(
+    payer: Client, paid: Study, visit: Make, settings: Any
+) -> None:
+    keys = [visit("rated", "a"), visit("left", "b"), visit("inside", "c")]
+    visits_approve(study=paid, keys=keys[:1])
+    with fake_prolific(PROLIFIC_STUDY) as platform:
+        settings.CONFAB_PROLIFIC_URL, settings.CONFAB_PROLIFIC_TOKEN = platform.url, TOKEN
+        platform.trouble.append(("messages/", 400))
+        html = listed(payer, paid)
+        assert "Write to selected…" in html
+        assert html.count('name="visit"') == 3, "those who cannot be approved can be written to"
+        assert "Tick whom to write to first." in decide(payer, paid, action="messages").content.decode()
+        fields = {"action": "messages", "visit": [str(key) for key in keys]}
+        asked = decide(payer, paid, **fields)
+        assert asked.status_code == 200
+        assert "Write to 3 participants" in flat(asked.content.decode())
+        assert all(f"pid-{name}" in asked.content.decode() for name in "abc")
+        fields |= {"sure": "1", "asked": asked.context["form"]["asked"].value()}
+        empty = decide(payer, paid, **fields, text=" ")
+        assert empty.status_code == 400
+        assert "Write what they are to read." in empty.content.decode()
+        assert not Job.objects.filter(kind="pay_message").exists()
+        for _twice in range(2):
+            sent = decide(payer, paid, **fields, text="Hello")
+        job = Job.objects.get(kind="pay_message")
+        page = reverse("dashboard:job", args=["pay_message", job.pk])
+        assert sent.redirect_chain == [(page, 302)]
+        assert not platform.messages
+        run_job(job)
+        assert sorted(one["recipient_id"] for one in platform.messages) == ["pid-b", "pid-c"]
+        decide(payer, paid, **fields, text="Hello")
+        assert Job.objects.get(kind="pay_message") == job
+    job.refresh_from_db()
+    assert (job.state, job.error, job.payload["text"]) == ("done", "", "")
+    html = flat(payer.get(page).content.decode())
+    assert "2 messages are sent. 1 is not known to be sent" in html
+    assert "Prolific answered 400: trouble" in html
+    assert reverse("dashboard:study_person", args=[paid.key, keys[0].participant]) in html
+
+
+def test_a_worker_that_is_killed_while_it_writes_does_not_write_again(
+    paid: Study, visit: Make, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = [visit("rated", name) for name in "ab"]
+    with fake_prolific(PROLIFIC_STUDY) as platform:
+        settings.CONFAB_PROLIFIC_URL, settings.CONFAB_PROLIFIC_TOKEN = platform.url, TOKEN
+        job = messages_start(
+            study=paid, participants=[key.participant for key in keys], text="Hello", asked=uuid.uuid4()
+        )
+        with monkeypatch.context() as patched:
+
+            def killed(**_end: Any) -> None:
+                raise KeyboardInterrupt
+
+            patched.setattr(engine, "shard_end", killed)
+            with pytest.raises(KeyboardInterrupt):
+                run_job(job)
+        assert len(platform.messages) == 1
+        run_job(job)
+        assert sorted(one["recipient_id"] for one in platform.messages) == ["pid-a", "pid-b"]
+    job.refresh_from_db()
+    assert ["Perhaps sent" in one["error"] for one in job.result["people"]] == [True, False]
+
+
+def test_messages_are_offered_where_prolific_passes_them_on(payer: Client, paid: Study, visit: Make) -> None:
+    key = visit("rated", "a")
+    html = listed(payer, paid)
+    assert "Write to selected" not in html
+    assert "set <code>CONFAB_PROLIFIC_TOKEN</code>" in html
+    Participant.objects.update(platform="mturk")
+    assert "None of them came from Prolific" in decide(payer, paid, action="messages", visit=str(key)).content.decode()
+
+
+def test_nobody_is_rejected_who_is_still_inside(payer: Client, paid: Study, visit: Make) -> None:
+    key = visit("inside", "a")
+    said = decide(payer, paid, action="reject", visit=str(key), reason=REASON, sure="1").content.decode()
+    assert "A participant who is still inside cannot be rejected." in said
+    assert not Decision.objects.exists()
 
 
 def test_damaged_forms_change_nothing(payer: Client, paid: Study, visit: Make) -> None:

@@ -16,7 +16,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from evaluation.plots.marks import slots_of
 from webapp.core.errors import Refused
-from webapp.core.rights import Right
+from webapp.core.rights import Right, may
 from webapp.dashboard.navigation import page, post_view, read_view
 from webapp.jobs.kinds.base import kinds
 from webapp.jobs.models import Job, JobBase, SelfPlayRun, State
@@ -24,6 +24,7 @@ from webapp.jobs.selectors.jobs import job_progress, job_title, jobs_broken_off,
 from webapp.jobs.selectors.metrics import conversations_unmeasured, metric_run_of
 from webapp.jobs.selectors.selfplay import BotPair, selfplay_counts, selfplay_failures
 from webapp.jobs.services.jobs import job_cancel, job_prioritise, job_restart, job_settle, jobs_settle
+from webapp.pay.platform_status import message_recipients
 from webapp.results import cache as results
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_found
@@ -248,6 +249,10 @@ def job(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
         is_there = study_found(key) is not None
         context = imported_context(ImportReport.read(result), key if is_there else "")
         result = None
+    elif isinstance(found, Job) and found.kind == "pay_message" and result:
+        people = message_recipients(found, with_ids=may(request.user, Right.PRIVATE))
+        n_failed = sum(bool(one.error) for one in people)
+        context, result = {"people": people, "n_failed": n_failed, "n_sent": len(people) - n_failed}, None
     return page(
         request,
         "job.html",

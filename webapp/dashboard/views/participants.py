@@ -278,7 +278,7 @@ def person_page(
         status=200 if bonus is None else 400,
         person=reader.details(visit),
         bonus=bonus or BonusForm(initial={"asked": uuid.uuid4()}),
-        can_message=visit.platform == "prolific" and can_send(),
+        can_message=visit.can_be_written_to and can_send(),
         message_most=MESSAGE_MOST_CHARS,
         may_erase=may(request.user, Right.ADMINISTER),
         pays=reader.pays,

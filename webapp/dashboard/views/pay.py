@@ -1,11 +1,11 @@
-"""Decisions about pay: approve, reject, bonus, undo, send; and files of Mechanical Turk."""
+"""Decisions about pay: approve, reject, bonus, undo, send; messages; and files of Mechanical Turk."""
 
 from __future__ import annotations
 
 import io
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.contrib import messages
 from django.core.cache import cache
@@ -26,7 +26,7 @@ from webapp.core.errors import Refused
 from webapp.core.language import plural
 from webapp.core.rights import Right
 from webapp.dashboard.navigation import form_view, post_view
-from webapp.dashboard.people_forms import BonusForm, PeopleForm, RejectForm, ResultsFileForm
+from webapp.dashboard.people_forms import BonusForm, MessageForm, PeopleForm, RejectForm, ResultsFileForm
 from webapp.dashboard.people_list import APPROVE, NO_FLAGS, OURS, PeopleFilters, money, state_of
 from webapp.dashboard.views.participants import people_reader, person_page
 from webapp.dashboard.views.studies import study_page
@@ -34,7 +34,7 @@ from webapp.pay import prolific, services
 from webapp.pay.flags.base import flags_of
 from webapp.pay.prolific import Prolific, ProlificError, codes_by_setting, codes_left
 from webapp.pay.services import mturk_file, results_filled
-from webapp.pay.submissions import Submission, SubmissionKey, Submissions, submissions_of
+from webapp.pay.submissions import INSIDE, Submission, SubmissionKey, Submissions, submissions_of
 from webapp.studies.models import Study
 
 _IN_MEMORY_BYTES = 2_500_000
@@ -84,6 +84,8 @@ def _approved(request: HttpRequest, study: Study, keys: Sequence[SubmissionKey])
 def _reject(request: HttpRequest, study: Study) -> HttpResponse | None:
     """Reject one or several visits once their names are confirmed beside the reason; all or none of them."""
     visits, chosen = _chosen(request, study)
+    if any(visit.outcome == INSIDE for visit in chosen):
+        raise Refused("inside", "A participant who is still inside cannot be rejected.")
     least = max(services.REASON_LEAST_CHARS.get(visit.platform, 0) for visit in chosen)
     is_sure = "sure" in request.POST
     form = RejectForm(request.POST if is_sure else None, initial=request.POST.dict())
@@ -143,6 +145,24 @@ def _message(request: HttpRequest, study: Study) -> None:
     messages.success(request, "The message is sent.")
 
 
+def _messages(request: HttpRequest, study: Study) -> HttpResponse:
+    """Write to several participants once they are counted beside the text; a worker sends it, to each once."""
+    visits, chosen = _chosen(request, study, "write to")
+    reached = {visit.key.participant: visit for visit in chosen if visit.can_be_written_to}
+    if not reached:
+        raise Refused("no_recipient", "None of them came from Prolific, and only Prolific can send messages.")
+    form = MessageForm(request.POST if "sure" in request.POST else None, initial={"asked": uuid4()})
+    if not form.is_valid():
+        return _sure(request, visits, list(reached.values()), "messages", form)
+    job = prolific.messages_start(
+        study=study,
+        participants=list(reached),
+        by=request.user,  # type: ignore[arg-type]
+        **form.cleaned_data,
+    )
+    return redirect("dashboard:job", job.kind, job.pk)
+
+
 def _undo(request: HttpRequest, study: Study) -> None:
     services.decision_undo(study=study, pk=_number(request), by=request.user)  # type: ignore[arg-type]
     messages.success(request, "The decision is undone.")
@@ -185,6 +205,7 @@ _ACTIONS: dict[str, Callable[[HttpRequest, Study], HttpResponse | None]] = {
     "reject": _reject,
     "bonus": _bonus,
     "message": _message,
+    "messages": _messages,
     "undo": _undo,
     "sent": _sent,
     "retry": _retry,
@@ -202,7 +223,7 @@ def _number(request: HttpRequest) -> int:
     return int(number)
 
 
-def _chosen(request: HttpRequest, study: Study) -> tuple[Submissions, list[Submission]]:
+def _chosen(request: HttpRequest, study: Study, verb: str = "reject") -> tuple[Submissions, list[Submission]]:
     """Return all visits, and those that the form names; at least one.
 
     Raises:
@@ -211,7 +232,7 @@ def _chosen(request: HttpRequest, study: Study) -> tuple[Submissions, list[Submi
     """
     visits, names = submissions_of(study), request.POST.getlist("visit")
     if not names:
-        raise Refused("no_visit", "Tick whom to reject first.")
+        raise Refused("no_visit", f"Tick whom to {verb} first.")
     if not visits.by_name.keys() >= set(names):
         raise Http404("no such visit")
     return visits, [visits.by_name[name] for name in dict.fromkeys(names)]

@@ -1,18 +1,21 @@
-"""Jobs for Prolific: status of submissions, and decisions about pay."""
+"""Jobs for Prolific: status of submissions, decisions about pay, and messages."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
+from uuid import UUID
 
 from django.utils.translation import gettext_lazy as _
 
-from chatbots.validation import InputModel
+from chatbots.validation import InputModel, Many
+from webapp.core.errors import Refused
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
-from webapp.jobs.models import Job
+from webapp.jobs.models import Job, Shard
 from webapp.pay.models import Decision
 from webapp.pay.platform_status import platform_visits_store, prolific_studies
-from webapp.pay.prolific import Prolific, decision_send, to_send
+from webapp.pay.prolific import Prolific, decision_send, message_send, to_send
 
 
 @register_kind
@@ -55,3 +58,48 @@ class PaySendingJob(JobKind[Job, InputModel]):
                 done[decision_send(pk=pk, prolific=prolific, by_id=job.created_by_id)] += 1
         work.beat(max(len(waiting), 1), max(len(waiting), 1), now=True)
         return {"sent": done[Decision.State.SENT], "failed": done[Decision.State.FAILED] + done[Decision.State.UNSURE]}
+
+
+class MessageParams(InputModel):
+    """A text and the participants who get it.
+
+    Attributes:
+        asked: id of the form, which makes one job however often it is sent.
+        text: empty once all have got it: Prolific keeps it.
+    """
+
+    participants: Many[str]
+    text: str
+    asked: str
+
+
+@register_kind
+class MessageJob(JobKind[Job, MessageParams]):
+    """A message to each of several participants; the result has the reason for each who did not get it."""
+
+    name = "pay_message"
+    title = _("Messages by Prolific")
+    Payload = MessageParams
+
+    def plan(self, job: Job, asked: MessageParams) -> Iterable[ShardPlan]:
+        return [ShardPlan({"participant": one}) for one in asked.participants]
+
+    def slice(self, work: ShardWork[Job, MessageParams]) -> dict[str, str]:
+        study, person = work.job.study, work.shard["participant"]
+        assert study is not None
+        told = {"participant": person, "error": ""}
+        if not study.participants.filter(pk=UUID(person)).exists():
+            return {**told, "error": str(_("This person was erased."))}
+        # Prolific would send it twice: a process that was killed here has perhaps sent it, so no other tries.
+        rows = Shard.objects.filter(kind=self.name, job_id=work.job.pk, payload__participant=person)
+        if not rows.exclude(payload__has_key="begun").update(payload={**work.shard, "begun": True}):
+            return {**told, "error": str(_("Perhaps sent: Confab was stopped meanwhile. Look at Prolific."))}
+        try:
+            message_send(study=study, participant_id=UUID(person), text=work.asked.text)
+        except Refused as refused:
+            return {**told, "error": refused.message}
+        return told
+
+    def finish(self, work: ShardWork[Job, MessageParams], results: Sequence[Any]) -> Any:
+        Job.objects.filter(pk=work.job.pk).update(payload={**work.job.payload, "text": ""})
+        return {"people": list(results)}
