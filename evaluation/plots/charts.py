@@ -37,6 +37,12 @@ class ScatterPoint:
     href: str = ""
     says: str = ""
 
+    @property
+    def values(self) -> list[float]:
+        """Human mean and prediction, where there are any, and the ends of their intervals."""
+        means = [value for value in (self.human, self.predicted) if value is not None]
+        return [*means, *(self.human_span or ()), *(self.predicted_span or ())]
+
 
 def scatter_drawing(
     points: Sequence[ScatterPoint],
@@ -47,6 +53,7 @@ def scatter_drawing(
     *,
     name: str,
     equal: str = "equal",
+    others: Sequence[float] = (),
     size: float = 13,
     css: str = "",
 ) -> Markup:
@@ -57,13 +64,12 @@ def scatter_drawing(
         width, height, size: of the drawing and of its letters, in pixels.
         name: what it shows, for who cannot see it.
         equal: the word next to the line.
+        others: values that both axes hold, too.
         css: class of the drawing.
     """
     left, right, top, bottom = 46.0, 12.0, 12.0, 50.0
-    values = [v for p in points for v in (p.human, p.predicted) if v is not None]
-    for point in points:
-        values += [*(point.human_span or ()), *(point.predicted_span or ())]
-    low, high = padded_range(values or [0.0, 1.0])
+    values = [value for point in points for value in point.values]
+    low, high = padded_range([*values, *others] or [0.0, 1.0])
     x = Scale(low, high, left, width - right)
     y = Scale(low, high, height - bottom, top)
     parts: list[object] = []

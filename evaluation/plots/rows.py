@@ -272,7 +272,7 @@ def values_drawing(
         css: class of the drawing.
     """
     ends = [end for row in rows for end in (row.mean, row.low, row.high) if end is not None]
-    window = unbounded([*ends, *others], 5 if width > 320 else 3)
+    window = unbounded([*ends, *others], 6 if width > 400 else 3)
     cells = [
         marked_cell(
             row.href, row.says, interval_cell(window, row.mean, row.low, row.high, hollow=row.hollow, shade=shade)

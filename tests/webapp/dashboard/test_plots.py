@@ -4,8 +4,10 @@ import html
 import json
 import re
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
@@ -22,14 +24,16 @@ from evaluation.ratings import RatingDimension
 from evaluation.stats.comparisons import Comparison
 from evaluation.stats.correlation import Correlation
 from evaluation.stats.means import Interval
+from evaluation.stats.trajectories import Course
 from tests.builders import make_conversation, make_rating, make_study
 from tests.webapp.dashboard.test_pages import addresses
 from webapp.conversations.models import Turn
 from webapp.dashboard.charts.bots import bots_figure
 from webapp.dashboard.charts.distributions import AnswerDistribution, spread_figure
 from webapp.dashboard.charts.figure import Cell, Header, PageFigure, PageTable, bot_icon
+from webapp.dashboard.charts.lines import LineGroup, LinePanel, lines_figure, with_shared_axes
 from webapp.dashboard.charts.matrix import differences_figure, heatmap_figure
-from webapp.dashboard.charts.scatter import scatter_figure, weights_figure
+from webapp.dashboard.charts.scatter import predictions_figure, scatter_figure, weights_figure
 from webapp.dashboard.narrative.phrases import number_cell, span_cell
 from webapp.dashboard.render import latex_text, table_latex, table_markdown
 from webapp.dashboard.report_files import report_ask
@@ -323,3 +327,46 @@ def test_names_with_markup_are_text_on_every_page_of_a_study(reader_of_all: Clie
         n_names += "&lt;b&gt;bold&lt;/b&gt;" in html
     assert n_pages > 7
     assert n_names > 4, "the names stand on pages, as text"
+
+
+TEXTS: dict[str, Any] = {"id": "x", "title": "x", "method": "x"}
+
+
+def axis_ticks(svg: str) -> list[str]:
+    return re.findall(r'class="tick(?: end| middle)?">([-\u2212\d.]+)</text>', svg)
+
+
+def course(*means: float) -> Course:
+    line = np.array(means)
+    return Course(n=np.full(len(means), 20), mean=line, low=line - 0.1, high=line + 0.1)
+
+
+def test_figures_of_the_same_measures_share_their_axes() -> None:
+    short = [LinePanel("Words", [LineGroup("best", course(1.0, 2.0))])]
+    long = [LinePanel("Words", [LineGroup("plain", course(1.0, 5.0, 9.0))]), LinePanel("Votes", [])]
+    alone = [axis_ticks(lines_figure(figure, x_title="exchange", **TEXTS).wide) for figure in (short, long[:1])]
+    assert alone[0] != alone[1]
+    shared = with_shared_axes(short, long)
+    found = [axis_ticks(lines_figure(figure[:1], x_title="exchange", **TEXTS).wide) for figure in shared]
+    assert found[0] == found[1] == alone[1]
+
+
+def test_predictions_of_one_page_have_one_range() -> None:
+    near = [ScatterPoint("a", 1, False, 3.0, (2.9, 3.1), 3.1, None, 4)]
+    far = [ScatterPoint("b", 2, False, None, None, 6.5, (6.0, 7.0), 4)]
+    texts = {**TEXTS, "x_title": "people", "y_title": "predicted"}
+    alone = axis_ticks(scatter_figure(near, **texts).wide)
+    others = [value for point in (*near, *far) for value in point.values]
+    scatter = axis_ticks(scatter_figure(near, others=others, **texts).wide)
+    rows = axis_ticks(predictions_figure(far, (3.0, 3.0), others=others, **TEXTS).wide)
+    assert set(scatter) != set(alone)
+    assert set(scatter) == set(rows) == {"3", "4", "5", "6", "7"}
+
+
+def test_all_questions_show_the_whole_scale_with_the_leaderboard() -> None:
+    near = summary(["Alpha"], 1)
+    zoomed, whole = (
+        axis_ticks(bots_figure(near, lambda bot: "/x", is_whole=is_whole).narrow[0].svg) for is_whole in (False, True)
+    )
+    assert whole == [f"{step}" for step in range(1, 8)]
+    assert set(zoomed) != set(whole)

@@ -19,6 +19,7 @@ from evaluation.plots.rows import (
     interval_cell,
     marked_cell,
     rows_drawing,
+    whole,
 )
 from evaluation.plots.svg import el
 from evaluation.plots.text_layout import tick_label
@@ -35,11 +36,12 @@ PER_BLOCK = 5
 Link = Callable[[BotSummary], str]
 
 
-def bots_figure(summary: StudySummary, link: Link) -> PageFigure:
+def bots_figure(summary: StudySummary, link: Link, *, is_whole: bool = False) -> PageFigure:
     """Draw the means of a study's bots in every question.
 
     Args:
         link: the address of the conversations behind a bot's marks.
+        is_whole: True to show whole scales, not the range of the data.
     """
     leading = summary.dimensions[0] if summary.dimensions else None
     given = [bot.n_ratings for bot in summary.bots if bot.n_ratings]
@@ -55,10 +57,11 @@ def bots_figure(summary: StudySummary, link: Link) -> PageFigure:
         notes.append("Intervals are over raters, or over chats where raters are unnamed.")
     names = Column("Bot", [RowName(bot.bot.title, bot.bot.slot, bot.bot.is_control) for bot in summary.bots])
     name = _sentence(summary)
-    facets = [_facet(summary, dimension, link, 4) for dimension in summary.dimensions]
+    facets = [_facet(summary, dimension, link, 4, is_whole) for dimension in summary.dimensions]
     narrow = [
         Variant(
-            one.title, _narrow([names, _facet(summary, one, link, 7), _means(summary, one)], f"{one.title}. {name}")
+            one.title,
+            _narrow([names, _facet(summary, one, link, 7, is_whole), _means(summary, one)], f"{one.title}. {name}"),
         )
         for one in summary.dimensions
     ]
@@ -83,8 +86,8 @@ def _narrow(columns: Sequence[Column], name: str) -> Markup:
     return rows_drawing([columns], NARROW, name=name, heads=False)
 
 
-def _facet(summary: StudySummary, dimension: RatingDimension, link: Link, n_ticks: int) -> Column:
-    window = _window(summary, dimension, n_ticks)
+def _facet(summary: StudySummary, dimension: RatingDimension, link: Link, n_ticks: int, is_whole: bool) -> Column:
+    window = whole(dimension.low, dimension.high, n_ticks) if is_whole else _window(summary, dimension, n_ticks)
     cells: list[RowName | Markup | str] = []
     for bot in summary.bots:
         found = bot.intervals[dimension.key]

@@ -8,7 +8,7 @@ that do not scale.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,12 +43,47 @@ class LineGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class LineAxes:
+    """The last turn, and the lowest and the highest value."""
+
+    n_turns: int
+    range: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
 class LinePanel:
-    """One measure by turn. `missing` says why nothing is drawn."""
+    """One measure by turn. `missing` says why nothing is drawn.
+
+    `axes` are those that it shares with others; without, they fit its own groups.
+    """
 
     title: str
     groups: list[LineGroup]
     missing: str = ""
+    axes: LineAxes | None = None
+
+    @property
+    def n_turns(self) -> int:
+        """Number of turns drawn."""
+        return max((_reach(one.course) for one in self.groups), default=0)
+
+    @property
+    def values(self) -> list[float]:
+        """Means and ends of intervals drawn."""
+        found = [one.course for one in self.groups]
+        ends = [line[: _reach(one)] for one in found for line in (one.mean, one.low, one.high)]
+        return [float(value) for line in ends for value in line if np.isfinite(value)]
+
+
+def with_shared_axes(*figures: Sequence[LinePanel]) -> list[list[LinePanel]]:
+    """Return the panels of a page's figures with one axis of turns, and one range for each measure."""
+    panels = [panel for figure in figures for panel in figure]
+    n_turns = max((panel.n_turns for panel in panels), default=0)
+    values: dict[str, list[float]] = {}
+    for panel in panels:
+        values.setdefault(panel.title, []).extend(panel.values)
+    axes = {title: LineAxes(n_turns, padded_range(found)) for title, found in values.items() if found}
+    return [[replace(panel, axes=axes.get(panel.title)) for panel in figure] for figure in figures]
 
 
 def lines_figure(panels: Sequence[LinePanel], *, x_title: str, **texts: Any) -> PageFigure:
@@ -113,21 +148,14 @@ def _reach(course: Course) -> int:
 def _panel(
     panel: LinePanel, names: Sequence[str], left: float, top: float, width: float, height: float, x_title: str
 ) -> Markup:
-    n_turns = max((_reach(g.course) for g in panel.groups), default=0)
-    values = [
-        float(v)
-        for g in panel.groups
-        for ends in (g.course.mean, g.course.low, g.course.high)
-        for v in ends[: _reach(g.course)]
-        if np.isfinite(v)
-    ]
     parts: list[object] = [text(left, top + 12, shorten(panel.title, width, bold=True), class_="head")]
-    if not values:
+    if not panel.values:
         why = "too few conversations for a course"
         parts.append(text(left, top + 40, why, class_="tick"))
         return group(*parts)
-    low, high = padded_range(values)
-    y_ticks = ticks(low, high, 5)
+    axes = panel.axes or LineAxes(panel.n_turns, padded_range(panel.values))
+    n_turns, (low, high) = axes.n_turns, axes.range
+    y_ticks = ticks(low, high, 6)
     gutter = max(max(text_width(tick_label(tick), 12) for tick in y_ticks) + 8, 30)
     bottom = top + height - 26 - 14 * len(names)
     x = Scale(1, max(n_turns, 2), left + gutter + 8, left + width - text_width(x_title, 12) - 12)

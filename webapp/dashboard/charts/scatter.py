@@ -29,11 +29,18 @@ CROWDED = 8
 
 
 def scatter_figure(
-    points: Sequence[ScatterPoint], *, x_title: str, y_title: str, scale: Ends = None, **texts: Any
+    points: Sequence[ScatterPoint],
+    *,
+    x_title: str,
+    y_title: str,
+    scale: Ends = None,
+    others: Sequence[float] = (),
+    **texts: Any,
 ) -> PageFigure:
     """Draw the points; those without both values are in the table only.
 
     Args:
+        others: values of the page's other figures, so that all have one range.
         scale: of the ratings; a prediction beyond its ends is drawn where it lies, and said to lie there.
     """
     drawn = [
@@ -47,6 +54,7 @@ def scatter_figure(
         x_title=x_title,
         y_title=y_title,
         equal="equal",
+        others=others,
         name=f"{phrases.bots_text(len(drawn))}: {y_title.lower()} against {x_title.lower()}, "
         "with the line where both are equal.",
     )
@@ -97,13 +105,18 @@ def _predicted(point: ScatterPoint, scale: Ends) -> list[Cell]:
 
 
 def predictions_figure(
-    points: Sequence[ScatterPoint], rated: tuple[float, float] | None, *, scale: Ends = None, **texts: Any
+    points: Sequence[ScatterPoint],
+    rated: tuple[float, float] | None,
+    *,
+    scale: Ends = None,
+    others: Sequence[float] = (),
+    **texts: Any,
 ) -> PageFigure:
     """Draw bots with a prediction and no human mean.
 
     Args:
         rated: lowest and highest human mean of the bots that were rated; None if none was.
-        scale: as of `scatter_figure`.
+        scale, others: as of `scatter_figure`.
     """
     ordered = sorted(points, key=lambda point: -(point.predicted or 0))
     beyond = [p for p in ordered if rated and not rated[0] <= (p.predicted or 0) <= rated[1]]
@@ -129,7 +142,10 @@ def predictions_figure(
     ]
     name = f"Predicted ratings of {phrases.bots_text(len(points))} with their intervals, best first."
     wide, narrow = for_widths(
-        lambda width, css: values_drawing(drawn, width, name=name, others=rated or (), shade=rated, css=css), 515
+        lambda width, css: values_drawing(
+            drawn, width, name=name, others=[*(rated or ()), *others], shade=rated, css=css
+        ),
+        515,
     )
     table = page_table(ordered, (("Bot", "n"), _bot), (("Predicted", "90 %"), lambda one: _predicted(one, scale)))
     return PageFigure(wide=wide, narrow=narrow, table=table, note=note, **texts)

@@ -195,6 +195,12 @@ def _figures(result: Result, bots: Bots, link: Callable[[str], str], target: str
     on_line = "A point on the dashed line is predicted as people rated it."
     scale = _scale(result)
     points = _points(result, bots, link, "predicted")
+    played = _points(result, bots, link, "predicted_selfplay")
+    # All plots show ratings of the same question, so they have one range.
+    drawn = [
+        point for point in [*(one for one in points if one.human is not None), *played] if point.predicted is not None
+    ]
+    others = [value for point in drawn for value in point.values]
     if any(point.human is not None for point in points):
         yield scatter_figure(
             points,
@@ -205,8 +211,8 @@ def _figures(result: Result, bots: Bots, link: Callable[[str], str], target: str
             y_title="Rank predicted" if ranks_only(result) else "Predicted, bot left out",
             note=f"{on_line} {raters_in_words(result)}".strip(),
             scale=scale,
+            others=others,
         )
-    played = _points(result, bots, link, "predicted_selfplay")
     if rated := [point for point in played if point.human is not None]:
         yield scatter_figure(
             rated,
@@ -217,6 +223,7 @@ def _figures(result: Result, bots: Bots, link: Callable[[str], str], target: str
             y_title="Rank predicted from self-play" if ranks_only(result) else "Predicted from self-play",
             note=on_line,
             scale=scale,
+            others=others,
         )
     # Marks as the run's own page gives them would repeat those of rated bots on this page.
     if unrated := [replace(point, slot=0, href="") for point in played if point.human is None]:
@@ -228,6 +235,7 @@ def _figures(result: Result, bots: Bots, link: Callable[[str], str], target: str
             title="Bots without ratings",
             method=_unrated_method(result),
             scale=scale,
+            others=others,
         )
     if weights := weights_of(result):
         titles = short_titles(feature_titles([weight.title for weight in weights]))

@@ -12,7 +12,7 @@ from evaluation.metrics.registry import metric_list
 from evaluation.number_format import digits_for, figure, share, span
 from evaluation.tables import Column
 from webapp.dashboard.charts.figure import Cell, PageFigure
-from webapp.dashboard.charts.lines import LineGroup, LinePanel, lines_figure
+from webapp.dashboard.charts.lines import LineGroup, LinePanel, lines_figure, with_shared_axes
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import (
     NamedTable,
@@ -36,14 +36,14 @@ def trajectories_section(frame: StudyFrame, found: StudyTrajectories) -> Section
     """Return Figures 3 and 4 of the paper on a study; controls are left out of the best and worst alone."""
     best_worst, by_trait = found.best_worst, found.by_trait
     section = Section("trajectories", "How conversations unfold")
+    best_worst_panels, by_trait_panels = with_shared_axes(_panels(frame, best_worst), _panels(frame, by_trait))
     grouping = best_worst.grouping
     if not grouping.groups:
         section.missing.append(f"Best and worst conversations: {reason_text(grouping.reason)}.")
     else:
-        panels = _panels(frame, best_worst)
-        section.points.extend(_statements(best_worst, panels))
+        section.points.extend(_statements(best_worst, best_worst_panels))
         section.conclusion = verdict_sentence(best_worst).partition(" (")[0] + "."
-        section.figures.append(_best_worst_figure(frame, best_worst, panels))
+        section.figures.append(_best_worst_figure(frame, best_worst, best_worst_panels))
         if grouping.reason:
             section.missing.append(f"Best and worst conversations: {reason_text(grouping.reason)}.")
     grouping = by_trait.grouping
@@ -55,9 +55,8 @@ def trajectories_section(frame: StudyFrame, found: StudyTrajectories) -> Section
     elif len(grouping.groups) < 2:
         section.missing.append(f"{grouping.trait}: only one kind of bot has rated conversations.")
     else:
-        panels = _panels(frame, by_trait)
-        section.points.extend(_statements(by_trait, panels))
-        section.figures.append(_by_trait_figure(frame, by_trait, panels))
+        section.points.extend(_statements(by_trait, by_trait_panels))
+        section.figures.append(_by_trait_figure(frame, by_trait, by_trait_panels))
     return section
 
 

@@ -123,7 +123,7 @@ def _ratings(request: HttpRequest, study: Study) -> dict[str, Any]:
         "choice_parts": choice.parts("against"),
         "choose_parts": choice.parts("bots"),
         "board": board,
-        "folds": _folds(request, study, found, frame, failed=failed),
+        "folds": _folds(request, study, found, frame, choice, failed=failed),
         **(_two(study, frame, found, choice, compared, by) if every else {}),
     }
 
@@ -148,7 +148,7 @@ def _two(
 
 
 def _folds(
-    request: HttpRequest, study: Study, found: ShownResult, frame: StudyFrame, *, failed: bool
+    request: HttpRequest, study: Study, found: ShownResult, frame: StudyFrame, choice: BoardParams, *, failed: bool
 ) -> list[FoldedSection]:
     """Return the folded sections of a study of ratings, the requested one with its content."""
     opened = request.GET.get("part", "")
@@ -156,7 +156,7 @@ def _folds(
     if questions.is_open:
         results = (found.result.means, found.result.compared)
         summary = bot_summary(study, **frame.counted, include_failed=failed, found=results)
-        figure = bots_figure(summary, lambda bot: frame.link(bot.bot.bot_id))
+        figure = bots_figure(summary, lambda bot: frame.link(bot.bot.bot_id), is_whole=choice.is_whole)
         questions.content = Section("questions", "All questions", figures=[figure])
     pairs = FoldedSection("comparisons", "All pairs of bots, and plans", is_open=opened == "comparisons")
     if pairs.is_open:
