@@ -14,7 +14,8 @@ The interval of the mean gain over S data sets is about what another one would g
 the variance times 1 / S + 1 / (S − 1), for what was learned for one set is learned on the others too (Nadeau and
 Bengio 2003, Machine Learning 52). Half its width is the hypotenuse of that and of what the contexts of these sets
 leave open, by the jackknife: by chance in them one metric is taken for the best in all sets at once, of which the
-differences between their gains tell nothing.
+differences between their gains tell nothing. Where effectively fewer than 2.5 contexts carry a side, as with
+correlations, there is no interval and no claim.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ from typing import Any
 import numpy as np
 
 from chatbots.text import quote
+from evaluation.findings import Reason
 from evaluation.metric_agreement import JudgedReplies, MetricAgreement, judge, judgements_read
 from evaluation.metrics.base import Metric
 from evaluation.metrics.replies import Progress
 from evaluation.metrics.text_cache import TextCache
-from evaluation.stats.correlation import is_constant, ranks, weighted_correlations
+from evaluation.stats.correlation import effective_units_of_cells, few_carry, is_constant, ranks, weighted_correlations
 from evaluation.stats.resampling import jackknife_half, leave_one_out_values
 
 METHODS = ("pearson", "spearman")
@@ -110,13 +112,15 @@ class Gain:
 
     Attributes:
         combined, best: the mean coefficients.
-        low, high: 95 % interval of their difference.
+        low, high: 95 % interval of their difference; None where few contexts carry a side.
+        reason: why there is no interval.
     """
 
     combined: float
     best: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
+    reason: Reason | None = None
 
     @property
     def value(self) -> float:
@@ -126,16 +130,17 @@ class Gain:
     @property
     def claimed(self) -> bool:
         """True if the interval lies above 0: only then is the combination called better."""
-        return self.low > _ROUNDING
+        return self.low is not None and self.low > _ROUNDING
 
     def to_json(self) -> dict[str, Any]:
-        """Return `{"combined", "best", "gain", "ci95", "claimed"}`."""
+        """Return `{"combined", "best", "gain", "ci95", "claimed"}`, and the reason for no interval."""
         return {
             "combined": self.combined,
             "best": self.best,
             "gain": self.value,
-            "ci95": [self.low, self.high],
+            "ci95": None if self.low is None else [self.low, self.high],
             "claimed": self.claimed,
+            **({} if self.reason is None else {"reason": self.reason.to_json()}),
         }
 
 
@@ -343,10 +348,28 @@ def _gain(
     best = np.array([one.single[method][one.best] or 0.0 for one in found])
     gain = float((combined - best).mean())
     spread = float((combined - best).std(ddof=1)) * np.sqrt(1 / n + 1 / (n - 1))
+    few = _few_carry(sets, found, predicted, method)
+    if few is not None:
+        return Gain(float(combined.mean()), float(best.mean()), None, None, few)
     without = [_without(one, of.best, here, method) / n for one, of, here in zip(sets, found, predicted, strict=True)]
     reach = float(stdtrit(n - 1, 0.5 + _LEVEL / 2) * spread)
     half = float(np.hypot(reach, jackknife_half(without, _LEVEL) or 0.0))
     return Gain(float(combined.mean()), float(best.mean()), max(gain - half, -2.0), min(gain + half, 2.0))
+
+
+def _few_carry(
+    sets: Sequence[ScoredSet], found: Sequence[SetCombined], predicted: Sequence[np.ndarray], method: str
+) -> Reason | None:
+    """Return the reason where few contexts carry the combination, the best metrics or people's scores; else None."""
+    units = [np.array([f"{one.name}\n{context}" for context in one.contexts]) for one in sets]
+    sides = (predicted, [one.scores[of.best] for one, of in zip(sets, found, strict=True)], [s.human for s in sets])
+    carried = float("inf")
+    for side in sides:
+        kept = [(values[there := np.isfinite(values)], of[there]) for values, of in zip(side, units, strict=True)]
+        cells = [(values, of) for values, of in kept if len(values) and not is_constant(values)]
+        if cells:
+            carried = min(carried, effective_units_of_cells(cells, method))
+    return few_carry(carried, len(np.unique(np.concatenate(units))))
 
 
 def _without(one: ScoredSet, best: str, predicted: np.ndarray, method: str) -> np.ndarray:

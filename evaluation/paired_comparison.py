@@ -7,7 +7,7 @@ reply easy for both cancels, and of all models at once, which often answer the s
 the gain and from the gain less its bias by the jackknife: Pearson's coefficient of few replies comes out too high
 where scores are skewed. With ranks, they are those among all replies of a cell. Either side may be several columns,
 such as trainings by several seeds: the mean of their coefficients then counts, and the interval is of these very
-trainings.
+trainings. Where effectively fewer than 2.5 contexts carry a side, as with correlations, there is none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.stats.correlation import is_constant, ranks, weighted_correlations
+from evaluation.findings import Reason
+from evaluation.stats.correlation import effective_units_of_cells, few_carry, is_constant, ranks, weighted_correlations
 from evaluation.stats.resampling import jackknife_half, leave_one_out_values
 
 AGAINST = ("pearson", "spearman")
@@ -31,12 +32,17 @@ _BLOCK = 4_000_000  # numbers held at once
 
 @dataclass(frozen=True, slots=True)
 class PairedGain:
-    """A column's mean coefficient over cells, another's, and the interval of their difference."""
+    """A column's mean coefficient over cells, another's, and the interval of their difference.
+
+    Attributes:
+        reason: why there is no interval, where few contexts carry a side.
+    """
 
     ours: float
     theirs: float
     low: float | None
     high: float | None
+    reason: Reason | None = None
 
     @property
     def gain(self) -> float:
@@ -44,9 +50,12 @@ class PairedGain:
         return self.ours - self.theirs
 
     def to_json(self) -> dict[str, Any]:
-        """Return `{"r", "r_against", "gain", "ci95"}`."""
+        """Return `{"r", "r_against", "gain", "ci95"}`, and the reason for no interval."""
         ends = None if self.low is None or self.high is None else [self.low, self.high]
-        return {"r": self.ours, "r_against": self.theirs, "gain": self.gain, "ci95": ends}
+        found: dict[str, Any] = {"r": self.ours, "r_against": self.theirs, "gain": self.gain, "ci95": ends}
+        if self.reason is not None:
+            found["reason"] = self.reason.to_json()
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +134,30 @@ def compare_paired(
             for source in dict.fromkeys(source for source, _model in counted)
         ]
         half = jackknife_half([without / len(counted) for _whole, without in parts], _LEVEL)
+        few = _few_carry([*ours, *theirs, human], contexts, counted, methods)
         low = high = None
-        if half is not None:
+        if half is not None and few is None:
             bias = sum((len(without) - 1) * (without.mean() - whole) for whole, without in parts)
             ends = sorted((mine - its, mine - its - float(bias) / len(counted)))
             low, high = max(ends[0] - half, -2.0), min(ends[1] + half, 2.0)
-        gains[name] = PairedGain(mine, its, low, high)
+        gains[name] = PairedGain(mine, its, low, high, few)
     return PairedComparison(column, gains, {cell: len(at) for cell, at in counted.items()}, left_out)
+
+
+def _few_carry(
+    sides: Sequence[np.ndarray],
+    contexts: np.ndarray,
+    counted: Mapping[tuple[str, str], np.ndarray],
+    methods: Sequence[str],
+) -> Reason | None:
+    """Return the reason where few contexts of all cells carry one of the (N,) sides; else None."""
+    units = {cell: np.array([f"{cell[0]}\n{one}" for one in contexts[at]]) for cell, at in counted.items()}
+    carried = min(
+        effective_units_of_cells([(side[at], units[cell]) for cell, at in counted.items()], method)
+        for side in sides
+        for method in methods
+    )
+    return few_carry(carried, len(np.unique(np.concatenate(list(units.values())))))
 
 
 def _of_source(counted: Mapping[tuple[str, str], np.ndarray], source: str) -> list[np.ndarray]:
@@ -183,7 +209,7 @@ def _coefficient(x: np.ndarray, y: np.ndarray, method: str) -> float:
 
 def gains_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return a line for each metric and coefficient of the JSON of `judge(..., against=...)`."""
-    from evaluation.number_format import share, span
+    from evaluation.number_format import share
 
     lines = []
     for name, found in result.items():
@@ -195,7 +221,7 @@ def gains_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
             continue
         parts = [
             f"{method} {share(one[method]['r'], 3)} less {share(one[method]['r_against'], 3)}, a gain of "
-            f"{share(one[method]['gain'], 3)} {span(*(one[method]['ci95'] or (None, None)), shares=True)}"
+            f"{share(one[method]['gain'], 3)} {_interval_printed(one[method])}"
             for method in (*AGAINST, MEAN)
         ]
         left = f", {one['cells_left_out']} left out" if one["cells_left_out"] else ""
@@ -203,3 +229,13 @@ def gains_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
     if lines:
         lines.append("against: on the same replies; 95 % by the jackknife over the contexts of each data set.")
     return lines
+
+
+def _interval_printed(gain: Mapping[str, Any]) -> str:
+    """Return the interval of a gain's JSON, or the reason for none."""
+    from evaluation.number_format import share, span
+
+    few = gain.get("reason")
+    if few:
+        return f"(no interval: {share(few['n_carrying'], 1)} of {few['n_units']} contexts carry one side)"
+    return span(*(gain["ci95"] or (None, None)), shares=True)

@@ -422,6 +422,31 @@ def test_two_signals_are_better_than_one_and_a_copy_is_not():
     assert not gain.claimed
 
 
+def _one_reply(values, name):
+    found = np.zeros(len(values))
+    found[0] = name == "a"
+    return found
+
+
+def test_a_combination_that_one_context_carries_claims_nothing():
+    sets = [data_set(name, seed) for seed, name in enumerate("abcd")]
+    alone = []
+    for one in sets:
+        human = np.zeros(len(one.human))
+        human[0] = 1.0
+        alone.append(ScoredSet(one.name, human, np.arange(len(human)).astype(str), one.scores))
+    assert combine_sets(alone[:3]).gains["pearson"].reason is None, "one context of each of three sets carries it"
+    # Of the best metric one reply of one set is not 0, and it is constant in the others.
+    best = [
+        ScoredSet(one.name, one.human, one.contexts, {name: _one_reply(v, one.name) for name, v in one.scores.items()})
+        for one in sets
+    ]  # fmt: skip
+    gain = combine_sets(best).gains["pearson"]
+    assert (gain.low, gain.high, gain.claimed) == (None, None, False)
+    assert gain.to_json()["ci95"] is None
+    assert gain.to_json()["reason"]["code"] == "few_carry"
+
+
 def test_the_interval_is_that_of_another_data_set_and_of_other_contexts():
     sets = [data_set(name, seed, signal=(0.6, 0.4)) for seed, name in enumerate("abcd")]
     found = combine_sets(sets)

@@ -277,3 +277,26 @@ def test_several_trainings_count_by_the_mean_of_their_coefficients():
         ("s", "x"): 19,
         ("s", "y"): 20,
     }
+
+
+def test_a_gain_that_one_context_carries_has_no_interval() -> None:
+    """As BLEU-4 of replies of which one repeats the reference."""
+    rng = np.random.default_rng(3)
+    human, good = rng.normal(size=(2, 60))
+    contexts = np.array([f"c{i}" for i in range(60)], dtype=object)
+    cells = [("s", "m")] * 60
+    bleu = np.zeros(60)
+    bleu[[3, 9]] = 0.8, 0.05
+    found = compare_paired(good, bleu, human, contexts, cells, "bleu")
+    for gain in found.gains.values():
+        assert (gain.low, gain.high) == (None, None)
+        assert gain.reason.code == "few_carry"
+        assert gain.to_json()["reason"]["n_units"] == 60
+    assert "no interval: 1.0 of 60 contexts carry one side" in gains_printed({"m": {"against": found.to_json()}})[0]
+    # Three that differ alike are enough, and in two cells of one data set each carries its own.
+    bleu[[3, 9, 20]] = 0.8
+    assert compare_paired(good, bleu, human, contexts, cells, "bleu").gains["pearson"].low is not None
+    two = np.zeros(60)
+    two[[3, 9, 40, 50]] = 0.8
+    halves = [("s", f"m{i // 30}") for i in range(60)]
+    assert compare_paired(good, two, human, contexts, halves, "bleu").gains["pearson"].reason is None

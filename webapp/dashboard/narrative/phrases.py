@@ -334,7 +334,7 @@ FRAGMENTS: dict[str, str] = {
     "few_systems": "{n} systems are too few; {needed} are needed",
     "people_tie_all": "people’s means of all systems are equal",
     "no_reply_pairs": "no two replies were rated",
-    "few_pairs_for_interval": "no interval: {n_pairs} pairs are too few",
+    "few_pairs_for_interval": "no interval and no p: {n_pairs} pairs are too few",
     "units_tell_nothing": "no interval: too few people or contexts, or too much alike, to tell how far it can be off",
     "few_carry": "no interval and no p: {n_carrying} of {n_units} people, contexts or items carry one side",
     "many_pairs_of_units": "no interval: {n_pairs} pairs are too many for Kendall’s tau",

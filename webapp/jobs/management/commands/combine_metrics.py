@@ -70,12 +70,19 @@ def _told(result: Mapping[str, Any]) -> Iterator[str]:
         yield (
             f"{method.title()}, mean over data sets: {share(found['combined'], 3)}, {verdict} the best single metric "
             f"of the other sets ({share(found['best'], 3)}); gain {share(found['gain'], 3)} "
-            f"{span(*found['ci95'], shares=True)}"
+            f"{_interval(found)}"
         )
     yield (
         "Each data set was left out of the weights, and of choosing the best single metric. Interval of 95 %: over "
         "data sets and contexts."
     )
+
+
+def _interval(found: Mapping[str, Any]) -> str:
+    few = found.get("reason")
+    if few:
+        return f"(no interval: {share(few['n_carrying'], 1)} of {few['n_units']} contexts carry one side)"
+    return span(*found["ci95"], shares=True)
 
 
 def _pair(one: Mapping[str, Any], method: str) -> str:
