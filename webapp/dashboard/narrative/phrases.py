@@ -55,12 +55,8 @@ def short_title(title: str) -> str:
 
 def feature_titles(names: Sequence[str]) -> list[str]:
     """Return titles of conversation columns; a name that no metric has becomes words."""
-    known = {
-        column.name: column.title
-        for metric in metric_list()
-        for column in metric.columns
-        if column.level == "conversation"
-    }
+    columns = [column for metric in metric_list() for column in metric.columns if column.level == "conversation"]
+    known = {column.name: column.title for column in columns}
     return [known.get(name) or name.replace("_", " ") for name in names]
 
 
