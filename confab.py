@@ -9,6 +9,7 @@
     confab.compare(study, "quality")
     confab.powered(study, "words", "words_user").sentence
     confab.models(study), confab.raters(study), confab.agreement(study)
+    confab.model(study, "quality ~ bot * scenario + (1|rater) + (1|item)", kind="ordinal")
     confab.raters(study.where(without=["fast", "pasted"]))
     fit = confab.hybrid(study, selfplay=played)
     confab.rank("pairs.csv").plot()
@@ -39,7 +40,7 @@ from evaluation.llm_judge import judge_pairs
 from evaluation.loading import read
 from evaluation.metric_agreement import judge
 from evaluation.remote import connect
-from evaluation.study import Study, agreement, compare, models, raters, selfplay, vectors_kept_in
+from evaluation.study import Study, agreement, compare, model, models, raters, selfplay, vectors_kept_in
 
 __all__ = [
     "Study",
@@ -52,6 +53,7 @@ __all__ = [
     "judge",
     "judge_pairs",
     "load_bots",
+    "model",
     "models",
     "plugins_import",
     "powered",

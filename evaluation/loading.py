@@ -437,7 +437,7 @@ def _of_records(read: Iterable[Record | Skipped], name: str) -> Study:
     dialogues = [
         StudyDialogue(
             *(Conversation(name_of, record.turns), record.bot, record.source, record.ratings, record.flags),
-            *(record.line, record.condition),
+            *(record.line, record.condition, record.meta),
         )
         for name_of, record in zip(names_of(tuple(records)), records.values(), strict=True)
     ]

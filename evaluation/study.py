@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from evaluation.analysis.agreement import ItemSets
     from evaluation.analysis.comparisons import Comparisons
+    from evaluation.analysis.formula_model import FormulaModel, Kind
     from evaluation.analysis.raters import RaterAnalysis
     from evaluation.analysis.rating_models import RatingModels
     from evaluation.metrics.base import MetricTable
@@ -60,6 +61,7 @@ class StudyDialogue:
         flags: names of the flags of its participant; None where the file says nothing of flags.
         line: where it stands in its file, from 1; 0 where it has no line of its own.
         condition: level of each of the study's factors that it was held under.
+        meta: other fields of the conversation, for models.
     """
 
     conversation: Conversation
@@ -69,6 +71,7 @@ class StudyDialogue:
     flags: tuple[str, ...] | None = None
     line: int = 0
     condition: Mapping[str, str] = field(default_factory=dict)
+    meta: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -374,6 +377,32 @@ def models(
     from evaluation.analysis.rating_models import rating_models
 
     return rating_models(rated(study, target), factors)
+
+
+def model(
+    study: Study | pd.DataFrame,
+    formula: str,
+    *,
+    kind: Kind = "linear",
+    factors: Mapping[str, Mapping[str, str]] | None = None,
+) -> FormulaModel:
+    """Fit a formula such as `quality ~ bot * scenario + (1|rater) + (1|item)` to a study's ratings.
+
+    Args:
+        study: its conversations' conditions and `meta` are columns, too; or a table of one row per rating.
+        formula: names of columns with `+ * :`, and random effects `(1|column)`; `y` is what bots are ranked by.
+        kind: linear, or ordinal (cumulative logit).
+        factors: what the bots are made of: name to bot to level.
+
+    Raises:
+        ValueError: without ratings, or for a formula that cannot be read or names an unknown column.
+    """
+    from evaluation.analysis.formula_model import formula_model, model_frame
+
+    if not isinstance(study, Study):
+        return formula_model(study, formula, kind=kind)
+    meta = {one.conversation.id: one.meta for one in study.dialogues}
+    return formula_model(model_frame(rated(study), meta, factors), formula, kind=kind)
 
 
 def raters(study: Study, *, target: str | Sequence[str] | None = None) -> RaterAnalysis:

@@ -46,6 +46,7 @@ class Record:
         flags: names of the flags of its participant; None where the file says nothing of flags.
         is_control: its bot was made to be bad, a control of the raters.
         condition: level of each of the study's factors that it was held under.
+        meta: other fields of the conversation: texts, numbers and truth values.
     """
 
     line: int
@@ -59,6 +60,7 @@ class Record:
     flags: tuple[str, ...] | None = None
     is_control: bool = False
     condition: Mapping[str, str] = field(default_factory=dict)
+    meta: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def key(self) -> tuple[str, str, str]:

@@ -101,6 +101,7 @@ def record_of(data: Any, *, line: int) -> Record:
         flags=_flags(data.get("flags")),
         is_control=_is_control(data.get("meta")),
         condition=condition_read(data),
+        meta=_fields(data.get("meta")),
     )
     if len(record.external_id) > MAX_ID_CHARS:
         raise BadRecord(
@@ -130,6 +131,12 @@ def _flags(given: Any) -> tuple[str, ...] | None:
     if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
         raise BadRecord(f"flags is {_short(given)}; a list of names is needed")
     return tuple(given)
+
+
+def _fields(meta: Any) -> dict[str, Any]:
+    """Return the fields of `meta` that hold one value each."""
+    found = meta.items() if isinstance(meta, dict) else ()
+    return {name: value for name, value in found if isinstance(value, str | int | float | bool)}
 
 
 def _is_control(meta: Any) -> bool:

@@ -25,8 +25,9 @@ from tests.evaluation.hybrid.test_verdict import BETTER, UNKNOWN, WORSE, evidenc
 from webapp.dashboard.narrative.hybrid import HybridView, hybrid_view, target_in_words
 from webapp.dashboard.narrative.hybrid_verdict import caution_sentences, verdict_text
 from webapp.dashboard.narrative.models import models_section
-from webapp.dashboard.narrative.phrases import FRAGMENTS, NamedTable, Section, reason_text
+from webapp.dashboard.narrative.phrases import NamedTable, Section, reason_text
 from webapp.dashboard.narrative.raters import raters_section
+from webapp.dashboard.narrative.reasons import FRAGMENTS
 from webapp.dashboard.narrative.trajectories import trajectories_section, verdict_sentence
 from webapp.dashboard.narrative.verdicts import overall_verdict, pair_verdict, ranking_verdicts
 from webapp.ratings.selectors import BotInfo

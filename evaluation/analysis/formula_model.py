@@ -1,0 +1,344 @@
+"""Model of the ratings by a formula: factors and their interactions, with raters and items as random effects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from evaluation.findings import Reason
+from evaluation.formats.tables import is_missing
+from evaluation.number_format import counted, figure, p_value, share, span
+from evaluation.ratings import Ratings
+from evaluation.stats.formulas import Design, Formula, make_design, parse_formula
+from evaluation.tables import text_table, to_plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from evaluation.stats.crossed import CrossedFit
+
+Kind = Literal["linear", "ordinal"]
+KINDS: tuple[Kind, ...] = ("linear", "ordinal")
+LEVEL = 0.90
+"""Of all intervals."""
+RESPONSE = "y"
+"""Column of what bots are ranked by."""
+BASIC = ("bot", "rater", "item", "conversation")
+"""Columns that every study has; an unnamed rater counts by the conversation."""
+MOST_POINTS = 20
+"""Different answers that an ordinal model takes."""
+MOST_RATINGS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEstimate:
+    """An estimate with its interval.
+
+    Attributes:
+        term: names of the columns, `bot:scenario`; cell: the level of each; `()` of a number: its slope.
+        n: ratings in the cell.
+    """
+
+    term: str
+    cell: tuple[str, ...]
+    estimate: float
+    low: float | None
+    high: float | None
+    n: int
+    reason: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TermTest:
+    """Joint test that a term has no effect.
+
+    Attributes:
+        f: Wald's statistic over df1; df2 is None where the variances are taken as known (chi-squared).
+    """
+
+    term: str
+    f: float
+    df1: int
+    df2: float | None
+    p: float | None
+    reason: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VarianceComponent:
+    """Standard deviation of a random effect; `group` is "" for what is left.
+
+    Attributes:
+        share: of the variance around the fixed part.
+        n: levels of the group.
+    """
+
+    group: str
+    sd: float
+    low: float | None
+    high: float | None
+    share: float
+    n: int
+    reason: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FormulaModel:
+    """A fitted formula.
+
+    Attributes:
+        formula: as it was given; kind: linear, or ordinal in log odds.
+        tests: of each term.
+        effects: by cell, how far a term moves it from what smaller terms say; of a number the slope.
+        means: by cell of each term, the other factors' levels weighing the same; log odds against their average
+            where the model is ordinal.
+        components: of the variance.
+        thresholds: of an ordinal model, between neighbouring `points`.
+        n, n_dropped: ratings used, and left out for a missing value.
+        converged: whether the optimum was found; then `reason` is empty.
+        reason: why there is no fit.
+    """
+
+    formula: str
+    kind: Kind
+    tests: tuple[TermTest, ...] = ()
+    effects: tuple[ModelEstimate, ...] = ()
+    means: tuple[ModelEstimate, ...] = ()
+    components: tuple[VarianceComponent, ...] = ()
+    thresholds: tuple[float, ...] = ()
+    points: tuple[float, ...] = ()
+    log_likelihood: float | None = None
+    n: int = 0
+    n_dropped: int = 0
+    converged: bool = False
+    reason: Reason | None = None
+    level: float = LEVEL
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; undefined is null, with a reason."""
+        found: dict[str, Any] = to_plain(self)
+        return found
+
+    def summary(self) -> str:
+        """Return the tables for a terminal."""
+        if self.reason is not None:
+            return f"{self.formula}: {self.reason}"
+        tests = [[one.term, figure(one.f), str(one.df1), figure(one.df2, 1), p_value(one.p)] for one in self.tests]
+        means = [
+            [one.term, ", ".join(one.cell), figure(one.estimate), span(one.low, one.high), str(one.n)]
+            for one in self.means
+        ]
+        parts = [
+            [one.group or "what is left", figure(one.sd), span(one.low, one.high), share(one.share), str(one.n)]
+            for one in self.components
+        ]
+        unit = "log odds" if self.kind == "ordinal" else "mean"
+        level = f"{self.level:.0%}"
+        foot = f"{counted(self.n, 'rating')}, {self.n_dropped:,} left out for a missing value"
+        return "\n\n".join(
+            (
+                text_table(f"{self.kind}: {self.formula}", ["term", "F", "df", "error df", "p"], tests, foot),
+                text_table("Marginal means", ["term", "cell", unit, level, "n"], means),
+                text_table("Random effects", ["group", "sd", level, "share", "n"], parts),
+            )
+        )
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+
+def model_frame(
+    ratings: Ratings,
+    meta: Mapping[str, Mapping[str, Any]] | None = None,
+    factors: Mapping[str, Mapping[str, str]] | None = None,
+) -> pd.DataFrame:
+    """Return one row per rating with the columns that a formula can name; controls are left out.
+
+    They are the questions (higher is better), `y`, those of `BASIC`, the conditions, and what is known of bots and of
+    conversations. Of two with one name the first in this order counts.
+
+    Args:
+        meta: by conversation, its fields.
+        factors: what the bots are made of: name to bot to level.
+    """
+    import pandas as pd
+
+    kept = ratings.where(ratings.ranked)
+    columns: dict[str, Any] = {key: kept.values(key) for key in kept.answers}
+    thing = kept.conversation if kept.context is None else kept.context
+    more: dict[str, Any] = {
+        RESPONSE: kept.values(),
+        **dict(zip(BASIC, (kept.bot, kept.unit, thing, kept.conversation), strict=True)),
+        **{name: [level or None for level in levels.tolist()] for name, levels in kept.condition.items()},
+        **{name: [levels.get(bot) for bot in kept.bot.tolist()] for name, levels in (factors or {}).items()},
+    }
+    names = dict.fromkeys(name for fields in (meta or {}).values() for name in fields)
+    for name in names:
+        more.setdefault(name, [(meta or {}).get(key, {}).get(name) for key in kept.conversation.tolist()])
+    return pd.DataFrame({**more, **columns, **{name: more[name] for name in BASIC}})
+
+
+def formula_model(frame: pd.DataFrame, formula: str, *, kind: Kind = "linear", level: float = LEVEL) -> FormulaModel:
+    """Fit a formula to a table of one row per rating.
+
+    Args:
+        frame: as `model_frame` makes it, or any with these columns.
+        kind: linear, or ordinal (a cumulative logit, which takes no equal steps between answers).
+
+    Raises:
+        ValueError: the formula cannot be read or names a column that there is not, or there is no such kind.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"there is no kind {kind!r} of model; there are {', '.join(KINDS)}")
+    read = parse_formula(formula, [str(name) for name in frame.columns])
+    columns = {name: _column(frame[name].tolist(), name in (*read.groups, "bot")) for name in read.columns}
+    known = np.ones(len(frame), dtype=bool)
+    for column in columns.values():
+        known &= (
+            np.isfinite(column)
+            if column.dtype.kind == "f"
+            else np.array([one is not None for one in column], dtype=bool)
+        )
+    columns = {name: column[known] for name, column in columns.items()}
+    n, dropped = int(known.sum()), int((~known).sum())
+
+    def nothing(reason: Reason) -> FormulaModel:
+        return FormulaModel(formula, kind, n=n, n_dropped=dropped, reason=reason, level=level)
+
+    y = columns[read.response]
+    if y.dtype.kind != "f":
+        raise ValueError(f"{read.response} holds texts; a rating is a number")
+    reason = _unusable(y, read, columns, kind)
+    if reason is not None:
+        return nothing(reason)
+    design = make_design(read, columns)
+    if isinstance(design, Reason):
+        return nothing(design)
+    from evaluation.stats.crossed import fit_linear, fit_ordinal
+
+    groups = [np.unique(columns[name].astype(str), return_inverse=True)[1] for name in read.groups]
+    points, point = np.unique(y, return_inverse=True)
+    fit = fit_linear(y, design.x, groups) if kind == "linear" else fit_ordinal(point, design.x[:, 1:], groups)
+    if not fit.converged:
+        return nothing(Reason("model_no_optimum", "no optimum was found: the ratings of some cells hardly overlap"))
+    return FormulaModel(
+        formula,
+        kind,
+        tuple(_tests(fit, design)),
+        tuple(_estimates(fit, design, columns, level, of_means=False)),
+        tuple(_estimates(fit, design, columns, level, of_means=True)),
+        tuple(_components(fit, read.groups, groups, n, level)),
+        tuple(fit.thresholds.tolist()),
+        tuple(points.tolist()) if kind == "ordinal" else (),
+        fit.log_likelihood,
+        n,
+        dropped,
+        converged=True,
+        level=level,
+    )
+
+
+def _column(values: Sequence[Any], is_label: bool) -> np.ndarray:
+    """Return numbers as float with NaN for a missing one, others as texts with None; booleans are labels."""
+    given = [None if is_missing(value) else value for value in values]
+    numbers = all(one is None or (isinstance(one, int | float) and not isinstance(one, bool)) for one in given)
+    if numbers and not is_label:
+        return np.array([np.nan if one is None else float(one) for one in given], dtype=float)
+    column = np.empty(len(given), dtype=object)
+    column[:] = [None if one is None else str(one) for one in given]
+    return column
+
+
+def _unusable(y: np.ndarray, read: Formula, columns: Mapping[str, np.ndarray], kind: Kind) -> Reason | None:
+    """Return why the ratings allow no such model; None where they do."""
+    from evaluation.stats.crossed import MOST_EFFECTS
+
+    n, n_points = len(y), len(np.unique(y))
+    if n > MOST_RATINGS:
+        why = f"{counted(n, 'rating')}; a model takes at most {MOST_RATINGS}"
+        return Reason("many_ratings", why, n_ratings=n, most=MOST_RATINGS)
+    if n_points < 2:
+        return Reason("no_answers_differ", "fewer than two different answers: nothing to explain")
+    if kind == "ordinal" and n_points > MOST_POINTS:
+        why = f"{n_points} different answers; an ordinal model takes at most {MOST_POINTS}"
+        return Reason("many_points", why, n_points=n_points, most=MOST_POINTS)
+    n_levels = {name: len(set(columns[name].tolist())) for name in read.groups}
+    for name, k in n_levels.items():
+        if k < 2:
+            return Reason("one_of_group", f"{name} has one value: nothing can be said about others", group=name)
+        if k == n:
+            why = f"every rating has a {name} of its own, so its effect and chance cannot be told apart: leave it out"
+            return Reason("each_its_group", why, group=name)
+    for i, a in enumerate(read.groups):
+        for b in read.groups[i + 1 :]:
+            if n_levels[a] == n_levels[b] == len(set(zip(columns[a].tolist(), columns[b].tolist(), strict=True))):
+                why = f"{a} and {b} group the ratings alike: leave one out"
+                return Reason("groups_alike", why, first=a, second=b)
+    if sum(n_levels.values()) > MOST_EFFECTS:
+        why = f"{sum(n_levels.values())} random effects; at most {MOST_EFFECTS} are fitted"
+        return Reason("many_effects", why, n_effects=sum(n_levels.values()), most=MOST_EFFECTS)
+    return None
+
+
+def _tests(fit: CrossedFit, design: Design) -> list[TermTest]:
+    found = []
+    for i, term in enumerate(design.formula.terms):
+        rows = np.eye(design.x.shape[1])[1:][design.terms == i][:, -len(fit.beta) :]
+        f, df2, p = fit.test(rows)
+        reason = None
+        if p is None:
+            reason = Reason("few_of_group", "too few levels of the random effects to test the term at once")
+        found.append(TermTest(":".join(term), f, len(rows), df2, p, reason))
+    return found
+
+
+def _estimates(
+    fit: CrossedFit, design: Design, columns: Mapping[str, np.ndarray], level: float, *, of_means: bool
+) -> list[ModelEstimate]:
+    """Return each term's effects or marginal means by cell."""
+    from scipy.special import stdtrit
+
+    found = []
+    for i, term in enumerate(design.formula.terms):
+        cells = design.cells(term)
+        rows = [design.mean(term, cell) if of_means else design.effect(term, cell) for cell in cells]
+        if not cells and not of_means and len(term) == 1:
+            cells, rows = [()], [np.eye(design.x.shape[1])[1:][design.terms == i][0]]
+        for cell, whole in zip(cells, rows, strict=True):
+            # Thresholds stand in an ordinal model's place of the intercept.
+            row = whole[-len(fit.beta) :]
+            here = np.ones(len(design.x), dtype=bool)
+            for name, label in zip(term, cell, strict=False):
+                here &= columns[name] == label
+            value, error = float(row @ fit.beta), float(np.sqrt(row @ fit.covariance @ row))
+            half = float(stdtrit(fit.freedom(row), 0.5 + level / 2)) * error
+            found.append(ModelEstimate(":".join(term), cell, value, value - half, value + half, int(here.sum())))
+    return found
+
+
+def _components(
+    fit: CrossedFit, names: Sequence[str], groups: Sequence[np.ndarray], n: int, level: float
+) -> list[VarianceComponent]:
+    """Return the standard deviations, with intervals made on their logarithms."""
+    from scipy import stats
+
+    z = float(stats.norm.ppf(0.5 + level / 2))
+    whole = float((fit.tau**2).sum() + fit.sigma**2)
+    found = []
+    rows = [
+        *zip(names, fit.tau, fit.tau_errors, [int(codes.max()) + 1 for codes in groups], strict=True),
+        ("", fit.sigma, fit.sigma_error, n),
+    ]
+    for name, sd, error, count in rows:
+        low = high = reason = None
+        if np.isfinite(error):
+            low, high = (float(sd * np.exp(sign * z * error)) for sign in (-1, 1))
+        elif name:
+            reason = Reason("zero_variance", "estimated as 0, which does not show that they are alike")
+        else:
+            reason = Reason("fixed_by_model", "given by the model: the variance of a logistic error")
+        found.append(VarianceComponent(name, float(sd), low, high, float(sd**2) / whole, count, reason))
+    return found

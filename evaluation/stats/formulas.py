@@ -1,0 +1,199 @@
+"""Formulas of models, `quality ~ bot * scenario + (1|rater) + (1|item)`, and their columns of contrasts.
+
+Only names of columns and `+ * :` are read; nothing is evaluated. formulaic expands the products. A factor with k levels
+has k − 1 columns whose sums over levels are 0 (sum contrasts), so that the intercept is the mean of all cells and each
+term is tested at the average of the others. A numeric column is centred at its mean.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from itertools import combinations, product
+
+import numpy as np
+
+from chatbots.registry import nearest_names
+from chatbots.text import quote
+from evaluation.findings import Reason
+
+MOST_CHARACTERS = 500
+MOST_TERMS = 12
+MOST_LEVELS = 50
+"""Of a factor."""
+_GROUP = re.compile(r"\(\s*1\s*\|\s*([^\W\d][\w.]*)\s*\)")
+_NAME = re.compile(r"[^\W\d][\w.]*")
+_FIXED = re.compile(rf"\s*{_NAME.pattern}\s*(?:[+*:]\s*{_NAME.pattern}\s*)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A model's formula.
+
+    Attributes:
+        response: column that is modelled.
+        terms: the columns of each fixed term, main effects first.
+        groups: columns whose values have a random effect each.
+    """
+
+    response: str
+    terms: tuple[tuple[str, ...], ...]
+    groups: tuple[str, ...]
+
+    @property
+    def factors(self) -> tuple[str, ...]:
+        """Columns of the fixed terms."""
+        return tuple(dict.fromkeys(name for term in self.terms for name in term))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns."""
+        return tuple(dict.fromkeys((self.response, *self.factors, *self.groups)))
+
+
+def parse_formula(text: str, columns: Collection[str] | None = None) -> Formula:
+    """Read a formula.
+
+    Args:
+        columns: those there are; None: names are not checked.
+
+    Raises:
+        ValueError: it is no formula, or names a column that there is not.
+    """
+    from formulaic.parser import DefaultFormulaParser
+
+    if len(text) > MOST_CHARACTERS:
+        raise ValueError(f"the formula has {len(text)} characters; at most {MOST_CHARACTERS} are read")
+    shape = "a formula reads quality ~ bot * scenario + (1|rater): names of columns, with + * : between them"
+    response, tilde, right = (part.strip() for part in text.partition("~"))
+    groups = tuple(dict.fromkeys(_GROUP.findall(right)))
+    # What is left of "a + (1|g) + b" has a + too many.
+    fixed = re.sub(r"\+(\s*\+)+", "+", _GROUP.sub("", right)).strip().strip("+")
+    if _GROUP.search(right) and not re.fullmatch(r"[^()]*", fixed):
+        raise ValueError(f"{quote(fixed.strip())} cannot be read; {shape}")
+    if not tilde or not _NAME.fullmatch(response) or not _FIXED.fullmatch(fixed):
+        raise ValueError(f"{quote(text)} cannot be read; {shape}")
+    if not groups:
+        raise ValueError("the formula has no random effect; add (1|rater), as ratings of one rater resemble each other")
+    names = list(dict.fromkeys(_NAME.findall(fixed)))
+    if columns is not None:
+        for name in (response, *names, *groups):
+            if name not in columns:
+                near = nearest_names(name, list(columns))
+                meant = f" (do you mean {near[0]}?)" if near else ""
+                raise ValueError(f"there is no column {quote(name)}{meant}; there are {', '.join(sorted(columns))}")
+    if response in (*names, *groups) or set(names) & set(groups):
+        twice = response if response in (*names, *groups) else next(name for name in names if name in groups)
+        raise ValueError(f"{quote(twice)} stands in two places; a column is rated, a factor, or a random effect")
+    safe = {f"v{i}": name for i, name in enumerate(names)}
+    renamed = _NAME.sub(lambda found: f"v{names.index(found[0])}", fixed)
+    expanded = [str(term) for term in DefaultFormulaParser(include_intercept=False).get_terms(renamed)]
+    terms = sorted((tuple(safe[part] for part in term.split(":")) for term in expanded), key=len)
+    if len(terms) > MOST_TERMS:
+        raise ValueError(f"the formula has {len(terms)} terms; at most {MOST_TERMS} are fitted")
+    for term in terms:
+        for margin in combinations(term, len(term) - 1):
+            if margin and not any(set(margin) == set(one) for one in terms):
+                raise ValueError(f"{':'.join(term)} needs {':'.join(margin)} in the formula, too; write * for both")
+    return Formula(response, tuple(terms), groups)
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Columns of the fixed terms.
+
+    Attributes:
+        x: (n, p) the intercept first.
+        terms: of each column after the first its term, as a place in the formula.
+        levels: of each factor; a numeric column has none.
+    """
+
+    formula: Formula
+    x: np.ndarray
+    terms: np.ndarray
+    levels: Mapping[str, tuple[str, ...]]
+
+    def cells(self, term: tuple[str, ...]) -> list[tuple[str, ...]]:
+        """Return the combinations of a term's levels; none where a column of it is numeric."""
+        return list(product(*(self.levels.get(name, ()) for name in term)))
+
+    def effect(self, term: tuple[str, ...], cell: tuple[str, ...]) -> np.ndarray:
+        """Return the weights (p,) of the coefficients in a term's effect in one cell."""
+        row = np.zeros(self.x.shape[1])
+        parts = np.ones(1)
+        for name, level in zip(term, cell, strict=True):
+            parts = np.kron(parts, _contrasts(len(self.levels[name]))[self.levels[name].index(level)])
+        row[1:][self.terms == self.formula.terms.index(term)] = parts
+        return row
+
+    def mean(self, term: tuple[str, ...], cell: tuple[str, ...]) -> np.ndarray:
+        """Return the weights (p,) in a cell's mean, over the other factors' levels alike, at the mean of numbers."""
+        row = np.zeros(self.x.shape[1])
+        row[0] = 1.0
+        at = dict(zip(term, cell, strict=True))
+        for other in self.formula.terms:
+            if set(other) <= set(term):
+                row += self.effect(other, tuple(at[name] for name in other))
+        return row
+
+
+def _contrasts(k: int) -> np.ndarray:
+    return np.vstack([np.eye(k - 1), -np.ones((1, k - 1))])
+
+
+def make_design(formula: Formula, columns: Mapping[str, np.ndarray]) -> Design | Reason:
+    """Return the columns of the fixed terms, or why the terms cannot be estimated.
+
+    Args:
+        columns: (n,) of each factor, without gaps; numbers as float, others as object.
+    """
+    levels: dict[str, tuple[str, ...]] = {}
+    parts: dict[str, np.ndarray] = {}
+    for name in formula.factors:
+        column = columns[name]
+        if column.dtype.kind == "f":
+            parts[name] = (column - column.mean())[:, None]
+            if not parts[name].any():
+                return _one_level(name)
+            continue
+        found, codes = np.unique(column.astype(str), return_inverse=True)
+        if len(found) < 2:
+            return _one_level(name)
+        if len(found) > MOST_LEVELS:
+            why = f"{name} has {len(found)} levels; at most {MOST_LEVELS} are compared"
+            return Reason("many_levels", why, factor=name, n_levels=len(found), most=MOST_LEVELS)
+        levels[name] = tuple(found.tolist())
+        parts[name] = _contrasts(len(found))[codes]
+    blocks, of = [np.ones((len(columns[formula.response]), 1))], []
+    for i, term in enumerate(formula.terms):
+        empty = _empty_cell(term, levels, columns)
+        if empty is not None:
+            return empty
+        block = np.ones((len(blocks[0]), 1))
+        for name in term:
+            block = (block[:, :, None] * parts[name][:, None, :]).reshape(len(block), -1)
+        blocks.append(block)
+        of += [i] * block.shape[1]
+    x = np.hstack(blocks)
+    if x.shape[1] >= len(x) or np.linalg.matrix_rank(x) < x.shape[1]:
+        why = "the factors are not told apart by these ratings: one follows from the others, or the ratings are too few"
+        return Reason("confounded", why)
+    return Design(formula, x, np.array(of), levels)
+
+
+def _one_level(name: str) -> Reason:
+    return Reason("one_level", f"factor {name} has one level: there is nothing to compare", factor=name)
+
+
+def _empty_cell(
+    term: tuple[str, ...], levels: Mapping[str, tuple[str, ...]], columns: Mapping[str, np.ndarray]
+) -> Reason | None:
+    names = [name for name in term if name in levels]
+    seen = set(zip(*(columns[name].astype(str).tolist() for name in names), strict=True))
+    for cell in product(*(levels[name] for name in names)):
+        if names and cell not in seen:
+            told = ", ".join(f"{name} {level}" for name, level in zip(names, cell, strict=True))
+            why = f"no rating has {told}: leave {':'.join(term)} out"
+            return Reason("empty_cell", why, cell=told, term=":".join(term))
+    return None

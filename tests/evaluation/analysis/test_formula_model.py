@@ -1,0 +1,185 @@
+"""Models by a formula: what is read and refused, marginal means, and why there is no fit."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+
+import confab
+from evaluation.analysis.formula_model import FormulaModel, formula_model, model_frame
+from evaluation.number_format import result_dump, result_load
+from evaluation.ratings import Ratings
+from evaluation.stats.formulas import parse_formula
+
+FORMULA = "quality ~ bot * scenario + (1|rater) + (1|item)"
+
+
+def frame(n: int = 400) -> pd.DataFrame:
+    rng = np.random.default_rng(4)
+    made = pd.DataFrame(
+        {
+            "bot": rng.choice(["a", "b"], n, p=[0.7, 0.3]),
+            "scenario": rng.choice(["trip", "refund", "chat"], n),
+            "rater": [f"w{k}" for k in rng.integers(0, 25, n)],
+            "item": [f"i{k}" for k in rng.integers(0, 10, n)],
+            "turns": rng.integers(2, 20, n).astype(float),
+        }
+    )
+    made["conversation"] = [f"c{k}" for k in range(n)]
+    kind = dict(zip(made.rater.unique(), rng.normal(0, 0.8, 25), strict=True))
+    moved = (made.bot == "a") * 1.0 + (made.scenario == "trip") * 0.5 + made.rater.map(kind) + rng.normal(0, 1, n)
+    made["quality"] = np.clip(np.round(4 + moved), 1, 7)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("formula", "told"),
+    [
+        ("quality ~ bto + (1|rater)", r"no column 'bto' \(do you mean bot\?\); there are bot, conversation, item"),
+        ("quality ~ bot + (1|who)", "no column 'who'"),
+        ("quality ~ bot", r"add \(1\|rater\)"),
+        ("quality ~ C(bot) + (1|rater)", "cannot be read"),
+        ("quality ~ __import__('os').system('true') + (1|rater)", "cannot be read"),
+        ("quality ~ bot - 1 + (1|rater)", "cannot be read"),
+        ("quality ~ bot:scenario + (1|rater)", "bot:scenario needs bot"),
+        ("quality ~ bot + (bot|rater)", "cannot be read"),
+        ("quality ~ rater + (1|rater)", "stands in two places"),
+        ("quality ~ bot\x00 + (1|rater)", "cannot be read"),
+        ("bot" * 300, "at most 500"),
+    ],
+)
+def test_what_is_no_formula_is_refused(formula: str, told: str):
+    with pytest.raises(ValueError, match=told):
+        formula_model(frame(), formula)
+
+
+def test_stars_are_expanded_and_groups_may_stand_anywhere():
+    read = parse_formula("y ~ (1|rater) + a * b + (1 | item) + c")
+    assert read.terms == (("a",), ("b",), ("c",), ("a", "b"))
+    assert read.groups == ("rater", "item")
+
+
+@pytest.mark.filterwarnings("ignore::statsmodels.tools.sm_exceptions.ConvergenceWarning")
+def test_marginal_means_and_tests_are_those_of_statsmodels():
+    data = frame()
+    found = formula_model(data, FORMULA)
+    data["one"] = 1
+    model = smf.mixedlm(
+        "quality ~ C(bot, Sum) * C(scenario, Sum)",
+        data,
+        groups="one",
+        re_formula="0",
+        vc_formula={"rater": "0 + C(rater)", "item": "0 + C(item)"},
+    ).fit()
+    cells = pd.DataFrame([(a, b) for a in "ab" for b in ("chat", "refund", "trip")], columns=["bot", "scenario"])
+    cells["predicted"] = model.predict(cells)
+    means = {(one.term, one.cell): one for one in found.means}
+    for row in cells.itertuples():
+        one = means["bot:scenario", (row.bot, row.scenario)]
+        assert one.estimate == pytest.approx(row.predicted, abs=1e-3)
+        assert one.n == ((data.bot == row.bot) & (data.scenario == row.scenario)).sum()
+    for bot, mean in cells.groupby("bot").predicted.mean().items():
+        assert means["bot", (bot,)].estimate == pytest.approx(mean, abs=1e-3)
+    tests = {one.term: one for one in found.tests}
+    assert [one.df1 for one in found.tests] == [1, 2, 2]
+    assert tests["bot"].f == pytest.approx(model.tvalues["C(bot, Sum)[S.a]"] ** 2, rel=0.01)
+    assert tests["bot"].p < 0.001 < 0.05 < tests["bot:scenario"].p
+    effects = {(one.term, one.cell): one.estimate for one in found.effects}
+    assert effects["scenario", ("trip",)] == pytest.approx(
+        -sum(effects["scenario", (one,)] for one in ("chat", "refund"))
+    )
+    assert sum(one.share for one in found.components) == pytest.approx(1)
+
+
+def test_numbers_are_slopes_and_gaps_are_left_out():
+    data = frame()
+    data.loc[:9, "turns"] = np.nan
+    found = formula_model(data, "quality ~ bot + turns + (1|rater)", kind="linear")
+    assert (found.n, found.n_dropped) == (390, 10)
+    assert [(one.term, one.cell) for one in found.effects] == [("bot", ("a",)), ("bot", ("b",)), ("turns", ())]
+    assert [one.term for one in found.means] == ["bot", "bot"]
+
+
+def test_an_ordinal_model_has_thresholds_and_log_odds_about_their_average():
+    found = formula_model(frame(), "quality ~ bot * scenario + (1|rater)", kind="ordinal")
+    assert len(found.thresholds) == len(found.points) - 1
+    bots = [one.estimate for one in found.means if one.term == "bot"]
+    assert sum(bots) == pytest.approx(0, abs=1e-9)
+    assert found.tests[0].df2 is None
+    assert found.components[-1].reason.code == "fixed_by_model"
+    assert result_load(result_dump(found, FormulaModel), FormulaModel) == found
+    assert json.loads(json.dumps(found.to_json()))["converged"] is True
+    assert "log odds" in found.summary()
+
+
+@pytest.mark.parametrize(
+    ("change", "formula", "code"),
+    [
+        (lambda d: d.assign(rater="w"), "quality ~ bot + (1|rater)", "one_of_group"),
+        (lambda d: d, "quality ~ bot + (1|conversation)", "each_its_group"),
+        (lambda d: d.assign(twin=d.rater), "quality ~ bot + (1|rater) + (1|twin)", "groups_alike"),
+        (lambda d: d[(d.bot == "a") | (d.scenario != "trip")], FORMULA, "empty_cell"),
+        (lambda d: d.assign(twin=d.bot), "quality ~ bot + twin + (1|rater)", "confounded"),
+        (lambda d: d[d.bot == "a"], "quality ~ bot + (1|rater)", "one_level"),
+        (lambda d: d.assign(quality=3.0), "quality ~ bot + (1|rater)", "no_answers_differ"),
+        (lambda d: d.assign(bot=d.conversation), "quality ~ bot + (1|rater)", "many_levels"),
+    ],
+)
+def test_without_a_fit_there_is_a_reason(change, formula: str, code: str):
+    found = formula_model(change(frame()), formula)
+    assert (found.reason.code, found.converged, found.means) == (code, False, ())
+    assert str(found.reason) in found.summary()
+
+
+def test_separated_answers_have_no_optimum():
+    data = frame().assign(quality=lambda d: np.where(d.bot == "a", 2.0, 1.0))
+    assert formula_model(data, "quality ~ bot + (1|rater)", kind="ordinal").reason.code == "model_no_optimum"
+
+
+def test_a_study_brings_its_conditions_meta_and_bots(tmp_path):
+    data = frame(120)
+    lines = [
+        {
+            "dialogue_id": row.conversation,
+            "bot": row.bot,
+            "source": "s",
+            "turns": [{"speaker": "human", "text": "Hi"}, {"speaker": "bot", "text": "Hello"}],
+            "meta": {"scenario": row.scenario, "turns_planned": 4 + n % 3},
+            "ratings": [{"rater": row.rater, "quality": row.quality}],
+        }
+        for n, row in enumerate(data.itertuples())
+    ]
+    path = tmp_path / "rated.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    study = confab.read(path)
+    corpus = {"corpus": {"a": "reddit", "b": "news"}}
+    found = confab.model(study, "y ~ corpus * scenario + turns_planned + (1|rater)", factors=corpus)
+    known = data.assign(corpus=data.bot.map(corpus["corpus"]), turns_planned=[4 + n % 3 for n in range(120)])
+    alone = confab.model(known, "quality ~ corpus * scenario + turns_planned + (1|rater)")
+    assert found.means == alone.means
+    assert found.reason is None
+    with pytest.raises(ValueError, match="there are bot, conversation, corpus, item, quality, rater, scenario"):
+        confab.model(study, "y ~ topic + (1|rater)", factors=corpus)
+
+
+def test_conditions_are_columns_and_controls_are_left_out():
+    n = 8
+    ratings = Ratings.from_frame(
+        pd.DataFrame(
+            {
+                "conversation": [f"c{k}" for k in range(n)],
+                "bot": ["a", "b", "bad", "a"] * 2,
+                "rater": ["x", "y"] * 4,
+                "quality": range(n),
+                "condition_scenario": ["trip", "refund"] * 4,
+            }
+        ),
+        ["quality"],
+        scale=(0, 10),
+        controls=["bad"],
+    )
+    made = model_frame(ratings)
+    assert made.bot.tolist() == ["a", "b", "a"] * 2
+    assert made.scenario.tolist() == ["trip", "refund", "refund"] * 2
