@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from uuid import UUID, uuid4
 
 from django.contrib import messages
-from django.core.cache import cache
+from django.core.cache import caches
 from django.db import transaction
 from django.http import (
     Http404,
@@ -133,14 +133,15 @@ def _message(request: HttpRequest, study: Study) -> None:
     """Write to one participant by Prolific; a form that is sent twice writes once."""
     _visits, [visit, *_others] = _chosen(request, study)
     asked = f"message:{request.POST.get('asked', '')[:36]}"
-    if not cache.add(asked, True, timeout=3600):
+    shared = caches["shared"]  # a second click may reach another process
+    if not shared.add(asked, True, timeout=3600):
         raise Refused("sent_before", "This message was sent already.")
     try:
         prolific.message_send(
             study=study, participant_id=visit.key.participant, text=request.POST.get("text", "").strip()
         )
     except Refused:
-        cache.delete(asked)
+        shared.delete(asked)
         raise
     messages.success(request, "The message is sent.")
 
