@@ -10,6 +10,7 @@ from typing import Any
 
 from evaluation.agreement_by_group import best_raters_printed
 from evaluation.findings import reason_read
+from evaluation.held_out import Standing, standings_of
 from evaluation.number_format import columns_printed, p_value, share, span
 from evaluation.paired_comparison import gains_printed
 from evaluation.published.correlations import Published, caveats_of, cells_of, published_in_cell
@@ -46,6 +47,8 @@ def agreements_printed(result: Mapping[str, Mapping[str, Any]]) -> str:
     Args:
         result: by the metric's name, as `MetricAgreement.to_json` wrote them.
     """
+    standings = standings_of(result)
+    result = {name: result[name] for name in sorted(result, key=lambda name: standings[name].place)}
     rows = [_HEADINGS, *(row for name, found in result.items() for row in _rows(name, found))]
     if not any(row[-1] for row in rows[1:]):
         rows = [row[:-1] for row in rows]
@@ -55,7 +58,7 @@ def agreements_printed(result: Mapping[str, Mapping[str, Any]]) -> str:
             *gains_printed(result),
             *systems_printed(result),
             *best_raters_printed(result),
-            *_notes(result),
+            *_notes(result, standings),
         ]
     )
 
@@ -165,8 +168,12 @@ def _system_figure(found: Mapping[str, Any]) -> str:
     return f"{share(found['value'])} {span(*(found['ci95'] or (None, None)), shares=True)}"
 
 
-def _notes(result: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _notes(result: Mapping[str, Mapping[str, Any]], standings: Mapping[str, Standing]) -> Iterator[str]:
     yield ""
+    yield "Order: the median of Spearman's coefficients over data sets that a metric was not made by."
+    for name in result:
+        if standings[name].median is not None:
+            yield ", ".join(filter(None, [f"{name}: {standings[name].told}", standings[name].note]))
     yield "Intervals of 95 % and p by the jackknife over contexts. replies: different ones."
     yield (
         "ceiling: the highest Pearson's r that a perfect metric could be expected to reach, the square root of the "

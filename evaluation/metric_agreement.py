@@ -190,6 +190,12 @@ class MetricAgreement:
     signs: dict[str, float] = field(default_factory=dict)
     system_tests: dict[str, SystemComparison] = field(default_factory=dict)
 
+    @property
+    def oriented(self) -> np.ndarray:
+        """Scores of the main column, turned round where lower ones are better."""
+        main = next(iter(self.scores))
+        return self.signs[main] * self.scores[main]
+
     def to_json(self) -> dict[str, Any]:
         """Return the agreement of the main column, and of all if there are several; next to published figures."""
         if self.unavailable:
@@ -197,6 +203,7 @@ class MetricAgreement:
             return {**dict.fromkeys(METHODS, nothing), "n": 0, "target": self.target, "unavailable": self.unavailable}
         main, *more = self.columns
         found = {"column": main, "target": self.target, **self.columns[main].to_json()}
+        found |= {"lower_is_better": True} if self.signs.get(main, 1.0) < 0 else {}
         found |= {"remarks": self.remarks} if self.remarks else {}
         found |= {"source": self.source} if self.source else {}
         found |= {"skipped_lines": list(self.lines)} if self.lines else {}
@@ -298,15 +305,18 @@ def _compared(
             against=against_column(
                 next(iter(one.scores.values())), theirs, humans.means, humans.contexts, places, next(iter(other.scores))
             ),
-            system_tests=_system_tests(one, other, humans),
+            system_tests=system_tests(one.oriented, other.oriented, humans),
         )
         for name, one in found.items()
     }
 
 
-def _system_tests(one: MetricAgreement, other: MetricAgreement, humans: HumanScores) -> dict[str, SystemComparison]:
-    """Test the main columns of two metrics on the systems of each data set that has several; "" is the only one."""
-    ours, theirs = (next(iter(side.signs.values())) * next(iter(side.scores.values())) for side in (one, other))
+def system_tests(ours: np.ndarray, theirs: np.ndarray, humans: HumanScores) -> dict[str, SystemComparison]:
+    """Test two columns, of which higher is better, on the systems of each data set that has several.
+
+    Returns:
+        By data set; "" is the only one.
+    """
     found = {}
     for source in parts_named(humans.sources) or [""]:
         at = humans.sources == source if source else np.ones(len(humans.items), dtype=bool)

@@ -114,6 +114,10 @@ class MetricDefaults:
     licence: str = ""
     """Of the weights and data that it reads; empty: it reads none, or none that is known before it is chosen."""
 
+    seen_sets: tuple[str, ...] | None = None
+    """Beginnings of the names of judged sets that it was designed, chosen or trained by; None: see
+    `evaluation.held_out.seen_sets`."""
+
     has_network: bool = False
     """True if a network computes it, which may run on another device than the CPU."""
 

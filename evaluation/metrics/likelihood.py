@@ -370,6 +370,7 @@ class ReplyPmi(ReplyMetric, ConfiguredMetric):
     options: ReplyPmiOptions | None
     default = False
     needs_context = True
+    seen_sets = ("grade",)
     needs = ("a causal language model",)
     licence = "Apache-2.0 (SmolLM2-135M-Instruct)"
     reader: type[Continuations] = Continuations

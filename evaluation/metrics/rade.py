@@ -53,6 +53,7 @@ class Rade(TrainedMetric):
     """RADE's score of a reply against a reference, by a checkpoint of `train_metric`; on request."""
 
     kind = "rade"
+    seen_sets = ("rade",)
     usual_title = "RADE"
     options_type = RadeMetricOptions
     options: RadeMetricOptions | None

@@ -91,6 +91,8 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
         super().__init__(name, title, **options)
         if self.options is not None and self.options.checkpoint in shipped_names():
             self.needs = tuple(one for one in self.needs if one != CHECKPOINT_NEEDED)
+        if self.options is not None and self.options.checkpoint.removeprefix(f"{SHIPPED}/") in shipped_names():
+            self.seen_sets = ("grade",)  # designs were compared there
         self._networks: dict[str, tuple[MetricManifest, Any]] = {}  # by place
         self._lock = threading.RLock()
 

@@ -236,3 +236,30 @@ def test_a_file_of_several_systems_has_the_figures_in_json_and_in_the_table(tmp_
     assert "orders the systems better than chance" in printed
     assert "not known\n" in printed
     assert "brevity against words_bot, systems of one: undefined" in printed
+
+
+def test_the_table_begins_with_the_best_on_held_out_sets_and_tells_who_stays_below_the_cosine():
+    def agreement(one, two):
+        cell = {**{how: {"r": 0.1, "p": 0.5, "ci95": None} for how in ("pearson", "kendall")}, "n": 9, "n_contexts": 9}
+        cell |= {"n_responses": 9, "skipped": {}, "ceiling": {"r": None}}
+        cells = [{**cell, "spearman": {"r": r, "p": 0.5, "ci95": None}} for r in (one, two)]
+        return {
+            **cells[0],
+            "column": "c",
+            "target": "good",
+            "sources": dict(zip(("grade/x", "mine"), cells, strict=True)),
+        }
+
+    told = {
+        "grade_lite": agreement(0.9, 0.2),
+        "semantic_similarity": agreement(0.1, 0.4),
+        "made_here": agreement(0.5, 0.5),
+    }
+    printed = agreements_printed(told).splitlines()
+    assert [line.split()[0] for line in printed[2:11:3]] == ["made_here", "semantic_similarity", "grade_lite"]
+    assert (
+        "grade_lite: median .20 of 1 held-out set, does not beat the cosine of sentence vectors on held-out data"
+        in printed
+    )
+    assert "semantic_similarity: median .25 of 2 held-out sets" in printed
+    assert "made_here: median .50 of all 2 sets" in printed

@@ -11,18 +11,19 @@ from typing import Any
 from django.urls import reverse
 from django.utils.http import urlencode
 
+from evaluation.held_out import BAR, NO_STANDING, Standing, metric_known, standing_of
 from evaluation.metrics.replies import NO_REFERENCE
 from evaluation.number_format import figure, share
 from evaluation.plots.charts import diverging_class
 from evaluation.published.correlations import Published, caveats_of, matching_row, published_of, published_sets
 from evaluation.stats.correlation import Method
 from webapp.dashboard.charts.figure import Cell, PageTable, headers_of
-from webapp.dashboard.narrative.phrases import reason_text
+from webapp.dashboard.narrative.phrases import reason_text, share_cell
 from webapp.jobs.models import Job, State
 from webapp.results.benchmark import BASELINE
 
 _BELOW = -2.0
-MEAN, RANK, NAME = "", "rank", "name"
+HELD_OUT, MEAN, RANK, NAME = "", "mean", "rank", "name"
 """By what rows can stand, beside a data set's own numbers."""
 METHODS: dict[Method, str] = {"spearman": "Spearman", "pearson": "Pearson", "kendall": "Kendall"}
 
@@ -87,6 +88,11 @@ class DataSet:
             return whole or None
         return whole.get("sources", {}).get(self.source) or None
 
+    def system_test(self, metric: str) -> Mapping[str, Any] | None:
+        """Return the test of a metric's soft pairwise accuracy here; None where there is none."""
+        found: Mapping[str, Any] = self.result.get("system_tests", {}).get(self.target, {}).get(metric, {})
+        return found.get(self.source)
+
     def _whole(self, metric: str) -> Mapping[str, Any]:
         """Return the agreement of a metric over the whole file or study; empty where it was not computed."""
         rows = [row["agreement"] for row in self.result["metrics"] if row["metric"] == metric]
@@ -150,6 +156,7 @@ class GridRow:
 
     Attributes:
         rank: the mean of its places among the metrics that have a number there; None without any number.
+        standing: its median over held-out data sets, beside the cosine's.
     """
 
     name: str
@@ -158,6 +165,7 @@ class GridRow:
     versions: str
     cells: tuple[GridCell, ...]
     rank: float | None = None
+    standing: Standing = NO_STANDING
 
     @property
     def is_baseline(self) -> bool:
@@ -211,7 +219,7 @@ class Grid:
         headers = headers_of(
             *("Metric", "Data", "Dialogue model", "Dimension", "r#", "95 %#", "p#", "n#", "Contexts#"),
             *("Different replies#", "Ceiling#", "Ceiling, 95 %#", "Version", "Published r#", "Published metric"),
-            *("Published by", "Mind", "Language", "Mean rank#"),
+            *("Published by", "Mind", "Language", "Mean rank#", "Median#", "Median of", "Beside the cosine"),
         )
         rows = [
             [
@@ -225,6 +233,7 @@ class Grid:
                 Cell(cell.published.place if cell.published and cell.printed else ""),
                 Cell("; ".join(caveats_of([cell.published])) if cell.published and cell.printed else ""),
                 Cell(one.language), Cell(row.rank_shown, raw=(row.rank,)),
+                share_cell(row.standing.median), Cell(row.standing.sets), Cell(row.standing.note),
             ]
             for row in self.rows
             for one, whole in zip(self.sets, row.cells, strict=True)
@@ -270,8 +279,8 @@ def grid_of(jobs: Sequence[Job], *, method: Method, target: str, language: str =
         jobs: finished ones, one for each data set; those of pairs are passed over.
         target: the dimension to compare; empty: of each data set its usual one.
         language: of the data sets; empty: all.
-        sort: `MEAN`, `RANK`, `NAME` or the name of a data set; unknown ones are taken as `MEAN`. The baseline stays
-            last.
+        sort: `HELD_OUT`, `MEAN`, `RANK`, `NAME` or the name of a data set; unknown ones are taken as `HELD_OUT`. The
+            baseline stays last.
     """
     done = [job for job in jobs if job.state == State.DONE and job.result and "questions" not in job.result]
     all_sets = [one for job in done for one in _sets(job, target)]
@@ -292,11 +301,20 @@ def grid_of(jobs: Sequence[Job], *, method: Method, target: str, language: str =
         )
         for name, found in titles.items()
     ]
-    rows = [replace(row, rank=_mean_rank(row, rows)) for row in rows]
+    signs = {name: -1.0 if found.get("lower_is_better") else 1.0 for name, found in titles.items()}
+    bar = next(([cell.r for cell in row.cells] for row in rows if row.name == BAR), None)
+    rows = [
+        replace(row, rank=_mean_rank(row, rows), standing=_standing(row, sets, signs[row.name], bar)) for row in rows
+    ]
     places = {one.name: place for place, one in enumerate(sets)}
     rows.sort(key=lambda row: (row.is_baseline, *_order(row, sort, places), row.title))
     targets = dict.fromkeys(name for job in done for name in (job.result or {})["targets"])
     return Grid(sets, tuple(rows), tuple(targets), languages)
+
+
+def _standing(row: GridRow, sets: Sequence[DataSet], sign: float, bar: Sequence[float | None] | None) -> Standing:
+    own = [None if cell.r is None else sign * cell.r for cell in row.cells]
+    return standing_of(metric_known(row.name), [one.origin for one in sets], own, None if row.name == BAR else bar)
 
 
 def _order(row: GridRow, sort: str, places: Mapping[str, int]) -> tuple[float, ...]:
@@ -308,7 +326,7 @@ def _order(row: GridRow, sort: str, places: Mapping[str, int]) -> tuple[float, .
     if sort in places:
         r = row.cells[places[sort]].r
         return (-(_BELOW if r is None else r),)
-    return (-row.mean,)
+    return (-row.mean,) if sort == MEAN else (row.standing.place,)
 
 
 def _mean_rank(row: GridRow, rows: Sequence[GridRow]) -> float | None:

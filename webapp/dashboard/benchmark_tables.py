@@ -113,7 +113,7 @@ def _table(choosers: Sequence[tuple[str, Mapping[str, Any]]], question: str) -> 
 
 
 def _estimate(found: Mapping[str, Any]) -> list[Cell]:
-    (low, high), why = found["ci95"] or (None, None), reason_text(found["reason"])
+    (low, high), why = found["ci95"] or (None, None), reason_text(found.get("reason"))
     return [share_cell(found["value"], why=why), span_cell(low, high, shares=True, why=why)]
 
 
@@ -185,6 +185,63 @@ def _with_interval(row: Published, method: Method) -> Cell:
     value = row.values.get(method)
     shown = "–" if value is None else f"{share(value)} {span(*row.interval(method), shares=True)}"
     return Cell(shown, raw=(value,))
+
+
+_VERDICTS = {
+    "better_than_chance": "better than chance",
+    "not_shown": "not shown to be better than chance",
+    "not_known": "not known",
+}
+
+
+def systems_table(grid: Grid, method: Method) -> NamedTable | None:
+    """Return how metrics order the systems of each data set that has several; None where none has."""
+    found = [
+        (row, one, part["system_level"], one.system_test(row.name))
+        for one in grid.sets
+        for row in grid.rows
+        if one.target and (part := one.part(row.name)) and part.get("system_level")
+    ]
+    if not found:
+        return None
+    table = page_table(
+        found,
+        (("Data", "Metric"), lambda one: [Cell(one[1].title), Cell(one[0].title)]),
+        (("Systems", "Contexts"), lambda one: [count_cell(one[2]["n_systems"]), count_cell(one[2]["n_contexts"])]),
+        ("Order of systems", lambda one: Cell(_VERDICTS[one[2]["verdict"]])),
+        ((METHODS[method], "95 %"), lambda one: _estimate(one[2][method])),
+        (("Pairwise accuracy", "95 %"), lambda one: _estimate(one[2]["pairwise_accuracy"])),
+        (("Soft pairwise accuracy", "95 %"), lambda one: _estimate(one[2]["soft_pairwise_accuracy"])),
+        ("p beside the bar", lambda one: _tested(one[3])),
+        (("acc_eq", "ε"), lambda one: _ties(one[2]["ties"])),
+    )
+    words = (
+        "Pairwise accuracy: the share of pairs of systems that the metric orders as people do. Soft: 1 less the mean "
+        "difference of the p-values of people and metric (Thompson et al. 2024). Intervals by resampled contexts, of "
+        f"these systems. p: soft pairwise accuracies of the metric and of {_bar_title(grid)}, by scores swapped at "
+        "random. acc_eq: the share of pairs of replies that both order or both tie, where the metric ties what differs "
+        "by ε or less; ε is the best one on these very replies (Deutsch et al. 2023). Order of systems: systems "
+        "permuted, 5 %; not known with fewer than five."
+    )
+    return NamedTable("systems", "Which metric orders the systems as people do?", table, words)
+
+
+def _bar_title(grid: Grid) -> str:
+    """Name what metrics are tested against."""
+    bars = {str(one.result.get("system_bar", "")) for one in grid.sets}
+    titles = [row.title for row in grid.rows if row.name in bars]
+    return phrases.listed(titles) or "the bar"
+
+
+def _tested(found: Mapping[str, Any] | None) -> Cell:
+    if not found:
+        return Cell("–")
+    return phrases.p_cell(found["p"], reason_text(found.get("reason")))
+
+
+def _ties(found: Mapping[str, Any]) -> list[Cell]:
+    why = reason_text(found.get("reason"))
+    return [share_cell(found["acc_eq"], why=why), phrases.number_cell(found["epsilon"], 3, why)]
 
 
 def beside_ours(grid: Grid, method: Method) -> NamedTable | None:

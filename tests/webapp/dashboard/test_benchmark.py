@@ -18,6 +18,9 @@ from tests.builders import make_conversation, make_participant, make_rating, mak
 from tests.markup import flat
 from webapp.conversations.services import vote_set
 from webapp.core.rights import Right
+from webapp.dashboard.benchmark_grid import grid_of
+from webapp.dashboard.benchmark_tables import systems_table
+from webapp.dashboard.render import table_latex, table_markdown
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, State
 from webapp.jobs.services.jobs import jobs_forget
@@ -80,7 +83,8 @@ def test_a_file_is_compared_by_a_worker_and_shown_with_intervals_and_reasons(sta
     rows = re.findall(r'<th scope="row">([^<]+)<', html.partition("<tfoot>")[0])
     assert rows[-1] == "Words in the reply"
     assert 'class="bench-baseline"' in html
-    assert html.count('<th scope="col">') == 4, "the metric, two data sets, the mean rank"
+    heads = html.partition("<tbody>")[0].count('<th scope="col">')
+    assert heads == 5, "the metric, two data sets, the held-out median, the mean rank"
     table = list(
         csv.DictReader(io.StringIO(staff.get(f"{ADDRESS}benchmark.csv?target=good&by=pearson").content.decode()))
     )
@@ -159,6 +163,87 @@ def test_published_figures_stand_beside_ours_of_the_same_set_and_dimension(staff
     everything = staff.get(f"{ADDRESS}published/").content.decode()
     assert "best of three raters" in everything
     assert ".86 [.84, .88]" in everything, "RADE on its empathetic set, with an interval"
+
+
+def of_systems(n_contexts: int = 12) -> bytes:
+    """Write a file of five systems on a held-out set and three on GRADE's: who takes up words is better."""
+    words = ["town", "bread", "sister", "walk", "river", "song", "train", "garden"]
+    rows = [
+        {
+            "id": f"{source}-{k}-{model}",
+            "source": source,
+            "model": model,
+            "context": [f"I like the {words[k % 8]} and the {words[(k + 3) % 8]} number {k}."],
+            "response": ["Yes.", "A walk is fine.", f"The {words[k % 8]} is fine.", f"I like the {words[k % 8]} too."][
+                min(number, 3)
+            ]
+            + " So" * (k % 3),
+            "ratings": [{"good": 1 + number - (k % 5 == number % 5)}],
+            "scale": [0, 6],
+        }
+        for source, models in (("mine", "abcde"), ("grade/convai2", "xyz"))
+        for k in range(n_contexts)
+        for number, model in enumerate(models)
+    ]
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def test_systems_are_ordered_and_tested_against_the_cosine(staff: Client) -> None:
+    post(staff, of_systems(), "mine.jsonl", "semantic_similarity", "grade_lite", "words_bot")
+    run_job(job := Job.objects.get(kind="benchmark"))
+    job.refresh_from_db()
+    assert job.state == State.DONE, job.error
+    assert job.result["system_bar"] == "semantic_similarity"
+    [file] = benchmark_folder().iterdir()
+    found = judge(file, ["grade_lite"], target="good", against="semantic_similarity")["grade_lite"]
+    wanted = found.to_json()["sources"]["mine"]
+    assert wanted["system_test"]["n_systems"] == 5
+    response = staff.get(f"{ADDRESS}?by=kendall")
+    html = flat(response.content.decode())
+    assert response.status_code == 200
+    assert "Which metric orders the systems as people do?" in html
+    table = staff.get(f"{ADDRESS}benchmark.csv?by=kendall&table=systems")
+    assert table.status_code == 200
+    rows = list(csv.DictReader(io.StringIO(table.content.decode())))
+    [mine] = [row for row in rows if (row["Metric"], row["Data"]) == ("GRADE-lite", "mine")]
+    level = wanted["system_level"]
+    assert int(mine["Systems"]) == 5
+    assert float(mine["Kendall"]) == pytest.approx(level["kendall"]["value"])
+    assert float(mine["Pairwise accuracy"]) == pytest.approx(level["pairwise_accuracy"]["value"])
+    assert float(mine["Soft pairwise accuracy"]) == pytest.approx(level["soft_pairwise_accuracy"]["value"])
+    assert float(mine["p beside the bar"]) == pytest.approx(wanted["system_test"]["p"], abs=0.02), (
+        "scores have 5 digits"
+    )
+    few = [row for row in rows if row["Data"] == "convai2"]
+    assert {row["Order of systems"] for row in few} == {"not known"}
+    systems = systems_table(grid_of([job], method="kendall", target="good"), "kendall")
+    assert systems is not None
+    assert table_latex(systems.table, caption="c", label="l").count("GRADE-lite") == 2
+    assert "| mine | GRADE-lite | 5 |" in table_markdown(systems.table, caption="c")
+
+
+def test_rows_stand_by_held_out_data_and_those_below_the_cosine_say_so(staff: Client) -> None:
+    post(staff, of_systems(), "mine.jsonl", "semantic_similarity", "grade_lite", "words_bot")
+    run_job(job := Job.objects.get(kind="benchmark"))
+    job.refresh_from_db()
+    result = job.result
+    for row, (mine, grade) in zip(result["metrics"], ((0.3, 0.1), (0.2, 0.9), (0.1, 0.1)), strict=True):
+        for source, r in (("mine", mine), ("grade/convai2", grade)):
+            row["agreement"]["good"]["sources"][source]["spearman"]["r"] = r
+    job.save()
+    response = staff.get(ADDRESS)
+    assert response.status_code == 200
+    html = flat(response.content.decode())
+    body = html.partition("<tbody>")[2].partition("<tfoot>")[0]
+    names = re.findall(r'<th scope="row">([^<]+)<', body)
+    assert names == ["GRADE-lite", "Semantic similarity", "Words in the reply"], (
+        "the cosine has .2 of both sets, GRADE-lite .2 of the one that it was not made by"
+    )
+    assert "<b>.20</b><span>1 held-out set</span>" in body
+    assert "<b>.20</b><span>2 held-out sets</span>" in body
+    assert body.count("does not beat the cosine of sentence vectors on held-out data") == 2
+    names = re.findall(r'<th scope="row">([^<]+)<', flat(staff.get(f"{ADDRESS}?sort=mean").content.decode()))
+    assert names[:2] == ["GRADE-lite", "Semantic similarity"]
 
 
 GERMAN = "Ich gehe heute mit meiner Schwester in die Stadt und kaufe dort frisches Brot und Gemüse. "

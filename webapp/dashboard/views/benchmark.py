@@ -15,8 +15,15 @@ from evaluation.published.correlations import caveats_of
 from evaluation.stats.correlation import Method
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.dashboard.benchmark_grid import MEAN, METHODS, NAME, RANK, Grid, grid_of
-from webapp.dashboard.benchmark_tables import ChoiceSet, beside_ours, choice_sets, published_table, sets_published
+from webapp.dashboard.benchmark_grid import HELD_OUT, MEAN, METHODS, NAME, RANK, Grid, grid_of
+from webapp.dashboard.benchmark_tables import (
+    ChoiceSet,
+    beside_ours,
+    choice_sets,
+    published_table,
+    sets_published,
+    systems_table,
+)
 from webapp.dashboard.charts.figure import Cell
 from webapp.dashboard.charts.scatter import items_figure
 from webapp.dashboard.forms import UPLOAD_LIMIT_MB, BenchmarkForm
@@ -73,6 +80,7 @@ def benchmark(request: HttpRequest) -> HttpResponse:
         languages=[(code, language_name(code)) for code in grid.languages],
         only_language=language_name(grid.languages[0]) if _is_of_one_language(grid) else "",
         sorts=[
+            (HELD_OUT, "held-out median"),
             (MEAN, "mean correlation"),
             (RANK, "mean rank"),
             (NAME, "name"),
@@ -80,6 +88,8 @@ def benchmark(request: HttpRequest) -> HttpResponse:
         ],
         usual=_here(chosen, target=""),
         download=f"{reverse('dashboard:benchmark_csv')}?{urlencode(chosen)}",
+        systems=systems_table(grid, method),
+        systems_download=f"{reverse('dashboard:benchmark_csv')}?{urlencode({**chosen, 'table': 'systems'})}",
         beside=beside_ours(grid, method),
         stale=benchmark_stale(jobs, metrics),
         uploads=benchmark_uploads(),
@@ -127,10 +137,16 @@ def benchmark_published(request: HttpRequest) -> HttpResponse:
 
 @read_view()
 def benchmark_csv(request: HttpRequest) -> HttpResponse:
-    """Send the table as it is shown, with all digits."""
+    """Send the table as it is shown, or that of systems, with all digits."""
     grid, method, _chosen = _grid(request, benchmarks_newest())
-    response = HttpResponse(table_csv(grid.table()), content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="benchmark-{method}.csv"'
+    table, name = grid.table(), str(method)
+    if request.GET.get("table") == "systems":
+        found = systems_table(grid, method)
+        if found is None:
+            raise Http404
+        table, name = found.table, f"systems-{method}"
+    response = HttpResponse(table_csv(table), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="benchmark-{name}.csv"'
     return response
 
 

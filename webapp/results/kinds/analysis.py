@@ -7,8 +7,8 @@ replies, a shard for each metric.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from django.conf import settings
@@ -23,6 +23,7 @@ from evaluation.analysis.leaderboard import (
     pair_ranking_progress,
     ranking_progress,
 )
+from evaluation.held_out import BAR
 from evaluation.languages import languages_of_sets
 from webapp.bots.selectors import text_store
 from webapp.core.errors import Refused
@@ -32,6 +33,7 @@ from webapp.ratings.paired_comparisons import compares_pairs, study_judgements
 from webapp.ratings.selectors import study_ratings
 from webapp.ratings.services import flags_make
 from webapp.results.benchmark import (
+    BASELINE,
     BENCHMARK_KIND,
     MOST_POINTS,
     BenchmarkParams,
@@ -47,6 +49,9 @@ from webapp.results.refresh import FLAGS_KIND, RANKING_KIND
 from webapp.results.study_data import study_read
 from webapp.studies.models import Study
 from webapp.studies.services import order_state_store
+
+if TYPE_CHECKING:
+    from evaluation.metric_agreement import JudgedReplies
 
 
 @register_kind
@@ -106,6 +111,7 @@ class BenchmarkJob(JobKind[Job, BenchmarkParams]):
             "n_items": len(judgements.items),
             "agreement": {target: _main(one.to_json()) for target, one in found.items()},
             "scores": [] if scores is None else _plain(_kept(scores)),
+            "lower_is_better": next(iter(first.signs.values()), 1.0) < 0,
         }
 
     def finish(self, work: ShardWork[Job, BenchmarkParams], results: Sequence[Any]) -> dict[str, Any]:
@@ -124,6 +130,7 @@ class BenchmarkJob(JobKind[Job, BenchmarkParams]):
             "skipped": judgements.skipped,
             "lines": list(judgements.lines),
             "metrics": list(results),
+            **_system_tests(judgements, results),
             "means": {target: _plain(_kept(human_means(judgements, target))) for target in judgements.targets},
             "sources": _kept(np.array([one.source for one in judgements.items])).tolist(),
             "languages": languages_of_sets(
@@ -163,6 +170,41 @@ def _data(asked: BenchmarkParams) -> str:
     """Return a digest of the present ratings; empty for a file, which does not change."""
     study = Study.objects.filter(key=asked.study).first() if asked.study else None
     return data_now(study) if study is not None else ""
+
+
+def _system_tests(judgements: JudgedReplies, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Test each metric's soft pairwise accuracy against that of the cosine, or else of the baseline.
+
+    Nothing where neither was computed, or plots keep only some of the items' scores.
+
+    Args:
+        rows: the results of the metrics, with scores of all items.
+
+    Returns:
+        `system_bar`, the other metric, and `system_tests`: by dimension, metric and data set the test.
+    """
+    from evaluation.agreement_by_group import HumanScores
+    from evaluation.metric_agreement import system_tests
+
+    n_items = len(judgements.items)
+    scores = {
+        row["metric"]: (-1.0 if row["lower_is_better"] else 1.0) * np.array(row["scores"], dtype=float)
+        for row in rows
+        if len(row["scores"]) == n_items
+    }
+    bar = next((name for name in (BAR, BASELINE) if name in scores), None)
+    if bar is None:
+        return {}
+    humans = [HumanScores.of(judgements.items, {}, target) for target in judgements.targets]
+    tests = {
+        one.target: {
+            name: {source: found.to_json() for source, found in system_tests(own, scores[bar], one).items()}
+            for name, own in scores.items()
+            if name != bar
+        }
+        for one in humans
+    }
+    return {"system_bar": bar, "system_tests": tests}
 
 
 def _main(agreement: dict[str, Any]) -> dict[str, Any]:
