@@ -113,7 +113,8 @@ class _Renderer(RendererHTML):
     def code_block(self, tokens: Sequence[Token], idx: int, *_rest: Any) -> str:
         return f'<div class="code-block"><pre tabindex="0"><code>{escape(tokens[idx].content)}</code></pre></div>\n'
 
-    fence = code_block
+    def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
+        return self.code_block(tokens, idx)
 
     def table_open(self, *_rest: Any) -> str:
         return '<div class="table-scroll" tabindex="0"><table>\n'

@@ -108,16 +108,13 @@ def questions_after_task(participant: Participant, version: StudyVersion) -> lis
 
 
 def right_of(participant: Participant, asked: Sequence[QuestionShown]) -> list[tuple[str, str]]:
-    """Return the answers that pass the attention checks, by field; empty unless the participant is scripted."""
+    """Return the answers that pass checks and screening, by field; empty unless the participant is scripted."""
     if not participant.is_synthetic:
         return []
-    checks = [one for one in asked if one.question.is_check]
     return [
-        (
-            one.name,
-            BETWEEN_CHOICES.join(one.question.expected) if one.question.kind == "choices" else one.question.expected[0],
-        )
-        for one in checks
+        (one.name, BETWEEN_CHOICES.join(right) if one.question.kind == "choices" else right[0])
+        for one in asked
+        if (right := one.question.expected or one.question.admits[:1])
     ]
 
 

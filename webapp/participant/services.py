@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from django.db import transaction
 from django.utils.translation import gettext as _
@@ -16,7 +17,7 @@ from webapp.ratings.erasure import task_settle
 from webapp.studies.assignment.draw import bot_chosen
 from webapp.studies.attention_checks import MOST_QUIZ_ATTEMPTS
 from webapp.studies.models import Outcome, Participant, Study, Task
-from webapp.studies.pre_task import quiz_attempt_store
+from webapp.studies.pre_task import question_answers_store, quiz_attempt_store, task_admits
 from webapp.studies.privacy import consent_version
 from webapp.studies.recruitment.links import LINK_PLATFORM, task_decline
 from webapp.studies.selectors import rehearsal_token_valid, state_refusal
@@ -119,6 +120,17 @@ def consent_decline(
             is_synthetic=rehearsal_token_valid(study, recruitment.rehearsal),
         )
     return task_decline(participant=participant, version=study.version)
+
+
+def questions_answer(*, task: Task, answers: Mapping[str, Any]) -> None:
+    """Store the answers to the questions before a task; one that does not admit ends the task as screened out.
+
+    Args and errors: as `question_answers_store`.
+    """
+    with transaction.atomic():
+        question_answers_store(task=task, answers=answers)
+        if not task_admits(task):
+            task_end_with_chats(task=task, outcome=Outcome.SCREENED_OUT)
 
 
 def quiz_answer(*, task: Task, quiz: str, attempt: int, answers: Sequence[str]) -> bool:

@@ -56,6 +56,12 @@ def question_answers_store(*, task: Task, answers: Mapping[str, Any]) -> Questio
         return QuestionAnswers.objects.create(participant=participant, version=task.version, answers=found)
 
 
+def task_admits(task: Task) -> bool:
+    """Return True unless the participant's answers before the task screen them out."""
+    given = QuestionAnswers.objects.filter(participant=task.participant_id, version=task.version_id).first()
+    return given is None or all(one.lets_in(given.answers.get(one.key)) for one in task.version.values.questions)
+
+
 @dataclass(frozen=True, slots=True)
 class DueQuiz:
     """The quiz as it is due for a participant.

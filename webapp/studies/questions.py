@@ -43,7 +43,7 @@ TEXTS = frozenset(
         *("consent_points", "consent_text", "instructions_text", "thanks_text"),
         *("content_notice", "typing_notice", "choose_question", "question"),
         *("context", "response", "second_response"),
-        *("first", "second", "right", "expected", "why"),
+        *("first", "second", "right", "expected", "admits", "why"),
     }
 )
 """Names of the texts for participants, in a study's values as JSON."""
@@ -154,6 +154,12 @@ class Question(InputModel):
         description="Empty: it is no attention check. Bots are not rated on a check, and a participant who misses it "
         "is told so at the end.",
     )
+    admits: Annotated[Many[Passing], Field(max_length=200)] = Field(
+        default=(),
+        title="Screening: answers that admit",
+        description="A participant with another answer is told so at once, and the study ends as screened out. "
+        "Only before the task. Empty: every answer admits.",
+    )
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> Question:
@@ -174,9 +180,33 @@ class Question(InputModel):
         elif beyond := [point for point in self.labels if not self.low <= point <= self.high]:
             points = f"from {self.low} to {self.high}"
             raise ValueError(f"labels has words at {beyond[0]}; the points are those {points}")
-        if wrong := self._expected_wrong():
+        if wrong := self._expected_wrong() or self._admits_wrong():
             raise ValueError(wrong)
         return self
+
+    @property
+    def _possible(self) -> list[str]:
+        """The answers that can be chosen."""
+        if self.kind == "scale":
+            return [str(point) for point in range(self.low, self.high + 1)]
+        return list(self.options)
+
+    def _admits_wrong(self) -> str:
+        """Return an error message about the answers that admit; empty if there is none."""
+        if not self.admits:
+            return ""
+        if self.kind == "text":
+            return "admits must be left out: to a text people write what they like"
+        if self.expected:
+            return "admits must be left out: an attention check screens nobody"
+        if not self.required:
+            return "required must be true: a screening question must be answered"
+        possible = self._possible
+        if beyond := [one for one in self.admits if one not in possible]:
+            return f"admits has {quote(beyond[0])}; it must be one of {', '.join(possible)}"
+        if set(possible) <= set(self.admits):
+            return "admits must leave an answer out: every answer would admit"
+        return ""
 
     def _expected_wrong(self) -> str:
         """Return an error message about the answers that pass; empty if there is none or this is no check."""
@@ -186,9 +216,7 @@ class Question(InputModel):
             return "required must be true: an attention check must be answered"
         if self.reversed:
             return "reversed must be left out: nothing is rated by an attention check"
-        possible: list[str] = list(self.options)
-        if self.kind == "scale":
-            possible = [str(point) for point in range(self.low, self.high + 1)]
+        possible = self._possible
         beyond = [one for one in self.expected if one not in possible]
         if beyond and self.kind != "text":
             return f"expected has {quote(beyond[0])}; it must be one of {', '.join(possible)}"
@@ -214,6 +242,11 @@ class Question(InputModel):
         if self.kind == "text":
             return any(is_same_text(said, one) for one in self.expected)
         return said in self.expected
+
+    def lets_in(self, given: Any) -> bool:
+        """Return True if an answer admits its participant; of several choices one that does is enough."""
+        chosen = given if isinstance(given, list) else [given]
+        return not self.admits or any(str(one) in self.admits for one in chosen)
 
     @property
     def column(self) -> str:
@@ -250,9 +283,9 @@ class Question(InputModel):
         found = {name: plain[name] for name in type(self).model_fields if name in plain}
         if "options" in found:
             found["options"] = list(found["options"])
-        if "expected" in found:
-            is_scale = self.kind == "scale"
-            found["expected"] = [int(one) if is_scale else one for one in self.expected]
+        for name in ("expected", "admits"):
+            if name in found:
+                found[name] = [int(one) if self.kind == "scale" else one for one in getattr(self, name)]
         if "labels" in found:
             found["labels"] = dict(sorted(found["labels"].items()))
         return found
@@ -297,6 +330,12 @@ def validate_keys(questions: Sequence[Question], where: str, taken: Sequence[str
             message = f"{path} is {quote(question.key)}, a name that the form itself has; choose another"
             mistakes.append(Mistake(path, message))
     return mistakes
+
+
+def validate_no_screening(questions: Sequence[Question], where: str) -> list[Mistake]:
+    """Return each question that screens; after the task it is too late for that."""
+    paths = [f"{where}[{i}].admits" for i, question in enumerate(questions) if question.admits]
+    return [Mistake(path, f"{path} must be left out: only questions before the task screen") for path in paths]
 
 
 def questions_ordered(questions: Sequence[Question], order: Order, *of_person: object) -> list[Question]:

@@ -61,6 +61,7 @@ def fields_of(question: Question) -> Fields:
         "key": question.key if question.key != "new" else "",
         "options": "\n".join(question.options),
         "expected": "\n".join(question.expected),
+        "admits": "\n".join(question.admits),
         "span": f"{question.low}:{question.high}",
         "low_words": question.labels.get(question.low, ""),
         "high_words": question.labels.get(question.high, ""),
@@ -121,7 +122,7 @@ class QuestionCard(Card):
         self.is_fixed, self.scale = is_fixed, scale
         kinds = forms.ChoiceField(choices=list(NEW_KINDS.items()), widget=forms.HiddenInput)
         self.fields |= {"kind": kinds, "was": forms.CharField(required=False, widget=forms.HiddenInput)}
-        for name in ("title", "help", "options", "required", "reversed", "expected", "name", "key"):
+        for name in ("title", "help", "options", "required", "reversed", "expected", "admits", "name", "key"):
             field = field_made(name, Question.model_fields[name])
             assert field is not None
             field.required = name == "title"
@@ -182,6 +183,11 @@ class QuestionCard(Card):
         return [*(self[name] for name in ("span", "low_words", "high_words", "between")), *self.word_fields]
 
     @property
+    def may_screen(self) -> bool:
+        """True if it is asked before the task, and its answers can be chosen."""
+        return str(self.prefix).startswith("questions-") and self.kind_now != "text"
+
+    @property
     def key_now(self) -> str:
         """Its key, as far as it is known."""
         return str(self["key"].value() or "")
@@ -189,6 +195,7 @@ class QuestionCard(Card):
     def plain(self, given: Mapping[str, Any]) -> dict[str, Any]:
         found = {name: given[name] for name in ("kind", "title", "help", "required", "name")}
         found |= {"key": given["key"] or "question", "expected": _lines(given["expected"])}
+        found["admits"] = _lines(given["admits"])
         if given["kind"] in ("choice", "choices"):
             found["options"] = _lines(given["options"])
         if given["kind"] == "scale":

@@ -30,12 +30,12 @@ from webapp.participant.question_view import (
     right_of,
 )
 from webapp.participant.recruitment_links import recruitment_read, recruitment_sign
-from webapp.participant.services import quiz_answer
+from webapp.participant.services import questions_answer, quiz_answer
 from webapp.participant.steps.base import ParticipantStep, Standing, TaskStep, next_step, register_step, standing_open
 from webapp.studies.assignment.draw import choices_of, lets_choose
 from webapp.studies.attention_checks import QuizQuestion
 from webapp.studies.models import Outcome
-from webapp.studies.pre_task import DueQuiz, question_answers_store
+from webapp.studies.pre_task import DueQuiz
 from webapp.studies.questions import Question
 from webapp.studies.selectors import questions_answered
 
@@ -149,7 +149,7 @@ class QuestionnaireStep(TaskStep):
     def post(self) -> HttpResponse:
         given = {one.key: read_answer(self.request.POST, one, one.column) for one in self._asked}
         try:
-            question_answers_store(task=self.task, answers=given)
+            questions_answer(task=self.task, answers=given)
         except Refused as refused:
             if refused.code != "bad_answers":
                 return redirect(self.visit.link("entry", self.standing.study.key))

@@ -23,6 +23,7 @@ from webapp.participant.recruitment_links import (
 from webapp.participant.selectors import bots_revealed
 from webapp.participant.steps.base import ParticipantStep, Standing, register_step
 from webapp.studies.models import Outcome, Study
+from webapp.studies.pre_task import task_admits
 from webapp.studies.privacy import may_withdraw, withdrawal_token, withdrawal_until
 from webapp.studies.recruitment.completion import TaskEnding, ending_of, has_earned
 from webapp.studies.selectors import study_refusal
@@ -88,6 +89,7 @@ def done_page(
         "endings": [e for e in shown if e.task != ending.task],
         "task": task,
         "outcome": ending.outcome,
+        "is_unqualified": ending.outcome == Outcome.SCREENED_OUT and not task_admits(task),
         "is_again": recruitment is not None,
         "is_code_of_platform": bool(ending.code) and ending.code != task.completion_code,
         "is_done": is_done,
