@@ -127,6 +127,13 @@ Passing = Annotated[
 Words = Annotated[str, Field(min_length=1, max_length=60)]
 
 
+class ShowWhen(InputModel):
+    """Condition on which a question is shown: an answer to a question before it; of several choices one is enough."""
+
+    key: Key = Field(title="Key of the other question")
+    answers: Annotated[Many[Passing], Field(min_length=1, max_length=200)] = Field(title="Its answers")
+
+
 class Question(InputModel):
     """One question."""
 
@@ -161,6 +168,13 @@ class Question(InputModel):
         "Only before the task. Empty: every answer admits.",
     )
 
+    show_when: ShowWhen | None = Field(
+        default=None,
+        title="Shown only after an answer",
+        description="The key of a question before it and the answers after which it is shown. While it is hidden it "
+        "need not be answered, and no answer is stored. Empty: always shown.",
+    )
+
     @model_validator(mode="after")
     def _fits_its_kind(self) -> Question:
         has_options = self.kind in ("choice", "choices")
@@ -185,7 +199,7 @@ class Question(InputModel):
         return self
 
     @property
-    def _possible(self) -> list[str]:
+    def possible(self) -> list[str]:
         """The answers that can be chosen."""
         if self.kind == "scale":
             return [str(point) for point in range(self.low, self.high + 1)]
@@ -201,7 +215,7 @@ class Question(InputModel):
             return "admits must be left out: an attention check screens nobody"
         if not self.required:
             return "required must be true: a screening question must be answered"
-        possible = self._possible
+        possible = self.possible
         if beyond := [one for one in self.admits if one not in possible]:
             return f"admits has {quote(beyond[0])}; it must be one of {', '.join(possible)}"
         if set(possible) <= set(self.admits):
@@ -216,7 +230,9 @@ class Question(InputModel):
             return "required must be true: an attention check must be answered"
         if self.reversed:
             return "reversed must be left out: nothing is rated by an attention check"
-        possible = self._possible
+        if self.show_when:
+            return "show_when must be left out: an attention check is for everybody"
+        possible = self.possible
         beyond = [one for one in self.expected if one not in possible]
         if beyond and self.kind != "text":
             return f"expected has {quote(beyond[0])}; it must be one of {', '.join(possible)}"
@@ -283,6 +299,8 @@ class Question(InputModel):
         found = {name: plain[name] for name in type(self).model_fields if name in plain}
         if "options" in found:
             found["options"] = list(found["options"])
+        if self.show_when:
+            found["show_when"] = {"key": self.show_when.key, "answers": list(self.show_when.answers)}
         for name in ("expected", "admits"):
             if name in found:
                 found[name] = [int(one) if self.kind == "scale" else one for one in getattr(self, name)]
@@ -338,27 +356,68 @@ def validate_no_screening(questions: Sequence[Question], where: str) -> list[Mis
     return [Mistake(path, f"{path} must be left out: only questions before the task screen") for path in paths]
 
 
+def validate_show_when(questions: Sequence[Question], where: str) -> list[Mistake]:
+    """Return each condition that names no question before it, or an answer that cannot be chosen there."""
+    before: dict[str, Question] = {}
+    mistakes = []
+    for i, question in enumerate(questions):
+        path = f"{where}[{i}].show_when"
+        if (when := question.show_when) is not None:
+            other = before.get(when.key)
+            beyond = [] if other is None else [one for one in when.answers if one not in other.possible]
+            if other is None or other.kind == "text":
+                known = ", ".join(key for key, one in before.items() if one.kind != "text") or "none"
+                message = f"{path}.key is {quote(when.key)}; it must be a question before it with answers to choose"
+                mistakes.append(Mistake(f"{path}.key", f"{message} ({known})"))
+            elif beyond:
+                message = f"{path}.answers has {quote(beyond[0])}; it must be one of {', '.join(other.possible)}"
+                mistakes.append(Mistake(f"{path}.answers", message))
+        before[question.key] = question
+    return mistakes
+
+
+def _is_shown(question: Question, asked: Mapping[str, Question], answers: Mapping[str, Any]) -> bool:
+    """Return True if a question's condition holds, and that of the question that it depends on."""
+    if (when := question.show_when) is None:
+        return True
+    other, given = asked.get(when.key), answers.get(when.key)
+    chosen = given if isinstance(given, list | tuple) else [given]
+    return other is not None and _is_shown(other, asked, answers) and any(str(one) in when.answers for one in chosen)
+
+
 def questions_ordered(questions: Sequence[Question], order: Order, *of_person: object) -> list[Question]:
     """Return the questions in one participant's order, which is always the same for them.
 
     Args:
         of_person: value that identifies the person (and list of questions), such as the participant's id.
     """
-    found = list(questions)
-    if order == "shuffled":
-        Random(derive_seed(0, "order of questions", *map(str, of_person))).shuffle(found)
+    if order != "shuffled":
+        return list(questions)
+    found = [question for question in questions if question.show_when is None]
+    Random(derive_seed(0, "order of questions", *map(str, of_person))).shuffle(found)
+    for question in questions:
+        if (when := question.show_when) is not None:  # it follows the one that it depends on
+            at = next(i for i, other in enumerate(found, start=1) if other.key == when.key)
+            while at < len(found) and found[at].show_when is not None:
+                at += 1
+            found.insert(at, question)
     return found
 
 
 def answers_read(questions: Sequence[Question], answers: Mapping[str, Any]) -> tuple[Answers, dict[str, str]]:
     """Return the valid answers, and an error message for each question with an invalid one, both by key.
 
+    A question that its condition hides is not required, and an answer to it is left out.
+
     Args:
         answers: a text, a number or a list of options by key; keys of no question are left out.
     """
     found: Answers = {}
     wrong: dict[str, str] = {}
+    asked = {question.key: question for question in questions}
     for question in questions:
+        if not _is_shown(question, asked, answers):
+            continue
         given, error = _READERS[question.kind](question, answers.get(question.key))
         if error:
             wrong[question.key] = error

@@ -40,7 +40,16 @@ from webapp.studies.protocol_settings import (
     Typing,
     text_lines,
 )
-from webapp.studies.questions import TAKEN_KEYS, TEXTS, Order, Question, texts_in, validate_keys, validate_no_screening
+from webapp.studies.questions import (
+    TAKEN_KEYS,
+    TEXTS,
+    Order,
+    Question,
+    texts_in,
+    validate_keys,
+    validate_no_screening,
+    validate_show_when,
+)
 from webapp.studies.recruitment.settings import RecruitmentValues
 
 Days = Annotated[int, Field(ge=0, le=3650)]
@@ -328,6 +337,7 @@ class StudyValues(InputModel):
     def _keys_differ(self) -> StudyValues:
         mistakes = validate_keys(self.questions, "questions") + validate_keys(self.after, "after", TAKEN_KEYS)
         mistakes += validate_no_screening(self.after, "after")
+        mistakes += validate_show_when(self.questions, "questions") + validate_show_when(self.after, "after")
         if mistakes:
             raise ValuesError(mistakes)
         return self

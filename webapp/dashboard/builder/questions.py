@@ -62,6 +62,8 @@ def fields_of(question: Question) -> Fields:
         "options": "\n".join(question.options),
         "expected": "\n".join(question.expected),
         "admits": "\n".join(question.admits),
+        "when_key": question.show_when.key if question.show_when else "",
+        "when_answers": "\n".join(question.show_when.answers) if question.show_when else "",
         "span": f"{question.low}:{question.high}",
         "low_words": question.labels.get(question.low, ""),
         "high_words": question.labels.get(question.high, ""),
@@ -93,7 +95,7 @@ def key_made(text: str, taken: Sequence[str]) -> str:
 class QuestionCard(Card):
     """One question. Its kind stays; so do the points of a scale on which people may have answered."""
 
-    instead_of = {"low": "span", "high": "span", "labels": "low_words"}
+    instead_of = {"show_when": "when_key", "low": "span", "high": "span", "labels": "low_words"}
 
     def __init__(
         self,
@@ -128,6 +130,18 @@ class QuestionCard(Card):
             field.required = name == "title"
             self.fields[name] = field
         self.fields["key"].label = "Name in exports"
+        self.fields["when_key"] = forms.CharField(
+            label="Shown only after an answer to",
+            required=False,
+            max_length=50,
+            help_text="The name in exports of a question before it. Empty: always shown.",
+        )
+        self.fields["when_answers"] = forms.CharField(
+            label="Answers after which it is shown",
+            required=False,
+            widget=forms.Textarea(attrs={"rows": 3}),
+            help_text="One a line. While the question is hidden it need not be answered, and nothing is stored.",
+        )
         self.fields["span"] = forms.ChoiceField(label="Points", required=False)
         between = [("", "None"), ("all", "At every point")]
         self.fields["between"] = forms.ChoiceField(label="Words between", required=False, choices=between)
@@ -185,7 +199,7 @@ class QuestionCard(Card):
     @property
     def may_screen(self) -> bool:
         """True if it is asked before the task, and its answers can be chosen."""
-        return str(self.prefix).startswith("questions-") and self.kind_now != "text"
+        return self.list_name == "questions" and self.kind_now != "text"
 
     @property
     def key_now(self) -> str:
@@ -196,6 +210,8 @@ class QuestionCard(Card):
         found = {name: given[name] for name in ("kind", "title", "help", "required", "name")}
         found |= {"key": given["key"] or "question", "expected": _lines(given["expected"])}
         found["admits"] = _lines(given["admits"])
+        if given["when_key"]:
+            found["show_when"] = {"key": given["when_key"], "answers": _lines(given["when_answers"])}
         if given["kind"] in ("choice", "choices"):
             found["options"] = _lines(given["options"])
         if given["kind"] == "scale":

@@ -204,6 +204,17 @@ def validate_points(on: Checked) -> Errors:
     return {"quiz_questions": " ".join(told)} if told else {}
 
 
+def validate_conditions(on: Checked) -> Errors:
+    """Check that the page after the task can hide a question."""
+    if on.protocol is None or not any(one.show_when for one in on.values.after):
+        return {}
+    page = on.protocol.page
+    if (page is None or page.sheet == "scales") and "arena" not in on.protocol.settings:
+        return {}
+    words = f"The form of the protocol “{on.protocol.title}” shows all of its questions. Take show_when out."
+    return {"after": words}
+
+
 def validate_chat_checks(on: Checked) -> Errors:
     """Check that every check in a chat is reached."""
     checks, least = on.values.checking.chat_checks, on.values.chat.min_exchanges

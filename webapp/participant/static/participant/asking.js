@@ -44,9 +44,26 @@ function draftWire(form) {
   form.addEventListener("submit", () => store(true));
 }
 
+// A question with a condition is shown while an answer to the one that it depends on meets it; the server decides alike.
+function conditionsWire(form) {
+  const boxes = [...form.querySelectorAll("[data-show-when]")];
+  const follow = () => {
+    for (const box of boxes) {
+      const other = byId(box.dataset.showWhen);
+      const inputs = other && !other.hidden ? [...other.querySelectorAll("input")] : [];
+      const given = inputs.filter(({ type, checked }) => type === "number" || checked).map(({ value }) => value);
+      const answers = box.dataset.showAnswers.split("; ");
+      box.hidden = !given.some((value) => answers.includes(value));
+    }
+  };
+  form.addEventListener("input", follow);
+  if (boxes.length) follow();
+}
+
 export function askingWire(form) {
   likertWire(form);
   draftWire(form);
+  conditionsWire(form);
   const wrong = byId("summary") ?? document.querySelector(".has-error :is(input, textarea)");
   if (wrong) wrong.focus();
   else byId("title").focus({ preventScroll: true }); // a reload stays where it was
