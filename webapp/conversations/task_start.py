@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
+from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -15,12 +16,15 @@ from webapp.bots.services import bot_version_record
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import bots_unavailable_at_hosts
 from webapp.core.errors import Refused
+from webapp.studies.assignment.capacity import NO_TASKS, TasksHad
 from webapp.studies.assignment.counterbalance import slots_grouped, slots_kept
 from webapp.studies.models import Participant, Slot, Study, StudyVersion, Task
 from webapp.studies.services import (
+    consent_given,
     consent_record,
     conversation_seed,
     pairs_replace,
+    participant_create,
     participant_enter,
     task_bot_add,
     task_close,
@@ -37,43 +41,57 @@ def task_enter(
     entry_nonce: str,
     is_synthetic: bool,
     wanted: str = "",
+    is_new: bool = False,
 ) -> Task:
     """Store a participant who consented: participant, consent and task with its chats, all of it or nothing.
 
     Args:
         study: and the others: as `participant_enter`.
         wanted: as `task_open`.
+        is_new: True if no participant with these ids was stored a moment ago.
 
     Raises:
         Refused: as `task_open`; then no participant was stored.
     """
+    fields: dict[str, Any] = {
+        "study": study,
+        "platform": platform,
+        "external_id": external_id,
+        "recruitment": recruitment,
+        "entry_nonce": entry_nonce,
+        "is_synthetic": is_synthetic,
+    }
+    if is_new:
+        # A duplicate: the same person was faster in another request.
+        with suppress(IntegrityError), transaction.atomic():
+            participant = consent_record(participant=participant_create(**fields, **consent_given(study.version)))
+            return task_start(participant=participant, version=study.version, wanted=wanted, had=NO_TASKS)
     with transaction.atomic():
-        participant = participant_enter(
-            study=study,
-            platform=platform,
-            external_id=external_id,
-            recruitment=recruitment,
-            entry_nonce=entry_nonce,
-            is_synthetic=is_synthetic,
-        )
-        consent_record(participant=participant)
+        participant = consent_record(participant=participant_enter(**fields))
         return task_start(participant=participant, version=study.version, wanted=wanted)
 
 
 def task_start(
-    *, participant: Participant, exclude: Collection[str] = (), version: StudyVersion | None = None, wanted: str = ""
+    *,
+    participant: Participant,
+    exclude: Collection[str] = (),
+    version: StudyVersion | None = None,
+    wanted: str = "",
+    had: TasksHad | None = None,
 ) -> Task:
     """Open the participant's next task with the chats that are made in it; while one is open, that one comes back.
 
+    Call it in a transaction, so that a task is never stored without its chats.
+
     Args:
-        exclude, version, wanted: as `task_open`.
+        exclude, version, wanted, had: as `task_open`.
 
     Raises:
         Refused: as `task_open`.
     """
     exclude = {*exclude, *bots_unavailable_at_hosts()}
-    task = task_open(participant=participant, exclude=exclude, version=version, wanted=wanted)
-    task_chats(task=task)
+    task = task_open(participant=participant, exclude=exclude, version=version, wanted=wanted, had=had)
+    task_chats(task=task, drawn=task.drawn_slots)
     return task
 
 
@@ -85,18 +103,21 @@ def conversation_start(
     return task_chats(task=task)[0]
 
 
-def task_chats(*, task: Task) -> list[Conversation]:
+def task_chats(*, task: Task, drawn: Sequence[Slot] = ()) -> list[Conversation]:
     """Return the conversations that are made in the task so far, in their order, and open what is due.
 
     Chats one after another: the next is opened when the one before it is over, and all so far come back. Of pairs of
     chats one is open at a time: the first whose chats are not both over.
 
+    Args:
+        drawn: slots of a task that this transaction stored; they need not be read, and have no chats.
+
     Raises:
         Refused: `no_bot` if the bot of the next one is no longer registered.
     """
-    kept = slots_kept(task.slots.select_related("chat").order_by("order"))
+    kept = drawn or slots_kept(task.slots.select_related("chat").order_by("order"))
     slots = [slot for slot in kept if slot.bot_id]
-    existing = {slot.pk: slot.chat for slot in slots if hasattr(slot, "chat")}
+    existing = {} if drawn else {slot.pk: slot.chat for slot in slots if hasattr(slot, "chat")}
     groups = slots_grouped(slots)
     pairs: list[tuple[Slot, ...]] = [group for group in groups if len(group) == 2]
     if pairs:
@@ -104,7 +125,7 @@ def task_chats(*, task: Task) -> list[Conversation]:
         groups = [pair for pair in pairs if not done.issuperset(s.pk for s in pair)][:1]
     found: list[Conversation] = []
     for group in groups:
-        chats = [existing.get(slot.pk) or _chat_open(task.participant, slot) for slot in group]
+        chats = [existing.get(slot.pk) or _chat_open(task.participant, slot, is_drawn=bool(drawn)) for slot in group]
         found += chats
         if any(chat.state == Conversation.State.OPEN for chat in chats):
             break
@@ -143,26 +164,29 @@ def _aside_replace(task: Task) -> None:
         raise Refused("no_bot", _("No chatbot is available at the moment."))
 
 
-def _chat_open(participant: Participant, slot: Slot) -> Conversation:
+def _chat_open(participant: Participant, slot: Slot, *, is_drawn: bool) -> Conversation:
+    """Open the chat of a slot.
+
+    Args:
+        is_drawn: True if this transaction stored the slot, so that no second click can know it.
+    """
     study = participant.study
     try:
         bot = bot_find(slot.bot_id)
     except UnknownName as error:
         raise Refused("no_bot", _("No chatbot is available at the moment.")) from error
-    try:
-        with transaction.atomic():
-            return Conversation.objects.create(
-                source=Conversation.Source.CHAT,
-                bot=bot_version_record(bot=bot),
-                study=study,
-                participant=participant,
-                slot=slot,
-                seed=conversation_seed(study=study),
-                is_synthetic=participant.is_synthetic,
-            )
-    except IntegrityError:
-        # A second click was faster; a slot has one conversation.
-        return Conversation.objects.get(slot=slot)
+    chat = Conversation(
+        source=Conversation.Source.CHAT,
+        bot=bot_version_record(bot=bot),
+        study=study,
+        participant=participant,
+        slot=slot,
+        seed=conversation_seed(study=study),
+        is_synthetic=participant.is_synthetic,
+    )
+    # A slot has one conversation: that of a second click which was faster stays.
+    Conversation.objects.bulk_create([chat], ignore_conflicts=True)
+    return chat if is_drawn else Conversation.objects.get(slot=slot)
 
 
 def chat_elsewhere_close(*, participant: Participant, submission: str) -> None:

@@ -76,8 +76,9 @@ def task_begin(
         task_settle(task=open_task)  # its content may be deleted: Start would redirect here for ever
     wanted = bot_chosen(study, recruitment.nonce, choice)
     if participant is not None and (by_token or not recruitment.external_id):
-        consent_record(participant=participant)
-        return task_start(participant=participant, version=study.version, wanted=wanted)
+        with transaction.atomic():
+            consent_record(participant=participant)
+            return task_start(participant=participant, version=study.version, wanted=wanted)
     return task_enter(
         study=study,
         platform=recruitment.platform,
@@ -86,6 +87,7 @@ def task_begin(
         entry_nonce=recruitment.nonce,
         is_synthetic=rehearsal_token_valid(study, recruitment.rehearsal),
         wanted=wanted,
+        is_new=participant is None,
     )
 
 

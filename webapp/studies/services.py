@@ -130,7 +130,14 @@ def participant_enter(
     if participant is None:
         try:
             with transaction.atomic():
-                return _participant_create(study, platform, external_id, recruitment or {}, entry_nonce, is_synthetic)
+                return participant_create(
+                    study=study,
+                    platform=platform,
+                    external_id=external_id,
+                    recruitment=recruitment,
+                    entry_nonce=entry_nonce,
+                    is_synthetic=is_synthetic,
+                )
         except IntegrityError:
             participant = known.get()  # the same person was faster in another request
     if recruitment and participant.recruitment != recruitment:
@@ -140,15 +147,34 @@ def participant_enter(
     return participant
 
 
-def _participant_create(
-    study: Study, platform: str, external_id: str, parameters: dict[str, str], entry_nonce: str, is_synthetic: bool
+def participant_create(
+    *,
+    study: Study,
+    platform: str = "",
+    external_id: str = "",
+    recruitment: dict[str, str] | None = None,
+    entry_nonce: str = "",
+    is_synthetic: bool = False,
+    **consent: Any,
 ) -> Participant:
+    """Store a new participant.
+
+    Args:
+        consent: fields of `consent_given`, if they agreed.
+
+    Raises:
+        IntegrityError: if another request stored the participant of this id or form.
+    """
     participant = Participant.objects.create(
-        study=study, platform=platform, entry_nonce=entry_nonce, is_synthetic=is_synthetic
+        study=study, platform=platform, entry_nonce=entry_nonce, is_synthetic=is_synthetic, **consent
     )
-    if external_id or parameters:
+    if external_id or recruitment:
         PlatformIds.objects.create(
-            participant=participant, study=study, platform=platform, external_id=external_id, parameters=parameters
+            participant=participant,
+            study=study,
+            platform=platform,
+            external_id=external_id,
+            parameters=recruitment or {},
         )
     else:
         Participant.platform_ids.related.set_cached_value(participant, None)  # known to have none
@@ -190,11 +216,7 @@ def consent_record(*, participant: Participant) -> Participant:
     if not participant.is_synthetic:
         version = participant.study.version = version_freeze(version=version)
     if participant.consented_at is None:
-        digest = consent_version(version.values)
-        texts, _made = ConsentText.objects.only("digest").get_or_create(
-            digest=digest, defaults={"texts": consent_texts(version.values)}
-        )
-        given = {"consented_at": timezone.now(), "consent_version": digest, "consent": texts}
+        given = consent_given(version)
         if Participant.objects.filter(pk=participant.pk, consented_at=None).update(**given):
             for name, value in given.items():  # what else is known of them here stays known
                 setattr(participant, name, value)
@@ -203,8 +225,25 @@ def consent_record(*, participant: Participant) -> Participant:
     return participant
 
 
+def consent_given(version: StudyVersion) -> dict[str, Any]:
+    """Return the fields of a participant who agrees to the version now.
+
+    Its texts are stored on first use.
+    """
+    digest = consent_version(version.values)
+    texts, _made = ConsentText.objects.only("digest").get_or_create(
+        digest=digest, defaults={"texts": consent_texts(version.values)}
+    )
+    return {"consented_at": timezone.now(), "consent_version": digest, "consent": texts}
+
+
 def task_open(
-    *, participant: Participant, exclude: Collection[str] = (), version: StudyVersion | None = None, wanted: str = ""
+    *,
+    participant: Participant,
+    exclude: Collection[str] = (),
+    version: StudyVersion | None = None,
+    wanted: str = "",
+    had: TasksHad | None = None,
 ) -> Task:
     """Return the participant's open task, or a new one as the study's protocol draws it.
 
@@ -212,6 +251,7 @@ def task_open(
         exclude: bots not to give now, besides those met before.
         version: the study's version that the participant agreed to; None: the newest.
         wanted: the bot that they chose, if the study allows it; empty: the rule draws.
+        had: their tasks, if no other request can open one, as of a participant whom this transaction stored.
 
     Raises:
         Refused: `paused`, `ended`, `limit`, `all_rated`, `full`, `bots_full`, `spent`, `no_bot` or `choice_gone`.
@@ -220,7 +260,7 @@ def task_open(
     bot_ids = bot_available_ids(list(bots))
     with transaction.atomic():
         study = _study_locked(participant)
-        had = tasks_had(participant)
+        had = had or tasks_had(participant)
         if had.open is not None:
             return participant.tasks.get(pk=had.open)
         refusal = entry_refusal(study, participant, had=had)
@@ -245,7 +285,7 @@ def task_open(
             },
             submission=participant.submission,
         )
-        slots_add(task=task, plan=plan)
+        task.drawn_slots = slots_add(task=task, plan=plan)
     return task
 
 
@@ -309,9 +349,9 @@ def _study_locked(participant: Participant) -> Study:
     return study
 
 
-def slots_add(*, task: Task, plan: TaskPlan) -> None:
+def slots_add(*, task: Task, plan: TaskPlan) -> list[Slot]:
     """Store the content of a new task, as its protocol planned it."""
-    Slot.objects.bulk_create(
+    return Slot.objects.bulk_create(
         Slot(
             task=task,
             order=order,

@@ -60,6 +60,9 @@ class TasksHad:
     open: int | None
 
 
+NO_TASKS = TasksHad((), frozenset(), None)
+
+
 def tasks_had(participant: Participant) -> TasksHad:
     """Return the participant's earlier tasks, in one query."""
     rows = participant.tasks.order_by().values_list("pk", "state", "outcome", "slots__bot_id")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 
 from django.core.validators import RegexValidator
 from django.db import models
@@ -361,6 +362,8 @@ class Task(TimeStamped):
         help_text=_("{code, link} that they were shown at the end; the link's places are unfilled."),
     )
     ended_at = models.DateTimeField(null=True, blank=True)
+    drawn_slots: Sequence[Slot] = ()
+    """Slots that were stored with this object; empty once the task is read again."""
 
     class Meta:
         constraints = [
