@@ -187,11 +187,7 @@ def _with_interval(row: Published, method: Method) -> Cell:
     return Cell(shown, raw=(value,))
 
 
-_VERDICTS = {
-    "better_than_chance": "better than chance",
-    "not_shown": "not shown to be better than chance",
-    "not_known": "not known",
-}
+_VERDICTS = {"better_than_chance": "better than chance", "not_shown": "not shown", "not_known": "not known"}
 
 
 def systems_table(grid: Grid, method: Method) -> NamedTable | None:
@@ -220,8 +216,9 @@ def systems_table(grid: Grid, method: Method) -> NamedTable | None:
         "difference of the p-values of people and metric (Thompson et al. 2024). Intervals by resampled contexts, of "
         f"these systems. p: soft pairwise accuracies of the metric and of {_bar_title(grid)}, by scores swapped at "
         "random. acc_eq: the share of pairs of replies that both order or both tie, where the metric ties what differs "
-        "by ε or less; ε is the best one on these very replies (Deutsch et al. 2023). Order of systems: systems "
-        "permuted, 5 %; not known with fewer than five."
+        "by ε or less; ε is the best one on these very replies (Deutsch et al. 2023). Order of systems: better "
+        "than chance where systems dealt out at random come so near in 5 % of cases at most; else not shown; not known "
+        "with fewer than five systems."
     )
     return NamedTable("systems", "Which metric orders the systems as people do?", table, words)
 
