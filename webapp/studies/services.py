@@ -165,17 +165,11 @@ def participant_create(
     Raises:
         IntegrityError: if another request stored the participant of this id or form.
     """
-    participant = Participant.objects.create(
-        study=study, platform=platform, entry_nonce=entry_nonce, is_synthetic=is_synthetic, **consent
-    )
+    origin: dict[str, Any] = {"study": study, "platform": platform}
+    participant = Participant.objects.create(**origin, entry_nonce=entry_nonce, is_synthetic=is_synthetic, **consent)
     if external_id or recruitment:
-        PlatformIds.objects.create(
-            participant=participant,
-            study=study,
-            platform=platform,
-            external_id=external_id,
-            parameters=recruitment or {},
-        )
+        ids = {"external_id": external_id, "parameters": recruitment or {}}
+        PlatformIds.objects.create(participant=participant, **origin, **ids)
     else:
         Participant.platform_ids.related.set_cached_value(participant, None)  # known to have none
     if platform == LINK_PLATFORM:
