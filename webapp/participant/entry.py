@@ -106,7 +106,7 @@ class EntryRequest:
 
     def refusal(self) -> Refused | None:
         """Return the reason why this visitor cannot start a task; None if they can."""
-        return start_refusal(self.study, self.participant, rehearsal=self.recruitment.rehearsal)
+        return start_refusal(self.study, self.participant, self.recruitment)
 
     def ended_page(self, *, may_agree: bool = False) -> HttpResponse | None:
         """Return the page with the outcome of this visit; None if it has not ended.

@@ -106,6 +106,14 @@ REFUSAL_TEXTS = {
     "not_again": RefusalText(
         gettext_lazy("Your part in this study is over"), gettext_lazy("One person can take part once.")
     ),
+    "not_invited": RefusalText(
+        gettext_lazy("This study is for people who took part in an earlier one"),
+        gettext_lazy("Your participant ID is not among theirs. Nothing was stored."),
+    ),
+    "took_part": RefusalText(
+        gettext_lazy("You took part in an earlier study"),
+        gettext_lazy("This one needs people who did not. Nothing was stored."),
+    ),
     "withdrew": RefusalText(
         gettext_lazy("You withdrew from this study"),
         gettext_lazy("Your data have been deleted, so you cannot take part again."),

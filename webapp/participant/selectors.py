@@ -13,7 +13,7 @@ from webapp.participant.recruitment_links import Recruitment
 from webapp.studies.assignment.counterbalance import slots_grouped, slots_kept
 from webapp.studies.models import Outcome, Participant, Slot, Study, Task
 from webapp.studies.recruitment.completion import TaskEnding, ending_of, endings_of, tasks_with_endings
-from webapp.studies.selectors import rehearsal_token_valid, study_refusal
+from webapp.studies.selectors import earlier_studies_refusal, rehearsal_token_valid, study_refusal
 
 
 def participant_known(
@@ -46,16 +46,16 @@ def participant_of_form(study: Study, recruitment: Recruitment) -> Participant |
     return None
 
 
-def start_refusal(study: Study, participant: Participant | None, *, rehearsal: str) -> Refused | None:
+def start_refusal(study: Study, participant: Participant | None, recruitment: Recruitment) -> Refused | None:
     """Return the reason why this visitor cannot start a task; None if they can.
 
-    Scripted participants do not count towards quotas.
-
-    Args:
-        rehearsal: the token of a scripted participant, if one came with the link.
+    Scripted participants do not count towards quotas. Earlier studies are looked at once, on a new visitor's arrival.
     """
-    is_new = participant is None
-    return study_refusal(study, participant, is_rehearsal=is_new and rehearsal_token_valid(study, rehearsal))
+    is_rehearsal = participant is None and rehearsal_token_valid(study, recruitment.rehearsal)
+    refusal = study_refusal(study, participant, is_rehearsal=is_rehearsal)
+    if refusal is not None or participant is not None or is_rehearsal:
+        return refusal
+    return earlier_studies_refusal(study, recruitment.platform, recruitment.external_id)
 
 
 def speaks_for(

@@ -56,12 +56,12 @@ def task_begin(
     """
     _came_check(recruitment, participant)
     _agreement_check(study, recruitment, agreed=agreed, noted=noted)
-    refusal = start_refusal(study, participant, rehearsal=recruitment.rehearsal)
+    refusal = start_refusal(study, participant, recruitment)
     if refusal is not None and participant is None:
         # The same form, sent twice, may just have taken the last place.
         participant = participant_of_form(study, recruitment)
         is_theirs = participant is not None and participant.entry_nonce == recruitment.nonce
-        refusal = start_refusal(study, participant, rehearsal=recruitment.rehearsal)
+        refusal = start_refusal(study, participant, recruitment)
     if refusal is not None:
         raise refusal
     if participant is not None and not is_theirs:

@@ -17,7 +17,17 @@ from chatbots.text import quote
 from webapp.core.errors import Refused
 from webapp.studies.assignment.capacity import TasksHad, bots_met, bots_refusal, n_tasks_taken, tasks_had, with_loads
 from webapp.studies.conditions import Condition, Factor
-from webapp.studies.models import Item, Outcome, Participant, QuestionAnswers, Slot, Study, StudyVersion, Task
+from webapp.studies.models import (
+    Item,
+    Outcome,
+    Participant,
+    PlatformIds,
+    QuestionAnswers,
+    Slot,
+    Study,
+    StudyVersion,
+    Task,
+)
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Question
 from webapp.studies.settings import StudyValues
@@ -172,6 +182,27 @@ def entry_refusal(
     wanted = study.values.quotas.n_conversations_wanted
     if wanted and not synthetic and n_tasks_taken(study) >= wanted:
         return Refused("full", _("This study has all the participants it needs."))
+    return None
+
+
+def earlier_studies_refusal(study: Study, platform: str, external_id: str) -> Refused | None:
+    """Return the reason why somebody with this recruitment id is not among those whom the study wants, or None."""
+    recruitment = study.values.recruitment
+    only, never = recruitment.only_after_studies.split(), recruitment.never_after_studies.split()
+    if not (only or never):
+        return None
+    mine = PlatformIds.objects.filter(
+        platform=platform,
+        external_id=external_id,
+        study__key__in=[*only, *never],
+        participant__consented_at__isnull=False,
+        participant__is_synthetic=False,
+    )
+    took_part = set(mine.values_list("study__key", flat=True)) if external_id else set()
+    if only and took_part.isdisjoint(only):
+        return Refused("not_invited", _("This study is for people who took part in an earlier one."))
+    if not took_part.isdisjoint(never):
+        return Refused("took_part", _("This study is for people who did not take part in an earlier one."))
     return None
 
 

@@ -64,6 +64,8 @@ _TURNED_AWAY = {
     "ended": "the study is closed",
     "full": "all people are there",
     "limit": "took part as often as they may",
+    "not_invited": "did not take part in an earlier study",
+    "took_part": "took part in an earlier study",
     "not_again": "was screened out or missed a check before",
     "all_rated": "has met all there is",
     "bots_full": "only bots that have enough were left",

@@ -124,6 +124,14 @@ def _parameter_names(text: str) -> str:
     return text
 
 
+def _study_keys(text: str) -> str:
+    keys = text.replace(",", " ").split()
+    if wrong := [key for key in keys if not re.fullmatch(r"[A-Za-z0-9_-]{1,60}", key)]:
+        raise ValueError(f"it must be keys of studies with spaces between them, and {wrong[0]} is none")
+    return " ".join(keys)
+
+
+StudyKeys = Annotated[str, Field(max_length=500), AfterValidator(_study_keys)]
 Code = Annotated[str, Field(max_length=200), AfterValidator(code_read)]
 Link = Annotated[str, Field(max_length=500), AfterValidator(_link)]
 ParameterNames = Annotated[str, Field(max_length=200), AfterValidator(_parameter_names)]
@@ -215,6 +223,18 @@ class RecruitmentValues(InputModel):
         max_length=300,
         title="Shown in a frame by",
         description="Origins that may show the study in a frame. Mechanical Turk's always may.",
+    )
+    only_after_studies: StudyKeys = Field(
+        default="",
+        title="Only people who took part in",
+        description="Keys of studies, with spaces between them. Who agreed to take part in one of them, by the same "
+        "recruitment ID, is admitted. Empty: everybody.",
+    )
+    never_after_studies: StudyKeys = Field(
+        default="",
+        title="Nobody who took part in",
+        description="Keys of studies, with spaces between them. Who agreed to take part in one of them, by the same "
+        "recruitment ID, is not admitted. IDs that were erased are not recognised.",
     )
     pay_each: Number | None = Field(default=None, ge=0, title="Pay each", description="What one person gets.")
     pay_screened_out: Number | None = Field(

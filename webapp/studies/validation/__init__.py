@@ -100,6 +100,19 @@ def validate_smallest_difference(on: Checked) -> Errors:
     return {"smallest_difference": f"Two bots cannot differ by more than {max(widths):g}. Name less."}
 
 
+def validate_earlier_studies(on: Checked) -> Errors:
+    """Check that the studies exist whose participants are wanted, or are not."""
+    errors = Errors()
+    for name in ("only_after_studies", "never_after_studies"):
+        keys = set(getattr(on.values.recruitment, name).split())
+        known = set(Study.objects.filter(key__in=keys).values_list("key", flat=True)) if keys else set()
+        if on.study.key in keys:
+            errors[name] = f"“{on.study.key}” is this study itself, which admits a person by its own limits."
+        elif missing := sorted(keys - known):
+            errors[name] = f"There is no study “{missing[0]}”. Give the keys of studies on this server."
+    return errors
+
+
 def validate_bot_quotas(on: Checked) -> Errors:
     """Check that only bots of the study have a number of their own."""
     unknown = _no_bots(on, on.values.assignment.bot_quotas)
@@ -359,6 +372,7 @@ VALIDATORS: tuple[Callable[[Checked], Errors], ...] = (
     validate_cap,
     validate_smallest_difference,
     validate_bot_quotas,
+    validate_earlier_studies,
     validate_bots_in_a_row,
     validate_bot_choice,
     validate_filters,
