@@ -211,7 +211,7 @@ def _items_told(request: HttpRequest, job: Job) -> HttpResponse:
     """Lead to the study whose items are stored, with the report; to the job that a worker is still to do."""
     if job.state != State.DONE:
         return redirect("dashboard:job", job.kind, job.pk)
-    report = job.result
+    report: Any = job.result
     told = plural(report["items"], "%(n)d item is new", "%(n)d items are new") % {"n": report["items"]}
     messages.success(request, f"{told}, {report['unchanged']} were there, {job.n_skipped} left out.")
     for one in report["skipped"][:_TOLD]:
