@@ -624,3 +624,25 @@ def test_an_arabic_study_goes_from_right_to_left(test_bots_server: ConfabServer,
     theirs = page.locator("#log .msg-bot .bubble").bounding_box()
     assert mine["x"] < theirs["x"]
     no_sideways_scroll(page)
+
+
+def test_a_device_that_does_not_fit_is_shown_the_link_for_another_one(
+    new_page: Callable[..., Page], test_bots_server: ConfabServer
+) -> None:
+    key = study(test_bots_server, "device", ["test-quick"], least_width=700, needs_keyboard=True)
+    phone = new_page(390, 800)
+    phone.goto(f"{test_bots_server.url}/s/{key}/?x=1")
+    expect(phone.get_by_text("This study needs a keyboard. Open your link on a computer.")).to_be_visible()
+    expect(phone.get_by_role("button", name="Continue")).to_be_disabled()
+    expect(phone.get_by_label("Your link")).to_have_value(f"{test_bots_server.url}/s/{key}/?x=1")
+    accessible(phone)
+    no_blank_below(phone)
+    computer = new_page(1366, 800)
+    begin(computer, test_bots_server, key)
+    narrow = new_page(1366, 800)
+    narrow.goto(f"{test_bots_server.url}/s/{key}/")
+    narrow.set_viewport_size({"width": 600, "height": 800})
+    expect(narrow.get_by_text("This study needs a wider window.")).to_be_visible()
+    expect(narrow.get_by_role("button", name="Continue")).to_be_disabled()
+    narrow.set_viewport_size({"width": 800, "height": 800})
+    expect(narrow.get_by_role("button", name="Continue")).to_be_enabled()

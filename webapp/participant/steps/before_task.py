@@ -106,12 +106,20 @@ def entry_page(arrival: EntryRequest, **errors: Any) -> HttpResponse:
         "recruitment": recruitment,
         "entry_field": recruitment_sign(arrival.study, arrival.study.version, recruitment),
         "is_preview": recruitment.is_preview,
+        "device_link": _device_link(arrival),
         "choices": choices_of(arrival.study, arrival.participant, recruitment.nonce),
         "continue_url": step.address(going_on, visit) if step and going_on else "",
         "way": header_progress(arrival.study, "consent"),
         **errors,
     }
     return render(arrival.request, "participant/entry.html", context)
+
+
+def _device_link(arrival: EntryRequest) -> str:
+    """Return the visitor's own link, to be opened on another device; empty where the study takes every device."""
+    recruitment = arrival.study.values.recruitment
+    needs_some = recruitment.least_width or recruitment.needs_keyboard
+    return arrival.request.build_absolute_uri() if needs_some and arrival.request.method == "GET" else ""
 
 
 @register_step

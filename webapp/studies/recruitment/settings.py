@@ -236,6 +236,20 @@ class RecruitmentValues(InputModel):
         description="Keys of studies, with spaces between them. Who agreed to take part in one of them, by the same "
         "recruitment ID, is not admitted. IDs that were erased are not recognised.",
     )
+    least_width: int = Field(
+        default=0,
+        ge=0,
+        le=4000,
+        title="Least width of the window",
+        description="In CSS pixels, as 700 for more than a phone. The first page asks people with a narrower window to "
+        "make it wider, or to open their link on another device. 0: any width.",
+    )
+    needs_keyboard: bool = Field(
+        default=False,
+        title="A keyboard is needed",
+        description="The first page asks people on a device that has only a touch screen to open their link on a "
+        "computer.",
+    )
     pay_each: Number | None = Field(default=None, ge=0, title="Pay each", description="What one person gets.")
     pay_screened_out: Number | None = Field(
         default=None,

@@ -36,6 +36,22 @@ function go(step) {
   byId(step === "how" ? "how-title" : "title").focus();
 }
 
+// Where the study needs another device, the way on is closed and the link is shown.
+function deviceFollow() {
+  const { leastWidth, needsKeyboard } = byId("device").dataset;
+  const isNarrow = innerWidth < Number(leastWidth);
+  const isTouch = needsKeyboard !== undefined && matchMedia("(hover: none) and (pointer: coarse)").matches;
+  byId("device-width").hidden = !isNarrow || isTouch;
+  byId("device-keyboard").hidden = !isTouch;
+  byId("device").hidden = !isNarrow && !isTouch;
+  byId("continue").disabled = isNarrow || isTouch;
+}
+
+if (byId("device")) {
+  deviceFollow();
+  addEventListener("resize", deviceFollow);
+}
+
 if (about && how) {
   document.querySelector("form").classList.add("stepwise");
   document.querySelector(".next").hidden = false;
