@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
@@ -223,12 +222,15 @@ def fisher_interval(
     those of the values half a step further out, without ties 6 / (n³ − n) and 2 / (n² − n). Without that, 95 %
     intervals of eight bots of true r = .9 hold in 87 %.
 
+    Errors are multiplied so that Pearson's interval ends at 0 where Student's t says p = 1 − level: at 95 % by the
+    normal quantile but for 1 %, far out by more, where the normal p of few bots is several times too small.
+
     Args:
         ties: factor of the variance, from `_tie_factor`.
     """
     if n <= _lost(method):
         return None, None
-    z, step = NormalDist().inv_cdf(0.5 + level / 2), _half_step(n, method)
+    z, step = _quantile(level, n), _half_step(n, method)
     ends = []
     for side in (-1, 1):
         at = r + side * step
@@ -241,12 +243,24 @@ def fisher_interval(
 
 def fisher_p(r: float, n: int, method: Method = "pearson", *, ties: float = 1.0) -> float | None:
     """Return the two-sided p-value of no relation: 1 less the level at which `fisher_interval` ends at 0."""
+    from scipy.special import stdtr
+
     if n <= _lost(method):
         return None
     at = abs(r) - _half_step(n, method)
     if at <= 0:
         return 1.0
-    return 2 * NormalDist().cdf(-float(np.arctanh(_inside(at))) / _fisher_error(at, n, method, ties))
+    z = float(np.arctanh(_inside(at))) / _fisher_error(at, n, method, ties)
+    r_of_pearson = _inside(float(np.tanh(z / (n - 3) ** 0.5)))
+    return float(2 * stdtr(n - 2, -r_of_pearson * ((n - 2) / (1 - r_of_pearson**2)) ** 0.5))
+
+
+def _quantile(level: float, n: int) -> float:
+    """Return how many errors on Fisher's scale Pearson's r is from 0 where Student's t gives p = 1 − level."""
+    from scipy.special import stdtrit
+
+    t = float(stdtrit(n - 2, 0.5 + level / 2))
+    return float((n - 3) ** 0.5 * np.arctanh(_inside(t / (n - 2 + t * t) ** 0.5)))
 
 
 def _lost(method: Method) -> int:

@@ -40,6 +40,8 @@ def test_agrees_with_scipy(method):
     y = np.round(x + rng.normal(size=30), 1)
     found = correlate(x, y, method, interval="fisher")
     assert found.r == pytest.approx(SCIPY[method](x, y).statistic)
+    if method == "pearson":  # of ranks p is by the interval's variance, which SciPy does not have
+        assert found.p == pytest.approx(SCIPY[method](x, y).pvalue, rel=1e-6)
     assert found.low < found.r < found.high
     assert found.n == 30
 
@@ -88,7 +90,7 @@ def test_fisher_interval_is_scipys():
     x, y = rng.normal(size=20), rng.normal(size=20)
     found = stats.pearsonr(x, y)
     expected = found.confidence_interval(0.9)
-    assert fisher_interval(found.statistic, 20, "pearson", 0.9) == pytest.approx(tuple(expected))
+    assert fisher_interval(found.statistic, 20, "pearson", 0.9) == pytest.approx(tuple(expected), abs=0.003)
     assert fisher_interval(0.3, 3) == (None, None)
 
 
@@ -98,10 +100,10 @@ def test_fisher_variances_of_ranks():
     for end, side in ((low, -1), (high, 1)):
         at = 0.4 + side * 6 / (103**3 - 103)
         error = math.sqrt((1 + at**2 / 2) / 100)
-        assert math.atanh(end) == pytest.approx(math.atanh(at) + side * 1.959964 * error, rel=1e-6)
+        assert math.atanh(end) == pytest.approx(math.atanh(at) + side * 1.959964 * error, rel=1e-3)
     high = fisher_interval(0.0, 104, "kendall")[1]
     half = 1.959964 * math.sqrt(0.437 / 100)
-    assert math.atanh(high) == pytest.approx(math.atanh(2 / (104**2 - 104)) + half, rel=1e-6)
+    assert math.atanh(high) == pytest.approx(math.atanh(2 / (104**2 - 104)) + half, rel=1e-3)
 
 
 @pytest.mark.parametrize("method", ["spearman", "kendall"])
@@ -211,7 +213,7 @@ def test_within_groups_against_a_regression_with_group_dummies():
     found = within_groups(x, y, groups, interval="fisher")
     dummies = (groups[:, None] == np.unique(groups)).astype(float)
     fit = sm.OLS(y, np.column_stack([x, dummies])).fit()
-    assert found.p == pytest.approx(fit.pvalues[0], abs=0.01)
+    assert found.p == pytest.approx(fit.pvalues[0])
     partial = fit.tvalues[0] / math.sqrt(fit.tvalues[0] ** 2 + fit.df_resid)
     assert found.r == pytest.approx(partial)
 
@@ -318,11 +320,13 @@ def test_p_and_interval_over_bots_never_contradict(method, n_bots):
             assert min(abs(at.low), abs(at.high)) == pytest.approx(0, abs=1e-6)
 
 
-def test_p_of_pearson_over_bots_is_that_of_fishers_z():
-    x, y = rng.normal(size=9), rng.normal(size=9)
-    found = correlate(x, y, interval="fisher")
-    assert found.p == pytest.approx(2 * stats.norm.sf(abs(math.atanh(found.r)) * math.sqrt(6)))
-    assert found.p == pytest.approx(stats.pearsonr(x, y).pvalue, abs=0.02)
+@pytest.mark.parametrize("n_bots", [4, 5, 9])
+def test_p_of_pearson_over_bots_is_students(n_bots):
+    """Far out as well, where Holm's method looks: of five bots the normal p would be a third of it."""
+    for noise in (0.01, 0.1, 1):
+        x = rng.normal(size=n_bots)
+        y = x + noise * rng.normal(size=n_bots)
+        assert correlate(x, y, interval="fisher").p == pytest.approx(stats.pearsonr(x, y).pvalue, rel=1e-6)
 
 
 def test_ties_widen_kendalls_interval_by_scipys_variance():
