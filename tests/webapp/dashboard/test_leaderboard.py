@@ -88,12 +88,13 @@ def test_the_leaderboard_says_what_the_tests_leave_open(staff: Client, compared:
     rows = page.context["board"].rows
     assert [row.ranks for row in rows] == ["1–2", "1–2", "3", "4"]
     assert {row.bot.bot_id: row.close for row in rows} == {"alpha": "beta", "beta": "alpha", "gamma": "", "delta": ""}
-    said = "5 of 6 pairs of bots differ significantly in quality. First: alpha, not significantly better than beta."
+    said = "Clearly different in quality: 5 of 6 pairs of bots. Not yet known: 1 pair. First: alpha, not clearly "
+    said += "better than beta."
     assertContains(page, said)
     assertContains(page, "rank 1 to 2")
     # The same count as in the details.
     other = staff.get(address(compared, "?part=comparisons"))
-    assert text_of(other.content.decode()).count("5 of 6 pairs of bots differ significantly") == 1
+    assert text_of(other.content.decode()).count("Clearly different in quality: 5 of 6 pairs of bots") == 1
     made = PARTS["comparisons"].make(data_of(AnalysisKey(compared, "comparisons")), None)
     for row in rows:
         found = made.means.rows[row.bot.bot_id, "quality"].interval
@@ -107,7 +108,8 @@ def test_equal_is_said_by_a_test_of_equality_and_a_late_change_of_it_too(staff: 
         make_rating(make_conversation(study, n_exchanges=3), quality=3 + n // 2 % 2)
     board = text_of(staff.get(address(study)).content.decode())
     assert "lies within ± 0.60, the smallest difference of interest" in board
-    assert "are equal for practical purposes, as they differ by less than 0.60." in board
+    assert "Equal for practical purposes, as they differ by less than 0.60: " in board
+    assert "Not yet known: " not in board
     assert "was changed" not in board
     study_edit(study=study, smallest_difference=0.3)
     board = text_of(staff.get(address(study)).content.decode())
@@ -132,7 +134,7 @@ def test_chosen_bots_keep_their_ranks_among_all(staff: Client, compared: Study) 
     page = staff.get(address(compared, "?bots=gamma&bots=delta"))
     assert [row.ranks for row in page.context["board"].rows] == ["3", "4"]
     assertContains(page, "2 bots not shown here: ranks and tests count all.")
-    assertContains(page, "5 of 6 pairs of bots differ significantly")
+    assertContains(page, "Clearly different in quality: 5 of 6 pairs of bots")
     # What was chosen stays when the scale or the question is another.
     assertContains(page, "?bots=gamma&amp;bots=delta&amp;by=fluency")
 
@@ -221,7 +223,7 @@ def test_a_large_study_waits_for_a_worker(staff: Client, compared: Study, monkey
     run_job(Job.objects.get(kind="results"))
     where = address(compared, "?against=alpha&against=delta")
     page = staff.get(where)
-    assertContains(page, "5 of 6 pairs of bots differ significantly")  # it is there already
+    assertContains(page, "Clearly different in quality: 5 of 6 pairs of bots")  # it is there already
     assert "against" not in page.context
     computing = "A worker is computing the comparison by this question"
     assertContains(staff.get(address(compared, "?by=fluency")), computing)

@@ -32,7 +32,7 @@ from webapp.studies.models import Participant, Study
 from webapp.studies.privacy import participants_erase
 
 PAGES = {
-    "study_results": "pairs of bots differ significantly",
+    "study_results": "Clearly different in",
     "study_why ?part=agreement": "How the answers spread",
     "study_results ?part=comparisons": "How far apart are they?",
     "study_why ?part=models": "What the ratings depend on",

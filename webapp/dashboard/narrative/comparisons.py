@@ -35,10 +35,10 @@ from webapp.dashboard.narrative.phrases import (
 from webapp.dashboard.narrative.verdicts import (
     by_units,
     deciding_sentences,
-    equal_said,
     one_look,
     overall_verdict,
     pair_verdict,
+    pairs_standing,
     ranking_verdicts,
     smallest_sentences,
     test_said,
@@ -136,23 +136,25 @@ def comparisons_section(frame: StudyFrame, found: StudyComparisons) -> Section:
 
 
 def conclusion(frame: StudyFrame, compared: Comparisons, dimension: RatingDimension) -> str:
-    """Return the conclusion: the number of significantly different pairs, and the first bot.
+    """Return the conclusion: pairs that are clearly different, equal and not yet known, and the first bot.
 
     Args:
         dimension: the question that was compared, with its title for people.
     """
     if not compared.n_pairs:
         return "Only one bot is rated, so there is nothing to compare."
-    n, of_all = compared.n_told_apart, phrases.pairs_text(compared.n_pairs)
     what = f"the {dimension.title.lower()}" if dimension.key == MEAN_KEY else dimension.title.lower()
     titles = {bot: info.title for bot, info in frame.bots.items()}
-    said = f"{n} of {of_all} of bots differ significantly in {what}. {overall_verdict(compared, titles)}"
-    if not compared.equal:
-        return said
-    pairs = [f"{titles.get(pair.a, pair.a)} and {titles.get(pair.b, pair.b)}" for pair in compared.equal]
-    digits = digits_for(dimension.low, dimension.high)
-    of_pairs = pairs[0] if len(pairs) == 1 else f"The bots of {phrases.pairs_text(len(pairs))}"
-    return f"{said} {of_pairs} {equal_said(compared.smallest, digits)}."
+    settled = compared.told_apart | {tuple(sorted((pair.a, pair.b))) for pair in compared.equal}
+    standing = pairs_standing(
+        what,
+        compared.n_told_apart,
+        [f"{titles.get(pair.a, pair.a)} and {titles.get(pair.b, pair.b)}" for pair in compared.equal],
+        compared.n_pairs - len(settled),
+        compared.n_pairs,
+        figure(compared.smallest, digits_for(dimension.low, dimension.high)),
+    )
+    return f"{standing} {overall_verdict(compared, titles)}"
 
 
 def _controls(compared: Comparisons, titles: dict[str, str]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from evaluation.number_format import figure
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import feature_titles, listed, reason_text
+from webapp.dashboard.narrative.verdicts import CLEARLY_BETTER, CLEARLY_WORSE, NOT_YET_KNOWN
 from webapp.jobs.selectors.metrics import language_name
 
 Found = Mapping[str, Any]
@@ -21,9 +22,9 @@ RIVALS = {
     "group": "the group that a bot is of",
 }
 _STANDINGS = {
-    "ranking": "clearly better than the length of conversations",
-    "unsettled": "better than chance; it is not yet known whether it is better than the length of conversations",
-    "baseline": "clearly worse than {rival} alone",
+    "ranking": CLEARLY_BETTER.format(other="the length of conversations"),
+    "unsettled": f"better than chance; it is {NOT_YET_KNOWN} whether it is better than the length of conversations",
+    "baseline": CLEARLY_WORSE.format(other="{rival} alone"),
     "chance": "not better than chance",
 }
 _USES = {

@@ -25,7 +25,7 @@ from webapp.dashboard.narrative.phrases import (
     share_cell,
     span_cell,
 )
-from webapp.dashboard.narrative.verdicts import equal_said, one_look, smallest_sentences
+from webapp.dashboard.narrative.verdicts import equal_said, one_look, pairs_standing, smallest_sentences
 from webapp.ratings.paired_comparisons import compares_pairs
 from webapp.ratings.selectors import BotInfo, study_bots
 from webapp.results.item_results import PairPage
@@ -74,14 +74,21 @@ def pairs_section(study: Study, found: PairResults, titles: Titles, bots: Bots) 
 
 
 def pairs_conclusion(found: PairResults, titles: Titles, bots: Bots) -> str:
-    """Return the conclusion: significantly different pairs in the leading question, and bots that no other beats."""
+    """Return the conclusion as of ratings in the leading question, and the bots that no other beats."""
     leading = next(iter(titles))
     outcomes = [one for one in found.outcomes if one.question == leading]
     beaten = {one.b if one.sign > 0 else one.a for one in outcomes if one.sign}
     every = dict.fromkeys(bot for one in outcomes for bot in (one.a, one.b))
     first = [_title(bots, bot) for bot in every if bot not in beaten]
     n = sum(bool(one.sign) for one in outcomes)
-    told = f"{n} of {phrases.pairs_text(len(outcomes))} of bots differ significantly in {titles[leading].lower()}."
+    told = pairs_standing(
+        titles[leading].lower(),
+        n,
+        [f"{_title(bots, one.a)} and {_title(bots, one.b)}" for one in outcomes if one.equal],
+        sum(not one.sign and not one.equal for one in outcomes),
+        len(outcomes),
+        figure(found.smallest_difference),
+    )
     if not n or not first:
         return told
     return f"{told} First: {first[0]}." if len(first) == 1 else f"{told} No bot is preferred to {listed(first)}."

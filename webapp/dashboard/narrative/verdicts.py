@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from evaluation.analysis.comparisons import Comparisons, Units, verdict
 from evaluation.number_format import figure, share, span
@@ -14,6 +14,9 @@ from webapp.dashboard.narrative.phrases import listed, reason_text, two_digits
 from webapp.studies.models import Study
 from webapp.studies.selectors import smallest_difference_agreed
 
+CLEARLY_BETTER, CLEARLY_WORSE = "clearly better than {other}", "clearly worse than {other}"
+NOT_YET_KNOWN = "not yet known"
+"""The words of all conclusions: of leaderboards, and of predictions beside the length of conversations."""
 _NAMED = 3
 """Of more bots than these the last are counted and not named."""
 
@@ -44,6 +47,24 @@ def pair_verdict(found: Comparison, compared: Comparisons, titles: Mapping[str, 
     if compared.is_equal(found):
         return f"{rated}; yet the two are equal for practical purposes (within ± {figure(compared.smallest, digits)})."
     return f"{rated}."
+
+
+def pairs_standing(what: str, n_clear: int, equal: Sequence[str], n_unknown: int, n_pairs: int, alike: str) -> str:
+    """Return the pairs of bots that are clearly different, equal, and not yet known.
+
+    Args:
+        what: the question they are compared in.
+        equal: of each equal pair its two bots; one that is clearly different may be among them.
+        n_unknown: pairs that are neither.
+        alike: the smallest difference of interest, as it is written.
+    """
+    said = [f"Clearly different in {what}: {n_clear} of {phrases.pairs_text(n_pairs)} of bots."]
+    if equal:
+        pairs = equal[0] if len(equal) == 1 else phrases.pairs_text(len(equal))
+        said.append(f"Equal for practical purposes, as they differ by less than {alike}: {pairs}.")
+    if n_unknown:
+        said.append(f"{NOT_YET_KNOWN.capitalize()}: {phrases.pairs_text(n_unknown)}.")
+    return " ".join(said)
 
 
 def equal_said(smallest: float | None, digits: int = 2) -> str:
@@ -106,9 +127,9 @@ def _need(found: Comparison, compared: Comparisons, titles: tuple[str, str], dig
     """Say from where to where the difference may be, and how many ratings show the smallest of interest."""
     need, plan = compared.need(found), compared.plan(found.a, found.b)
     n_more, smallest = compared.more.get((found.a, found.b)), figure(compared.smallest, digits)
-    said = "Which of them is better is not known"
+    said = f"Which of them is better is {NOT_YET_KNOWN}"
     if found.low is not None and found.high is not None and found.low * found.high > 0:
-        said = "Corrected for all pairs, which of them is better is not known"
+        said = f"Corrected for all pairs, which of them is better is {NOT_YET_KNOWN}"
     if found.low is not None:
         said = f"{said}: {_from_to(found, titles, digits)}"
     if need == "more" and n_more is not None:
@@ -186,10 +207,10 @@ def overall_verdict(compared: Comparisons, titles: Mapping[str, str]) -> str:
     best = titles.get(compared.order[0], compared.order[0])
     close = compared.as_good_as_best()
     if not close:
-        return f"First: {best}, rated higher than each of the other bots."
+        return f"First: {best}, {CLEARLY_BETTER.format(other='each of the other bots')}."
     if len(close) == len(compared.order) - 1:
-        return f"First: {best}, but no other bot differs significantly from it."
+        return f"First: {best}, but not {CLEARLY_BETTER.format(other='any other bot')}."
     named = [titles.get(bot, bot) for bot in close]
     if len(named) > _NAMED:
         named = [*named[: _NAMED - 1], f"{len(named) - _NAMED + 1} more"]
-    return f"First: {best}, not significantly better than {listed(named)}."
+    return f"First: {best}, not {CLEARLY_BETTER.format(other=listed(named))}."

@@ -305,13 +305,13 @@ def compared(order: list[str], pairs: list[Comparison], plans: list[PairPlan] | 
         (
             pair("a", "b", 0.1, ordered=False),
             plan(107),
-            "Ann and Bob do not differ significantly with 40 raters each. Which of them is better is not known: the "
-            "difference, Ann less Bob, may be from −0.20 to 0.40. About 110 each would show a difference of 0.35.",
+            "Ann and Bob do not differ significantly with 40 raters each. Which of them is better is not yet known: "
+            "the difference, Ann less Bob, may be from −0.20 to 0.40. About 110 each would show a difference of 0.35.",
         ),
         (
             pair("a", "b", 0.1, ordered=False),
             plan(20_000, 40, 38),
-            "Ann and Bob do not differ significantly with 38 and 40 raters. Which of them is better is not known: "
+            "Ann and Bob do not differ significantly with 38 and 40 raters. Which of them is better is not yet known: "
             "the difference, Ann less Bob, may be from −0.20 to 0.40.",
         ),
         (
@@ -324,7 +324,7 @@ def compared(order: list[str], pairs: list[Comparison], plans: list[PairPlan] | 
             pair("a", "b", 0.4, ordered=False),
             plan(30),
             "Ann and Bob do not differ significantly with 40 raters each. Corrected for all pairs, which of them is "
-            "better is not known: the difference, Ann less Bob, may be from 0.10 to 0.70.",
+            "better is not yet known: the difference, Ann less Bob, may be from 0.10 to 0.70.",
         ),
         (
             replace(pair("a", "b", 0.2, ordered=True), low=0.1, high=0.3),
@@ -346,14 +346,14 @@ def test_the_whole_and_neighbours() -> None:
     def overall(*order: str) -> str:
         return overall_verdict(compared(list(order), pairs), TITLES)
 
-    assert overall("a", "b", "c") == "First: Ann, not significantly better than Bob."
-    assert overall("a", "c") == "First: Ann, rated higher than each of the other bots."
-    assert overall("a", "b") == "First: Ann, but no other bot differs significantly from it."
+    assert overall("a", "b", "c") == "First: Ann, not clearly better than Bob."
+    assert overall("a", "c") == "First: Ann, clearly better than each of the other bots."
+    assert overall("a", "b") == "First: Ann, but not clearly better than any other bot."
     assert "nothing to compare" in overall("a")
     many = [*"abcdefghi", "z"]
     close = [pair("a", other, 0.1, ordered=other == "z") for other in many[1:]]
     said_of_many = overall_verdict(compared(many, close), TITLES)
-    assert said_of_many == "First: Ann, not significantly better than Bob, Cy and 6 more."
+    assert said_of_many == "First: Ann, not clearly better than Bob, Cy and 6 more."
     said = ranking_verdicts(compared(["a", "b", "c"], pairs), TITLES, 1)
     assert said[0].startswith("Ann and Bob do not")
     assert said[1] == "Bob is rated higher than Cy, difference 0.8 [0.5, 1.1]."
