@@ -64,6 +64,32 @@ QUIZ = [
 """Questions about the instructions."""
 
 
+FACTORS = [
+    {
+        "key": "scenario",
+        "varies": "within",
+        "levels": [
+            {
+                "key": "trip",
+                "scenario": "You plan a weekend in Rome.",
+                "goal": "Find a hotel.",
+                "success": "You chose.",
+            },
+            {"key": "refund", "scenario": "Your parcel is broken.", "persona": "You are in a hurry."},
+        ],
+    },
+    {
+        "key": "told",
+        "label": "Disclosure",
+        "levels": [
+            {"key": "program", "disclosure": "You talk with a program.", "bot_prompt": "Say that you are a program."},
+            {"key": "nothing", "is_control": True},
+        ],
+    },
+]
+"""Factors of a study: a scenario within participants, crossed with a disclosure between them."""
+
+
 def calls_forget() -> None:
     """Forget how often programs called the API, where this process counts for itself.
 

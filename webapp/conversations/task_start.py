@@ -183,6 +183,7 @@ def _chat_open(participant: Participant, slot: Slot, *, is_drawn: bool) -> Conve
         slot=slot,
         seed=conversation_seed(study=study),
         is_synthetic=participant.is_synthetic,
+        condition=slot.condition,
     )
     # A slot has one conversation: that of a second click which was faster stays.
     Conversation.objects.bulk_create([chat], ignore_conflicts=True)

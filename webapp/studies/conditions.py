@@ -174,6 +174,11 @@ class Conditions(InputModel):
     )
 
     @property
+    def has_quota(self) -> bool:
+        """True if full cells get no new participants."""
+        return bool(self.factors and self.n_each_cell)
+
+    @property
     def n_combinations(self) -> int:
         """Number of conditions, whether or not any bot has them."""
         return prod(len(factor.levels) for factor in self.factors)

@@ -19,6 +19,7 @@ from chatbots.text import quote
 from webapp.bots.selectors import bot_available_ids
 from webapp.core.errors import Refused
 from webapp.studies.assignment.capacity import TasksHad, study_group, tasks_had
+from webapp.studies.assignment.cells import condition_of
 from webapp.studies.assignment.counterbalance import slots_grouped, task_counted
 from webapp.studies.assignment.draw import StudyDraw
 from webapp.studies.assignment.rules.base import rules
@@ -313,7 +314,7 @@ def task_bot_add(*, task: Task, exclude: Collection[str] = ()) -> Slot:
         order = OrderState.objects.filter(study=study).first()
         [bot_id] = _draw(study, task.participant, values, available, exclude, order).bots()
         last = task.slots.order_by("-order").values_list("order", flat=True)[0]
-        return Slot.objects.create(task=task, order=last + 1, bot_id=bot_id)
+        return Slot.objects.create(task=task, order=last + 1, bot_id=bot_id, condition=condition_of(bot_id))
 
 
 def order_state_store(*, study: Study, found: dict[str, Any], n_ratings: int) -> OrderState:
@@ -354,6 +355,7 @@ def slots_add(*, task: Task, plan: TaskPlan) -> list[Slot]:
             conversation_id=slot.conversation or None,
             item_id=slot.item or None,
             is_flipped=slot.is_flipped,
+            condition=condition_of(slot.bot),
         )
         for order, slot in enumerate(plan.slots)
     )
@@ -386,7 +388,7 @@ def pairs_replace(*, task: Task, without: Collection[str], n_given_up: int = 1) 
         first = (task.slots.aggregate(last=Max("order"))["last"] or 0) + 1
         sides = [(bot_id, side) for pair in pairs for bot_id, side in zip(pair, "AB", strict=True)]
         Slot.objects.bulk_create(
-            Slot(task=task, order=order, side=side, bot_id=bot_id)
+            Slot(task=task, order=order, side=side, bot_id=bot_id, condition=condition_of(bot_id))
             for order, (bot_id, side) in enumerate(sides, start=first)
         )
 

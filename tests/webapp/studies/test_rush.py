@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.db import connection
 
-from tests.builders import make_participant, make_study
+from tests.builders import FACTORS, make_participant, make_study
 from webapp.core.errors import Refused
 from webapp.studies.assignment.rules.base import rules
 from webapp.studies.models import Participant, Slot, Study, Task
@@ -72,6 +72,16 @@ def test_no_quota_is_overfilled_whatever_the_rule(rule: str) -> None:
     came = at_once(start, newcomers(study))
     assert given(study) == {"eliza": 7, "generic": 30, "retrieval": 30}
     assert came == {"given": 67, "full": N_PEOPLE - 67}
+
+
+@pytest.mark.parametrize("rule", ["balanced", "uniform"])
+def test_no_cell_is_overfilled(rule: str) -> None:
+    study = make_study(bots=BOTS, rule=rule, factors=FACTORS, n_each_cell=6)
+    assert at_once(start, newcomers(study)) == {"given": 96, "full": N_PEOPLE - 96}
+    slots = Slot.objects.filter(task__participant__study=study)
+    cells = Counter((slot.bot_id, *slot.condition.values()) for slot in slots)
+    assert len(cells) == 16
+    assert set(cells.values()) == {6}
 
 
 def test_bots_without_a_quota_share_what_the_others_leave() -> None:

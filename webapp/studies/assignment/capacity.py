@@ -6,6 +6,8 @@ grow with the amount of completed work.
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +22,8 @@ from django.utils.translation import gettext as _
 from webapp.bots.models import Spending
 from webapp.bots.selectors import bots_least_cost, spending_spent
 from webapp.core.errors import Refused
+from webapp.studies.assignment.cells import BotLoads, bots_without_room, cells_of
+from webapp.studies.conditions import Condition, condition_key
 from webapp.studies.models import Participant, Slot, Study, Task, TaskCount
 
 
@@ -53,11 +57,13 @@ class TasksHad:
         ends: state and outcome of each task.
         bots: of all of them, whether rated, failed or left.
         open: the key of the task that is open; None if none is.
+        conditions: of their conversations; of one whose bot failed, the levels that stay between participants.
     """
 
     ends: Sequence[tuple[str, str]]
     bots: Set[str]
     open: int | None
+    conditions: Sequence[Condition] = ()
 
 
 NO_TASKS = TasksHad((), frozenset(), None)
@@ -65,14 +71,20 @@ NO_TASKS = TasksHad((), frozenset(), None)
 
 def tasks_had(participant: Participant) -> TasksHad:
     """Return the participant's earlier tasks, in one query."""
-    rows = participant.tasks.order_by().values_list("pk", "state", "outcome", "slots__bot_id")
+    factors = participant.study.values.conditions.factors
+    more = ("slots__condition", "slots__chat__state") if factors else ()
+    staying = {factor.key for factor in factors if factor.varies == "between"}
+    rows = participant.tasks.order_by().values_list("pk", "state", "outcome", "slots__bot_id", *more)
     ends: dict[int, tuple[str, str]] = {}
-    bots = set()
-    for pk, state, outcome, bot_id in rows:
+    bots, conditions = set(), []
+    for pk, state, outcome, bot_id, *of_slot in rows:
         ends[pk] = (state, outcome)
         bots.add(bot_id)
+        if of_slot and of_slot[0]:
+            condition, state = of_slot
+            conditions.append({k: v for k, v in condition.items() if state != "failed" or k in staying})
     under_way = (pk for pk, (state, _outcome) in ends.items() if state == Task.State.OPEN)
-    return TasksHad(list(ends.values()), bots - {"", None}, next(under_way, None))
+    return TasksHad(list(ends.values()), bots - {"", None}, next(under_way, None), conditions)
 
 
 def bots_met(participant: Participant, had: TasksHad | None = None) -> Set[str]:
@@ -102,18 +114,19 @@ def bots_beyond_cap(study: Study) -> dict[str, str]:
     }
 
 
-def bots_full(study: Study, loads: dict[str, int]) -> set[str]:
-    """Return the bots whose quotas are filled by conversations or held places.
+def bots_full(study: Study, loads: BotLoads) -> set[str]:
+    """Return the bots whose quotas, or those of all their cells, are filled by conversations or held places.
 
     Args:
         loads: loads by participants, as `bot_loads` returns them.
     """
     quotas = {bot_id: study.values.assignment.quota_of(bot_id) for bot_id in loads}
-    return {bot_id for bot_id, quota in quotas.items() if quota is not None and loads[bot_id] >= quota}
+    full = {bot_id for bot_id, quota in quotas.items() if quota is not None and loads[bot_id] >= quota}
+    return full | bots_without_room(study.values.conditions, loads)
 
 
 def bots_refusal(
-    study: Study, *, met: Collection[str], loads: dict[str, int] | None = None, synthetic: bool = False, n: int = 1
+    study: Study, *, met: Collection[str], loads: BotLoads | None = None, synthetic: bool = False, n: int = 1
 ) -> Refused | None:
     """Return the reason why the study has no bot left for a participant; None if it has one.
 
@@ -130,7 +143,8 @@ def bots_refusal(
         return None
     if len(left) < n:
         return Refused("all_rated", _("You have already rated every chatbot."))
-    if study.values.assignment.has_quotas and not synthetic:
+    has_quotas = study.values.assignment.has_quotas or study.values.conditions.has_quota
+    if has_quotas and not synthetic:
         if loads is None:
             loads = bot_loads(study, study.bots, synthetic=False)
         full = bots_full(study, loads)
@@ -145,34 +159,33 @@ def bots_refusal(
 
 
 _LOADS = """
-SELECT bot_id, n_completed FROM studies_taskcount
+SELECT bot_id, cell, n_completed FROM studies_taskcount
 WHERE study_id = %s AND is_synthetic = %s AND conversation_id IS NULL AND item_id IS NULL
 UNION ALL
-SELECT slot.bot_id, COUNT(*) FROM studies_task task
+SELECT slot.bot_id, CAST(slot.condition AS text), COUNT(*) FROM studies_task task
 JOIN studies_slot slot ON slot.task_id = task.id
 LEFT JOIN conversations_conversation chat ON chat.slot_id = slot.id
 WHERE task.state = %s AND task.created_at >= %s AND (chat.state IS NULL OR chat.state <> 'failed')
 AND (SELECT person.study_id FROM studies_participant person
      WHERE person.id = task.participant_id AND person.is_synthetic = %s LIMIT 1) = %s
-GROUP BY slot.bot_id
+GROUP BY slot.bot_id, slot.condition
 """
 """Counts as `TaskCount` and `slots_held`, in SQL: every draw runs it, and Django takes 14 times as long."""
 
 
-def bot_loads(study: Study, bot_ids: Collection[str], *, synthetic: bool) -> dict[str, int]:
-    """Count each bot's rated tasks and held places, in one query.
+def bot_loads(study: Study, bot_ids: Collection[str], *, synthetic: bool) -> BotLoads:
+    """Count each bot's and each cell's rated tasks and held places, in one query.
 
     Args:
         synthetic: True for scripted participants only, who are balanced separately; else real ones only.
     """
     since = connection.ops.adapt_datetimefield_value(_places_since(study))
     of_study: list[Any] = [study.pk, synthetic, Task.State.OPEN.value, since, synthetic, study.pk]
-    loads = dict.fromkeys(bot_ids, 0)
+    loads = BotLoads(bot_ids)
     with connection.cursor() as cursor:
         cursor.execute(_LOADS, of_study)
-        for bot_id, n in cursor.fetchall():
-            if bot_id in loads:
-                loads[bot_id] += n
+        for bot_id, cell, n in cursor.fetchall():  # the cell's key of completed tasks, the condition of open ones
+            loads.add(bot_id, condition_key(json.loads(cell)) if cell.startswith("{") else cell, n)
     return loads
 
 
@@ -201,13 +214,20 @@ def is_collecting(study: Study) -> bool:
     if study.state not in (Study.State.COLLECTING, Study.State.PAUSED):
         return False
     counts = TaskCount.objects.filter(study=study, is_synthetic=False, conversation=None, item=None)
-    done = dict(counts.values_list("bot_id", "n_completed"))
-    wanted = study.values.quotas.n_conversations_wanted
-    if wanted and done.get("", 0) >= wanted:
+    done, in_cells = Counter[str](), Counter[tuple[str, str]]()
+    for bot_id, cell, n in counts.values_list("bot_id", "cell", "n_completed"):
+        done[bot_id] += n
+        in_cells[bot_id, cell] += n
+    wanted, conditions = study.values.quotas.n_conversations_wanted, study.values.conditions
+    if wanted and done[""] >= wanted:
+        return False
+    if conditions.has_quota and all(
+        in_cells[cell.bot_id, cell.key] >= conditions.n_each_cell for cell in cells_of(conditions, study.bots)
+    ):
         return False
     quotas = [study.values.assignment.quota_of(bot_id) for bot_id in study.bots]
     return not quotas or any(
-        quota is None or done.get(bot_id, 0) < quota for bot_id, quota in zip(study.bots, quotas, strict=True)
+        quota is None or done[bot_id] < quota for bot_id, quota in zip(study.bots, quotas, strict=True)
     )
 
 

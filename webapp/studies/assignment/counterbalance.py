@@ -21,6 +21,7 @@ from django.db import transaction
 from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery, UUIDField
 
 from webapp.studies.assignment.capacity import open_tasks
+from webapp.studies.conditions import condition_key
 from webapp.studies.models import Outcome, Participant, SequenceCount, Slot, Study, Task, TaskCount
 
 
@@ -211,7 +212,7 @@ def sequences_count_anew(*, study_id: int) -> None:
     )
 
 
-_ALL = ("", None, None)
+_ALL = ("", "", None, None)
 """Stands for no bot, conversation or item: the tasks themselves."""
 _COUNTED = Q(chat__state="completed") | Q(task__outcome=Outcome.RATED, chat=None)
 """What is counted of a completed task: chats that were rated, and in a task that was rated what was judged there."""
@@ -221,15 +222,18 @@ def task_counted(*, task: Task) -> None:
     """Count a task that has just been completed, and what is in its slots; in the same transaction."""
     person = task.participant
     own = {"study_id": person.study_id, "is_synthetic": person.is_synthetic}
-    slots = list(Slot.objects.filter(_COUNTED, task=task).values_list("bot_id", "conversation_id", "item_id"))
+    held = Slot.objects.filter(_COUNTED, task=task).values_list("bot_id", "condition", "conversation_id", "item_id")
+    slots = [(bot_id, condition_key(condition), chat, item) for bot_id, condition, chat, item in held]
     rows = [TaskCount(**own, **_target(*target)) for target in dict.fromkeys([_ALL, *slots])]
     TaskCount.objects.bulk_create(rows, ignore_conflicts=True)  # those that there are not yet
     counts = TaskCount.objects.filter(**own)
     # The task itself first: other transactions that count in the study wait there, so there is no deadlock.
     counts.filter(bot_id="", conversation=None, item=None).update(n_completed=F("n_completed") + 1)
-    bots, chats, items = ({slot[i] for slot in slots if slot[i]} for i in range(3))
-    held = Q(bot_id__in=bots) | Q(conversation__in=chats) | Q(item__in=items)
-    counts.filter(held).update(n_completed=F("n_completed") + 1)
+    bots, _cells, chats, items = ({slot[i] for slot in slots if slot[i]} for i in range(4))
+    of_slots = Q(conversation__in=chats) | Q(item__in=items)
+    for cell in {key for bot_id, key, _chat, _item in slots if bot_id}:
+        of_slots |= Q(cell=cell, bot_id__in={bot_id for bot_id, key, _chat, _item in slots if key == cell} & bots)
+    counts.filter(of_slots).update(n_completed=F("n_completed") + 1)
     sequence_counted(task=task)
 
 
@@ -241,19 +245,22 @@ def study_count_anew(*, study_id: int) -> None:
         done = Task.objects.filter(participant__study=study_id, state=Task.State.COMPLETED).order_by()
         slots = Slot.objects.filter(_COUNTED, task__in=done).order_by()
         tasks = done.values_list("participant__is_synthetic").annotate(n=Count("pk"))
-        held = slots.values_list("task__participant__is_synthetic", "bot_id", "conversation_id", "item_id").annotate(
-            n=Count("task", distinct=True)
+        held = slots.values_list(
+            "task__participant__is_synthetic", "bot_id", "condition", "conversation_id", "item_id"
+        ).annotate(n=Count("task", distinct=True))
+        found: Counter[tuple[bool, tuple[str, str, Any, int | None]]] = Counter(
+            {(is_synthetic, _ALL): n for is_synthetic, n in tasks}
         )
-        found = [(is_synthetic, _ALL, n) for is_synthetic, n in tasks]
-        found += [(is_synthetic, (bot, chat, item), n) for is_synthetic, bot, chat, item, n in held]
+        for is_synthetic, bot, condition, chat, item, n in held:
+            found[is_synthetic, (bot, condition_key(condition), chat, item)] += n
         TaskCount.objects.bulk_create(
             [
                 TaskCount(study_id=study_id, is_synthetic=is_synthetic, n_completed=n, **_target(*target))
-                for is_synthetic, target, n in found
+                for (is_synthetic, target), n in found.items()
             ],
             batch_size=1000,
         )
 
 
-def _target(bot_id: str, conversation_id: Any, item_id: int | None) -> dict[str, Any]:
-    return {"bot_id": bot_id, "conversation_id": conversation_id, "item_id": item_id}
+def _target(bot_id: str, cell: str, conversation_id: Any, item_id: int | None) -> dict[str, Any]:
+    return {"bot_id": bot_id, "cell": cell, "conversation_id": conversation_id, "item_id": item_id}

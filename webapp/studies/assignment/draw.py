@@ -6,8 +6,9 @@ Where a study allows it, participants choose the bot themselves, by names that d
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -26,8 +27,10 @@ from webapp.studies.assignment.capacity import (
     bots_full,
     bots_met,
     bots_refusal,
+    tasks_had,
     with_loads,
 )
+from webapp.studies.assignment.cells import BotLoads, CellDraw, DrawnBot
 from webapp.studies.assignment.counterbalance import dialogue_history, order_drawn, pairs_begun, pairs_compared
 from webapp.studies.assignment.rules.base import rules
 from webapp.studies.attention_checks import Attention
@@ -137,10 +140,45 @@ class StudyDraw:
         if self.wanted and n == 1:
             if self.wanted not in candidates:
                 raise Refused("choice_gone", str(CHOICE_GONE))
-            return [self.wanted]
+            candidates = [self.wanted]
+        if self.values.conditions.factors:
+            return self._with_conditions(candidates, n, loads, met)
+        if self.wanted and n == 1:
+            return candidates
         candidates.sort(key=loads.__getitem__)
         at = self._places([loads[bot_id] for bot_id in candidates], n, self._needs_of(candidates))
         return [candidates[i] for i in at]
+
+    def _with_conditions(self, bots: Sequence[str], n: int, loads: BotLoads, met: Collection[str]) -> list[str]:
+        """Return `n` of the bots, each with the condition drawn with it.
+
+        Raises:
+            Refused: as `bots`; `bots_full` too if the cells that this participant may get are full.
+        """
+        cells, drawn = self._cells(loads), list[str]()
+        while len(drawn) < n:
+            options = cells.options([bot_id for bot_id in bots if bot_id not in drawn], n - len(drawn))
+            if not options:
+                raise self._no_cell(cells, bots, n, met)
+            ranked = cells.ranked(options)
+            n_of_bot = Counter(cell.bot_id for _rank, cell in ranked)
+            needs = [self.needs.get(cell.bot_id, 0) / n_of_bot[cell.bot_id] for _rank, cell in ranked]
+            [at] = self._places([rank for rank, _cell in ranked], 1, needs if self.needs else None)
+            drawn.append(cells.take(ranked[at][1]))
+        return drawn
+
+    def _cells(self, loads: BotLoads) -> CellDraw:
+        had = self.had or tasks_had(self.participant)
+        is_limited = not self.participant.is_synthetic
+        return CellDraw(self.values.conditions, loads, list(had.conditions), is_limited)
+
+    def _no_cell(self, cells: CellDraw, bots: Collection[str], n: int, met: Collection[str]) -> Refused:
+        """Return the reason why this participant can get no cell with these bots."""
+        if replace(cells, is_limited=False).options(bots, n):
+            return Refused("bots_full", _("The chatbots that you have not met have all the chats they need."))
+        if replace(cells, is_limited=False).options(set(self.values.bots) - set(met), n):
+            return Refused("no_bot", _("No chatbot is available at the moment."))
+        return Refused("all_rated", _("You have already rated every chatbot."))
 
     def _needs_of(self, bots: Sequence[str]) -> list[float] | None:
         """Return the number of ratings that each bot still needs; None if the rule has no such numbers."""
@@ -165,6 +203,11 @@ class StudyDraw:
         left = {frozenset(pair) for pair in combinations(bots, 2)} - compared
         if not left:
             raise Refused("all_rated", _("You have already compared all chatbots."))
+        cells = self._cells(loads) if self.values.conditions.factors else None
+        if cells is not None:
+            left = {pair for pair in left if cells.shared(*pair)}
+            if not left:
+                raise self._no_pair(cells, {frozenset(pair) for pair in combinations(bots, 2)} - compared)
         drawn: list[tuple[str, str]] = []
         while left and len(drawn) < n:
             first = self._one_of({bot_id for pair in left for bot_id in pair}, loads)
@@ -173,9 +216,28 @@ class StudyDraw:
             number = str(len(compared) + len(drawn))
             seed = derive_seed(study.seed, "sides", str(participant.pk), number)
             pair = (first, second)
+            if cells is not None:
+                pair = self._pair_with_condition(cells, pair)
+                left = {other for other in left if cells.shared(*other)}
             drawn.append(pair if random.Random(seed).random() < 0.5 else pair[::-1])
-            loads = {bot_id: n_had + (bot_id in pair) for bot_id, n_had in loads.items()}
+            for bot_id in pair:
+                loads[bot_id] += 1
         return drawn
+
+    def _pair_with_condition(self, cells: CellDraw, pair: tuple[str, str]) -> tuple[str, str]:
+        """Return both bots with one condition, drawn by the load of both cells."""
+        ranked = cells.ranked(cells.shared(*pair), partner=pair[1])
+        [at] = self._places([rank for rank, _cell in ranked], 1)
+        drawn = cells.take(ranked[at][1])
+        first, second = (DrawnBot.of(bot_id, drawn.condition) for bot_id in pair)
+        for bot_id in pair:
+            cells.loads.cells[bot_id, ranked[at][1].key] += 1
+        return first, second
+
+    def _no_pair(self, cells: CellDraw, pairs: Collection[frozenset[str]]) -> Refused:
+        if any(replace(cells, is_limited=False).shared(*pair) for pair in pairs):
+            return Refused("full", _("This study has all the participants it needs."))
+        return Refused("all_rated", _("You have already compared all chatbots."))
 
     def _one_of(self, bots: Collection[str], loads: Mapping[str, int]) -> str:
         """Return the bot among these that the rule gives."""

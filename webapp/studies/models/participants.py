@@ -246,6 +246,8 @@ class Item(TimeStamped):
 class TaskCount(models.Model):
     """Number of completed tasks of a study: in all, or with one bot, item or conversation in a slot.
 
+    In a study with conditions each cell of a bot has a row; the bot's number is their sum.
+
     A draw reads these counts and not all tasks. `task_complete` increments them; erasing participants counts
     again from scratch (`webapp/studies/assignment/counterbalance.py`).
     """
@@ -253,6 +255,9 @@ class TaskCount(models.Model):
     study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="task_counts")
     is_synthetic = models.BooleanField(default=False)
     bot_id = models.CharField(max_length=100, blank=True)
+    cell = models.CharField(
+        max_length=16, blank=True, default="", help_text=_("The bot's condition, as `condition_key` names it.")
+    )
     conversation = models.ForeignKey(
         "conversations.Conversation", null=True, on_delete=models.CASCADE, related_name="task_counts"
     )
@@ -262,9 +267,9 @@ class TaskCount(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["study", "is_synthetic", "bot_id"],
+                fields=["study", "is_synthetic", "bot_id", "cell"],
                 condition=Q(conversation=None, item=None),
-                name="task_count_of_bot",
+                name="task_count_of_cell",
             ),
             models.UniqueConstraint(
                 fields=["conversation", "study", "is_synthetic"],

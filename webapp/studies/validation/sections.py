@@ -318,12 +318,16 @@ def validate_cells(on: Checked) -> Errors:
     if not bots or conditions.n_combinations > MOST_COMBINATIONS:
         return errors
     found = {levels: bots_of(levels, bots) for levels in conditions.combinations()}
-    empty = [" with ".join(f"“{level.key}”" for level in levels) for levels, with_it in found.items() if not with_it]
+    least = 2 if "arena" in (on.protocol.settings if on.protocol is not None else ()) else 1
+    empty = [
+        " with ".join(f"“{level.key}”" for level in levels) for levels, with_it in found.items() if len(with_it) < least
+    ]
     without = [bot_id for bot_id in bots if all(bot_id not in with_it for with_it in found.values())]
     told = []
     if empty:
         such = f"{', '.join(empty[:3])}{' and more' if len(empty) > 3 else ''}"
-        told.append(f"No chatbot has {such}. Change the chatbots of these levels.")
+        none = "No chatbot has" if least == 1 else "No two chatbots have"
+        told.append(f"{none} {such}. Change the chatbots of these levels.")
     if without:
         told.append(f"{', '.join(without)} has no level of some factor. Name it at a level, or add one for all.")
     return {**errors, "factors": " ".join(told)} if told else errors

@@ -1,0 +1,157 @@
+"""Cells of a study, each a bot with a condition, and the draw of a participant's cells.
+
+The study's rule draws cells in place of bots: those with the fewest completed and open tasks come first. Of equal
+ones first those whose bot, and then whose levels, have the fewest. Levels that vary within participants come in
+rounds: none comes again before the others have come. Levels that vary between participants stay.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from webapp.studies.conditions import Condition, Conditions, bots_of, condition_key
+
+
+class BotLoads(dict[str, int]):
+    """Number of tasks of each bot; `cells` has them by bot and by key of the condition."""
+
+    def __init__(self, bot_ids: Iterable[str]) -> None:
+        super().__init__(dict.fromkeys(bot_ids, 0))
+        self.cells: Counter[tuple[str, str]] = Counter()
+
+    def add(self, bot_id: str, key: str, n: int) -> None:
+        """Count more tasks of a bot, unless it is none of those to count."""
+        if bot_id in self:
+            self[bot_id] += n
+            self.cells[bot_id, key] += n
+
+
+class DrawnBot(str):
+    """Id of a drawn bot, with the condition that was drawn with it."""
+
+    condition: Condition = {}
+
+    @classmethod
+    def of(cls, bot_id: str, condition: Condition) -> DrawnBot:
+        """Return the id of the bot with its condition."""
+        drawn = cls(bot_id)
+        drawn.condition = condition
+        return drawn
+
+
+def condition_of(bot_id: str) -> dict[str, str]:
+    """Return the condition that was drawn with a bot; empty without one."""
+    return dict(bot_id.condition) if isinstance(bot_id, DrawnBot) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class BotCell:
+    """A bot with a condition, and the condition's key."""
+
+    bot_id: str
+    condition: Condition
+    key: str
+
+
+def cells_of(conditions: Conditions, bots: Collection[str]) -> list[BotCell]:
+    """Return the cells of the design with these bots."""
+    cells = []
+    for levels in conditions.combinations():
+        condition = conditions.named(levels)
+        key = condition_key(condition)
+        cells += [BotCell(bot_id, condition, key) for bot_id in bots_of(levels, bots)]
+    return cells
+
+
+def bots_without_room(conditions: Conditions, loads: BotLoads) -> set[str]:
+    """Return the bots whose cells are all full."""
+    if not conditions.has_quota:
+        return set()
+    cells = cells_of(conditions, loads)
+    return loads.keys() - {cell.bot_id for cell in cells if loads.cells[cell.bot_id, cell.key] < conditions.n_each_cell}
+
+
+@dataclass
+class CellDraw:
+    """Cells that one participant may get, and the number of times that they had each level.
+
+    Attributes:
+        loads: tasks of the study's bots and cells.
+        had: conditions of the participant's earlier conversations; `take` adds to them.
+        is_limited: True if full cells are not given.
+    """
+
+    conditions: Conditions
+    loads: BotLoads
+    had: list[Condition] = field(default_factory=list)
+    is_limited: bool = True
+
+    def options(self, bots: Collection[str], n: int = 1) -> list[BotCell]:
+        """Return the cells with these bots that the participant may get next.
+
+        Args:
+            n: number of different bots that they need from now on, at the same levels between participants.
+        """
+        wanted = self.conditions.n_each_cell if self.is_limited else 0
+        cells = [
+            cell
+            for cell in cells_of(self.conditions, bots)
+            if self._stays(cell.condition) and not (wanted and self.loads.cells[cell.bot_id, cell.key] >= wanted)
+        ]
+        bots_at: defaultdict[tuple[str | None, ...], set[str]] = defaultdict(set)
+        for cell in cells:
+            bots_at[self._levels(cell.condition, "between")].add(cell.bot_id)
+        return [cell for cell in cells if len(bots_at[self._levels(cell.condition, "between")]) >= n]
+
+    def shared(self, first: str, second: str) -> list[BotCell]:
+        """Return the cells of the first bot whose conditions the second can have, too."""
+        cells = self.options((first, second))
+        keys = {cell.key for cell in cells if cell.bot_id == second}
+        return [cell for cell in cells if cell.bot_id == first and cell.key in keys]
+
+    def ranked(self, cells: Sequence[BotCell], partner: str = "") -> list[tuple[int, BotCell]]:
+        """Return the cells whose levels the participant had least, with their ranks by load from 0, in that order.
+
+        Args:
+            partner: a bot that gets the same condition; its load counts, too.
+        """
+        fewest = min(self._n_had(cell.condition) for cell in cells)
+        fresh = [cell for cell in cells if self._n_had(cell.condition) == fewest]
+        of_levels: Counter[tuple[str, str]] = Counter()
+        for cell in cells_of(self.conditions, self.loads):
+            for level in cell.condition.items():
+                of_levels[level] += self.loads.cells[cell.bot_id, cell.key]
+        by_load = [
+            (
+                self.loads.cells[cell.bot_id, cell.key] + self.loads.cells[partner, cell.key],
+                self.loads[cell.bot_id],
+                sum(of_levels[level] for level in cell.condition.items()),
+            )
+            for cell in fresh
+        ]
+        rank = {load: number for number, load in enumerate(sorted(set(by_load)))}
+        return sorted(((rank[load], cell) for load, cell in zip(by_load, fresh, strict=True)), key=lambda one: one[0])
+
+    def take(self, cell: BotCell) -> DrawnBot:
+        """Return the drawn bot, and count its condition among those that the participant had."""
+        self.had.append(cell.condition)
+        return DrawnBot.of(cell.bot_id, cell.condition)
+
+    def _levels(self, condition: Condition, varies: str) -> tuple[str | None, ...]:
+        return tuple(condition.get(factor.key) for factor in self.conditions.factors if factor.varies == varies)
+
+    def _stays(self, condition: Condition) -> bool:
+        """Return True if the participant stays at their levels of factors that vary between participants."""
+        for factor in self.conditions.factors:
+            levels = {one.get(factor.key) for one in self.had} & {level.key for level in factor.levels}
+            if factor.varies == "between" and levels and condition[factor.key] not in levels:
+                return False
+        return True
+
+    def _n_had(self, condition: Condition) -> tuple[int, int]:
+        """Return the number of times that the participant had these levels together, and each of them."""
+        now = self._levels(condition, "within")
+        had = [self._levels(one, "within") for one in self.had]
+        return had.count(now), sum(level == other for one in had for level, other in zip(one, now, strict=True))
