@@ -135,3 +135,32 @@ def test_a_practice_pair_is_missed_explained_and_passed_by_keyboard_on_a_phone(
     choices = page.get_by_role("radio", name="Reply A is better")
     expect(choices).to_have_count(4)
     no_sideways_scroll(page)
+
+
+def test_a_question_is_hidden_until_the_answer_that_it_depends_on(
+    new_page: Callable[..., Page], test_bots_server: ConfabServer
+) -> None:
+    uses = {"key": "uses", "title": "Do you use chatbots?", "kind": "choice", "options": ["Daily", "Never"]}
+    how = {"key": "how", "title": "How often a day?", "kind": "scale", "low": 0, "high": 50}
+    how["show_when"] = {"key": "uses", "answers": ["Daily"]}
+    why = {"key": "why", "title": "Why so often?", "kind": "text", "show_when": {"key": "how", "answers": ["50"]}}
+    key = study(test_bots_server, "conditions", ["test-quick"], questions=[uses, how, why])
+    page = new_page(390, 800)
+    page.goto(f"{test_bots_server.url}/s/{key}/")
+    page.get_by_role("checkbox").check()
+    page.get_by_role("button", name="Continue").click()
+    page.get_by_role("button", name="Start").click()
+    how_box, why_box = page.locator("#q-how"), page.locator("#q-why")
+    expect(page.get_by_text("Do you use chatbots?")).to_be_visible()
+    expect(how_box).to_be_hidden()
+    page.get_by_label("Daily").check()
+    expect(how_box).to_be_visible()
+    expect(why_box).to_be_hidden()
+    how_box.get_by_role("spinbutton").fill("50")
+    expect(why_box).to_be_visible()
+    accessible(page)
+    page.get_by_label("Never").check()
+    expect(how_box).to_be_hidden()
+    expect(why_box).to_be_hidden()
+    page.get_by_role("button", name="Continue").click()
+    page.wait_for_url("**/chat/**")
