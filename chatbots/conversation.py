@@ -35,14 +35,19 @@ class Turn:
 class Conversation:
     """Turns in order, numbered from 0, and the seed from which all randomness of its bot derives.
 
-    `offset` says how many turns a window has left out before the first one here, so that a reply's seed
-    does not depend on the window.
+    Attributes:
+        offset: number of turns that a window has left out before the first one here; the seed of a reply does not
+            depend on the window.
+        bot_prompt: of the study's condition: put in place of `{condition}` in the bot's system prompt.
+        is_opened: True if the study gave the bot its first message, which the bot is to see as its own.
     """
 
     id: str
     turns: tuple[Turn, ...] = ()
     seed: int = 0
     offset: int = 0
+    bot_prompt: str = ""
+    is_opened: bool = False
 
     def with_turn(self, speaker: Speaker, text: str) -> Conversation:
         """Return a copy with one more turn at the end."""

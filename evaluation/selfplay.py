@@ -23,6 +23,21 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
+class SelfPlayCondition:
+    """Condition of a study under which a conversation is played.
+
+    Attributes:
+        levels: level of each factor.
+        bot_prompt: given to both sides.
+        opening: the first message; empty: as without a condition.
+    """
+
+    levels: Mapping[str, str] = field(default_factory=dict)
+    bot_prompt: str = ""
+    opening: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SelfPlayed:
     """One conversation of a bot with itself or with a partner.
 
@@ -44,6 +59,7 @@ def play(
     seeds: Sequence[int],
     n_turns: int,
     openers: Sequence[str] = (),
+    conditions: Sequence[SelfPlayCondition] = (),
     window: int | None = WINDOW,
     timeout_s: float | None = None,
     progress: Progress | None = None,
@@ -61,6 +77,7 @@ def play(
         openers: without any, the bot speaks first, to an empty context, and says all `n_turns` utterances
             (as the released code does). With some, turn 0 is one of them, chosen by the seed, and the
             bot says the other `n_turns` − 1.
+        conditions: one for each seed, or none. An opening line stands in place of an opener.
         window: the bot sees this many last turns, or all (None).
         timeout_s: the longest wait for a reply, as `chatbots.serving.reply` counts it; None: for ever.
         progress: called with (turns made, turns planned) after every step; when it raises, play stops.
@@ -82,16 +99,19 @@ def play(
         raise ValueError(f"seed {twice} is given twice: two conversations would be the same")
 
     title = bot.name if partner is None else f"{partner.name}>{bot.name}"
-    conversations = [_opened(title, seed, openers) for seed in seeds]
+    under = conditions or [SelfPlayCondition()] * len(seeds)
+    conversations = [_opened(title, seed, openers, one) for seed, one in zip(seeds, under, strict=True)]
     costs: list[dict[int, ReplyCost]] = [{} for _ in seeds]
     errors: list[str | None] = [None] * len(seeds)
-    first = 1 if openers else 0
     n_planned = n_turns * len(seeds)
-    n_made = first * len(seeds)
-    for turn in range(first, n_turns):
-        going = [i for i, error in enumerate(errors) if error is None]
-        if not going:
+    n_made = sum(len(conversation.turns) for conversation in conversations)
+    for turn in range(n_turns):
+        unbroken = [i for i, error in enumerate(errors) if error is None]
+        if not unbroken:
             break
+        going = [i for i in unbroken if len(conversations[i].turns) == turn]
+        if not going:  # all of them have their opener
+            continue
         speaks = partner if partner is not None and turn % 2 == 0 else bot
         contexts = [_as_heard(conversations[i]).last(window) for i in going]
         for i, context, answer in zip(going, contexts, reply(speaks, contexts, timeout_s=timeout_s), strict=True):
@@ -118,8 +138,10 @@ def seed_of_conversation(seed: int, names: Sequence[str], ordinal: int) -> int:
     return derive_seed(seed, "selfplay", *names, ordinal)
 
 
-def _opened(title: str, seed: int, openers: Sequence[str]) -> Conversation:
-    conversation = Conversation(id=f"{title}:{seed}", seed=seed)
+def _opened(title: str, seed: int, openers: Sequence[str], condition: SelfPlayCondition) -> Conversation:
+    conversation = Conversation(id=f"{title}:{seed}", seed=seed, bot_prompt=condition.bot_prompt)
+    if condition.opening:
+        return conversation.with_turn("human", condition.opening)
     if not openers:
         return conversation
     return conversation.with_turn("human", openers[derive_seed(seed, "opener") % len(openers)])

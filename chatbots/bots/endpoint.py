@@ -35,7 +35,7 @@ from chatbots.endpoints.addresses import Address, AddressRests, address_of, refu
 from chatbots.endpoints.chat_completions import CallFailed, call
 from chatbots.endpoints.metering import CapReached, ReplyCost, meter_get
 from chatbots.endpoints.options import EndpointOptions, KeyFilter, redact_keys
-from chatbots.generation.prompts import chat_messages, turns_joined
+from chatbots.generation.prompts import chat_messages, conditioned_prompt, turns_joined
 from chatbots.generation.streamed_text import SentencePieces
 from chatbots.registry import bots
 from chatbots.text import quote
@@ -220,7 +220,7 @@ class EndpointBot(ConfiguredBot):
         """Yield the reply of one route, which is tried again as often as its options allow."""
         url = route.address.url
         likely = context in self._likely_wanted and url not in self._refuse_likely
-        system = bool(self.options.system_prompt) and url not in self._refuse_system
+        system = bool(conditioned_prompt(self.options.system_prompt, context)) and url not in self._refuse_system
         for attempt in range(route.tries + likely + system):
             has_sent = False
             messages = self._messages(context, system_in_user=url in self._refuse_system)
@@ -345,9 +345,10 @@ class EndpointBot(ConfiguredBot):
         """Return the last turns as chat messages, the user's and the assistant's in turn."""
         return chat_messages(
             turns_joined(context, window=self.options.window, thought_marks=self.options.thought_marks),
-            system_prompt=self.options.system_prompt,
+            system_prompt=conditioned_prompt(self.options.system_prompt, context),
             system_in_user=system_in_user,
             opening=self.options.opening_prompt,
+            is_opened=context.is_opened,
         )
 
     def _priced(self, tokens_in: int, tokens_out: int, *, is_estimated: bool = False) -> ReplyCost:

@@ -25,7 +25,7 @@ from chatbots.bots.base import BotError
 from chatbots.conversation import Conversation
 from chatbots.generation.llama_server import PROMPT_CACHE_MB, LlamaServer, PromptTooLong
 from chatbots.generation.options import ReasoningOptions, SystemPrompt, Temperature, TopK, TopP
-from chatbots.generation.prompts import chat_messages, marks_pattern, turns_joined
+from chatbots.generation.prompts import chat_messages, conditioned_prompt, marks_pattern, turns_joined
 from chatbots.generation.streamed_text import GrowingText
 from chatbots.gguf_files import SMOLLM2, SMOLLM2_SHA256, GgufError, GgufHeader, gguf_header, gguf_locate, gguf_sha256
 from chatbots.identity import derive_seed
@@ -188,7 +188,9 @@ class GgufBot(ConfiguredBot):
                 max_prompt=self.options.max_context_tokens,
                 max_reply=self.options.max_new_tokens,
                 device=device,
-                opening=chat_messages([], system_prompt=self.options.system_prompt),
+                opening=chat_messages(
+                    [], system_prompt=conditioned_prompt(self.options.system_prompt, Conversation(""))
+                ),
                 n_threads=max(1, _n_processors() // 2),  # the rest is for those who share the machine
             )
         except PromptTooLong as error:
@@ -196,6 +198,9 @@ class GgufBot(ConfiguredBot):
                 f"{self.name} cannot be loaded: its system prompt has {error.n_tokens} tokens; "
                 f"max_context_tokens is {self.options.max_context_tokens}"
             ) from error
+
+    def _prompt_of(self, context: Conversation) -> str:
+        return conditioned_prompt(self.options.system_prompt, context)
 
     def unload(self) -> None:
         self._server = None
@@ -212,7 +217,7 @@ class GgufBot(ConfiguredBot):
         attempt = 0
         while attempt < _TRIES:
             said = False
-            messages = chat_messages(turns, system_prompt=self.options.system_prompt)
+            messages = chat_messages(turns, system_prompt=self._prompt_of(context), is_opened=context.is_opened)
             try:
                 seed = derive_seed(context.reply_seed, attempt)
                 async with aclosing(self._once(messages, seed)) as pieces:

@@ -24,6 +24,8 @@ from typing import Any
 from chatbots.conversation import Conversation
 from chatbots.generation.output_filter import strip_reasoning
 
+CONDITION = "{condition}"
+"""Placeholder in a system prompt for the prompt of a study's condition."""
 OPENING = "Hello!"
 """What the user is made to say when nobody has said anything, for chat templates."""
 
@@ -61,8 +63,20 @@ def turns_joined(
     return joined
 
 
+def conditioned_prompt(system_prompt: str, context: Conversation) -> str:
+    """Return the system prompt with that of the conversation's condition, at `{condition}` or after it."""
+    if CONDITION in system_prompt:
+        return system_prompt.replace(CONDITION, context.bot_prompt).strip()
+    return "\n\n".join(filter(None, (system_prompt, context.bot_prompt)))
+
+
 def chat_messages(
-    turns: Sequence[tuple[str, str]], *, system_prompt: str, system_in_user: bool = False, opening: str = OPENING
+    turns: Sequence[tuple[str, str]],
+    *,
+    system_prompt: str,
+    system_in_user: bool = False,
+    opening: str = OPENING,
+    is_opened: bool = False,
 ) -> list[dict[str, str]]:
     """Return the messages for a chat template: at least one, and a user's message before any of the assistant.
 
@@ -72,9 +86,12 @@ def chat_messages(
         system_in_user: put the system prompt at the head of the first message, because the template has no
             place for it.
         opening: the user's message where the assistant opens the conversation.
+        is_opened: keep a first message of the assistant, after the opening; else it is left out.
     """
     messages = [{"role": role, "content": text} for role, text in turns]
-    if messages and messages[0]["role"] == "assistant":
+    if messages and messages[0]["role"] == "assistant" and is_opened:
+        messages.insert(0, {"role": "user", "content": opening})
+    elif messages and messages[0]["role"] == "assistant":
         messages = messages[1:]
     if not messages:
         messages = [{"role": "user", "content": opening}]
@@ -124,8 +141,9 @@ class Prompts:
     def encode(self, context: Conversation) -> list[int]:
         """Return the token ids of a conversation: at least one, at most `max_tokens`."""
         turns = turns_joined(context, window=self._window, marks=self._special, thought_marks=self._thought_marks)
+        system_prompt = conditioned_prompt(self._system_prompt, context)
         while True:
-            ids = self._with_template(turns) if self.has_template else self._plain(turns)
+            ids = self._make_ids(turns, system_prompt, is_opened=context.is_opened)
             if len(ids) <= self._max_tokens or len(turns) <= 1:
                 break
             # Halve what is far too long, for the sake of very long conversations.
@@ -136,9 +154,12 @@ class Prompts:
             ids = ids[-self._max_tokens :]
         return ids
 
-    def _with_template(self, turns: Sequence[tuple[str, str]]) -> list[int]:
-        messages = chat_messages(turns, system_prompt=self._system_prompt, system_in_user=self._system_in_user)
-        return self._apply(messages)
+    def _make_ids(self, turns: Sequence[tuple[str, str]], system_prompt: str, *, is_opened: bool) -> list[int]:
+        if not self.has_template:
+            return self._plain(turns, system_prompt)
+        return self._apply(
+            chat_messages(turns, system_prompt=system_prompt, system_in_user=self._system_in_user, is_opened=is_opened)
+        )
 
     def _apply(self, messages: list[dict[str, str]]) -> list[int]:
         # Models that can think aloud first are told not to; other templates ignore the option.
@@ -156,10 +177,10 @@ class Prompts:
         except Exception:  # whatever a template's author raises
             return False
 
-    def _plain(self, turns: Sequence[tuple[str, str]]) -> list[int]:
+    def _plain(self, turns: Sequence[tuple[str, str]], system_prompt: str) -> list[int]:
         texts = [text for _, text in turns]
-        if self._system_prompt:
-            texts.insert(0, self._system_prompt)
+        if system_prompt:
+            texts.insert(0, system_prompt)
         if self._for_encoder:
             return list(self._tokenizer(self._separator.join(texts))["input_ids"])
         text = self._separator.join([*texts, ""]) or self._separator

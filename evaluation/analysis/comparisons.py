@@ -329,14 +329,15 @@ def compare(
     if target is not None:
         keys = (target,) if isinstance(target, str) else tuple(target)
         ratings = replace(ratings, headline=keys)
-    if ratings.leading is None:
+    dimension = ratings.leading
+    if dimension is None:
         raise ValueError("there is no dimension to compare bots by")
     smallest = ratings.smallest_difference() if smallest is None else smallest
     has_factors = bool(ratings.condition)
     ratings = within_conditions(ratings)
-    values, conditions = ratings.values(), ratings.conditions
+    values, names, units = ratings.values(), ratings.bot.tolist(), ratings.unit.tolist()
+    conditions = None if ratings.conditions is None else ratings.conditions.tolist()
     known = ratings.where(np.isfinite(values))
-    dimension, names, units = ratings.leading, ratings.bot.tolist(), ratings.unit.tolist()
     shared = None if ratings.shared is None else ratings.shared.tolist()
     if ratings.is_collecting:
         scale = {"low": dimension.low, "high": dimension.high}

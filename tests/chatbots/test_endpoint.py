@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -57,6 +58,30 @@ async def test_the_request_holds_prompt_window_settings_and_seed() -> None:
     assert request["max_tokens"] == 9
     assert request["stream"] is True
     assert request["seed"] == context.reply_seed % 2**31
+
+
+@pytest.mark.parametrize(
+    ("system_prompt", "expected"),
+    [
+        ("Be brief. {condition} Be kind.", "Be brief. You sell tea. Be kind."),
+        ("Be brief.", "Be brief.\n\nYou sell tea."),
+    ],
+)
+async def test_the_prompt_of_a_condition_stands_at_its_place(system_prompt: str, expected: str) -> None:
+    plain = Conversation.from_texts(["Welcome!", "hi"], first="bot")
+    async with serving(says("ok")) as server:
+        bot = server.bot(system_prompt=system_prompt)
+        for context in (replace(plain, bot_prompt="You sell tea.", is_opened=True), plain):
+            assert "".join([piece async for piece in bot.stream(context)]) == "ok"
+    told, untold = (request["messages"] for request in server.requests)
+    assert told == [
+        {"role": "system", "content": expected},
+        {"role": "user", "content": "Hello!"},
+        {"role": "assistant", "content": "Welcome!"},
+        {"role": "user", "content": "hi"},
+    ]
+    assert "{condition}" not in untold[0]["content"]
+    assert untold[1:] == [{"role": "user", "content": "hi"}]
 
 
 async def test_a_speakers_run_is_one_message_and_an_empty_conversation_is_opened() -> None:

@@ -38,6 +38,7 @@ from webapp.conversations.pacing import FRAME_EVERY_S, PacedReply, ReplyTimes
 from webapp.core.database import DATABASE_AWAY, in_database
 from webapp.core.markdown import BlockStream
 from webapp.studies.assignment.counterbalance import pair_of_slot
+from webapp.studies.conditions import Condition, condition_texts
 from webapp.studies.protocol_settings import LONGEST_PACED_REPLY_S, ReplyPace
 from webapp.studies.reply_filters.base import FilterInput
 from webapp.studies.settings import StudyValues
@@ -110,7 +111,7 @@ def reply_begin(conversation_id: uuid.UUID, lease: uuid.UUID) -> ReplyPlan | Non
         row.due_turn,
         row.due_since or timezone.now(),
         row.bot,
-        selectors.conversation_value(row),
+        conversation_conditioned(selectors.conversation_value(row), row.version.values, row.condition),
         row.version.values,
     )
     if not due.values.pacing.paces_alike:
@@ -122,6 +123,16 @@ def reply_begin(conversation_id: uuid.UUID, lease: uuid.UUID) -> ReplyPlan | Non
     chats = Conversation.objects.filter(slot__in=slots).exclude(pk=conversation_id)
     pair = chats.values_list("pk", flat=True).first()
     return replace(due, pace=due.values.pacing.draw(slots[0].pk, due.turn), pair=pair)
+
+
+def conversation_conditioned(
+    context: chatbots.Conversation, values: StudyValues, condition: Condition
+) -> chatbots.Conversation:
+    """Return the conversation with what a condition says to its bot."""
+    if not condition:
+        return context
+    texts = condition_texts(values, condition)
+    return replace(context, bot_prompt=texts.bot_prompt, is_opened=bool(texts.opening))
 
 
 async def reply_make(host: BotHost, due: ReplyPlan, lease: uuid.UUID) -> None:

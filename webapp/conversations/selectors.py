@@ -77,7 +77,7 @@ def conversation_for(participant_ids: Collection[UUID], conversation_id: UUID) -
 def chats_under_way() -> QuerySet[Conversation]:
     """Return all conversations with what storing and showing a message reads; other columns are read when asked for."""
     return Conversation.objects.select_related("bot", "slot__task__version").only(
-        *("source", "state", "seed", "n_exchanges", "slot__side", "slot__task__version__values"),
+        *("source", "state", "seed", "n_exchanges", "condition", "slot__side", "slot__task__version__values"),
         *("bot__bot_id", "bot__title", "bot__params"),
         *("due_turn", "due_since", "due_lease", "due_lease_until", "due_error", "due_attempts", "due_retries"),
     )

@@ -18,6 +18,7 @@ from webapp.conversations.selectors import bots_unavailable_at_hosts
 from webapp.core.errors import Refused
 from webapp.studies.assignment.capacity import NO_TASKS, TasksHad
 from webapp.studies.assignment.counterbalance import slots_grouped, slots_kept
+from webapp.studies.conditions import condition_texts
 from webapp.studies.models import Participant, Slot, Study, StudyVersion, Task
 from webapp.studies.services import (
     consent_given,
@@ -125,7 +126,7 @@ def task_chats(*, task: Task, drawn: Sequence[Slot] = ()) -> list[Conversation]:
         groups = [pair for pair in pairs if not done.issuperset(s.pk for s in pair)][:1]
     found: list[Conversation] = []
     for group in groups:
-        chats = [existing.get(slot.pk) or _chat_open(task.participant, slot, is_drawn=bool(drawn)) for slot in group]
+        chats = [existing.get(slot.pk) or _chat_open(task, slot, is_drawn=bool(drawn)) for slot in group]
         found += chats
         if any(chat.state == Conversation.State.OPEN for chat in chats):
             break
@@ -164,13 +165,13 @@ def _aside_replace(task: Task) -> None:
         raise Refused("no_bot", _("No chatbot is available at the moment."))
 
 
-def _chat_open(participant: Participant, slot: Slot, *, is_drawn: bool) -> Conversation:
-    """Open the chat of a slot.
+def _chat_open(task: Task, slot: Slot, *, is_drawn: bool) -> Conversation:
+    """Open the chat of a slot, with the first message of the bot where the condition has one.
 
     Args:
         is_drawn: True if this transaction stored the slot, so that no second click can know it.
     """
-    study = participant.study
+    participant, study = task.participant, task.participant.study
     try:
         bot = bot_find(slot.bot_id)
     except UnknownName as error:
@@ -187,7 +188,13 @@ def _chat_open(participant: Participant, slot: Slot, *, is_drawn: bool) -> Conve
     )
     # A slot has one conversation: that of a second click which was faster stays.
     Conversation.objects.bulk_create([chat], ignore_conflicts=True)
-    return chat if is_drawn else Conversation.objects.get(slot=slot)
+    if not is_drawn:
+        chat = Conversation.objects.get(slot=slot)
+    opening = condition_texts(task.version.values, slot.condition).opening if slot.condition else ""
+    if opening:
+        first = Turn(conversation=chat, index=0, speaker=Turn.Speaker.BOT, text=opening)
+        Turn.objects.bulk_create([first], ignore_conflicts=True)
+    return chat
 
 
 def chat_elsewhere_close(*, participant: Participant, submission: str) -> None:

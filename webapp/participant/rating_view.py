@@ -104,7 +104,7 @@ class RatingPage:
     def is_markdown(self) -> bool:
         """True if a reply is shown as Markdown."""
         lines = (*self.before, *(line for text in self.texts for line in (*text.before, *text.lines)))
-        return any(one.html for one in (*self.texts, *lines, *self.turns))
+        return any([*(one.html for one in self.texts), *(one.html for one in lines), *(one.html for one in self.turns)])
 
 
 def judged_shown(task: Task, judgement: RequestedRating, judgements: Sequence[RequestedRating] = ()) -> RatingPage:

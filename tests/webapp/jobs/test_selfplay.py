@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
+from chatbots import Conversation as Dialogue
 from chatbots.registry import UnknownName, bot_get
 from evaluation.metrics.registry import metric_get
 from tests.builders import make_conversation, make_study
@@ -59,6 +60,28 @@ def test_a_run_plays_its_plan() -> None:
     assert conversation.source == "selfplay"
     assert conversation.study is None
     assert {speaker for _, speaker in conversation.turns.values_list("index", "speaker")} == {"human", "bot"}
+
+
+def test_conditions_of_the_study_are_played_in_turn(fake_bot: MakeBot) -> None:
+    heard = []
+
+    def tell(context: Dialogue) -> str:
+        heard.append(context.bot_prompt)
+        return "Yes."
+
+    fake_bot("listens", reply=tell)
+    opened = {"key": "shop", "opening": "Welcome to the shop.", "bot_prompt": "You sell tea.", "bots": ["listens"]}
+    factors = [{"key": "place", "levels": [opened, {"key": "street", "topic": "Tea"}]}]
+    study = make_study(bots=["listens", "eliza"], factors=factors)
+    run = create("listens", "eliza", n=4, turns=3, study=study)
+    assert not run_job_for(run).more
+    played = Conversation.objects.filter(selfplay__run=run, bot__bot_id="listens").order_by("selfplay__ordinal")
+    assert [row.condition["place"] for row in played] == ["shop", "street"] * 2
+    assert [row.turns.get(index=0).text for row in played] == ["Welcome to the shop.", "Yes."] * 2
+    assert {row.turns.count() for row in played} == {3}
+    assert sorted(heard) == [""] * 6 + ["You sell tea."] * 4
+    others = Conversation.objects.filter(selfplay__run=run, bot__bot_id="eliza")
+    assert [row.condition for row in others] == [{"place": "street"}] * 4
 
 
 def test_a_slice_that_dies_is_gone_on_with(fake_bot: MakeBot, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,14 @@ from webapp.bots.services import bot_answered, bot_version_record
 from webapp.core.errors import Refused
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, bots_loaded, register_kind
 from webapp.jobs.models import MetricRun, SelfPlayRun
-from webapp.jobs.selectors.selfplay import BotPair, plan_pairs, selfplay_by_pair, selfplay_hopeless, selfplay_there
+from webapp.jobs.selectors.selfplay import (
+    BotPair,
+    pair_condition,
+    plan_pairs,
+    selfplay_by_pair,
+    selfplay_hopeless,
+    selfplay_there,
+)
 from webapp.jobs.services.fits import chain_follow, metric_run_create
 from webapp.jobs.services.jobs import shards_forget
 from webapp.jobs.services.selfplay import conversation_seed, selfplay_forget_failed, selfplay_give_up, selfplay_store
@@ -43,6 +50,7 @@ class SelfPlayPlan(InputModel):
     metrics: list[str] = []
     study: str = ""
     filtering: dict[str, Any] | None = None
+    conditions: list[dict[str, Any]] = []
     identities: dict[str, dict[str, Any]]
     deterministic: dict[str, bool] = {}
 
@@ -134,6 +142,7 @@ def _play(
         seeds=[conversation_seed(run, pair, ordinal) for ordinal in ordinals],
         n_turns=asked.n_turns,
         openers=asked.openers,
+        conditions=[pair_condition(run.plan, pair, ordinal) for ordinal in ordinals],
         timeout_s=settings.CONFAB_REPLY_TIMEOUT_S,
         progress=lambda n_made, _n_planned: work.beat(n_done + n_made // asked.n_turns),
     )

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.db.models import Count, Q
 
+from evaluation.selfplay import SelfPlayCondition
 from webapp.conversations.models import Conversation, Turn
 from webapp.jobs.models import SelfPlayConversation, SelfPlayRun
 
@@ -42,6 +43,16 @@ def plan_pairs(plan: dict[str, Any]) -> list[BotPair]:
     if plan.get("pairs", "self") == "all":
         pairs += [BotPair(second, first) for first in bots for second in bots if first != second]
     return pairs
+
+
+def pair_condition(plan: dict[str, Any], pair: BotPair, ordinal: int) -> SelfPlayCondition:
+    """Return the condition of a conversation: those that both bots may have, in turn."""
+    bots = {pair.bot_id, pair.first}
+    options = [each for each in plan.get("conditions", ()) if bots <= {*each["bots"]}]
+    if not options:
+        return SelfPlayCondition()
+    one = options[ordinal % len(options)]
+    return SelfPlayCondition(one["levels"], one["bot_prompt"], one["opening"])
 
 
 @dataclass(frozen=True, slots=True)

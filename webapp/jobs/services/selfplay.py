@@ -21,7 +21,8 @@ from webapp.core.errors import Refused
 from webapp.jobs import queue
 from webapp.jobs.models import SelfPlayConversation, SelfPlayRun
 from webapp.jobs.selectors.metrics import metrics_find
-from webapp.jobs.selectors.selfplay import PAIRS, BotPair, plan_pairs
+from webapp.jobs.selectors.selfplay import PAIRS, BotPair, pair_condition, plan_pairs
+from webapp.studies.conditions import bots_of, condition_texts
 from webapp.studies.models import Study
 from webapp.studies.protocol_settings import Filtering
 from webapp.studies.reply_filters.base import FilterInput
@@ -94,6 +95,7 @@ def run_create(
         "openers": [sanitise(opener) for opener in openers],
         "study": study.key if study is not None else "",
         "filtering": study.values.filtering.model_dump(mode="json") if study is not None else None,
+        "conditions": plan_conditions(study, bots) if study is not None else [],
         "metrics": [metric.name for metric in metrics_find(metrics)] if metrics else [],
         "identities": {bot.name: {"key": bot.identity.key, **bot.identity.as_dict()} for bot in found},
         "deterministic": {bot.name: bot.deterministic for bot in found},
@@ -111,6 +113,17 @@ def run_create(
         )
         queue.send_on_commit(run)
     return run
+
+
+def plan_conditions(study: Study, bots: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the study's conditions with what they say to a bot, and those of the bots that may have them."""
+    conditions, found = study.values.conditions, []
+    for levels in conditions.combinations() if conditions.factors else ():
+        named = conditions.named(levels)
+        texts = condition_texts(study.values, named)
+        plan = {"levels": named, "bots": bots_of(levels, bots)}
+        found.append({**plan, "bot_prompt": texts.bot_prompt, "opening": texts.opening})
+    return [one for one in found if one["bots"]]
 
 
 def conversation_seed(run: SelfPlayRun, pair: BotPair, ordinal: int) -> int:
@@ -136,6 +149,7 @@ def selfplay_store(
         partner: of the one who began; None: the bot itself.
     """
     now = timezone.now()
+    pair = BotPair(version.bot_id, partner.bot_id if partner is not None else "")
     rows: list[Conversation] = []
     turns: list[Turn] = []
     links: list[SelfPlayConversation] = []
@@ -150,6 +164,7 @@ def selfplay_store(
                 seed=one.conversation.seed,
                 n_exchanges=one.conversation.n_exchanges,
                 ended_at=now,
+                condition=dict(pair_condition(run.plan, pair, ordinal).levels),
             )
         )
         for i, said in enumerate(one.conversation.turns):
