@@ -76,7 +76,7 @@ async def test_the_prompt_of_a_condition_stands_at_its_place(system_prompt: str,
     told, untold = (request["messages"] for request in server.requests)
     assert told == [
         {"role": "system", "content": expected},
-        {"role": "user", "content": "Hello!"},
+        {"role": "user", "content": bot.options.opening_prompt},
         {"role": "assistant", "content": "Welcome!"},
         {"role": "user", "content": "hi"},
     ]
