@@ -40,7 +40,8 @@ from evaluation.llm_judge import judge_pairs
 from evaluation.loading import read
 from evaluation.metric_agreement import judge
 from evaluation.remote import connect
-from evaluation.study import Study, agreement, compare, model, models, raters, selfplay, vectors_kept_in
+from evaluation.selfplay import selfplay
+from evaluation.study import Study, agreement, compare, model, models, raters, vectors_kept_in
 
 __all__ = [
     "Study",

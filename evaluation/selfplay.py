@@ -10,12 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from chatbots import Conversation
 from chatbots.bots.base import Bot
 from chatbots.conversation import Turn
 from chatbots.endpoints.metering import PaidBot, ReplyCost
 from chatbots.identity import derive_seed
+
+if TYPE_CHECKING:
+    from evaluation.study import Study
 
 WINDOW = 5
 
@@ -153,3 +157,47 @@ def _as_heard(conversation: Conversation) -> Conversation:
         return conversation
     flipped = tuple(Turn("bot" if turn.speaker == "human" else "human", turn.text) for turn in conversation.turns)
     return replace(conversation, turns=flipped)
+
+
+def selfplay(
+    bots: str | Sequence[str],
+    *,
+    conversations: int = 100,
+    turns: int = 10,
+    seed: int = 0,
+    openers: Sequence[str] = (),
+    device: str = "cpu",
+) -> Study:
+    """Let bots converse with themselves, as `confab selfplay` does: the same seed gives the same conversations.
+
+    Args:
+        bots: names of bots (`chatbots.registry.bot_list`).
+        conversations: of each bot.
+        turns: of each conversation.
+        openers: first utterances to choose from; without any the bot speaks first.
+
+    Raises:
+        UnknownName: for an unknown bot, with the nearest names.
+        BotError: for one that cannot be loaded here.
+    """
+    from chatbots.registry import bot_load
+    from evaluation.formats.base import Skipped
+    from evaluation.study import Study, StudyDialogue
+
+    names = (bots,) if isinstance(bots, str) else tuple(bots)
+    dialogues: list[StudyDialogue] = []
+    failed: list[Skipped] = []
+    for name in names:
+        bot = bot_load(name, device)
+        try:
+            seeds = [seed_of_conversation(seed, (name,), number) for number in range(conversations)]
+            played = play(bot, seeds=seeds, n_turns=turns, openers=openers)
+        finally:
+            bot.unload()
+        for number, one in enumerate(played):
+            if one.error is None:
+                dialogues.append(StudyDialogue(one.conversation, name, "selfplay"))
+            else:
+                failed.append(Skipped(number, f"{name}: {one.error}"))
+    title = f"self-play of {', '.join(names)}"
+    return Study(title, tuple(dialogues), tuple(failed), is_selfplay=True, device=device)

@@ -442,49 +442,6 @@ def rated(study: Study, target: str | Sequence[str] | None = None) -> Ratings:
     return study.answers if target is None else study.answers.only(target)
 
 
-def selfplay(
-    bots: str | Sequence[str],
-    *,
-    conversations: int = 100,
-    turns: int = 10,
-    seed: int = 0,
-    openers: Sequence[str] = (),
-    device: str = "cpu",
-) -> Study:
-    """Let bots converse with themselves, as `confab selfplay` does: the same seed gives the same conversations.
-
-    Args:
-        bots: names of bots (`chatbots.registry.bot_list`).
-        conversations: of each bot.
-        turns: of each conversation.
-        openers: first utterances to choose from; without any the bot speaks first.
-
-    Raises:
-        UnknownName: for an unknown bot, with the nearest names.
-        BotError: for one that cannot be loaded here.
-    """
-    from chatbots.registry import bot_load
-    from evaluation.selfplay import play, seed_of_conversation
-
-    names = (bots,) if isinstance(bots, str) else tuple(bots)
-    dialogues: list[StudyDialogue] = []
-    failed: list[Skipped] = []
-    for name in names:
-        bot = bot_load(name, device)
-        try:
-            seeds = [seed_of_conversation(seed, (name,), number) for number in range(conversations)]
-            played = play(bot, seeds=seeds, n_turns=turns, openers=openers)
-        finally:
-            bot.unload()
-        for number, one in enumerate(played):
-            if one.error is None:
-                dialogues.append(StudyDialogue(one.conversation, name, "selfplay"))
-            else:
-                failed.append(Skipped(number, f"{name}: {one.error}"))
-    title = f"self-play of {', '.join(names)}"
-    return Study(title, tuple(dialogues), tuple(failed), is_selfplay=True, device=device)
-
-
 def _ids(dialogue: StudyDialogue) -> dict[str, Any]:
     return {"conversation": dialogue.conversation.id, "bot": dialogue.bot}
 
