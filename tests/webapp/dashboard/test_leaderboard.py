@@ -153,6 +153,7 @@ def test_two_ticks_open_one_against_the_other(staff: Client, compared: Study) ->
     rows = [[cell.text for cell in row] for row in against.effects.table.rows]
     assert [row[0] for row in rows] == ["Quality", "Fluency"]
     assert rows[0][3] == f"{pair.difference / 6:.2f}"
+    assertContains(page, '<details class="against-effects">')
     assertContains(page, "Chance to be rated higher")
     turned = staff.get(address(compared, "?against=alpha&against=gamma")).context["against"]
     assert turned.questions == against.questions

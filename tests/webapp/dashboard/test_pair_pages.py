@@ -91,6 +91,8 @@ def test_the_page_says_who_is_preferred_and_by_how_many(reader: Client) -> None:
     assert "12 people gave 96 judgements of 8 pairs." in text
     assert "Parrot (control) do not differ significantly, and the share for Eliza (rules) less that for" in text
     assert "an always-valid test, corrected by Holm, p &lt; .10" in text
+    page = reader.get(reverse("dashboard:study_results", args=[study.key]))
+    assertContains(page, '<td class="table-name">Parrot (control)</td>')
     study_edit(study=study, state=Study.State.ENDED)
     text = text_of(reader, study)
     assert "Eliza (rules) is preferred to Parrot (control): Eliza (rules) wins 83 %" in text

@@ -187,8 +187,9 @@ def effects_table(of: str, rows: Iterable[tuple[str, EffectSizes | None]], compa
         (("Share of the scale", level), cells(lambda sizes: sizes.share)),
         (("Chance to be rated higher", level), cells(lambda sizes: sizes.superiority)),
         method=(
-            "The difference in standard deviations of the two bots’ ratings, the difference as a share of the scale, "
-            "and the chance that a rating of the first bot is above one of the second, ties counting half. "
+            "Standard deviations: the difference in those of the two bots’ ratings. Share of the scale: the difference "
+            "of the whole scale, from the lowest to the highest answer. Chance to be rated higher: that a rating of "
+            "the first bot is above one of the second; ties count half, so no difference is 0.50. "
             f"Intervals are clustered by {compared.units.replace('_', ' ')}, as the tests are, and not corrected for "
             "the number of pairs."
         ),

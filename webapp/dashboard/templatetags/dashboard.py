@@ -83,7 +83,7 @@ def _heading(cell: Cell) -> str:
 
 
 def _cell(cell: Cell, numeric: bool) -> str:
-    number = ' class="number"' if numeric else ""
+    number = ' class="number"' if numeric else ' class="table-name"' if cell.slot else ""
     if not cell.why:
         return f"<td{number}>{_linked(cell)}</td>"
     why = escape(cell.why)
