@@ -190,6 +190,41 @@ def test_every_mistake_is_said_at_once_at_its_field(staff: Client) -> None:
     assert wrong["questions-1-options"][0].startswith("“Answers to choose from” has 'a' twice")
 
 
+def test_a_question_screens_and_depends_on_another_in_its_card(staff: Client) -> None:
+    study = draft(questions=[AGE, {**AGE, "key": "uses"}])
+    data = sent(staff, study) | {"questions-1-admits": "Old", "questions-2-when_key": "year"}
+    wrong: dict[str, Any] = {}
+
+    def tell(**fields: str) -> None:
+        data.update({f"questions-2-{name}": value for name, value in fields.items()})
+        wrong.clear()
+        wrong.update(staff.post(address(study, "questions"), data, **JSON).json()["errors"])
+
+    tell()
+    assert list(wrong) == ["questions-2-when_answers"]
+    tell(when_answers="Old")
+    assert wrong == {
+        "questions-2-when_key": [
+            "“Shown only after an answer to” is 'year'; it must be a question before it with answers to choose (age)"
+        ]
+    }
+    tell(when_key="age", when_answers="Ancient")
+    assert wrong == {
+        "questions-2-when_answers": ["“Answers after which it is shown” has 'Ancient'; it must be one of Young, Old"]
+    }
+    tell(when_key="", when_answers="Old")
+    assert list(wrong) == ["questions-2-when_key"]
+    tell(when_key="age", when_answers="Young\nOld")
+    assert not wrong
+    first, second = Study.objects.get().values.questions
+    assert first.admits == ("Old",)
+    assert second.show_when
+    assert (second.show_when.key, second.show_when.answers) == ("age", ("Young", "Old"))
+    assert "One choice, screening" in staff.get(address(study, "questions")).content.decode()
+    press(staff, study, "add:questions:text")
+    assert Study.objects.get().values.questions[1] == second
+
+
 def test_two_questions_with_one_key_are_told(staff: Client) -> None:
     study = draft(after=[MOOD, AGE])
     data = {**sent(staff, study), "after-2-key": "mood"}

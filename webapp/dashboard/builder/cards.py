@@ -169,7 +169,7 @@ class Card(forms.Form):
         except WrongValues as error:
             for mistake in mistakes_of(error, self.model):
                 head = mistake.path.partition("[")[0].partition(".")[0]
-                field = self._field_of(head, mistake.message.split(" ", 1)[0])
+                field = self._field_of(mistake.path, head, mistake.message.split(" ", 1)[0])
                 self.add_error(field, titled(mistake.message, self.fields[field].label, head))
         return given
 

@@ -12,16 +12,17 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from django import forms
+from django.forms.utils import ErrorList
 from django.http import HttpRequest, QueryDict
 
 from webapp.core.language import plural
 from webapp.dashboard.builder.attention_checks import checks_asked
 from webapp.dashboard.builder.base import BuildStep, Plan, StepState, work_steps
 from webapp.dashboard.builder.cards import MOVING_WORDS, Card, CardsForm, Drafts, Fields, deleted_just_now
-from webapp.dashboard.builder.forms import SettingsForm, field_made, section_fields
+from webapp.dashboard.builder.forms import LinesField, SettingsForm, field_made, section_fields, titled
 from webapp.studies.models import AGREED_BY_PEOPLE
 from webapp.studies.protocols.base import asks_questions
-from webapp.studies.questions import Kind, Question, translate_questions
+from webapp.studies.questions import Kind, Question, translate_questions, validate_show_when
 from webapp.studies.ready_made import QuestionSet, question_set
 from webapp.studies.settings import ASKED
 from webapp.studies.study_file import sets_for
@@ -95,7 +96,13 @@ def key_made(text: str, taken: Sequence[str]) -> str:
 class QuestionCard(Card):
     """One question. Its kind stays; so do the points of a scale on which people may have answered."""
 
-    instead_of = {"show_when": "when_key", "low": "span", "high": "span", "labels": "low_words"}
+    instead_of = {
+        "show_when": "when_key",
+        "show_when.answers": "when_answers",
+        "low": "span",
+        "high": "span",
+        "labels": "low_words",
+    }
 
     def __init__(
         self,
@@ -136,10 +143,9 @@ class QuestionCard(Card):
             max_length=50,
             help_text="The name in exports of a question before it. Empty: always shown.",
         )
-        self.fields["when_answers"] = forms.CharField(
+        self.fields["when_answers"] = LinesField(
             label="Answers after which it is shown",
             required=False,
-            widget=forms.Textarea(attrs={"rows": 3}),
             help_text="One a line. While the question is hidden it need not be answered, and nothing is stored.",
         )
         self.fields["span"] = forms.ChoiceField(label="Points", required=False)
@@ -183,6 +189,8 @@ class QuestionCard(Card):
         words = self.scale_words if self.kind_now == "scale" else others
         if str(self["expected"].value() or "").strip():
             words = f"{words}, attention check"
+        if str(self["admits"].value() or "").strip():
+            words = f"{words}, screening"
         return words if self["required"].value() else f"{words}, optional"
 
     @property
@@ -210,7 +218,7 @@ class QuestionCard(Card):
         found = {name: given[name] for name in ("kind", "title", "help", "required", "name")}
         found |= {"key": given["key"] or "question", "expected": _lines(given["expected"])}
         found["admits"] = _lines(given["admits"])
-        if given["when_key"]:
+        if given["when_key"] or given["when_answers"]:
             found["show_when"] = {"key": given["when_key"], "answers": _lines(given["when_answers"])}
         if given["kind"] in ("choice", "choices"):
             found["options"] = _lines(given["options"])
@@ -327,7 +335,12 @@ class QuestionsForm(CardsForm):
         kept = {one["key"] for one in given if one["key"] != one["was"]}
         for at, card in enumerate(cards):
             card.key_settle([*kept, *(one.entry.key for one in cards[:at])])
-        return super().entries(name)
+        entries = super().entries(name)
+        for mistake in validate_show_when(entries, name):
+            at, field = int(mistake.path.split("[")[1].split("]")[0]), f"when_{mistake.path.rpartition('.')[2]}"
+            message = titled(mistake.message, cards[at].fields[field].label, name)
+            self.errors[cards[at].add_prefix(field)] = cards[at].errors[field] = ErrorList([message])
+        return entries
 
     def changes(self) -> dict[str, Any]:
         """Return the values by their names; a list that says what the study's rubric says stays as it is stored."""
