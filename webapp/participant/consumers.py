@@ -28,6 +28,7 @@ from webapp.core.language import locale_of
 from webapp.core.logs import request_id_new
 from webapp.participant.access import is_here, known_of
 from webapp.ratings.turn_annotation import annotation_request, marks_given, reply_mark
+from webapp.studies.conditions import condition_texts
 
 logger = logging.getLogger(__name__)
 lines = logging.getLogger("webapp.core.middleware")
@@ -78,6 +79,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         self._due_turn: int | None = None
         self._is_gone = False
         self._is_marked = self._is_joined = False
+        self._condition: dict[str, str] | None = None  # texts, in a study with conditions
         await self.accept()
         self.conversation_id = self.scope["url_route"]["kwargs"]["conversation_id"]
         # What this connection logs from now on carries both: it has a task, and so a context, of its own.
@@ -110,6 +112,9 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         if self._n_moves:
             await events.move_publish(self.conversation_id, self._n_moves)
         self._is_marked = annotation_request(conversation) is not None
+        values = conversation.version.values
+        if values.conditions.factors:
+            self._condition = condition_texts(values, conversation.condition).for_participants()
         # Join the group before reading the history: an event between the two then arrives twice, and is never lost.
         await self._join()
         await self._send_history()
@@ -264,6 +269,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
                 "can_rate": history.can_rate,
                 "pending": history.pending,
                 **({"marks": await in_database(self._marks)()} if self._is_marked else {}),
+                **({"condition": self._condition} if self._condition is not None else {}),
             }
         )
         if history.pending is None:

@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from webapp.conversations.models import Conversation
 from webapp.core.markdown import page_html
 from webapp.participant.recruitment_links import PLATFORM_NAMES
+from webapp.studies.conditions import condition_texts
 from webapp.studies.models import Study, StudyVersion
 from webapp.studies.protocols.base import HeaderStep, header_steps, protocols
 from webapp.studies.recruitment.completion import is_paid, pay_text, promises_pay
@@ -31,6 +32,37 @@ class InstructionPoint:
 
     title: str
     rest: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionLine:
+    """One text of a chat's condition, its name in the settings and its heading on the page."""
+
+    name: str
+    title: str
+    text: str
+
+
+def condition_lines(conversation: Conversation, *, is_own: bool = True) -> list[ConditionLine]:
+    """Return the texts of a chat's condition in the order of the page; none in a study without conditions.
+
+    Args:
+        is_own: False for the page of a rater, who reads neither the instructions nor the disclosure.
+    """
+    version = conversation.version
+    if version is None or not conversation.condition:
+        return []
+    texts = condition_texts(version.values, conversation.condition).for_participants()
+    titles = {
+        "scenario": _("The situation"),
+        "persona": _("The person you play") if is_own else _("The person that the participant plays"),
+        "topic": _("The topic"),
+        "goal": _("Your goal") if is_own else _("The participant's goal"),
+        "success": _("When the goal is reached"),
+    }
+    if is_own:
+        titles |= {"instructions": _("Please do this"), "disclosure": _("Please note")}
+    return [ConditionLine(name, title, texts[name]) for name, title in titles.items() if name in texts]
 
 
 @dataclass(frozen=True, slots=True)

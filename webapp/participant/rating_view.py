@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import reply_html
+from webapp.participant.page_texts import ConditionLine, condition_lines
 from webapp.ratings.rating_tasks import RequestedRating
 from webapp.studies.models import Item, Slot, Task
 from webapp.studies.protocol_settings import TrainingPair
@@ -43,6 +44,7 @@ class ShownText:
         before: earlier utterances, if they are not the same for all texts.
         lines: of a conversation; text: of a reply, and its html in a study that shows Markdown.
         place: its number on the page, from 0.
+        condition: texts of the conversation's condition.
     """
 
     side: str
@@ -52,6 +54,7 @@ class ShownText:
     text: str = ""
     html: str = ""
     place: int = 0
+    condition: Sequence[ConditionLine] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,7 @@ class RatingPage:
     Attributes:
         before: earlier utterances, shared by all of the texts.
         panel: panel above them; None if there is none.
+        condition: texts of the condition of the conversation whose turns are labelled.
         reference: a reply that a person wrote; empty if none is shown.
     """
 
@@ -99,6 +103,7 @@ class RatingPage:
     reference: str = ""
     panel: ContextPanel | None = None
     turns: tuple[MarkedTurn, ...] = ()
+    condition: Sequence[ConditionLine] = ()
 
     @property
     def is_markdown(self) -> bool:
@@ -114,7 +119,9 @@ def judged_shown(task: Task, judgement: RequestedRating, judgements: Sequence[Re
         judgements: all judgements of the task, if single turns are judged.
     """
     if judgement.turn is not None:
-        return RatingPage([], turns=_marked(task, judgement, judgements))
+        [slot] = judgement.slots
+        condition = condition_lines(slot.conversation or slot.chat, is_own=bool(slot.bot_id))
+        return RatingPage([], turns=_marked(task, judgement, judgements), condition=condition)
     texts: list[ShownText] = []
     references: list[str] = []
     for slot in judgement.slots:
@@ -226,6 +233,7 @@ def _conversation(slot: Slot) -> ShownText:
     return ShownText(
         side=slot.side,
         title=title if slot.side else _("The conversation"),
+        condition=condition_lines(chat, is_own=False),
         lines=tuple(
             DialogueLine(who[Turn.Speaker(t.speaker)], t.text, is_bot, reply_html(chat, t.text) if is_bot else "")
             for t in chat.turns.all()

@@ -87,6 +87,11 @@ class ConditionTexts:
     disclosure: str = ""
     instructions: str = ""
 
+    def for_participants(self) -> dict[str, str]:
+        """Return the texts that participants read, by name; empty ones are left out."""
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: text for name, text in found.items() if text and name not in ("bot_prompt", "opening")}
+
 
 TEXT_NAMES = tuple(each.name for each in fields(ConditionTexts))
 

@@ -38,11 +38,11 @@ async def away(*_args: object) -> None:
     raise RedisAway("Error 111 connecting to 127.0.0.1:6379. Connection refused.")
 
 
-def started() -> tuple[str, str]:
+def started(key: str = "s", **fields: Any) -> tuple[str, str]:
     """Start a chat; return its id and its browser's cookies."""
-    make_study("s", min_exchanges=1)
+    make_study(key, min_exchanges=1, **fields)
     browser = Client(enforce_csrf_checks=True)
-    conversation = begin(browser)
+    conversation = begin(browser, key)
     return str(conversation.pk), "; ".join(f"{c.key}={c.value}" for c in browser.cookies.values())
 
 
@@ -293,3 +293,16 @@ async def test_a_message_of_which_nothing_is_seen_is_no_exchange() -> None:
     assert await in_database(chat.turns.count)() == 0
     await page.says("\u200bhello", str(uuid.uuid4()))
     assert (await page.hears())["type"] == "turn"
+
+
+async def test_the_first_frame_has_the_texts_of_the_condition_for_participants_alone() -> None:
+    texts = {"scenario": "You are <b>lost</b>.", "instructions": "Ask.\nThank."}
+    levels = [{"key": key, "bot_prompt": "Be rude.", "opening": "Hm?", **texts} for key in ("one", "two")]
+    factors = [{"key": "scenario", "levels": levels}]
+    for key, fields, wanted in (("with", {"factors": factors}, {"condition": texts}), ("without", {}, {})):
+        conversation_id, cookies = await in_database(started)(key, **fields)
+        socket = Page(conversation_id, cookies).socket
+        assert (await socket.connect())[0]
+        frame = json.loads(await socket.receive_from(timeout=10))
+        await socket.disconnect()
+        assert frame == {"type": "history", "turns": frame["turns"], "can_rate": False, "pending": None, **wanted}

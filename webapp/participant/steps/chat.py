@@ -20,6 +20,7 @@ from webapp.participant.page_texts import (
     arena_words,
     chat_notes,
     chat_words,
+    condition_lines,
     marked_words,
     place_held_until,
 )
@@ -59,6 +60,7 @@ class ChatStep(ConversationStep):
         conversation, visit, version = self.conversation, self.visit, self.standing.version
         marked = marks_own_chats(self.standing.study)
         return self.render(
+            condition=condition_lines(conversation),
             marked=marked,
             marks=annotation_request(conversation),
             rate_url=visit.link("end" if marked else "rate", conversation.pk),
@@ -162,6 +164,7 @@ class RatingFormStep(ConversationStep):
             for one in turns_of(conversation)
         ]
         return self.render(
+            condition=condition_lines(conversation),
             turns=turns,
             **report_shown(self.standing.version, reports),
             chat_url=visit.link("chat", conversation.pk),
@@ -218,6 +221,7 @@ class ArenaStep(RatingsStep):
         return self.render(
             sides=sides,
             conversation=chats[0],
+            condition=condition_lines(chats[0]),  # both sides have the same
             n=n,
             of=len(self.judgements),
             segments=self.segments(number < n for number in range(1, len(self.judgements) + 1)),

@@ -3,6 +3,7 @@
 
 import { asideDue, asideFollow } from "./aside.js";
 import { Composer } from "./composer.js";
+import "./condition.js";
 import { Delivery, LostBanner, errorWords, say, warn } from "./delivery.js";
 import { Outbox } from "./outbox.js";
 import { byId, fill, hiddenSet, plural } from "./page.js";
