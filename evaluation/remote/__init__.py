@@ -82,7 +82,8 @@ class Studies(Jobs):
         Its `document` is what `report --json` prints of this part.
 
         Args:
-            part: comparisons, dimensions, answers, items, models, raters, trajectories, correlations or powered.
+            part: comparisons, dimensions, conditions, answers, items, models, raters, trajectories, correlations or
+                powered.
         """
         return self._made(f"/studies/{key}/results/{part}", asked)
 

@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.conftest import accessible
 from tests.browser.test_dashboard import no_sideways_scroll
 from tests.browser.test_participant import choose, replies, say
 from tests.chatbots.endpoint_server import chunk
@@ -411,3 +412,47 @@ def test_an_endpoint_bot_collects_after_ten_clicks_without_a_file(
     expect(page.get_by_text("The study is open. Send people its link.")).to_be_visible()
     assert person.n_clicks <= MOST_CLICKS_TO_COLLECT, person.n_clicks
     endpoint.shutdown()
+
+
+MOST_CLICKS_TO_SCENARIOS = 6
+
+
+def test_a_newcomer_makes_two_scenarios(lab: ConfabServer, signed_in: Any, new_page: Callable[..., Any]) -> None:
+    page = new_page(1366, 768, storage_state=signed_in)
+    page.goto(f"{lab.url}/dashboard/studies/")
+    person = Newcomer(page)
+
+    person.click("link", "New study")
+    page.get_by_label("Name").fill(f"Scenarios, {uuid4().hex[:6]}")
+    person.click("button", "Make the draft")
+    person.click("checkbox", "Eliza (rules)")
+    person.click("checkbox", "Parrot (control)")
+    expect(page.locator("[data-step=bots]")).to_contain_text("2 chosen")
+    person.click("link", "Conditions")
+    expect(page.get_by_role("button", name="Add a factor")).to_have_count(1)  # the next waits for the first
+    person.click("button", "Add a factor")
+    expect(page.locator("[data-live-part]")).to_contain_text("4 cells.")
+    assert person.n_clicks == MOST_CLICKS_TO_SCENARIOS, person.n_clicks
+
+    # What is written is stored and shown in the phone; what is wrong is told at its field.
+    card = page.locator("[data-list=levels1] > [data-card]").nth(1)
+    card.locator("summary").first.click()
+    card.get_by_label("Scenario").fill("Your train is late.")
+    card.get_by_label("Scenario").blur()
+    saved(page)
+    expect(page.locator(".phone-screen iframe").first).to_have_attribute("src", re.compile("level=1.2"))
+    page.get_by_label("Name in exports").first.fill("bot")
+    page.get_by_label("Name in exports").first.blur()
+    expect(page.locator("[data-field=factor1_key] .field-error")).to_contain_text("name of a column")
+    page.get_by_label("Name in exports").first.fill("story")
+    page.get_by_label("Conversations wanted in each cell").fill("20")
+    page.get_by_label("Conversations wanted in each cell").blur()
+    expect(page.locator("[data-live-part]")).to_contain_text("80 conversations in all.")
+    for width in (390, 1366):
+        page.set_viewport_size({"width": width, "height": 800})
+        no_sideways_scroll(page)
+        accessible(page)
+        if __import__("os").environ.get("H7_SHOT"):
+            for theme in ("light", "dark"):
+                page.emulate_media(color_scheme=theme)
+                page.screenshot(path=f"/tmp/h7_{width}_{theme}.png", full_page=True)

@@ -119,7 +119,9 @@ def board_params(request: HttpRequest, frame: StudyFrame, *, more: Sequence[str]
         wrong.append(f"“{seed}” is no seed; a whole number such as 7 would be.")
         seed = "1"
     kept = [
-        (name, value) for name in ("failed", "synthetic", "without") if (value := ",".join(request.GET.getlist(name)))
+        (name, value)
+        for name in ("failed", "synthetic", "without", "level")
+        if (value := ",".join(request.GET.getlist(name)))
     ]
     return BoardParams(
         by=by if by != keys[0] else "",
@@ -259,13 +261,14 @@ def board_of(
         notes.append(f"{phrases.bots_text(n_hidden)} not shown here: ranks and tests count all.")
     if any(place.is_control for place in found.places):
         notes.append("Hollow: control bot, which has no rank.")
+    what = "Mean of the conditions’ means" if compared.n_conditions else "Mean of all ratings"
     return Board(
         key=dimension.key,
         title=f"{dimension.title}, {dimension.low:g} to {dimension.high:g}"
         + (" (lowest and highest answer: the scale is not known)" if dimension.inferred else ""),
         verdict=conclusion(frame, compared, dimension),
         method=(
-            f"Mean of all ratings with {percent(found.level)} interval. A range of ranks holds every place that the "
+            f"{what} with {percent(found.level)} interval. A range of ranks holds every place that the "
             f"tests allow. Bots joined by a bar do not differ significantly ({test_said(compared)}), which does not "
             "make them equal."
         ),

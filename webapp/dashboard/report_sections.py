@@ -17,6 +17,7 @@ from webapp.dashboard.narrative.comparisons import (
     powered_section,
     ratings_section,
 )
+from webapp.dashboard.narrative.conditions import conditions_section
 from webapp.dashboard.narrative.correlations import correlations_section
 from webapp.dashboard.narrative.hybrid_fits import hybrid_section
 from webapp.dashboard.narrative.items import items_section
@@ -38,6 +39,7 @@ from webapp.studies.selectors import judges_items
 
 SECTIONS: dict[str, Callable[[StudyFrame, Any], Section]] = {
     "comparisons": comparisons_section,
+    "conditions": conditions_section,
     "items": items_section,
     "models": models_section,
     "raters": raters_section,
@@ -101,6 +103,8 @@ def report_steps(frame: StudyFrame, result: ResultOf) -> Iterator[ReportStep]:
 
     yield ReportStep("ratings", lambda: ratings_section(frame, _summary(frame, result), result("answers").headline))
     yield step("comparisons")
+    if frame.study.values.conditions.factors:
+        yield step("conditions")
     if judges_items(frame.study):
         yield step("items")
     told = protocols_section(frame.study, study_pairs(frame.study, **frame.counted))

@@ -29,7 +29,7 @@ from webapp.core.pages import not_found, staff_refusal
 from webapp.core.rights import Right, may_see_codes
 from webapp.participant.access import ParticipantRequest, with_policy
 from webapp.participant.entry import EntryRequest
-from webapp.participant.preview_data import chat_sample, standing_staged
+from webapp.participant.preview_data import chat_sample, condition_shown, standing_staged
 from webapp.participant.recruitment_links import Recruitment
 from webapp.participant.steps.base import Standing, steps, steps_of
 from webapp.participant.steps.before_task import entry_page
@@ -50,16 +50,18 @@ class Look:
         language: language of the pages; empty: the study's.
         focus: name of the value or key of the question that is being edited; it is outlined.
         still: True to start no animation, as after every change in the builder.
+        level: numbers of a factor and of its level whose texts are shown, such as "1.2"; of other factors the first.
     """
 
     theme: str = ""
     language: str = ""
+    level: str = ""
     focus: str = ""
     still: bool = False
 
     def address(self, study_key: str, step: str, **more: Any) -> str:
         """Return the address of the preview of a step that looks the same."""
-        query = {"theme": self.theme, "lang": self.language, **more}
+        query = {"theme": self.theme, "lang": self.language, "level": self.level, **more}
         given = urlencode({name: value for name, value in query.items() if value})
         return f"{reverse('participant:preview', args=[study_key, step])}{given and '?'}{given}"
 
@@ -220,7 +222,8 @@ def _shown(request: HttpRequest, study: Study, step: str, look: Look) -> HttpRes
     outcome = request.GET.get("outcome", "")
     ended = Outcome(outcome) if outcome in Outcome.values else Outcome.RATED
     with transaction.atomic():
-        standing = standing_staged(study, step, ended, is_missed=request.GET.get("missed") == "1")
+        is_missed, condition = request.GET.get("missed") == "1", condition_shown(study, look.level)
+        standing = standing_staged(study, step, ended, is_missed=is_missed, condition=condition)
         page = step_page(request, standing, step, look)
         transaction.set_rollback(True)
     return made_preview(request, page, standing, step, look)
@@ -233,6 +236,7 @@ def _look(request: HttpRequest) -> Look:
     return Look(
         theme=theme if theme in ("light", "dark") else "",
         language=language if language in LANGUAGES else "",
+        level=given.get("level", "")[:5],
         focus=given.get("focus", "")[:100],
         still=given.get("still") == "1",
     )

@@ -20,6 +20,7 @@ from webapp.participant.steps.base import Standing, standing_of
 from webapp.ratings.turn_annotation import marking_begin
 from webapp.studies.assignment.draw import StudyDraw
 from webapp.studies.attention_checks import quiz_digest, quiz_rows
+from webapp.studies.conditions import Condition
 from webapp.studies.items import item_add
 from webapp.studies.models import Outcome, Participant, QuestionAnswers, QuizAttempt, Study, Task, TrainingAnswer
 from webapp.studies.protocols.base import protocols
@@ -154,13 +155,32 @@ _BROUGHT = {
 }
 
 
-def standing_staged(study: Study, step: str, outcome: Outcome, *, is_missed: bool = False) -> Standing:
+def condition_shown(study: Study, level: str) -> dict[str, str]:
+    """Return the condition whose texts a preview shows.
+
+    Args:
+        level: numbers of a factor and of its level, such as "1.2"; of other factors the first level is shown.
+    """
+    n, _dot, place = level.partition(".")
+    return {
+        factor.key: next(
+            (one.key for i, one in enumerate(factor.levels, start=1) if (n, place) == (str(at), str(i))),
+            factor.levels[0].key,
+        )
+        for at, factor in enumerate(study.values.conditions.factors, start=1)
+    }
+
+
+def standing_staged(
+    study: Study, step: str, outcome: Outcome, *, is_missed: bool = False, condition: Condition | None = None
+) -> Standing:
     """Return the standing of a new person who has come to this step of the study's newest version.
 
     Args:
         step: one after consent and instructions.
         outcome: how the task has ended, where the step is `done`.
         is_missed: whether they have missed the first question of the quiz once, where the step is `quiz`.
+        condition: of their chats.
     """
     platform = study.values.recruitment.platform
     participant = participant_enter(
@@ -169,9 +189,16 @@ def standing_staged(study: Study, step: str, outcome: Outcome, *, is_missed: boo
     participant.consented_at = timezone.now()
     participant.save(update_fields=["consented_at"])
     task = _task(study, participant)
+    if condition:
+        task.slots.update(condition=condition)
     for slot in task.slots.exclude(bot_id=""):
         chat = Conversation.objects.create(
-            source=Conversation.Source.CHAT, bot=bot_sample(), study=study, participant=participant, slot=slot
+            source=Conversation.Source.CHAT,
+            bot=bot_sample(),
+            study=study,
+            participant=participant,
+            slot=slot,
+            condition=dict(condition or {}),
         )
         turns_add(chat, least=study.values.chat.min_exchanges)
         if marks_own_chats(study) and step != "chat":

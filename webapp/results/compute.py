@@ -12,6 +12,7 @@ from typing import Any, Unpack
 from evaluation.analysis.answers import AnswerDistributions, DimensionAnswers, answers, dimension_answers
 from evaluation.analysis.bot_means import BotMeans, bot_means
 from evaluation.analysis.comparisons import Comparisons, compare
+from evaluation.analysis.conditions import ConditionResults, condition_results
 from evaluation.analysis.correlations import (
     FEWEST,
     CorrelationMatrix,
@@ -309,6 +310,7 @@ class AnalysisPart:
 PARTS: dict[str, AnalysisPart] = {
     "comparisons": AnalysisPart(StudyComparisons, lambda data, run: study_comparisons(data)),
     "dimensions": AnalysisPart(StudyDimensions, lambda data, run: _dimensions_compared(data)),
+    "conditions": AnalysisPart(ConditionResults, lambda data, run: condition_results(data.ratings)),
     "answers": AnalysisPart(StudyAnswers, lambda data, run: study_answers(data)),
     "items": AnalysisPart(StudyItems, lambda data, run: study_items(data)),
     "models": AnalysisPart(RatingModels, lambda data, run: rating_models(data.ratings, data.factors)),
@@ -318,6 +320,11 @@ PARTS: dict[str, AnalysisPart] = {
     "powered": AnalysisPart(StudyPowered, lambda data, run: study_powered(data), ("metrics", "runs")),
 }
 """Every result of a study by its name, which rows of jobs keep: never rename one."""
+
+
+def parts_of(study: Study) -> list[str]:
+    """Return the names of the results that a study has: without factors none by condition."""
+    return [name for name in PARTS if name != "conditions" or study.values.conditions.factors]
 
 
 def hybrid_json(study: Study, without: Sequence[str] = ()) -> list[dict[str, Any]]:

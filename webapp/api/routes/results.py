@@ -146,7 +146,16 @@ def result(
     request: HttpRequest,
     key: str,
     part: Literal[
-        "comparisons", "dimensions", "answers", "items", "models", "raters", "trajectories", "correlations", "powered"
+        "comparisons",
+        "dimensions",
+        "conditions",
+        "answers",
+        "items",
+        "models",
+        "raters",
+        "trajectories",
+        "correlations",
+        "powered",
     ],
     include_synthetic: bool = False,
     include_failed: bool = False,

@@ -19,6 +19,7 @@ from webapp.dashboard.bots import BotState, bot_state
 from webapp.dashboard.builder.forms import SettingsForm
 from webapp.dashboard.builder.item_sources import items_judged
 from webapp.ratings.selectors import study_dimensions
+from webapp.studies.conditions import Conditions
 from webapp.studies.models import Dimension, Outcome, Study
 from webapp.studies.protocols.base import StudyProtocol, header_steps, protocols
 from webapp.studies.questions import Question
@@ -230,6 +231,7 @@ class Preview:
         pages: pages of the step shown, where it has several.
         address: address of the page shown.
         title: title of the frame.
+        level, levels: level of a factor whose texts are shown, and those to choose from, as `preview_levels`.
     """
 
     tabs: list[PreviewParams]
@@ -240,9 +242,20 @@ class Preview:
     themes: dict[str, str | Promise]
     language: str
     languages: dict[str, str]
+    level: str
+    levels: list[tuple[str, str]]
     field_steps: dict[str, str]
     step: str
     outcome: str
+
+
+def preview_levels(conditions: Conditions) -> list[tuple[str, str]]:
+    """Return each level as addresses of previews name it, by its factor's and its own number, with its title."""
+    return [
+        (f"{n}.{place}", f"{factor.title}: {level.title}")
+        for n, factor in enumerate(conditions.factors, start=1)
+        for place, level in enumerate(factor.levels, start=1)
+    ]
 
 
 def preview_of(study: Study, asked: Mapping[str, str], *, beside: str) -> Preview:
@@ -258,6 +271,7 @@ def preview_of(study: Study, asked: Mapping[str, str], *, beside: str) -> Previe
     first = {
         "checks": [one for one in has if one == "quiz"] or work,
         "bots": work[:1],
+        "conditions": work[:1],
         "questions": work[-1:],
         "pay": has[-1:],
     }.get(beside) or has
@@ -267,9 +281,12 @@ def preview_of(study: Study, asked: Mapping[str, str], *, beside: str) -> Previe
     outcome = asked.get("outcome", "")
     outcome = outcome if now == "done" and outcome in Outcome.values else ""
     language = asked.get("lang", "")
+    levels = preview_levels(study.values.conditions)
+    level = asked.get("level", "")
     look = {
         "theme": asked["theme"] if asked.get("theme") in THEMES else "light",
         **({"lang": language} if language in LANGUAGES else {}),
+        **({"level": level} if level in dict(levels) else {}),
     }
 
     def choice(title: str | Promise, name: str, ended: str = "", *, is_now: bool) -> PreviewParams:
@@ -307,6 +324,8 @@ def preview_of(study: Study, asked: Mapping[str, str], *, beside: str) -> Previe
         themes=dict(THEMES),
         language=look.get("lang", study.values.texts.language),
         languages=LANGUAGES,
+        level=look.get("level", ""),
+        levels=levels,
         field_steps={name: where for name, where in FIELD_STEPS.items() if where in has},
         step=now,
         outcome=outcome,

@@ -279,6 +279,13 @@ class SettingsForm(forms.Form):
         """Return the values by their names, once the form is valid."""
         return {name: self.cleaned_data[name] for name in self.changeable}
 
+    def tell(self, field: str, sentence: str) -> None:
+        """Put what the validator says beside the field; what is about others stands above them."""
+        if field in self.fields:
+            self.add_error(field, sentence)
+        else:
+            self.add_error(None, f"{title_of_value(field)}: {sentence}")
+
     def told(self) -> dict[str, Any]:
         """Return additional data for the page's script after the form is saved."""
         return {}

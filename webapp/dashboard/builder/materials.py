@@ -17,6 +17,7 @@ from webapp.core.rights import Right, may
 from webapp.dashboard.bots import BotState
 from webapp.dashboard.builder.attention_checks import CHECKED
 from webapp.dashboard.builder.base import BuildStep, Plan, StepState
+from webapp.dashboard.builder.conditions import conditions_said
 from webapp.dashboard.builder.forms import SettingsForm, section_fields, section_title, title_of_value
 from webapp.dashboard.builder.item_sources import ItemDrawForm, conversation_count, source_fields
 from webapp.ratings.selectors import study_bots
@@ -121,7 +122,13 @@ class BotsStep(BuildStep):
                 "sets": _titled(imported_sets(plan.study)),
                 "below_template": "dashboard/builder/_conversations.html",
             }
-        return {"folded": folded, "cards": bot_cards(plan), "line": USUAL_LINE, "may_ask": may(request.user, Right.RUN)}
+        return {
+            "folded": folded,
+            "cards": bot_cards(plan),
+            "line": USUAL_LINE,
+            "may_ask": may(request.user, Right.RUN),
+            "conditions_said": conditions_said(plan),
+        }
 
 
 def _titled(sets: list[ItemSet]) -> list[tuple[str, ItemSet]]:

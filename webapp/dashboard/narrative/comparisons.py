@@ -18,6 +18,7 @@ from webapp.dashboard.charts.distributions import answers_figure
 from webapp.dashboard.charts.figure import Cell
 from webapp.dashboard.charts.matrix import differences_figure
 from webapp.dashboard.narrative import phrases
+from webapp.dashboard.narrative.conditions import within_said
 from webapp.dashboard.narrative.phrases import (
     NamedTable,
     Section,
@@ -107,6 +108,7 @@ def comparisons_section(frame: StudyFrame, found: StudyComparisons) -> Section:
         section.missing.append("Only one bot is rated, so there is nothing to compare.")
         return section
     section.lead.append(conclusion(frame, compared, frame.headline))
+    section.how.extend(filter(None, [within_said(compared)]))
     section.how.extend([*deciding_sentences(compared), *smallest_sentences(frame.study, compared.smallest, digits)])
     section.points.extend(ranking_verdicts(compared, titles, digits))
     section.points_title = "Each bot and the next one in the ranking"

@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.utils.http import content_disposition_header
 
 from evaluation.analysis.comparisons import POWER
+from evaluation.analysis.conditions import LevelResult
 from evaluation.analysis.planning import RaterPlan
 from evaluation.plots.svg import FORMATS
 from webapp.conversations.selectors import synthetic_count
@@ -24,6 +25,7 @@ from webapp.dashboard.forms import PlanForm
 from webapp.dashboard.head_to_head import head_to_head
 from webapp.dashboard.leaderboard import VOTES, BoardParams, board_of, board_params, pairs_board, votes_board
 from webapp.dashboard.narrative.comparisons import planning_table, prediction_of
+from webapp.dashboard.narrative.conditions import within_said
 from webapp.dashboard.narrative.hybrid_fits import ComparedStudy, studies_table
 from webapp.dashboard.narrative.pairs import pairs_section, protocols_section
 from webapp.dashboard.narrative.phrases import NamedTable, Section
@@ -46,7 +48,7 @@ from webapp.results.study_data import StudyFrame
 from webapp.search.index_statistics import has_votes, votes_of_bots
 from webapp.studies.models import Study
 
-_KEPT = ("failed", "synthetic", "without", "with")
+_KEPT = ("failed", "synthetic", "without", "with", "level")
 """Parts of the address that folded sections keep."""
 
 
@@ -97,6 +99,7 @@ def _ratings(request: HttpRequest, study: Study) -> dict[str, Any]:
     is_voted = has_votes(study, chats)
     choice = board_params(request, frame, more=[VOTES] if is_voted else [])
     by = choice.by or frame.headline.key
+    levels, level = _level(request, found, choice)
     by_question = None
     if choice.by not in ("", VOTES) or len(choice.against) == 2:
         by_question = additional_result(request, found, "dimensions")
@@ -110,7 +113,9 @@ def _ratings(request: HttpRequest, study: Study) -> dict[str, Any]:
     board = None
     if is_voted:
         questions.append(("Votes", choice.address(by=VOTES, against=""), by == VOTES))
-    if by == VOTES:
+    if level is not None:
+        board = board_of(frame, level.means, level.compared, choice, frame.headline)
+    elif by == VOTES:
         board = votes_board(frame, votes_of_bots(study, chats), choice)
     elif by in compared:
         dimension = next(one for one in frame.all_dimensions if one.key == by)
@@ -118,7 +123,9 @@ def _ratings(request: HttpRequest, study: Study) -> dict[str, Any]:
     return {
         "waiting": found.waiting or (by_question.waiting if by_question else None),
         "choice": choice,
-        "questions": questions,
+        "questions": [] if level is not None else questions,
+        "levels": levels,
+        "within_said": within_said(level.compared if level is not None else compared.get(by, found.result.compared)),
         "choosable": [(frame.bots[bot], bot in choice.bots) for bot in frame.rated_bots],
         "choice_parts": choice.parts("against"),
         "choose_parts": choice.parts("bots"),
@@ -126,6 +133,24 @@ def _ratings(request: HttpRequest, study: Study) -> dict[str, Any]:
         "folds": _folds(request, study, found, frame, choice, failed=failed),
         **(_two(study, frame, found, choice, compared, by) if every else {}),
     }
+
+
+def _level(
+    request: HttpRequest, found: ShownResult, choice: BoardParams
+) -> tuple[list[tuple[str, str, bool]], LevelResult | None]:
+    """Return the levels to choose from, each with its address, and the result of the chosen one."""
+    study, asked = found.question.study, request.GET.get("level", "")
+    factor, _dot, key = asked.partition(".")
+    level = None
+    if asked:
+        of = additional_result(request, found, "conditions")
+        level = of.result.of(factor, key) if of.result is not None else None
+    links = [("All conditions", choice.address(level=""), level is None)]
+    for one in study.values.conditions.factors:
+        for each in one.levels:
+            name = f"{one.key}.{each.key}"
+            links.append((f"{one.title}: {each.title}", choice.address(level=name, by="", against=""), asked == name))
+    return (links if len(links) > 1 else []), level
 
 
 def _two(
@@ -165,7 +190,14 @@ def _folds(
         pairs.plan_form = PlanForm(request.GET or None)
         pairs.plan = _plan(frame, found.result.planned, pairs.plan_form) if pairs.plan_form.is_valid() else None
     others = studies_beside(study)
-    return [questions, pairs, *_same_bots(request, study, others), *_one_turn(request, study, others)]
+    conditions = []
+    if study.values.conditions.factors:
+        conditions.append(FoldedSection("conditions", "Bots by condition", is_open=opened == "conditions"))
+        if conditions[0].is_open:
+            of = additional_result(request, found, "conditions")
+            conditions[0].content = SECTIONS["conditions"](frame, of.result) if of.result is not None else None
+            conditions[0].waiting = of.waiting
+    return [questions, *conditions, pairs, *_same_bots(request, study, others), *_one_turn(request, study, others)]
 
 
 def _same_bots(request: HttpRequest, study: Study, of_other_kind: Sequence[Study]) -> list[FoldedSection]:

@@ -25,7 +25,7 @@ from webapp.ratings.paired_comparisons import compares_pairs
 from webapp.ratings.selectors import study_bots
 from webapp.ratings.services import without_argument, without_option
 from webapp.results.cache import AnalysisKey, stored_now
-from webapp.results.compute import PARTS, hybrid_json
+from webapp.results.compute import PARTS, hybrid_json, parts_of
 from webapp.results.item_results import study_pairs
 from webapp.results.study_data import study_data, study_frame
 from webapp.studies.bot_columns import bot_columns_read
@@ -99,7 +99,7 @@ class Command(ConfabCommand):
             return PARTS[part].make(data, run) if stored is None else stored.result
 
         if output is None:
-            found = {part: result(part).to_json() for part in self.progress(list(PARTS))}
+            found = {part: result(part).to_json() for part in self.progress(parts_of(study))}
             return {"study": study.key, **found, "hybrid": hybrid_json(study, counted["without"])}
         frame = study_frame(study, data.facts, **counted)
         if options["like"]:

@@ -77,7 +77,7 @@ function inside() {
 async function tabsFollow() {
   const page = new URL(location.href);
   page.searchParams.set("preview", stepOf(address));
-  for (const name of ["outcome", "missed", "theme", "lang"]) {
+  for (const name of ["outcome", "missed", "theme", "lang", "level"]) {
     const value = address.searchParams.get(name);
     if (value) page.searchParams.set(name, value);
     else page.searchParams.delete(name);
@@ -110,7 +110,7 @@ const look = panel.querySelector("[data-preview-look]");
 look.addEventListener("submit", (event) => event.preventDefault());
 look.addEventListener("change", () => {
   const next = new URL(address);
-  for (const name of ["theme", "lang"]) {
+  for (const name of ["theme", "lang", "level"]) {
     const field = look.elements.namedItem(name);
     if (field) next.searchParams.set(name, field.value);
   }
@@ -141,10 +141,24 @@ document.addEventListener("focusin", ({ target }) => {
     next.searchParams.delete("outcome");
     next.searchParams.delete("missed");
   }
+  const level = levelOf(target);
+  if (level) {
+    next.searchParams.set("level", level);
+    const choice = look.elements.namedItem("level");
+    if (choice) choice.value = level;
+  }
   if (next.href === address.href) return;
   load(next, { still: true });
   tabsFollow();
 });
+
+// Of a factor's level that is edited its texts are shown: by the numbers of the factor and of its card.
+function levelOf(target) {
+  const card = target.closest('[data-list^="levels"] > [data-card]');
+  if (!card) return "";
+  const cards = [...card.parentElement.querySelectorAll(":scope > [data-card]")];
+  return `${card.parentElement.dataset.list.replace("levels", "")}.${cards.indexOf(card) + 1}`;
+}
 
 // The builder says when something was saved.
 document.addEventListener("build:saved", () => {

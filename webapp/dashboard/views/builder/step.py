@@ -21,6 +21,7 @@ from webapp.dashboard import selectors
 from webapp.dashboard.builder.attention_checks import ChecksStep
 from webapp.dashboard.builder.base import BuildStep, Plan, preview_of
 from webapp.dashboard.builder.checklist import CheckStep
+from webapp.dashboard.builder.conditions import ConditionsStep
 from webapp.dashboard.builder.forms import SettingsForm, title_of_value, value_words
 from webapp.dashboard.builder.materials import BotsStep, GeneralStep, TextsStep
 from webapp.dashboard.builder.pay import PayStep
@@ -36,7 +37,7 @@ STEPS: tuple[BuildStep, ...] = (BotsStep(), TextsStep(), QuestionsStep(), PaySte
 
 
 GENERAL = GeneralStep()
-WITHIN: tuple[BuildStep, ...] = (ChecksStep(), GENERAL)
+WITHIN: tuple[BuildStep, ...] = (ConditionsStep(), ChecksStep(), GENERAL)
 """Pages that belong to a step and are opened from it."""
 
 
@@ -104,7 +105,9 @@ def _save(request: HttpRequest, plan: Plan, step: BuildStep) -> HttpResponse:
             plan = Plan(error.study)
             conflict = _conflict(request, plan.study, changes)
         except ValidationError as error:
-            _told(form, error)
+            for field, sentences in error.message_dict.items():
+                for sentence in sentences:
+                    form.tell(field, sentence)
         else:
             plan = Plan(saved)
             if not _by_script(request):
@@ -116,16 +119,6 @@ def _save(request: HttpRequest, plan: Plan, step: BuildStep) -> HttpResponse:
 
 def _by_script(request: HttpRequest) -> bool:
     return request.headers.get("Accept") == "application/json"
-
-
-def _told(form: SettingsForm, error: ValidationError) -> None:
-    """Put what the validator says beside the fields; what is about others stands above them."""
-    for field, sentences in error.message_dict.items():
-        for sentence in sentences:
-            if field in form.fields:
-                form.add_error(field, sentence)
-            else:
-                form.add_error(None, f"{title_of_value(field)}: {sentence}")
 
 
 def _onward(request: HttpRequest, study: Study, step: BuildStep, place: str = "") -> HttpResponse:

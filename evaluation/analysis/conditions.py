@@ -1,0 +1,101 @@
+"""Bots under each condition of a study: by every level of every factor their means, and how they compare there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from evaluation.analysis.bot_means import BotMeans, bot_means
+from evaluation.analysis.comparisons import Comparisons, compare
+from evaluation.number_format import figure, span
+from evaluation.ratings import RatingDimension, Ratings
+from evaluation.stats.means import NO_VALUE, Interval
+from evaluation.tables import text_table
+
+
+@dataclass(frozen=True, slots=True)
+class LevelResult:
+    """Bots under one level of a factor.
+
+    Attributes:
+        n_conversations: rated ones, by bot.
+        means, compared: of the ratings under this level, by what bots are ranked by; conditions of the other factors
+            weigh the same.
+    """
+
+    factor: str
+    level: str
+    n_conversations: dict[str, int]
+    means: BotMeans
+    compared: Comparisons
+
+    def interval(self, bot: str, key: str) -> Interval:
+        """Return a bot's mean of a dimension; without a rating it has a reason."""
+        row = self.means.rows.get((bot, key))
+        return row.interval if row is not None else Interval(None, None, None, 0, NO_VALUE)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ConditionResults:
+    """Bots under every level; none without factors.
+
+    Attributes:
+        dimension: what bots are ranked by.
+        bots: with a rating, by name.
+    """
+
+    dimension: RatingDimension | None
+    bots: tuple[str, ...]
+    levels: tuple[LevelResult, ...]
+
+    def of(self, factor: str, level: str) -> LevelResult | None:
+        """Return the result of a level; None where nothing was rated under it."""
+        return next((one for one in self.levels if (one.factor, one.level) == (factor, level)), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; undefined is null, with a reason."""
+        return {
+            "dimension": self.dimension.key if self.dimension else None,
+            "levels": [
+                {
+                    "factor": one.factor,
+                    "level": one.level,
+                    "n_conversations": one.n_conversations,
+                    "means": one.means.to_json(),
+                    "compared": one.compared.to_json(),
+                }
+                for one in self.levels
+            ],
+        }
+
+    def summary(self) -> str:
+        """Return a table for a terminal."""
+        rows = [
+            [one.factor, one.level, bot, str(found.n), figure(found.mean), span(found.low, found.high)]
+            for one in self.levels
+            for bot in self.bots
+            for found in [one.interval(bot, self.dimension.key if self.dimension else "")]
+        ]
+        return text_table("Bots by condition", ["factor", "level", "bot", "n", "mean", "interval"], rows)
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+
+def condition_results(ratings: Ratings) -> ConditionResults:
+    """Return the bots under every level of every factor, by what they are ranked by."""
+    leading = ratings.leading
+    if leading is None or not ratings.condition:
+        return ConditionResults(leading, (), ())
+    known = ratings.where(np.isfinite(ratings.values()))
+    found = []
+    for factor, levels in known.condition.items():
+        others = {name: values for name, values in known.condition.items() if name != factor}
+        for level in sorted(set(levels.tolist()) - {""}):
+            kept = replace(known, condition=others).where(levels == level)
+            pairs = set(zip(kept.bot.tolist(), kept.conversation.tolist(), strict=True))
+            n = {bot: sum(of == bot for of, _chat in pairs) for bot in sorted(kept.bots)}
+            found.append(LevelResult(factor, level, n, bot_means(kept), compare(kept, plans=False)))
+    return ConditionResults(leading, tuple(sorted(known.bots)), tuple(found))

@@ -1,0 +1,78 @@
+"""Bots by condition: a table of each factor's levels, and one sentence on how conditions count."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from evaluation.analysis.comparisons import Comparisons
+from evaluation.analysis.conditions import ConditionResults, LevelResult
+from evaluation.number_format import digits_for, figure, percent, span
+from evaluation.ratings import RatingDimension
+from webapp.core.language import plural
+from webapp.dashboard.charts.figure import Cell
+from webapp.dashboard.narrative.phrases import NamedTable, Section, declared_table, named_cell, reason_text
+from webapp.results.study_data import StudyFrame
+from webapp.studies.conditions import Factor
+
+
+def within_said(compared: Comparisons) -> str:
+    """Say in one sentence how conditions count where bots are compared; empty without factors."""
+    n = compared.n_conditions
+    if n is None:
+        return ""
+    if not n:
+        return "No condition has two raters of every bot, so that all ratings count together."
+    return plural(
+        n,
+        "Bots are compared within %(n)s condition, the only one with two raters of every bot.",
+        "Bots are compared within %(n)s conditions, which weigh the same in every mean; a condition with fewer than "
+        "two raters of a bot is left out.",
+    ) % {"n": n}
+
+
+def conditions_section(frame: StudyFrame, found: ConditionResults) -> Section:
+    """Return the section on the bots under each level of each factor."""
+    section = Section("conditions", "Bots by condition")
+    factors = frame.study.values.conditions.factors
+    if not found.levels or found.dimension is None:
+        section.missing.append("No rated conversation has a condition.")
+        return section
+    told = (f"{factor.title} ({', '.join(level.title for level in factor.levels)})" for factor in factors)
+    section.lead.append(f"The chats differ by {'; '.join(told)}.")
+    section.tables += [_table(frame, found, found.dimension, factor) for factor in factors]
+    return section
+
+
+def _table(frame: StudyFrame, found: ConditionResults, dimension: RatingDimension, factor: Factor) -> NamedTable:
+    """Tabulate bots by the levels of a factor: mean with interval, and the number of rated conversations."""
+    columns = [
+        (
+            level.title,
+            partial(_cell, found.of(factor.key, level.key), dimension, digits_for(dimension.low, dimension.high)),
+        )
+        for level in factor.levels
+    ]
+    level = found.levels[0].means.level
+    return declared_table(
+        f"conditions-{factor.key}",
+        f"{dimension.title} by {factor.title}",
+        [bot for bot in frame.rated_bots if bot in found.bots],
+        ("Bot", lambda bot: named_cell(frame.bots, bot)),
+        *columns,
+        method=(
+            f"Mean with {percent(level)} interval, for which whole raters are the units, and the number of rated "
+            "conversations. Conditions of other factors weigh the same."
+        ),
+    )
+
+
+def _cell(of: LevelResult | None, dimension: RatingDimension, digits: int, bot: str) -> Cell:
+    """Make the cell of a bot under a level; one without ratings says so."""
+    n = of.n_conversations.get(bot, 0) if of is not None else 0
+    if of is None or not n:
+        return Cell("–", why="no rated conversation", raw=(None,))
+    interval = of.interval(bot, dimension.key)
+    ends = f" {span(interval.low, interval.high, digits)}" if interval.low is not None else ""
+    return Cell(
+        f"{figure(interval.mean, digits)}{ends}, n = {n}", why=reason_text(interval.reason), raw=(interval.mean,)
+    )
