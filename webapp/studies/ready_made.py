@@ -13,6 +13,8 @@ from typing import Any, Literal
 from chatbots.validation import yaml_read
 from webapp.studies.questions import Question
 
+STUDIES = {path.stem: path for path in sorted(Path(__file__).with_name("examples").glob("*.yaml"))}
+"""Files of ready-made studies by name, beside the example of every protocol."""
 READY_MADE: dict[str, Any] = yaml_read(Path(__file__).with_name("ready_made.yaml"))
 
 

@@ -44,7 +44,7 @@ from webapp.studies.items import gold_fields
 from webapp.studies.models import Item, Study, StudyVersion
 from webapp.studies.protocols.base import StudyProtocol, protocols
 from webapp.studies.questions import Key, each_text, texts_in, texts_said
-from webapp.studies.ready_made import DEFAULT_QUESTIONS, QUESTION_SETS, READY_MADE, QuestionSet
+from webapp.studies.ready_made import DEFAULT_QUESTIONS, QUESTION_SETS, READY_MADE, STUDIES, QuestionSet
 from webapp.studies.rubrics import post_task_questions
 from webapp.studies.settings import SECTION_OF, SECTIONS, StudyValues
 from webapp.studies.validation.sections import SECTION_VALIDATORS, as_mistakes, section_errors
@@ -383,14 +383,16 @@ _JUDGING = {
 
 
 def study_example(name: str, language: str = "en") -> StudyFile:
-    """Return the file of a study that shows the protocol of this name.
+    """Return the file of a ready-made study, or of one that shows the protocol of this name.
 
     Args:
-        language: that the study speaks; its items are in English all the same.
+        language: that the protocol's study speaks; its items are in English all the same.
 
     Raises:
         LookupError: there is no such protocol.
     """
+    if name in STUDIES:
+        return study_file_read(STUDIES[name].read_text(encoding="utf-8"))
     protocol = protocols.get(name)
     plain: dict[str, Any] = {
         "confab_study": FORMAT,

@@ -19,6 +19,7 @@ from django.db.models import Count
 from chatbots.registry import title_of
 from evaluation.analysis.agreement import rater_agreement
 from evaluation.number_format import share
+from webapp.conversations.models import Conversation
 from webapp.jobs.selectors.metrics import language_name, study_languages
 from webapp.ratings.attention_results import own_of_questions, repeats_answered
 from webapp.ratings.paired_comparisons import compares_pairs
@@ -171,7 +172,24 @@ def _selection(study: Study) -> str:
     if protocol is not None and protocol.gives == "conversations":
         return "Stored conversations, drawn for each person by the study's rule of assignment."
     rule = study.rule
-    return f"Made in the experiment: every person talked with bots assigned by the rule “{rule}”."
+    made = f"Made in the experiment: every person talked with bots assigned by the rule “{rule}”."
+    return f"{made} {_conditions(study)}".strip()
+
+
+def _conditions(study: Study) -> str:
+    """Describe the factors, and the number of rated conversations in every cell; empty without factors."""
+    factors = study.values.conditions.factors
+    if not factors:
+        return ""
+    told = "; ".join(
+        f"{factor.title}, {factor.varies} participants ({', '.join(level.title for level in factor.levels)})"
+        for factor in factors
+    )
+    rated = Conversation.objects.filter(conversations_counted(study), ratings__isnull=False).order_by()
+    rows = rated.values_list("bot__bot_id", "condition").annotate(n=Count("pk", distinct=True))
+    cells = sorted((bot, [condition.get(one.key, "none") for one in factors], n) for bot, condition, n in rows)
+    counted = "; ".join(f"{bot} with {', '.join(levels)}: {n}" for bot, levels, n in cells)
+    return f"Chats differ by {told}. Rated conversations in each cell: {counted or 'none yet'}."
 
 
 def _training(study: Study) -> str:

@@ -14,6 +14,7 @@ from tests.builders import make_conversation, make_rating, make_study, signed_in
 from webapp.conversations.models import Conversation
 from webapp.core.rights import Right
 from webapp.studies.models import Study
+from webapp.transfer.datasheet import datasheet_of
 
 pytestmark = pytest.mark.django_db
 
@@ -94,6 +95,12 @@ def test_a_report_tells_factors_and_conversations_in_each_cell(study: Study, tmp
     assert "Bots by condition" in said
     assert "The chats differ by Scenario (Good news, Bad news)." in said
     assert "n = 6" in said
+
+
+def test_the_datasheet_counts_conversations_in_each_cell(study: Study) -> None:
+    [said] = [entry.from_study for entry in datasheet_of(study) if entry.question.number == "3.1.2"]
+    assert "Chats differ by Scenario, between participants (Good news, Bad news)." in said
+    assert "Rated conversations in each cell: eliza with bad: 6; eliza with good: 2; generic with bad: 2;" in said
 
 
 def test_a_study_without_factors_says_nothing_of_conditions() -> None:

@@ -8,11 +8,12 @@ from typing import Any
 
 from webapp.core.management.base import ConfabCommand
 from webapp.studies.protocols.base import protocols
+from webapp.studies.ready_made import STUDIES
 from webapp.studies.study_file import study_example, study_file_json, study_file_text
 
 
 class Command(ConfabCommand):
-    help = "Print a study's file for a protocol, ready to import; without a name, the protocols there are."
+    help = "Print a study's file for a protocol or a ready-made study, to import; without a name, those there are."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("protocol", nargs="?", metavar="PROTOCOL")
@@ -21,7 +22,7 @@ class Command(ConfabCommand):
     def run(self, **options: Any) -> Any:
         name, path = options["protocol"], options["output"]
         if name is None:
-            return protocols.names()
+            return [*protocols.names(), *STUDIES]
         file = study_example(name)
         as_json = path is not None and path.suffix == ".json"
         text = study_file_json(file) if as_json else study_file_text(file)
@@ -33,8 +34,9 @@ class Command(ConfabCommand):
     def present(self, result: Any) -> None:
         if isinstance(result, list):
             for name in result:
-                self.stdout.write(f"{name}: {protocols.get(name).title}")
+                title = protocols.get(name).title if name in protocols else study_example(name).name
+                self.stdout.write(f"{name}: {title}")
         elif "text" in result:
             self.stdout.write(result["text"], ending="")
         else:
-            self.stdout.write(f"A study of the protocol {result['protocol']} is written.")
+            self.stdout.write(f"The example {result['protocol']} is written.")
