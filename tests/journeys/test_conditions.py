@@ -22,6 +22,10 @@ def cells_of(path: Path) -> Counter[tuple[str, str]]:
         return Counter((row["bot"], row["condition_scenario"]) for row in csv.DictReader(file))
 
 
+def export(server: ConfabServer, study: str, what: str, path: Path) -> None:
+    answer(server, "export", "--study", study, "--what", what, "--include-synthetic", "--output", str(path))
+
+
 def test_ieval_is_collected_exported_imported_and_one_person_erased(
     test_bots_server: ConfabServer, tmp_path: Path
 ) -> None:
@@ -36,26 +40,21 @@ def test_ieval_is_collected_exported_imported_and_one_person_erased(
 
     assert (played["done"], played["failed"]) == (PEOPLE, [])
     table = tmp_path / "ratings.csv"
-    export = ["export", "--study", "ieval", "--what", "ratings", "--include-synthetic", "--output"]
-    answer(server, *export, str(table))
+    export(server, "ieval", "ratings", table)
     cells = cells_of(table)
     scenarios = {level["key"] for level in plain["conditions"]["factors"][0]["levels"]}
     assert {scenario for _bot, scenario in cells} == scenarios
     assert len(cells) == 8
     assert max(cells.values()) - min(cells.values()) <= 1, cells
-    package = tmp_path / "ieval.zip"
-    export[4] = "package"
-    answer(server, *export, str(package))
-    brought = answer(server, "import_conversations", str(package), "--study", "ieval-again")
-    assert (brought["ratings"], brought["skipped"]) == (cells.total(), [])
-    again = tmp_path / "again.csv"
-    answer(
-        server, "export", "--study", "ieval-again", "--what", "ratings", "--include-synthetic", "--output", str(again)
-    )
+    package, again = tmp_path / "ieval.zip", tmp_path / "again.csv"
+    export(server, "ieval", "package", package)
+    imported = answer(server, "import_conversations", str(package), "--study", "ieval-again")
+    assert (imported["ratings"], imported["skipped"]) == (cells.total(), [])
+    export(server, "ieval-again", "ratings", again)
     assert cells_of(again) == cells
     with table.open(newline="", encoding="utf-8") as rows:
         person = next(csv.DictReader(rows))["rater"]
     removed = answer(server, "erase", "--study", "ieval", "--participant", person)["removed"]
     assert sum(removed.values()) > 0
-    answer(server, "export", "--study", "ieval", *of_ratings, str(table))
+    export(server, "ieval", "ratings", table)
     assert cells_of(table).total() < cells.total()
