@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, Phase, note, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from tests.builders import FACTORS
 from tests.outside.browser import Answers, Form, Page
 from tests.outside.flow import LINKS, VISIT_PARAMETERS, Heard, InsideBrowser, filled, stored, study_open
 from webapp.participant import consumers
@@ -40,6 +41,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in protocols.names()},
     "two bots in a row": ("chat", {"bots_in_a_row": 2}),
     "three bots in a row": ("chat", {"bots_in_a_row": 3}),
+    "two bots in a row with conditions": ("chat", {"bots_in_a_row": 2, "factors": FACTORS}),
+    "pairs with conditions": ("arena", {"factors": FACTORS}),
     "marks during the chat": ("marked_chat", {"marked_when": "during"}),
 }
 MOVES = {

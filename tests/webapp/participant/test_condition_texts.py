@@ -1,12 +1,12 @@
-"""Texts of a condition: on the page of a chat and of its rating, and once with both sides of a pair."""
+"""Texts of a condition: on the page of a chat, of its rating, of a pair and of a rater."""
 
 from typing import Any
 
 import pytest
 from django.test import Client
 
-from tests.builders import FACTORS, make_arena, make_study
-from tests.webapp.participant.conftest import ANSWERS, begin, chat, post
+from tests.builders import FACTORS, make_arena, make_conversation, make_rating, make_study
+from tests.webapp.participant.conftest import ANSWERS, begin, chat, entry_field, post
 from webapp.conversations.models import Conversation
 from webapp.studies.models import Task
 
@@ -71,3 +71,21 @@ def test_an_arena_shows_the_condition_of_both_sides_once(browser: Client) -> Non
     assert texts_on(browser, response.url).count("You are &lt;b&gt;lost&lt;/b&gt;.") == 1
     first, second = study.conversations.all()[:2]
     assert first.condition == second.condition != {}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "of", "n_shown"), [("turns", "conversations_of", 1), ("dialogues", "dialogues_of", 2)]
+)
+def test_raters_read_the_scenario_but_no_instructions(browser: Client, protocol: str, of: str, n_shown: int) -> None:
+    talked = make_study("talked", factors=one_scenario(), bots=["eliza", "parrot"])
+    for number in range(2):
+        make_rating(make_conversation(talked, n_exchanges=3, entry_nonce=f"n{number}"))
+    Conversation.objects.update(condition={"scenario": "one"})
+    make_study("a", protocol=protocol, bots=[], **{of: "talked"})
+    page = browser.get("/s/a/")
+    response = post(browser, "/s/a/start/", consent="on", _entry=entry_field(page))
+    assert response.status_code == 302
+    shown = texts_on(browser, response.url)
+    assert shown.count("You are &lt;b&gt;lost&lt;/b&gt;.") == n_shown
+    assert "Thank." not in shown
+    assert "Be rude." not in shown
