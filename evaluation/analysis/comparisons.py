@@ -104,6 +104,11 @@ class Comparisons:
         return [pair for pair in self.pairs if self.is_equal(pair)]
 
     @property
+    def unknown(self) -> list[Comparison]:
+        """Tested pairs that are neither significantly different nor equal for practical purposes."""
+        return [pair for pair in self.pairs if pair.p is not None and not pair.ordered and not self.is_equal(pair)]
+
+    @property
     def told_apart(self) -> frozenset[tuple[str, str]]:
         """Pairs that differ significantly, each sorted by name."""
         return frozenset((pair.a, pair.b) for pair in self.pairs if pair.ordered)
@@ -117,6 +122,14 @@ class Comparisons:
     def n_pairs(self) -> int:
         """Pairs that could be tested."""
         return sum(pair.p is not None for pair in self.pairs)
+
+    @property
+    def counts(self) -> str:
+        """The counts of pairs in the three words of every conclusion."""
+        return (
+            f"{self.n_told_apart} of {counted(self.n_pairs, 'pair')} clearly different, {len(self.equal)} equal for "
+            f"practical purposes, {len(self.unknown)} not yet known"
+        )
 
     @property
     def too_close(self) -> list[tuple[str, str]]:
@@ -207,6 +220,8 @@ class Comparisons:
             "n_raters": self.n_raters,
             "n_pairs": self.n_pairs,
             "n_told_apart": self.n_told_apart,
+            "n_equal": len(self.equal),
+            "n_not_yet_known": len(self.unknown),
             "smallest_difference": self.smallest,
             **({} if self.n_conditions is None else {"n_conditions": self.n_conditions}),
             "pairs": [self._pair_json(pair) for pair in self.pairs],
@@ -252,7 +267,7 @@ class Comparisons:
     def __repr__(self) -> str:
         return (
             f"Comparisons of {counted(len(self.order) + len(self.controls), 'bot')} by {self.dimension.key}: "
-            f"{self.n_told_apart} of {counted(self.n_pairs, 'pair')} differ significantly"
+            f"{self.counts}"
         )
 
     def summary(self) -> str:
@@ -267,8 +282,8 @@ class Comparisons:
             for pair in self.pairs
         ]
         title = (
-            f"Bots compared by {self.dimension.key}: {self.n_told_apart} of {self.n_pairs} pairs differ "
-            f"significantly ({'Holm' if self.test == 'fixed' else 'always valid, Holm'}, p < {self.alpha:g})"
+            f"Bots compared by {self.dimension.key}: {self.counts} "
+            f"({'Holm' if self.test == 'fixed' else 'always valid, Holm'}, p < {self.alpha:g})"
         )
         headers = ["a", "b", "a − b", f"{1 - self.alpha:.0%}", "p (Holm)", "d", "of scale", "P(a > b)", "a is"]
         foot = (
@@ -290,7 +305,7 @@ class Comparisons:
     def _told(self, pair: Comparison) -> str:
         equal = self.is_equal(pair)
         if not pair.ordered:
-            return "equal" if equal else "not told apart"
+            return "equal" if equal else "not yet known"
         return f"{verdict(pair)}, yet equal" if equal else verdict(pair)
 
 

@@ -59,7 +59,9 @@ class Leaderboard:
         places: best first, controls last.
         groups: bots of which no two differ significantly, each group as large as can be and in order of `places`.
         level: of the means' intervals.
-        n_told_apart, n_pairs: of all pairs that could be tested, controls too.
+        n_told_apart, n_equal, n_unknown: pairs that differ significantly, that are equal, and that are neither.
+        n_pairs: all pairs that could be tested, controls too.
+        counts: the same in words.
     """
 
     dimension: RatingDimension
@@ -67,7 +69,10 @@ class Leaderboard:
     groups: tuple[tuple[str, ...], ...]
     level: float
     n_told_apart: int
+    n_equal: int
+    n_unknown: int
     n_pairs: int
+    counts: str
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -75,6 +80,8 @@ class Leaderboard:
             "dimension": self.dimension.key,
             "level": self.level,
             "n_told_apart": self.n_told_apart,
+            "n_equal": self.n_equal,
+            "n_not_yet_known": self.n_unknown,
             "n_pairs": self.n_pairs,
             "groups": [list(group) for group in self.groups],
             "places": [
@@ -102,10 +109,7 @@ class Leaderboard:
             ]
             for place in self.places
         ]
-        title = (
-            f"Bots by {self.dimension.key}: {self.n_told_apart} of {counted(self.n_pairs, 'pair')} differ "
-            "significantly; ranks are ranges that the tests leave open"
-        )
+        title = f"Bots by {self.dimension.key}: {self.counts}; ranks are ranges that the tests leave open"
         headers = ["rank", "bot", "n", "mean", f"{self.level:.0%}", "too close to"]
         return text_table(title, headers, rows)
 
@@ -133,7 +137,10 @@ def leaderboard(means: BotMeans, compared: Comparisons) -> Leaderboard:
         groups=alike_groups({place.bot: place.too_close for place in places}),
         level=means.level,
         n_told_apart=compared.n_told_apart,
+        n_equal=len(compared.equal),
+        n_unknown=len(compared.unknown),
         n_pairs=compared.n_pairs,
+        counts=compared.counts,
     )
 
 

@@ -287,7 +287,9 @@ def test_bots_are_compared_as_on_the_pages(file: Path) -> None:
     worst = found.pair("bot-0", "bot-3")
     assert worst.difference == pytest.approx(means["bot-0"] - means["bot-3"])
     assert "bot-3" in found.summary()
-    assert repr(found) == "Comparisons of 4 bots by quality: 5 of 6 pairs differ significantly"
+    counts = "5 of 6 pairs clearly different, 0 equal for practical purposes, 1 not yet known"
+    assert repr(found) == f"Comparisons of 4 bots by quality: {counts}"
+    assert (found.to_json()["n_equal"], found.to_json()["n_not_yet_known"]) == (0, 1)
     svg = found.plot().svg
     assert svg.startswith("<svg")
     drawn = re.findall(r'aria-label="(bot-\d) − (bot-\d)\s(\S+)', svg)

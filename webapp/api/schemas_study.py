@@ -131,6 +131,8 @@ class LeaderboardOut(Schema):
     dimension: str
     level: float
     n_told_apart: int
+    n_equal: int
+    n_not_yet_known: int
     n_pairs: int
     groups: list[list[str]]
     places: list[LeaderboardEntryOut]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -14,8 +14,8 @@ from evaluation.plots.svg import Plot
 from evaluation.ratings import RatingDimension
 from webapp.dashboard.leaderboard import BoardParams, plot_alone
 from webapp.dashboard.narrative.comparisons import effects_table
-from webapp.dashboard.narrative.phrases import NamedTable, listed, reason_text
-from webapp.dashboard.narrative.verdicts import pair_verdict
+from webapp.dashboard.narrative.phrases import NamedTable, reason_text
+from webapp.dashboard.narrative.verdicts import pair_verdict, questions_standing
 from webapp.ratings.selectors import BotInfo
 from webapp.results.study_data import StudyFrame
 
@@ -46,7 +46,7 @@ class HeadToHead:
 
     Attributes:
         unit: of the axis.
-        lead: in which questions they differ; need: what would make them differ by what bots are ranked by.
+        lead: standing in each question; need: what would make them differ by what bots are ranked by.
         effects: their effect sizes in every question.
     """
 
@@ -104,12 +104,15 @@ def head_to_head(
         for d, row, at in zip(asked, found, drawn, strict=True)
         for apart in [compared[d.key].are_told_apart(a, b)]
     ]
+    titles = [d.title for d in asked]
+    apart = [d.title for d in asked if compared[d.key].are_told_apart(a, b)]
+    equal = [d.title for d in asked if _is_equal(compared[d.key], a, b)]
     pair = headline.pair(a, b)
     need = ""
     if pair is not None and not pair.ordered:
-        titles = {bot: info.title for bot, info in frame.bots.items()}
+        names = {bot: info.title for bot, info in frame.bots.items()}
         digits = digits_for(frame.headline.low, frame.headline.high)
-        need = f"By {frame.headline.title.lower()}: {pair_verdict(pair, headline, titles, digits)}"
+        need = f"By {frame.headline.title.lower()}: {pair_verdict(pair, headline, names, digits)}"
     return HeadToHead(
         frame.bots[a],
         frame.bots[b],
@@ -117,28 +120,15 @@ def head_to_head(
         axis=axis_cell(window),
         unit="in points" if is_one else "in % of the scale",
         level=percent(1 - headline.alpha),
-        lead=_lead([one.title.lower() for one in questions if one.is_apart], len(questions))
-        + _equal_in([d.title.lower() for d in asked if _is_equal(compared[d.key], a, b)]),
+        lead=questions_standing(apart, equal, [one for one in titles if one not in (*apart, *equal)], len(titles)),
         need=need,
         effects=effects_table("Question", [(d.title, compared[d.key].effect(a, b)) for d in asked], headline),
     )
 
 
-def _lead(apart: Sequence[str], n: int) -> str:
-    if not apart:
-        return "The two differ significantly in no question."
-    if len(apart) == n:
-        return "The two differ significantly in every question."
-    return f"The two differ significantly in {listed(apart)}."
-
-
 def _is_equal(compared: Comparisons, a: str, b: str) -> bool:
     pair = compared.pair(a, b)
     return pair is not None and bool(compared.is_equal(pair))
-
-
-def _equal_in(titles: Sequence[str]) -> str:
-    return f" They are equal for practical purposes in {listed(titles)}." if titles else ""
 
 
 def _difference(compared: Comparisons, a: str, b: str) -> tuple[float | None, float | None, float | None]:

@@ -24,6 +24,7 @@ from webapp.dashboard.action_items import ActionItem, bot_behind, pay_action_ite
 from webapp.dashboard.data_quality import reports_unseen
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import listed
+from webapp.dashboard.narrative.verdicts import NOT_YET_KNOWN
 from webapp.dashboard.report_files import report_newest, report_state
 from webapp.dashboard.selectors import BotProgress, StudyCards, study_runs
 from webapp.jobs.models import HybridFit, Job, JobBase, MetricRun, SelfPlayRun, State
@@ -227,17 +228,9 @@ def headline_findings(frame: StudyFrame, result: Any) -> HeadlineFindings | None
     controls = [place for place in board.places if place.is_control]
     if controls:
         lines.append(_controls(frame, ranked, controls))
-    n_close = board.n_pairs - board.n_told_apart
-    if n_close:
-        lines.append(
-            HeadlineFinding(
-                "info",
-                f"{n_close} of {phrases.pairs_text(board.n_pairs)}",
-                plural(n_close, "of bots is too close to order.", "of bots are too close to order."),
-                "Compare them",
-                compare,
-            )
-        )
+    if board.n_unknown:
+        unknown = f"{board.n_unknown} of {phrases.pairs_text(board.n_pairs)} of bots."
+        lines.append(HeadlineFinding("info", f"{NOT_YET_KNOWN.capitalize()}:", unknown, "Compare them", compare))
     return HeadlineFindings(lines, board.n_told_apart, board.n_pairs, by)
 
 

@@ -107,7 +107,7 @@ class Document:
         study: the study's key.
         like: the paper whose numbering it follows; "" for a report in its own order.
         n_ratings, n_conversations: of so many it is.
-        summary: sentences; the second is the most important.
+        summary: sentences; the first is the conclusion.
     """
 
     study: str

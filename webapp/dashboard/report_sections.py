@@ -163,7 +163,7 @@ def _in_short(frame: StudyFrame, summary: StudySummary, compared: Sequence[str])
         f"{phrases.bots_text(len(frame.rated_bots))} on {phrases.dimensions_text(len(frame.dimensions))}."
     )
     left = left_out_sentence(frame.study, frame.without)
-    return [first, *([left] if left else []), headline_sentence(frame, summary), *compared]
+    return [*compared[:1], first, *([left] if left else []), headline_sentence(frame, summary), *compared[1:]]
 
 
 def pair_report(study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()) -> Document | None:
@@ -185,7 +185,7 @@ def pair_report(study: Study, *, include_synthetic: bool = False, without: Seque
     together = protocols_section(study, found)
     return _document(
         frame,
-        [section.lead[1], section.lead[0], *section.points, *section.lead[2:], *section.how],
+        [*section.lead[:2], *section.points, *section.lead[2:], *section.how],
         headlines_of_pairs(results),
         [section, *([together] if together else []), pair_methods_section(frame)],
     )

@@ -88,13 +88,13 @@ def test_the_leaderboard_says_what_the_tests_leave_open(staff: Client, compared:
     rows = page.context["board"].rows
     assert [row.ranks for row in rows] == ["1–2", "1–2", "3", "4"]
     assert {row.bot.bot_id: row.close for row in rows} == {"alpha": "beta", "beta": "alpha", "gamma": "", "delta": ""}
-    said = "Clearly different in quality: 5 of 6 pairs of bots. Not yet known: 1 pair. First: alpha, not clearly "
+    said = "Clearly different in “Quality”: 5 of 6 pairs of bots. Not yet known: 1 pair. First: alpha, not clearly "
     said += "better than beta."
     assertContains(page, said)
     assertContains(page, "rank 1 to 2")
     # The same count as in the details.
     other = staff.get(address(compared, "?part=comparisons"))
-    assert text_of(other.content.decode()).count("Clearly different in quality: 5 of 6 pairs of bots") == 1
+    assert text_of(other.content.decode()).count("Clearly different in “Quality”: 5 of 6 pairs of bots") == 1
     made = PARTS["comparisons"].make(data_of(AnalysisKey(compared, "comparisons")), None)
     for row in rows:
         found = made.means.rows[row.bot.bot_id, "quality"].interval
@@ -126,15 +126,15 @@ def test_the_overview_says_what_the_leaderboard_says(staff: Client, compared: St
     page = text_of(staff.get(overview).content.decode())
     assert "No bot leads alone. By quality" in page
     assert "may be as good" in page
-    assert "1 of 6 pairs of bots is too close to order. Compare them" in page
-    assert "Significantly different pairs 5 of 6, by quality" in page
+    assert "Not yet known: 1 of 6 pairs of bots. Compare them" in page
+    assert "Clearly different pairs 5 of 6, by quality" in page
 
 
 def test_chosen_bots_keep_their_ranks_among_all(staff: Client, compared: Study) -> None:
     page = staff.get(address(compared, "?bots=gamma&bots=delta"))
     assert [row.ranks for row in page.context["board"].rows] == ["3", "4"]
     assertContains(page, "2 bots not shown here: ranks and tests count all.")
-    assertContains(page, "Clearly different in quality: 5 of 6 pairs of bots")
+    assertContains(page, "Clearly different in “Quality”: 5 of 6 pairs of bots")
     # What was chosen stays when the scale or the question is another.
     assertContains(page, "?bots=gamma&amp;bots=delta&amp;by=fluency")
 
@@ -144,7 +144,7 @@ def test_two_ticks_open_one_against_the_other(staff: Client, compared: Study) ->
     against = page.context["against"]
     assert (against.first.bot_id, against.second.bot_id) == ("alpha", "gamma")
     assert [(one.title, one.is_apart) for one in against.questions] == [("Quality", True), ("Fluency", False)]
-    assert against.lead == "The two differ significantly in quality."
+    assert against.lead == "Clearly different in “Quality”. Not yet known in “Fluency”."
     pair = (
         PARTS["comparisons"].make(data_of(AnalysisKey(compared, "comparisons")), None).compared.pair("alpha", "gamma")
     )
@@ -158,7 +158,7 @@ def test_two_ticks_open_one_against_the_other(staff: Client, compared: Study) ->
     turned = staff.get(address(compared, "?against=alpha&against=gamma")).context["against"]
     assert turned.questions == against.questions
     alike = staff.get(address(compared, "?against=alpha&against=beta"))
-    assert alike.context["against"].lead == "The two differ significantly in no question."
+    assert alike.context["against"].lead == "Not yet known in every question."
     assertContains(
         alike, "By quality: alpha and beta do not differ significantly with 15 raters each. Which of them is"
     )
@@ -224,12 +224,12 @@ def test_a_large_study_waits_for_a_worker(staff: Client, compared: Study, monkey
     run_job(Job.objects.get(kind="results"))
     where = address(compared, "?against=alpha&against=delta")
     page = staff.get(where)
-    assertContains(page, "Clearly different in quality: 5 of 6 pairs of bots")  # it is there already
+    assertContains(page, "Clearly different in “Quality”: 5 of 6 pairs of bots")  # it is there already
     assert "against" not in page.context
     computing = "A worker is computing the comparison by this question"
     assertContains(staff.get(address(compared, "?by=fluency")), computing)
     run_job(Job.objects.get(kind="results", payload__part="dimensions"))
-    assertContains(staff.get(where), "The two differ significantly in quality.")
+    assertContains(staff.get(where), "Clearly different in “Quality”.")
     assertNotContains(staff.get(address(compared, "?by=fluency")), computing)
 
 

@@ -256,8 +256,8 @@ def test_what_is_settled_beside_the_plan(staff: Client) -> None:
     title = study_bots(study)["eliza"].title
     assert (sentence.lead.split(" above ")[0], sentence.rest) == (title, "is settled.")
     html = staff.get(address(study)).content.decode()
-    assert "1 of 1 pairs differ significantly" in html
-    assert html.count("pairs differ significantly") == 1 + len(others)
+    assert "1 of 1 pairs are clearly different" in html
+    assert html.count("pairs are clearly different") == 1 + len(others)
     # Half of the plan is there, so the rest makes the interval narrower.
     now, then = re.findall(r"± (\d?\.\d+)", order.precision)
     assert ("21 of 40 ratings" in order.precision, float(then) < float(now)) == (True, True)

@@ -98,7 +98,7 @@ def test_the_page_says_who_is_preferred_and_by_how_many(reader: Client) -> None:
     assert "Eliza (rules) is preferred to Parrot (control): Eliza (rules) wins 83 %" in text
     assert "the live room" not in text
     assert "so a fixed-sample test decides who is preferred, corrected by Holm" in text
-    assert "Clearly different in quality: 1 of 1 pair of bots. First: Eliza (rules)." in text
+    assert "Clearly different in “Quality”: 1 of 1 pair of bots. First: Eliza (rules), clearly better" in text
     text = text_of(reader, study, "?part=pairs")
     for title in ("Wins, ties and losses", "Strength of the bots by quality", "Do people agree"):
         assert title in text

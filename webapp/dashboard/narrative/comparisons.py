@@ -145,14 +145,13 @@ def conclusion(frame: StudyFrame, compared: Comparisons, dimension: RatingDimens
     """
     if not compared.n_pairs:
         return "Only one bot is rated, so there is nothing to compare."
-    what = f"the {dimension.title.lower()}" if dimension.key == MEAN_KEY else dimension.title.lower()
+    what = f"the {dimension.title.lower()}" if dimension.key == MEAN_KEY else f"“{dimension.title}”"
     titles = {bot: info.title for bot, info in frame.bots.items()}
-    settled = compared.told_apart | {tuple(sorted((pair.a, pair.b))) for pair in compared.equal}
     standing = pairs_standing(
         what,
         compared.n_told_apart,
         [f"{titles.get(pair.a, pair.a)} and {titles.get(pair.b, pair.b)}" for pair in compared.equal],
-        compared.n_pairs - len(settled),
+        len(compared.unknown),
         compared.n_pairs,
         figure(compared.smallest, digits_for(dimension.low, dimension.high)),
     )

@@ -25,7 +25,7 @@ from webapp.dashboard.narrative.phrases import (
     share_cell,
     span_cell,
 )
-from webapp.dashboard.narrative.verdicts import equal_said, one_look, pairs_standing, smallest_sentences
+from webapp.dashboard.narrative.verdicts import CLEARLY_BETTER, equal_said, one_look, pairs_standing, smallest_sentences
 from webapp.ratings.paired_comparisons import compares_pairs
 from webapp.ratings.selectors import BotInfo, study_bots
 from webapp.results.item_results import PairPage
@@ -82,7 +82,7 @@ def pairs_conclusion(found: PairResults, titles: Titles, bots: Bots) -> str:
     first = [_title(bots, bot) for bot in every if bot not in beaten]
     n = sum(bool(one.sign) for one in outcomes)
     told = pairs_standing(
-        titles[leading].lower(),
+        f"“{titles[leading]}”",
         n,
         [f"{_title(bots, one.a)} and {_title(bots, one.b)}" for one in outcomes if one.equal],
         sum(not one.sign and not one.equal for one in outcomes),
@@ -91,7 +91,10 @@ def pairs_conclusion(found: PairResults, titles: Titles, bots: Bots) -> str:
     )
     if not n or not first:
         return told
-    return f"{told} First: {first[0]}." if len(first) == 1 else f"{told} No bot is preferred to {listed(first)}."
+    wins = [_title(bots, one.a if one.sign > 0 else one.b) for one in outcomes if one.sign]
+    if wins.count(first[0]) == len(every) - 1:
+        return f"{told} First: {first[0]}, {CLEARLY_BETTER.format(other='each of the other bots')}."
+    return f"{told} No bot is {CLEARLY_BETTER.format(other=listed(first))}."
 
 
 def protocols_section(study: Study, page: PairPage) -> Section | None:

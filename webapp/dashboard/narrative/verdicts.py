@@ -67,6 +67,21 @@ def pairs_standing(what: str, n_clear: int, equal: Sequence[str], n_unknown: int
     return " ".join(said)
 
 
+def questions_standing(clear: Sequence[str], equal: Sequence[str], unknown: Sequence[str], n: int) -> str:
+    """Return the questions in which two bots are clearly different, equal, and not yet known.
+
+    Args:
+        clear, equal, unknown: titles of questions; one that is clearly different may be equal, too.
+        n: number of all questions.
+    """
+    words = ("Clearly different", clear), ("Equal for practical purposes", equal), (NOT_YET_KNOWN.capitalize(), unknown)
+    return " ".join(
+        f"{word} in {'every question' if len(titles) == n > 1 else listed([f'“{one}”' for one in titles])}."
+        for word, titles in words
+        if titles
+    )
+
+
 def equal_said(smallest: float | None, digits: int = 2) -> str:
     """Say that two are equal, the end of a sentence about them."""
     return f"are equal for practical purposes, as they differ by less than {figure(smallest, digits)}"

@@ -186,7 +186,7 @@ def test_every_page_tells_the_numbers_of_the_command(
     apart, pairs = summary.compared.n_told_apart, summary.compared.n_pairs
     assert 0 < apart < pairs == 21
     assert (result["pairs"]["resolvable"], result["pairs_selfplay"]["resolvable"]) == (apart, apart)
-    said = f"Clearly different in quality: {apart} of {pairs} pairs of bots."
+    said = f"Clearly different in “Quality”: {apart} of {pairs} pairs of bots."
     assert said in comparisons
     assert said in told
     assert said in bots
