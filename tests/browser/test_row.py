@@ -1,4 +1,4 @@
-"""A paid study with two chatbots in a row, come to from Prolific, played to the right code in Chromium each time."""
+"""A paid study with two chatbots in a row, come to from Prolific, played in Chromium to its codes and scenarios."""
 
 import re
 from collections.abc import Callable
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.conftest import accessible
 from tests.browser.test_participant import SIZES, choose, no_sideways_scroll, replies, say, study
 from tests.builders import BY_PROLIFIC
 from tests.conftest import ConfabServer
@@ -165,3 +166,37 @@ def test_a_chatbot_that_fails_ends_it_early_with_pay(
     elsewhere.get_by_role("button", name="Finish early with pay").click()
     ended(elsewhere, "FAILED1", "Thank you. Everything is saved.")
     assert pay_says(test_bots_server, key, new_page()) == [["Bot failed", "FAILED1", "Approve"]]
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_the_scenario_is_open_first_and_at_hand_in_each_chat(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page], width: int, height: int
+) -> None:
+    scenarios = {"You plan a weekend in Rome.", "Your parcel is broken."}
+    levels = [{"key": f"s{number}", "scenario": text} for number, text in enumerate(sorted(scenarios))]
+    factors = [{"key": "scenario", "varies": "within", "levels": levels}]
+    _key, link = make_row(test_bots_server, ["test-quick", "eliza"], factors=factors)
+    page, seen = new_page(width, height), []
+    start(page, link)
+    for _number in (1, 2):
+        panel, texts = page.locator("#condition"), page.locator(".condition-texts dd")
+        expect(page.locator("#log")).to_have_attribute("aria-live", "polite")
+        expect(texts).to_be_visible()
+        seen.append(texts.inner_text())
+        no_sideways_scroll(page)
+        accessible(page)
+        say(page, "Hello")
+        expect(replies(page)).to_have_count(1)
+        if width < 700:  # it folds, and opens over the log
+            expect(texts).to_be_hidden()
+            folded = page.locator("#log").bounding_box()
+            panel.locator("summary").click()
+            assert page.locator("#log").bounding_box() == folded
+        expect(texts).to_be_visible()
+        if width < 700:
+            panel.locator("summary").click()
+        page.locator("#rate").click()
+        choose(page, "quality", 4)
+        page.locator("label", has_text="Blue").click()
+        page.get_by_role("button", name=re.compile("^Save and")).click()
+    assert set(seen) == scenarios
