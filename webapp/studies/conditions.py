@@ -108,11 +108,11 @@ class Level(InputModel):
     success: ConditionText = Field(default="", title="Success", description="When the goal counts as reached.")
     topic: ConditionText = Field(default="", title="Topic", description="What the chat is about.")
     persona: ConditionText = Field(
-        default="", title="Participant's persona", description="The person whom the participant plays."
+        default="", title="Participant’s persona", description="The person whom the participant plays."
     )
     bot_prompt: ConditionText = Field(
         default="",
-        title="Chatbot's prompt",
+        title="Chatbot’s prompt",
         description="Persona or instructions of every chatbot, in place of {condition} in its prompt.",
     )
     opening: ConditionText = Field(

@@ -123,3 +123,12 @@ def test_bots_without_a_prompt_are_named_where_a_level_has_one(staff: Client, st
     )
     told = send(staff, study, data, script=True).json()["live"]
     assert "ignore the prompt of a level: eliza, parrot." in told
+
+
+def test_a_level_without_a_name_is_shown_by_its_key(staff: Client) -> None:
+    levels = [{"key": "trip", "scenario": "You plan a trip."}, {"key": "refund", "scenario": "A parcel is broken."}]
+    factors = [{"key": "scenario", "levels": levels}]
+    page = staff.get(address(make_study("named", bots=["eliza"], factors=factors, state="draft")))
+    assert page.status_code == 200
+    assert [card.title_now for card in page.context["form"].cards["levels1"]] == ["trip", "refund"]
+    assert '<span class="q-title" dir="auto" data-title>trip</span>' in page.content.decode()

@@ -79,6 +79,11 @@ class LevelCard(Card):
         """True if one of the folded fields has a text or a mistake."""
         return any((field.value() and field.name != "key") or field.errors for field in self.more_fields)
 
+    @property
+    def title_now(self) -> str:
+        """Title of the card while it is folded: its name, else its name in exports."""
+        return str(self["label"].value() or self["key"].value() or "") or super().title_now
+
     def plain(self, given: Mapping[str, Any]) -> dict[str, Any]:
         return {**given, "key": given["key"] or "level"}
 
