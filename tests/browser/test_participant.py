@@ -89,6 +89,24 @@ def no_sideways_scroll(page: Page) -> None:
     no_blank_below(page)
 
 
+def test_an_opening_of_the_bot_counts_as_no_reply(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page]
+) -> None:
+    levels = [{"key": key, "opening": f"Hello, {key}."} for key in ("one", "two")]
+    factors = [{"key": "greeting", "levels": levels}]
+    key = study(test_bots_server, "opening", ["test-quick"], min_exchanges=1, max_exchanges=2, factors=factors)
+    page = new_page(1280, 800)
+    begin(page, test_bots_server, key)
+    expect(replies(page)).to_have_count(1)
+    expect(page.locator("#progress")).to_have_text("0 of 1 messages")
+    say(page, "Hello there")
+    expect(replies(page)).to_have_count(2)
+    expect(page.locator("#rate")).not_to_have_attribute("aria-disabled", "true")
+    expect(page.locator("#composer")).to_be_visible()
+    say(page, "And one more")
+    expect(page.locator("#finished")).to_be_visible()
+
+
 @pytest.mark.parametrize(("width", "height"), SIZES)
 def test_the_whole_way(test_bots_server: ConfabServer, new_page: Callable[..., Page], width: int, height: int) -> None:
     server = test_bots_server

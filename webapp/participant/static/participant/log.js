@@ -37,9 +37,10 @@ export class Log {
     this.follower.follow();
   }
 
+  // Complete replies; a bot's opening, which is turn 0, replies to nothing.
   get nReplies() {
     let n = 0;
-    for (const entry of this.turns.values()) n += entry.speaker === "bot" ? 1 : 0;
+    for (const [turn, entry] of this.turns) n += turn > 0 && entry.speaker === "bot" ? 1 : 0;
     return n;
   }
 
