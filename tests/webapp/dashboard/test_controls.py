@@ -57,6 +57,14 @@ def test_an_import_marks_controls(tmp_path: Path, staff: Client) -> None:
     assert reverse("dashboard:bot_imported", args=["good/one"]) in html
 
 
+def test_one_bot_beside_a_control_is_not_called_first(tmp_path: Path, staff: Client) -> None:
+    import_conversations(file_of(tmp_path, {"one": 6, "qc": 1.5}), study_key="k", scale=(1, 7))
+    page = staff.get(reverse("dashboard:study_results", args=["k"]))
+    assert page.status_code == 200
+    assert "nothing to compare" not in page.content.decode()
+    assert "Only one bot is rated besides controls" in page.content.decode()
+
+
 def test_a_bot_that_is_a_control_in_some_conversations_only_is_told(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     degraded = record("a", 2, 1, meta={"degraded_control": True})

@@ -218,6 +218,8 @@ def ranking_verdicts(compared: Comparisons, titles: Mapping[str, str], digits: i
 def overall_verdict(compared: Comparisons, titles: Mapping[str, str]) -> str:
     """Compose the sentence on the best bot, and the bots not significantly different from it."""
     if len(compared.order) < 2:
+        if compared.n_pairs:
+            return "Only one bot is rated besides controls, so no bot is first."
         return "Only one bot is rated, so there is nothing to compare."
     best = titles.get(compared.order[0], compared.order[0])
     close = compared.as_good_as_best()
