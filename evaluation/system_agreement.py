@@ -269,7 +269,7 @@ def _accuracy(people: np.ndarray, metric: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _chance_p(means: np.ndarray) -> float | None:
-    """Return how often the metric's means, dealt out to other systems, order as many pairs as people do, or more.
+    """Return the p value of a pairwise accuracy: the metric's means are permuted among systems.
 
     None where people tie all systems. Orders are those of the (2, systems) means over all cells.
     """

@@ -253,7 +253,7 @@ def _column(values: Sequence[Any], is_label: bool) -> np.ndarray:
 
 
 def _unusable(y: np.ndarray, read: Formula, columns: Mapping[str, np.ndarray], kind: Kind) -> Reason | None:
-    """Return why the ratings allow no such model; None where they do."""
+    """Return the reason for which the ratings allow no such model; None where they do."""
     from evaluation.stats.crossed import MOST_EFFECTS
 
     n, n_points = len(y), len(np.unique(y))

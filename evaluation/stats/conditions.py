@@ -29,7 +29,7 @@ MOST_CELLS = 120
 
 
 def shared_conditions(bots: np.ndarray, conditions: np.ndarray, raters: np.ndarray) -> np.ndarray:
-    """Return which ratings bots are compared by: (k,), all False where no condition is shared, or they are too many.
+    """Select the ratings that bots are compared by: (k,), all False where no condition is shared, or they are too many.
 
     A bot that had fewer raters in all keeps nobody from comparing the others; its ratings stay.
 

@@ -256,7 +256,7 @@ def fisher_p(r: float, n: int, method: Method = "pearson", *, ties: float = 1.0)
 
 
 def _quantile(level: float, n: int) -> float:
-    """Return how many errors on Fisher's scale Pearson's r is from 0 where Student's t gives p = 1 − level."""
+    """Return the distance of Pearson's r from 0, in errors on Fisher's scale, where Student's t gives p = 1 − level."""
     from scipy.special import stdtrit
 
     t = float(stdtrit(n - 2, 0.5 + level / 2))

@@ -191,7 +191,7 @@ _VERDICTS = {"better_than_chance": "better than chance", "not_shown": "not shown
 
 
 def systems_table(grid: Grid, method: Method) -> NamedTable | None:
-    """Return how metrics order the systems of each data set that has several; None where none has."""
+    """Tabulate the order of systems by metric, for each data set with several; None without one."""
     found = [
         (row, one, part["system_level"], one.system_test(row.name))
         for one in grid.sets

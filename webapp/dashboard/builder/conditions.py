@@ -246,7 +246,7 @@ class ConditionsStep(BuildStep):
 
 
 def conditions_said(plan: Plan) -> str:
-    """Say how many factors and levels a study has."""
+    """Count the factors and levels of a study, in words."""
     factors = plan.study.values.conditions.factors
     if not factors:
         return "None: everybody chats under the same one."

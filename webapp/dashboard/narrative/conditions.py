@@ -16,7 +16,7 @@ from webapp.studies.conditions import Factor
 
 
 def within_said(compared: Comparisons) -> str:
-    """Say in one sentence how conditions count where bots are compared; empty without factors."""
+    """Describe the weights of conditions in comparisons; empty without factors."""
     n = compared.n_conditions
     if n is None:
         return ""
