@@ -31,6 +31,8 @@ from evaluation.tables import number_or_reason
 
 ONE_LOOK = Reason("effect_one_look", "its interval holds for one look, once the study has all its ratings")
 ALL_ABOVE = Reason("all_above", "every rating of one is above every rating of the other")
+NO_ERROR = Reason("no_rater_differs", "the raters differ in no way by which its error could be estimated")
+_LEAST_ERROR = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,7 @@ def effect_sizes(
                 first = influence[:, i] / spread + np.where(in_a, by_spread, 0.0)
                 second = -influence[:, j] / spread + np.where(in_b, by_spread, 0.0)
                 error = half * clusters.error(first, second, i, j)
-                standardised = Effect(d, d - error, d + error)
+                standardised = Effect(d, d - error, d + error) if error > _LEAST_ERROR else Effect(d, reason=NO_ERROR)
         found[pair.a, pair.b] = EffectSizes(
             standardised, share, _superiority(y, (in_a, in_b), condition, clusters, (i, j), half, why)
         )
@@ -189,6 +191,8 @@ def _superiority(
     if half is None:
         return Effect(p, reason=why)
     error = half * clusters.error(first, second, *at) / (p * (1 - p))
+    if error <= _LEAST_ERROR:
+        return Effect(p, reason=NO_ERROR)
     low, high = expit([logit(p) - error, logit(p) + error]).tolist()
     return Effect(p, low, high)
 

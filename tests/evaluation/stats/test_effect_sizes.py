@@ -119,3 +119,11 @@ def test_undefined_sizes_have_their_reasons():
     unrated = sizes([1.0, 2.0, np.nan], list("aab"), [1, 2, 3])
     assert unrated.superiority.reason.code == "no_value"
     assert unrated.to_json()["superiority"]["value"] is None
+
+
+def test_raters_who_all_place_a_bot_alike_give_no_interval():
+    values, raters = [5.0, 7.0, 5.0, 6.0, 1.0, 5.0, 2.0, 5.0], np.repeat([1, 2, 3, 4], 2)
+    found = sizes(values, list("aaaabbbb"), raters)
+    assert found.standardised.low < found.standardised.value < found.standardised.high
+    assert found.superiority.value == pytest.approx(0.875)
+    assert (found.superiority.low, found.superiority.reason.code) == (None, "no_rater_differs")

@@ -20,6 +20,7 @@ FRAGMENTS: dict[str, str] = {
     "one_rater": "a bot was rated by one participant only",
     "effect_one_look": "its interval holds for one look, once the study has all its ratings",
     "all_above": "every rating of one is above every rating of the other",
+    "no_rater_differs": "the raters differ in no way by which its error could be estimated",
     "no_spread": "neither bot’s ratings vary",
     "too_few_raters": "a bot has fewer than two raters: its spread is unknown",
     "no_difference": "no difference can be shown",
