@@ -218,7 +218,7 @@ def ranking_verdicts(compared: Comparisons, titles: Mapping[str, str], digits: i
 def overall_verdict(compared: Comparisons, titles: Mapping[str, str]) -> str:
     """Compose the sentence on the best bot, and the bots not significantly different from it."""
     if len(compared.order) < 2:
-        if compared.n_pairs:
+        if compared.controls:
             return "Only one bot is rated besides controls, so no bot is first."
         return "Only one bot is rated, so there is nothing to compare."
     best = titles.get(compared.order[0], compared.order[0])
