@@ -86,13 +86,13 @@ ON_DATABASE := $(addprefix tests/,journeys/test_message.py journeys/test_researc
   webapp/core/test_databases.py webapp/core/test_unstorable.py webapp/dashboard/test_conversation_list.py \
   webapp/dashboard/test_export_files.py webapp/dashboard/test_form_lengths.py webapp/dashboard/test_pages.py \
   webapp/jobs/test_claims.py webapp/jobs/test_jobs.py webapp/jobs/test_metrics.py webapp/jobs/test_selfplay.py \
-  webapp/jobs/test_shards.py webapp/jobs/test_worker.py webapp/operating/test_alerting.py \
+  webapp/jobs/test_worker.py webapp/operating/test_alerting.py \
   webapp/participant/test_choose.py webapp/participant/test_device_transfer.py webapp/participant/test_entry.py \
   webapp/participant/test_gone.py webapp/participant/test_markdown_replies.py \
   webapp/participant/test_questions.py webapp/participant/test_reference.py \
   webapp/participant/test_socket.py webapp/pay/test_sending.py webapp/pay/test_services.py \
   webapp/ratings/test_attention_results.py webapp/ratings/test_flags.py webapp/ratings/test_judging.py \
-  webapp/ratings/test_leaving_out.py webapp/ratings/test_scale_trigger.py webapp/results/test_cache.py \
+  webapp/ratings/test_leaving_out.py webapp/results/test_cache.py \
   webapp/results/test_pairs_by_hand.py webapp/studies/recruitment/test_funnel.py webapp/studies/test_erasure.py \
   webapp/studies/test_erasure_everywhere.py webapp/studies/test_rush.py webapp/studies/test_services.py \
   webapp/transfer/test_exporters.py webapp/transfer/test_import.py webapp/transfer/test_searched.py)
@@ -127,7 +127,7 @@ test: develop ## The whole suite; beside it on PostgreSQL and Redis where both U
 # Something of every area within two minutes on two cores: no browser, server, training or page of large results.
 QUICK := $(addprefix tests/,architecture/test_arrows.py architecture/test_circles.py architecture/test_doors.py \
   architecture/test_passes.py architecture/test_settings_documented.py architecture/test_source.py chatbots/corpora \
-  chatbots/generation/test_decoding.py chatbots/test_eliza.py chatbots/test_endpoint.py chatbots/test_retrieval.py \
+  chatbots/generation/test_decoding.py chatbots/test_eliza.py chatbots/test_endpoint.py \
   chatbots/test_serving_host.py chatbots/test_text.py chatbots/test_yaml_registry.py evaluation/analysis \
   evaluation/formats evaluation/hybrid evaluation/plots evaluation/stats evaluation/test_ratings.py \
   evaluation/metrics/test_lexical.py contracts/test_extension_points.py contracts/test_protocols.py \
@@ -137,15 +137,15 @@ QUICK := $(addprefix tests/,architecture/test_arrows.py architecture/test_circle
   webapp/core/test_logins.py webapp/core/test_logs.py webapp/core/test_settings.py webapp/core/test_thread_pool.py \
   webapp/core/test_unstorable.py webapp/dashboard/analysis/test_sections.py webapp/dashboard/narrative \
   webapp/dashboard/test_build.py webapp/dashboard/test_conversation_list.py webapp/dashboard/test_pages.py \
-  webapp/dashboard/test_pay.py webapp/dashboard/test_people.py webapp/jobs/test_claims.py \
+  webapp/dashboard/test_people.py webapp/jobs/test_claims.py \
   webapp/jobs/test_commands.py webapp/jobs/test_jobs.py webapp/jobs/test_kinds.py webapp/jobs/test_metrics.py \
-  webapp/jobs/test_shards.py webapp/participant/test_access.py webapp/participant/test_arena.py \
+  webapp/participant/test_access.py webapp/participant/test_arena.py \
   webapp/participant/test_chat.py webapp/participant/test_entry.py webapp/participant/test_judge.py \
   webapp/participant/test_questions.py webapp/participant/test_quiz.py webapp/participant/test_socket.py \
   webapp/ratings/test_attention_results.py webapp/ratings/test_flags.py webapp/ratings/test_judged.py \
-  webapp/ratings/test_judging.py webapp/ratings/test_scale_trigger.py webapp/results/test_pairs_by_hand.py \
+  webapp/ratings/test_judging.py webapp/results/test_pairs_by_hand.py \
   webapp/results/test_summary.py webapp/search/test_index.py webapp/search/test_query.py \
-  webapp/studies/assignment/test_capacity.py webapp/studies/privacy webapp/studies/recruitment \
+  webapp/studies/privacy \
   webapp/studies/test_erasure.py webapp/studies/test_in_turn.py webapp/studies/test_items.py \
   webapp/studies/test_rubrics.py webapp/studies/test_services.py webapp/studies/test_study_file.py \
   webapp/transfer/test_exporters.py webapp/transfer/test_import.py webapp/transfer/test_writers.py)

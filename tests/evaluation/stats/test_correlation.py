@@ -345,8 +345,8 @@ def test_ties_widen_kendalls_interval_by_scipys_variance():
 def test_bots_of_skewed_metrics_hold_level_and_interval(method, n_bots, zeros):
     """Level and intervals over bots, of the correlation at these bots' values of the metric."""
     draw = np.random.default_rng(7)
-    n = 1500
-    for slope in (0.0, 1.0):
+    n = 1000
+    for slope in (0.0, 1.0) if method == "pearson" else (0.0,):
         x = np.where(draw.random((n, n_bots)) < zeros, 0.0, np.exp(0.5 * draw.normal(size=(n, n_bots))))
         x = x[np.ptp(x, axis=1) > 0]
         y = slope * x + draw.normal(size=x.shape)
