@@ -110,7 +110,7 @@ class Leaderboard:
             for place in self.places
         ]
         title = f"Bots by {self.dimension.key}: {self.counts}; ranks are ranges that the tests leave open"
-        headers = ["rank", "bot", "n", "mean", f"{self.level:.0%}", "too close to"]
+        headers = ["rank", "bot", "n", "mean", f"{self.level:.0%}", "not clearly different from"]
         return text_table(title, headers, rows)
 
     def __repr__(self) -> str:

@@ -214,7 +214,7 @@ class Board:
             study: its name, for the title.
         """
         ranks = [Column("Rank", [row.ranks for row in self.rows])] if self.is_ranked else []
-        joins = Column("Too close", [row.bars for row in self.rows], width=bars_width(self.lanes))
+        joins = Column("Not clear", [row.bars for row in self.rows], width=bars_width(self.lanes))
         columns = [
             *ranks,
             Column("Bot", [row.name for row in self.rows]),

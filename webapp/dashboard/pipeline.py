@@ -114,7 +114,7 @@ def _when(found: PipelineData) -> dict[str, datetime | None]:
     """Return by stage when what stands of it was done."""
     played = found.played
     return {
-        "collect": found.collected_at,
+        "collect": found.collected_at if found.n_chats else None,
         "metrics": found.measured.done_at,
         "selfplay": done_at(played) if played is not None and played.state == State.DONE else None,
         "fit": done_at(found.fit) if found.fit is not None else None,

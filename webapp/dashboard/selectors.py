@@ -138,7 +138,7 @@ def study_rows(studies: QuerySet[Study]) -> list[StudyRow]:
         .annotate(
             n=Count("pk", filter=Q(state=Conversation.State.COMPLETED, is_synthetic=False)),
             n_bots=Count("bot__bot_id", distinct=True),
-            latest=Max("created_at"),
+            latest=Max("created_at", filter=Q(is_synthetic=False)),
         )
     }
     worked: dict[int, dict[str, Any]] = {
@@ -149,7 +149,7 @@ def study_rows(studies: QuerySet[Study]) -> list[StudyRow]:
         .values(study=F("participant__study"))
         .annotate(
             n=Count("pk", filter=Q(state=Task.State.COMPLETED, participant__is_synthetic=False)),
-            latest=Max("created_at"),
+            latest=Max("created_at", filter=Q(participant__is_synthetic=False)),
         )
     }
     rows = []

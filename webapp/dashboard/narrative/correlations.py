@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from django.conf import settings
-
 from evaluation.analysis.correlations import CorrelationMatrix, CorrelationRow, HybridCorrelations, without_speaker
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.number_format import share
@@ -41,8 +39,7 @@ def correlations_section(frame: StudyFrame, found: StudyCorrelations) -> Section
         section.figures.append(_dimensions_figure(frame, dimensions, titles))
     if metrics is None:
         section.missing.append(
-            f"Ratings against metrics: none is computed yet; run `{settings.CONFAB_PROGRAM} compute_metrics --study "
-            f"{frame.study.key}`."
+            "Ratings against metrics: none is computed yet. “Compute what is missing” on Prediction does it."
         )
     else:
         section.conclusion = _strongest(metrics, frame.headline)

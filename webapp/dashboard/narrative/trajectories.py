@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from django.conf import settings
 from django.urls import reverse
 
 from evaluation.analysis.trajectories import SEED, GroupContrast, Grouping, TrajectoryMeasure, TrajectoryResult
@@ -42,7 +41,8 @@ def trajectories_section(frame: StudyFrame, found: StudyTrajectories) -> Section
         section.missing.append(f"Best and worst conversations: {reason_text(grouping.reason)}.")
     else:
         section.points.extend(_statements(best_worst, best_worst_panels))
-        section.conclusion = verdict_sentence(best_worst).partition(" (")[0] + "."
+        if told := verdict_sentence(best_worst):
+            section.conclusion = told.partition(" (")[0] + "."
         section.figures.append(_best_worst_figure(frame, best_worst, best_worst_panels))
         if grouping.reason:
             section.missing.append(f"Best and worst conversations: {reason_text(grouping.reason)}.")
@@ -140,8 +140,7 @@ def _panels(frame: StudyFrame, found: TrajectoryResult) -> list[LinePanel]:
 def _panel(frame: StudyFrame, grouping: Grouping, measure: TrajectoryMeasure) -> LinePanel:
     title = column_title(measure.name)
     if not measure.courses:
-        command = f"{settings.CONFAB_PROGRAM} compute_metrics --study {frame.study.key}"
-        return LinePanel(title, [], "no votes" if measure.name == VOTES else f"not computed yet: run `{command}`")
+        return LinePanel(title, [], "no votes" if measure.name == VOTES else "not computed yet (see Prediction)")
     groups = [
         LineGroup(group_title(grouping, place), course, partial(frame.point_link, grouping.kind, measure.name, place))
         for place, course in enumerate(measure.courses)

@@ -61,7 +61,10 @@ def pairs_standing(what: str, n_clear: int, equal: Sequence[str], n_unknown: int
     said = [f"Clearly different in {what}: {n_clear} of {phrases.pairs_text(n_pairs)} of bots."]
     if equal:
         pairs = equal[0] if len(equal) == 1 else phrases.pairs_text(len(equal))
-        said.append(f"Equal for practical purposes, as they differ by less than {alike}: {pairs}.")
+        n_both = n_clear + len(equal) + n_unknown - n_pairs
+        which = "" if len(equal) == 1 else "all " if n_both == len(equal) else f"{n_both} of them "
+        both = f" ({which}clearly different as well)" if n_both else ""
+        said.append(f"Equal for practical purposes, as they differ by less than {alike}: {pairs}{both}.")
     if n_unknown:
         said.append(f"{NOT_YET_KNOWN.capitalize()}: {phrases.pairs_text(n_unknown)}.")
     return " ".join(said)

@@ -29,7 +29,7 @@ from webapp.dashboard.narrative.phrases import NamedTable, Section, reason_text
 from webapp.dashboard.narrative.raters import raters_section
 from webapp.dashboard.narrative.reasons import FRAGMENTS
 from webapp.dashboard.narrative.trajectories import trajectories_section, verdict_sentence
-from webapp.dashboard.narrative.verdicts import overall_verdict, pair_verdict, ranking_verdicts
+from webapp.dashboard.narrative.verdicts import overall_verdict, pair_verdict, pairs_standing, ranking_verdicts
 from webapp.ratings.selectors import BotInfo
 from webapp.results.compute import StudyTrajectories
 
@@ -277,6 +277,23 @@ def test_the_verdict_names_measures_by_direction() -> None:
     assert "Ties at the borders (2 and 1 conversation) were drawn" in figure.note
     assert section.points[0].startswith("Words, participant: ")
     assert "no bot here is known" in section.missing[0]
+    votes = trajectories(GROUPS, {"votes": {pk: [None] * 5 for pk in "abcdefgh"}}, ["votes"])
+    section = trajectories_section(frame_of({}, quality), StudyTrajectories(votes, nothing))
+    assert verdict_sentence(votes) == section.conclusion == "", "no measure, no verdict"
+
+
+@pytest.mark.parametrize(
+    ("n_clear", "equal", "n_unknown", "said"),
+    [
+        (3, ["a and b", "b and c"], 1, "2 pairs."),
+        (4, ["a and b", "b and c"], 1, "2 pairs (1 of them clearly different as well)."),
+        (5, ["a and b", "b and c"], 1, "2 pairs (all clearly different as well)."),
+        (5, ["a and b"], 1, "a and b (clearly different as well)."),
+    ],
+)
+def test_pairs_that_are_both_are_counted_once(n_clear: int, equal: list[str], n_unknown: int, said: str) -> None:
+    told = pairs_standing("“Quality”", n_clear, equal, n_unknown, 6, "0.6")
+    assert f"as they differ by less than 0.6: {said}" in told
 
 
 NONE = Reason("no_rating", "no rating")
