@@ -160,6 +160,11 @@ REFUSAL_TEXTS = {
         gettext_lazy("You can open the same link again later. Nothing you sent is lost."),
         can_try_again=True,
     ),
+    "draft": RefusalText(
+        gettext_lazy("This study is not open yet"),
+        gettext_lazy("You can open the same link again later. Nothing was stored."),
+        can_try_again=True,
+    ),
     "ended": RefusalText(gettext_lazy("This study has ended"), _KEPT),
     "no_bot": RefusalText(
         gettext_lazy("No chatbot is available at the moment"),

@@ -210,6 +210,8 @@ def state_refusal(study: Study) -> Refused | None:
     """Return the reason why a study that is not open admits nobody new; None if it is open."""
     if study.state == Study.State.PAUSED:
         return Refused("paused", _("This study is paused."))
+    if study.state == Study.State.DRAFT:
+        return Refused("draft", _("This study is not open yet."))
     if study.state != Study.State.COLLECTING:
         return Refused("ended", _("This study has ended."))
     return None

@@ -163,7 +163,9 @@ def test_rehearsal_marks_the_participant_and_takes_no_place(browser: Client) -> 
     assert "all the participants it needs" in page.content.decode()
 
 
-@pytest.mark.parametrize(("state", "words"), [("paused", "is paused"), ("ended", "has ended"), ("draft", "has ended")])
+@pytest.mark.parametrize(
+    ("state", "words"), [("paused", "is paused"), ("ended", "has ended"), ("draft", "not open yet")]
+)
 def test_refusals_come_before_consent(study: Study, browser: Client, state: str, words: str) -> None:
     browser.get("/s/s/")
     study.state = state
