@@ -664,3 +664,30 @@ def test_a_device_that_does_not_fit_is_shown_the_link_for_another_one(
     expect(narrow.get_by_role("button", name="Continue")).to_be_disabled()
     narrow.set_viewport_size({"width": 800, "height": 800})
     expect(narrow.get_by_role("button", name="Continue")).to_be_enabled()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_quiet_line_tells_of_the_end_of_the_time(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page], size: tuple[int, int]
+) -> None:
+    key = study(test_bots_server, "time", ["test-quick"], least_minutes=1, most_minutes=2)
+    page = new_page(*size)
+    page.clock.install()
+    begin(page, test_bots_server, key)
+    line, rate = page.locator("#time-left"), page.locator("#rate")
+    expect(line).to_have_text("About 2 minutes left")
+    for n in (1, 2):
+        say(page, f"message {n}")
+        page.clock.run_for(500)
+        expect(replies(page)).to_have_count(n)
+    expect(page.locator("#progress")).to_have_text("Opens in about 1 minute")
+    expect(rate).to_have_attribute("aria-disabled", "true")
+    accessible(page)
+    page.clock.fast_forward(61_000)
+    expect(line).to_have_text("Less than a minute left")
+    expect(rate).not_to_have_attribute("aria-disabled", "true")
+    page.clock.fast_forward(60_000)
+    expect(line).to_have_text("The time of this chat is over.")
+    expect(page.locator("#finished").get_by_role("link", name="Rate the chat")).to_be_visible()
+    expect(page.locator("#text")).to_be_hidden()
+    accessible(page)

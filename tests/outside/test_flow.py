@@ -7,6 +7,7 @@ step, and outcome, code and pay agree. `CONFAB_FLOW_EXAMPLES` raises the number 
 import os
 import zlib
 from collections.abc import Iterator
+from datetime import timedelta
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -14,6 +15,7 @@ from uuid import uuid4
 import pytest
 from django.core.signals import request_finished, request_started
 from django.db import close_old_connections, transaction
+from django.db.models import F
 from hypothesis import HealthCheck, Phase, note, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
@@ -21,6 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from tests.builders import FACTORS
 from tests.outside.browser import Answers, Form, Page
 from tests.outside.flow import LINKS, VISIT_PARAMETERS, Heard, InsideBrowser, filled, stored, study_open
+from webapp.conversations.models import Turn
 from webapp.participant import consumers
 from webapp.pay.submissions import INSIDE, codes_shown, submissions_of
 from webapp.studies.models import Outcome, Participant, Study, Task
@@ -43,6 +46,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "three bots in a row": ("chat", {"bots_in_a_row": 3}),
     "two bots in a row with conditions": ("chat", {"bots_in_a_row": 2, "factors": FACTORS}),
     "pairs with conditions": ("arena", {"factors": FACTORS}),
+    "limits of time": ("chat", {"least_minutes": 2, "most_minutes": 4}),
+    "pairs with limits of time": ("arena", {"least_minutes": 2, "most_minutes": 4}),
     "marks during the chat": ("marked_chat", {"marked_when": "during"}),
 }
 MOVES = {
@@ -57,6 +62,7 @@ MOVES = {
     "continue_on_another_device": 1,
     "come_by_another_visit": 1,
     "break_the_bot": 1,
+    "let_time_pass": 2,
     "give_up": 3,
     "withdraw": 1,
     "decline": 1,
@@ -191,6 +197,15 @@ class ParticipantMachine(RuleBasedStateMachine):
 
     def break_the_bot(self, pick: int) -> bool:
         return self.page.step in ("chat", "arena") and self.write(fails=True)
+
+    def let_time_pass(self, pick: int) -> bool:
+        """Be away for some minutes where the study limits the time of a chat."""
+        if self.page.step not in ("chat", "arena") or not self.study.values.chat.most_minutes:
+            return False
+        turns = Turn.objects.filter(conversation__study=self.study)
+        turns.update(created_at=F("created_at") - timedelta(minutes=1 + pick))
+        self.show(self.browser.open(self.page.address))
+        return True
 
     def give_up(self, pick: int) -> bool:
         """Take another bot, or end the task with credit, after a failure."""

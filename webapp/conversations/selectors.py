@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -17,6 +18,7 @@ from webapp.conversations.models import BotHostHeartbeat, Conversation, Turn
 from webapp.core.markdown import without_marks
 from webapp.studies.models import Study, Task
 from webapp.studies.selectors import talks_to_bots
+from webapp.studies.settings import ChatRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +35,35 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeLeft:
+    """Seconds until a chat can be rated, and until it takes no more messages; None without such a limit.
+
+    Both count down from the participant's first message, by the server's clock. Until then, `runs` is False.
+    """
+
+    least_s: float | None
+    most_s: float | None
+    runs: bool
+
+    def is_over(self, *, grace_s: float = 0) -> bool:
+        """Return True if the time limit passed more than `grace_s` seconds ago."""
+        return self.most_s is not None and self.most_s <= -grace_s
+
+    def for_page(self) -> dict[str, Any]:
+        """Return whole seconds, rounded up, for a frame."""
+        pairs = (("least_s", self.least_s), ("most_s", self.most_s))
+        return {name: None if s is None else max(0, math.ceil(s)) for name, s in pairs} | {"runs": self.runs}
+
+
+@dataclass(frozen=True, slots=True)
 class History:
-    """State of a chat that a page shows after it connects."""
+    """State of a chat that a page shows after it connects; `time` is None in a study without limits of time."""
 
     turns: list[dict[str, Any]]
     can_rate: bool
     pending: dict[str, int] | None
     failure: Failure | None
+    time: TimeLeft | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +101,8 @@ def conversation_for(participant_ids: Collection[UUID], conversation_id: UUID) -
 def chats_under_way() -> QuerySet[Conversation]:
     """Return all conversations with what storing and showing a message reads; other columns are read when asked for."""
     return Conversation.objects.select_related("bot", "slot__task__version").only(
-        *("source", "state", "seed", "n_exchanges", "condition", "slot__side", "slot__task__version__values"),
+        *("source", "state", "seed", "n_exchanges", "condition", "is_synthetic"),
+        *("slot__side", "slot__task__version__values"),
         *("bot__bot_id", "bot__title", "bot__params"),
         *("due_turn", "due_since", "due_lease", "due_lease_until", "due_error", "due_attempts", "due_retries"),
     )
@@ -152,12 +177,40 @@ def can_rate(conversation: Conversation) -> bool:
 
 
 def _has_enough(conversation: Conversation) -> bool:
-    version = conversation.version
-    return (
-        version is not None
-        and conversation.state == Conversation.State.OPEN
-        and conversation.n_exchanges >= version.values.chat.min_exchanges
-    )
+    is_open = conversation.version is not None and conversation.state == Conversation.State.OPEN
+    return is_open and not early_reason(conversation)
+
+
+def early_reason(conversation: Conversation) -> str:
+    """Return why the chat is too short to be rated: `too_early` (messages), `too_soon` (minutes); empty if it is not.
+
+    After the time limit one answered message is enough, and after the last message no time must pass.
+    """
+    rules, n, left = _rules(conversation), conversation.n_exchanges, time_left(conversation)
+    if left is not None and left.is_over():
+        return "" if n else "too_early"
+    if n < rules.min_exchanges:
+        return "too_early"
+    waits = left is not None and (left.least_s or 0) > 0 and n < rules.max_exchanges
+    return "too_soon" if waits else ""
+
+
+def time_left(conversation: Conversation) -> TimeLeft | None:
+    """Return the chat's time; None in a study without limits of time. Scripted participants have no least time."""
+    rules = _rules(conversation)
+    limits = (None if conversation.is_synthetic else rules.least_minutes, rules.most_minutes)
+    if limits == (None, None):
+        return None
+    own = Turn.objects.filter(conversation=conversation, speaker=Turn.Speaker.HUMAN)
+    began = own.order_by("index").values_list("created_at", flat=True).first()
+    passed_s = (timezone.now() - began).total_seconds() if began else 0
+    least_s, most_s = (None if minutes is None else 60 * minutes - passed_s for minutes in limits)
+    return TimeLeft(least_s, most_s, runs=began is not None)
+
+
+def _rules(conversation: Conversation) -> ChatRules:
+    assert conversation.version is not None, f"chat {conversation.pk} without a version"
+    return conversation.version.values.chat
 
 
 def reply_is_coming(conversation: Conversation) -> bool:
@@ -221,6 +274,7 @@ def history(conversation_id: UUID) -> History:
         can_rate=can_rate(conversation),
         pending=None if due is None else {"turn": due},
         failure=failure_of(conversation),
+        time=time_left(conversation),
     )
 
 

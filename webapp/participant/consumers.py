@@ -270,6 +270,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
                 "pending": history.pending,
                 **({"marks": await in_database(self._marks)()} if self._is_marked else {}),
                 **({"condition": self._condition} if self._condition is not None else {}),
+                **({"time": history.time.for_page()} if history.time is not None else {}),
             }
         )
         if history.pending is None:

@@ -288,6 +288,7 @@ def chat_notes(version: StudyVersion) -> dict[str, tuple[str, str]]:
             _("Not yet."),
             _("You can rate the chat after at least %(n)s messages.") % {"n": version.values.chat.min_exchanges},
         ),
+        "too_soon": (_("Not yet."), _("Chat a little longer before you rate it.")),
         "waiting_for_reply": (
             _("The chatbot is still answering."),
             _("You can rate the chat as soon as its reply is there."),
@@ -311,6 +312,7 @@ def arena_notes() -> dict[str, tuple[str, str]]:
     return {
         "bad_answers": (_("Not saved yet."), _("Choose one of the four answers.")),
         "too_early": (_("Not yet."), _("Write a little more before you choose.")),
+        "too_soon": (_("Not yet."), _("Chat a little longer before you choose.")),
         "waiting_for_reply": (_("Not yet."), _("You can choose when both have answered.")),
         "check_due": (_("One question first."), _("Answer it, then continue.")),
         "not_failed": (_("Both chatbots are still running."), _("Keep writing.")),
@@ -360,6 +362,10 @@ def chat_words(version: StudyVersion) -> dict[str, Any]:
         "can_rate": _("Rate now, or keep chatting"),
         "complete": _("This chat is complete"),
         "opens_after": plural_forms("Opens after %(n)s more message", "Opens after %(n)s more messages"),
+        "opens_in": plural_forms("Opens in about %(n)s minute", "Opens in about %(n)s minutes"),
+        "time_left": plural_forms("About %(n)s minute left", "About %(n)s minutes left"),
+        "time_short": _("Less than a minute left"),
+        "time_over": _("The time of this chat is over."),
         "rate_soon": _("Rate when the reply is complete"),
         "rate_waits": _("Opens when the reply is complete"),
         "answer_first": _("Answer the question first"),
@@ -427,6 +433,7 @@ def arena_words(version: StudyVersion) -> dict[str, Any]:
         "choose_after": plural_forms(
             "You can choose after %(n)s more message.", "You can choose after %(n)s more messages."
         ),
+        "choose_in": plural_forms("You can choose in about %(n)s minute.", "You can choose in about %(n)s minutes."),
         "choose_now": _("Choose, or keep writing."),
         "choose_asked": _("Answer the researchers' question first."),
         "choose_last": _("This conversation is complete. Choose one of the four answers."),

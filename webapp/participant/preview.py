@@ -162,6 +162,8 @@ def _front(standing: Standing, step: str, look: Look) -> str:
         "done": look.address(study.key, "done", outcome="OUTCOME"),
         "talk": talk,
         "least": study.values.chat.min_exchanges,
+        # A chat near its end, so that its line is seen.
+        **({"time": {"least_s": None, "most_s": 120, "runs": False}} if study.values.chat.most_minutes else {}),
     }
     return format_html(
         '<meta name="confab-preview" content="{}">\n'

@@ -23,7 +23,7 @@ from chatbots.identity import canonical_json
 from chatbots.text import sanitise, sanitise_input
 from webapp.conversations.attention_checks import chat_check_due
 from webapp.conversations.models import Conversation, Turn
-from webapp.conversations.selectors import reply_is_coming
+from webapp.conversations.selectors import early_reason, reply_is_coming
 from webapp.conversations.services import conversation_complete, pair_close
 from webapp.conversations.services.replies import NOTHING_DUE
 from webapp.conversations.task_start import task_goes_on
@@ -105,7 +105,7 @@ def rating_submit(
     Submitted again, the first rating and its code come back unchanged.
 
     Raises:
-        Refused: `not_found`, `too_early`, `waiting_for_reply`, `closed`, or `bad_answers` with `errors`
+        Refused: `not_found`, `too_early`, `too_soon`, `waiting_for_reply`, `closed`, or `bad_answers` with `errors`
             per question.
     """
     with transaction.atomic():
@@ -139,16 +139,16 @@ def chat_end_check(conversation: Conversation, version: StudyVersion) -> None:
     """Check that a chat may be ended by its person now.
 
     Raises:
-        Refused: `closed`, `too_early`, `check_due` or `waiting_for_reply`.
+        Refused: `closed`, `too_early`, `too_soon`, `check_due` or `waiting_for_reply`.
     """
     if conversation.state != Conversation.State.OPEN:
         raise Refused("closed", _("This chat is finished."))
-    if conversation.n_exchanges < version.values.chat.min_exchanges:
-        raise Refused(
-            "too_early",
-            _("Write a little more before you rate the chat."),
-            n_missing=version.values.chat.min_exchanges - conversation.n_exchanges,
-        )
+    if early := early_reason(conversation):
+        messages = {
+            "too_early": _("Write a little more before you rate the chat."),
+            "too_soon": _("Chat a little longer before you rate it."),
+        }
+        raise Refused(early, messages[early])
     if chat_check_due(conversation, version):
         raise Refused("check_due", _("Answer the researchers' question first."))
     if reply_is_coming(conversation):

@@ -53,6 +53,7 @@ from webapp.studies.questions import (
 from webapp.studies.recruitment.settings import RecruitmentValues
 
 Days = Annotated[int, Field(ge=0, le=3650)]
+Minutes = Annotated[int, Field(ge=1, le=1440)]
 
 
 class Rights(InputModel):
@@ -171,6 +172,17 @@ class ChatRules(InputModel):
     )
     max_exchanges: int = Field(
         default=20, ge=1, le=32767, title="Messages at most", description="After so many the chat ends."
+    )
+    least_minutes: Minutes | None = Field(
+        default=None,
+        title="Minutes at least",
+        description="So long after the participant's first message the chat can be rated. Empty: no matter how soon.",
+    )
+    most_minutes: Minutes | None = Field(
+        default=None,
+        title="Minutes at most",
+        description="So long after the first message the chat takes no more messages and can be rated, however few "
+        "were answered. Participants are told before. Empty: no limit.",
     )
     max_message_chars: int = Field(
         default=500, ge=1, le=1_000_000, title="Longest message", description="In characters."

@@ -20,7 +20,7 @@ from django.utils.translation import ngettext
 from chatbots.text import sanitise_input
 from webapp.conversations.frames import KeystrokeCounts
 from webapp.conversations.models import Conversation, ReplyReport, Turn, Typing
-from webapp.conversations.selectors import chats_under_way, failure_of
+from webapp.conversations.selectors import chats_under_way, failure_of, time_left
 from webapp.conversations.services.endings import (
     conversation_complete,
     conversation_finish_failed,
@@ -46,6 +46,7 @@ from webapp.conversations.services.replies import (
     turn_add_bot,
 )
 from webapp.core.errors import Refused
+from webapp.studies.assignment.counterbalance import pair_of_slot
 from webapp.studies.models import Item, Participant, Study
 
 
@@ -86,6 +87,7 @@ def turn_add_human(
             or conversation.source != Conversation.Source.CHAT
             or conversation.state != Conversation.State.OPEN
             or conversation.n_exchanges >= version.values.chat.max_exchanges
+            or _time_is_over(conversation, len(client_ids))
         ):
             raise Refused("closed", _("This chat is finished. You can rate it now."), **details)
         failure = failure_of(conversation)
@@ -126,6 +128,24 @@ def turn_add_human(
         due_set(conversation, turn=index + 1, since=turn.created_at)
         conversation.save(update_fields=DUE_FIELDS)
     return HumanTurn(turn, conversation.bot.bot_id, created=True)
+
+
+_SEND_GRACE_S = 5
+"""Seconds after the time limit in which a message is still accepted: it was on its way when the page's time ended."""
+
+
+def _time_is_over(conversation: Conversation, n_turns: int) -> bool:
+    """Return True if the time limit forbids another message.
+
+    A chat side by side with another one may still get the messages that the other one has: both are compared over
+    the same messages.
+    """
+    left = time_left(conversation)
+    if left is None or not left.is_over(grace_s=_SEND_GRACE_S):
+        return False
+    pair = pair_of_slot(conversation.slot) if conversation.slot is not None else None
+    others = Turn.objects.filter(conversation__slot__in=pair or ()).exclude(conversation=conversation)
+    return others.count() <= n_turns
 
 
 def vote_set(*, conversation_id: UUID, turn_index: int, value: int) -> None:

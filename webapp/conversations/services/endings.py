@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from webapp.conversations.attention_checks import chat_check_due
 from webapp.conversations.models import Conversation
-from webapp.conversations.selectors import bots_unavailable_at_hosts, failure_of, reply_is_coming
+from webapp.conversations.selectors import bots_unavailable_at_hosts, early_reason, failure_of, reply_is_coming
 from webapp.conversations.services.replies import NOTHING_DUE, due_set
 from webapp.conversations.task_start import conversation_start, task_chats
 from webapp.core.errors import Refused
@@ -156,7 +156,7 @@ def pair_close(*, slots: tuple[Slot, ...]) -> None:
     """Close both chats, for they are being compared.
 
     Raises:
-        Refused: `closed` where that has happened, `too_early` before both have answered often enough,
+        Refused: `closed` where that has happened, `too_early` or `too_soon` before both chats are long enough,
             `waiting_for_reply` while one is still answering, `check_due` before the researchers' question is answered.
     """
     chats = pair_chats(slots=slots)
@@ -165,9 +165,12 @@ def pair_close(*, slots: tuple[Slot, ...]) -> None:
             raise Refused("closed", _("This comparison is finished."))
         if reply_is_coming(chat):
             raise Refused("waiting_for_reply", _("You can choose when both have answered."))
-        assert chat.version is not None, f"chat {chat.pk} without a version"
-        if chat.n_exchanges < chat.version.values.chat.min_exchanges:
-            raise Refused("too_early", _("Write a little more before you choose."))
+        if early := early_reason(chat):
+            messages = {
+                "too_early": _("Write a little more before you choose."),
+                "too_soon": _("Chat a little longer before you choose."),
+            }
+            raise Refused(early, messages[early])
     if chats[0].n_exchanges != chats[1].n_exchanges:
         raise Refused("waiting_for_reply", _("You can choose when both have answered."))
     if chats[0].version is not None and chat_check_due(chats[0], chats[0].version):

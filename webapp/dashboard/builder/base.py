@@ -206,6 +206,8 @@ FIELD_STEPS = {
     "instructions_text": "instructions",
     "min_exchanges": "chat",
     "max_exchanges": "chat",
+    "least_minutes": "chat",
+    "most_minutes": "chat",
     "max_message_chars": "chat",
     "thanks_text": "done",
     **{f"{kind}_{outcome}": "done" for kind in ("code", "link") for outcome in Outcome.values},

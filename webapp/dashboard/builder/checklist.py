@@ -273,7 +273,9 @@ def _chat(plan: Plan) -> list[ChecklistFinding]:
         return []
     chat = plan.study.values.chat
     low = f"{chat.min_exchanges} {plural(chat.min_exchanges, 'message', 'messages')}"
-    return [ChecklistFinding("good", f"Shortest chat {low}, longest {chat.max_exchanges}."), *_slower(plan)]
+    limits = [f"at {name} {n} minutes" for name, n in (("least", chat.least_minutes), ("most", chat.most_minutes)) if n]
+    time = f"Its time is {' and '.join(limits)} from the first message." if limits else ""
+    return [ChecklistFinding("good", f"Shortest chat {low}, longest {chat.max_exchanges}.", time), *_slower(plan)]
 
 
 def _slower(plan: Plan) -> list[ChecklistFinding]:

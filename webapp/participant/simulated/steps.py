@@ -76,7 +76,7 @@ async def chat(person: ScriptedPerson) -> None:
             text = script.pop(0)
             last = (await say(socket, text))[-1]
             if last["type"] == "error":
-                if can_rate and last["code"] == "closed":
+                if person.said and last["code"] == "closed":
                     break
                 raise StepRefused(f"the chat answered {last['code']}: {last['message']}")
             person.said.append(text)
@@ -141,6 +141,8 @@ async def arena(person: ScriptedPerson) -> None:
         while not can_choose or len(said) < n_messages:
             text = script.pop(0) if script else person.rng.choice(person.lines)[0]
             answers = await asyncio.gather(*(say(socket, text) for socket in sockets))
+            if said and all(frames[-1].get("code") == "closed" for frames in answers):
+                break  # the study's time limit
             for chat_id, [*_frames, last] in zip(chats, answers, strict=True):
                 if last["type"] == "error":
                     raise StepRefused(f"a chat answered {last['code']}: {last['message']}")

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from webapp.conversations.attention_checks import chat_check_due
 from webapp.conversations.models import Conversation
-from webapp.conversations.selectors import can_rate, chat_turn, turns_of
+from webapp.conversations.selectors import can_rate, chat_turn, early_reason, turns_of
 from webapp.core.errors import Refused
 from webapp.participant.page_texts import (
     arena_notes,
@@ -143,8 +143,7 @@ class RatingFormStep(ConversationStep):
         conversation, version = self.conversation, self.standing.version
         if chat_check_due(conversation, version):
             return "check_due"
-        is_early = conversation.n_exchanges < version.values.chat.min_exchanges
-        return "too_early" if is_early else ""
+        return early_reason(conversation)
 
     def _to_chat(self, note: str) -> HttpResponse:
         return redirect(self.visit.link("chat", self.conversation.pk, note=note))

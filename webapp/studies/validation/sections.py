@@ -5,6 +5,7 @@ Reply filters and attention checks are validated here, too, against what is inst
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -62,11 +63,15 @@ class Checked:
 
 def validate_chat_limits(chat: ChatRules) -> Errors:
     """Check that a chat can be long enough to be rated."""
-    low, high = chat.min_exchanges, chat.max_exchanges
-    if low <= high:
-        return {}
-    words = f"At least {low} and at most {high} exchanges cannot be. Lower this number, or raise the other."
-    return {"min_exchanges": words}
+    limits = {
+        "min_exchanges": (chat.min_exchanges, chat.max_exchanges, "exchanges"),
+        "least_minutes": (chat.least_minutes or 0, chat.most_minutes or math.inf, "minutes"),
+    }
+    return {
+        name: f"At least {low} and at most {high} {unit} cannot be. Lower this number, or raise the other."
+        for name, (low, high, unit) in limits.items()
+        if low > high
+    }
 
 
 def validate_raters(judging: Judging) -> Errors:

@@ -10,6 +10,7 @@ import { byId, fill, hiddenSet, plural } from "./page.js";
 import { numbersIn, reportLink } from "./report.js";
 import { Rounds } from "./rounds.js";
 import { Socket, socketAddress } from "./socket.js";
+import { ChatTime } from "./time.js";
 import { TypingCount } from "./typing.js";
 
 const main = byId("main");
@@ -21,6 +22,7 @@ const others = document.getElementById("others"); // what is asked beside the ch
 const radios = [...document.querySelectorAll("input[name=choice]")];
 
 const outbox = new Outbox(`${storeKey}.outbox`);
+const time = new ChatTime(words, () => update());
 // A choice whose page came back, since something beside it was missing.
 const state = { ended: false, kept: radios.find((radio) => radio.checked), wrong: byId("summary") };
 
@@ -138,7 +140,8 @@ function levelOut() {
 }
 
 const handlers = {
-  history(side, { turns, pending }) {
+  history(side, { turns, pending, time: left }) {
+    time.history({ time: left });
     rounds.history(side.name, turns);
     Object.assign(side, { connected: true, loaded: true, can: null });
     side.due = pending ? pending.turn : null;
@@ -158,6 +161,7 @@ const handlers = {
   },
 
   turn(side, { turn, text, client_id: clientId }) {
+    time.begin();
     rounds.human(side.name, turn, text);
     if (outbox.holds(clientId)) delivered(side);
     if (rounds.rounds[Math.floor(turn / 2)].replies[side.name].text !== null) return;
@@ -241,7 +245,7 @@ const chosen = () => radios.find((radio) => radio.checked);
 
 function canChoose() {
   const isComplete = all((side) => side.loaded && rounds.nReplies(side.name) === nComplete());
-  return isComplete && !isDue() && !hasFailed() && !asideDue() && nComplete() >= nMin;
+  return isComplete && !isDue() && !hasFailed() && !asideDue() && time.isEnough(nComplete(), nMin, nMax);
 }
 
 function choose(radio) {
@@ -300,7 +304,8 @@ function update() {
   const isQuiet = isLoaded && !isDue() && !hasFailed();
   asideFollow(n, { isQuiet, onShown: update });
   const isAsked = asideDue();
-  const isOver = isQuiet && n >= nMax && !isAsked;
+  const isLast = n >= nMax || (time.isOver && n > 0);
+  const isOver = isQuiet && isLast && !isAsked;
   const isOpen = canChoose();
   if (!isOpen) for (const radio of radios) radio.checked = false;
   if (isOpen && state.kept) {
@@ -321,7 +326,7 @@ function update() {
   for (const radio of radios) radio.setAttribute("aria-disabled", String(!isOpen));
   const instead = () => (hasFailed() ? byId("failed") : radios[0]);
   hiddenSet(byId("choice"), hasFailed(), instead);
-  hiddenSet(byId("composer"), isOver || isAsked || Boolean(picked) || hasFailed(), instead);
+  hiddenSet(byId("composer"), isLast || isAsked || Boolean(picked) || hasFailed(), instead);
   byId("save").hidden = !picked;
   if (others) others.hidden = !picked;
   if (picked && state.wrong) {
@@ -334,6 +339,7 @@ function update() {
   document.body.classList.toggle("has-chosen", Boolean(picked));
   document.body.classList.toggle("has-begun", n > 0 || isDue());
   document.body.classList.toggle("can-choose", isOpen);
+  time.show();
 }
 
 function choiceWords(n, isOpen, picked, isOver) {
@@ -341,6 +347,7 @@ function choiceWords(n, isOpen, picked, isOver) {
   if (picked) return isOver ? "" : words.chosen;
   if (isOver) return words.choose_last;
   if (isOpen) return words.choose_now;
+  if (n >= nMin && !isDue() && time.leastMinutes) return plural(words.choose_in, time.leastMinutes);
   return n < nMin && !isDue() ? plural(words.choose_after, nMin - n) : words.choose_later;
 }
 

@@ -11,6 +11,7 @@ import { Outbox } from "./outbox.js";
 import { byId, fill, hiddenSet, plural } from "./page.js";
 import { numbersIn, reportLink } from "./report.js";
 import { Socket, socketAddress } from "./socket.js";
+import { ChatTime } from "./time.js";
 import { TypingCount } from "./typing.js";
 
 const main = byId("main");
@@ -21,6 +22,7 @@ const storeKey = `confab.${main.dataset.conversation}`;
 
 const state = { connected: false, loaded: false, due: null, failed: false, canRate: false, ended: false };
 const outbox = new Outbox(`${storeKey}.outbox`);
+const time = new ChatTime(words, () => update());
 
 // Where a study asks for it, some replies are marked here.
 const marks = new Map(); // turn -> Marks
@@ -116,7 +118,8 @@ function takeBack(clientId) {
 }
 
 const handlers = {
-  history({ turns, can_rate: canRate, pending, marks: given = {} }) {
+  history({ turns, can_rate: canRate, pending, marks: given = {}, time: left }) {
+    time.history({ time: left });
     const list = byId("log");
     const isFirst = !state.loaded;
     if (isFirst) list.setAttribute("aria-live", "off");
@@ -142,6 +145,7 @@ const handlers = {
   },
 
   turn({ turn, text, client_id: clientId }) {
+    time.begin();
     if (outbox.holds(clientId)) {
       delivery.done();
       warn("");
@@ -244,13 +248,16 @@ const socket = new Socket(socketAddress(main.dataset.ws, main.dataset.token), {
 // Everything outside the conversation follows from the state.
 function update() {
   const n = log.nReplies;
-  const isOver = state.loaded && n >= nMax && state.due === null;
+  const isLast = state.loaded && (n >= nMax || time.isOver);
+  const isOver = isLast && n > 0 && state.due === null;
   const isDue = state.due !== null || outbox.message !== null;
   asideFollow(n, { isQuiet: state.loaded && !isDue, onShown: update });
   const isAsked = asideDue();
   composer.openFor(!isDue && !state.failed && !state.ended);
   byId("finished").hidden = !isOver;
-  hiddenSet(byId("composer"), isOver || isAsked, () => byId("finished").querySelector(".button"));
+  hiddenSet(byId("composer"), isAsked || (isLast && n > 0), () =>
+    isOver ? byId("finished").querySelector(".button") : byId("log"),
+  );
   hintShow(isDue);
 
   const segments = byId("segments").children;
@@ -258,19 +265,22 @@ function update() {
     segments[i].classList.toggle("on", n * segments.length >= (i + 1) * nMin);
   }
   // The server refuses a rating while a reply is under way; one that failed holds nobody back.
-  const canRate = state.canRate && !isAsked && (!isDue || state.failed);
-  const hasEnough = canRate || (state.loaded && n >= nMin);
+  const isOpen = state.canRate || (state.loaded && time.isLimited && time.isEnough(n, nMin, nMax));
+  const canRate = isOpen && !isAsked && (!isDue || state.failed);
+  const hasEnough = canRate || (state.loaded && time.isEnough(n, nMin, nMax));
   // The button keeps its place while a reply is under way: nothing jumps with every message.
   document.body.classList.toggle("can-rate", hasEnough);
   let progress = canRate ? words.can_rate : words.rate_soon;
-  if (!hasEnough) progress = fill(words.progress, { n, of: nMin });
+  const waits = n >= nMin ? plural(words.opens_in, time.leastMinutes) : plural(words.opens_after, nMin - n);
+  if (!hasEnough) progress = n >= nMin ? waits : fill(words.progress, { n, of: nMin });
   if (isAsked && hasEnough) progress = words.answer_first;
   if (isOver) progress = words.complete;
   if (state.loaded) byId("progress").textContent = progress;
   document.body.classList.toggle("is-over", isOver);
+  time.show();
   let why = "";
   if (!canRate && isAsked) why = words.answer_first;
-  else if (!canRate) why = hasEnough ? words.rate_waits : plural(words.opens_after, Math.max(1, nMin - n));
+  else if (!canRate) why = hasEnough ? words.rate_waits : waits;
   byId("rate-reason").textContent = state.loaded ? why : "";
   const leaveWords = byId("leave-rate-words");
   if (state.loaded) leaveWords.textContent = canRate ? leaveWords.dataset.open : why;

@@ -32,7 +32,7 @@ export class SampleSocket extends EventTarget {
       vote: 0,
     }));
     const pending = nShown % 2 ? { turn: nShown } : null;
-    this.tell({ type: "history", turns: this.turns, can_rate: this.canRate, pending });
+    this.tell({ type: "history", turns: this.turns, can_rate: this.canRate, pending, time: this.told.time });
     if (pending) this.answer();
   }
 
