@@ -163,6 +163,9 @@ class Conversation(TimeStamped):
     condition = models.JSONField(
         default=dict, blank=True, editable=False, help_text=_("{factor: level}; empty without factors.")
     )
+    sitting = models.CharField(
+        max_length=40, blank=True, editable=False, help_text=_("Key of the study's part; empty without parts.")
+    )
     rating_draft = models.JSONField(
         default=dict,
         blank=True,

@@ -111,7 +111,7 @@ def reply_begin(conversation_id: uuid.UUID, lease: uuid.UUID) -> ReplyPlan | Non
         row.due_turn,
         row.due_since or timezone.now(),
         row.bot,
-        conversation_conditioned(selectors.conversation_value(row), row.version.values, row.condition),
+        conversation_conditioned(selectors.conversation_remembered(row), row.version.values, row.condition),
         row.version.values,
     )
     if not due.values.pacing.paces_alike:

@@ -361,6 +361,25 @@ def conversation_value(row: Conversation) -> chatbots.Conversation:
     )
 
 
+def conversation_remembered(row: Conversation) -> chatbots.Conversation:
+    """Return one row as a value, after its person's earlier conversations with the bot where the study has it remember.
+
+    The seed of a reply does not depend on them.
+    """
+    value = conversation_value(row)
+    if row.version is None or not row.version.values.sittings.bots_remember:
+        return value
+    earlier = Conversation.objects.filter(
+        participant=row.participant_id,
+        study=row.study_id,
+        bot__bot_id=row.bot.bot_id,
+        state=Conversation.State.COMPLETED,
+        created_at__lt=row.created_at,
+    ).exclude(sitting="")
+    before = [turn for one in conversation_values(earlier.order_by("created_at")) for turn in one.turns]
+    return replace(value, turns=(*before, *value.turns), offset=-len(before))
+
+
 def conversations_for_metrics(conversations: QuerySet[Conversation]) -> Iterator[chatbots.Conversation]:
     """Yield the rows as values, in the queryset's order; replies in Markdown without their marks."""
     chats, others = "slot__task__version__values__chat__format", "study__version__values__chat__format"

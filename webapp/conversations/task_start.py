@@ -185,6 +185,7 @@ def _chat_open(task: Task, slot: Slot, *, is_drawn: bool) -> Conversation:
         seed=conversation_seed(study=study),
         is_synthetic=participant.is_synthetic,
         condition=slot.condition,
+        sitting=task.sitting,
     )
     # A slot has one conversation: that of a second click which was faster stays.
     Conversation.objects.bulk_create([chat], ignore_conflicts=True)

@@ -372,6 +372,7 @@ def money_of(study: Study, totals: StudyTotals) -> Money:
         pay = max(0, totals.n_visits - decided["rejected"]) * recruitment.pay_each
         if recruitment.pay_screened_out:
             pay += totals.outcomes.get(Outcome.SCREENED_OUT, 0) * recruitment.pay_screened_out
+        pay += totals.outcomes.get(Outcome.LATE, 0) * (recruitment.pay_late or 0)
         people = (pay + float(decided["bonuses"] or 0)) * (1 + recruitment.fee_share)
     spent = spending_spent(Spending.Of.STUDY, str(study.pk))
     return Money(people, spent or None, planned)

@@ -68,6 +68,7 @@ _OUTCOMES: dict[str, tuple[str, str]] = {
     Outcome.SCREENED_OUT: ("Screened out", ""),
     Outcome.WITHDRAWN: ("Withdrew", "info"),
     Outcome.NO_CONSENT: ("Did not agree", ""),
+    Outcome.LATE: ("Too late", "warn"),
     LEFT: ("Left", ""),
     INSIDE: ("Not finished", "info"),
 }
@@ -334,8 +335,9 @@ class PeopleReader:
             return _NEXT[state]
         if visit.is_synthetic:
             return "–"
-        if visit.outcome == Outcome.SCREENED_OUT and settings.pay_screened_out is not None:
-            return money(settings.pay_screened_out, settings.currency)
+        for_time = {Outcome.SCREENED_OUT: settings.pay_screened_out, Outcome.LATE: settings.pay_late}
+        if (paid := for_time.get(visit.outcome)) is not None:
+            return money(paid, settings.currency)
         if visit.status in GONE:
             return "Returned" if visit.status == GONE[0] else "Timed out"
         return "–" if visit.outcome == INSIDE else "No pay"

@@ -17,7 +17,7 @@ from webapp.core.errors import Refused
 from webapp.core.language import activate_language
 from webapp.participant.access import ParticipantRequest, moved_page
 from webapp.participant.page_texts import refusal_text, study_texts
-from webapp.participant.recruitment_links import PLATFORM_NAMES, Recruitment
+from webapp.participant.recruitment_links import PLATFORM_NAMES, Recruitment, recruitment_sign
 from webapp.participant.selectors import (
     codes_shown,
     has_left,
@@ -27,12 +27,13 @@ from webapp.participant.selectors import (
     visit_ending,
 )
 from webapp.participant.steps.done import done_page
+from webapp.studies.assignment.capacity import tasks_had
 from webapp.studies.models import Item, Outcome, Participant, Study, StudyVersion, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.recruitment.completion import has_earned
 from webapp.studies.recruitment.links import link_opened
 from webapp.studies.rubrics import post_task_questions
-from webapp.studies.selectors import rehearsal_token_valid
+from webapp.studies.selectors import entry_refusal, rehearsal_token_valid
 
 logger = logging.getLogger(__name__)
 
@@ -114,7 +115,7 @@ class EntryRequest:
         Args:
             may_agree: True if a visitor who did not agree before may still do so; then that is no end.
         """
-        if self.participant is None:
+        if self.participant is None or self.comes_back:
             return None
         ending = visit_ending(participant=self.participant, recruitment=self.recruitment, is_theirs=self.is_theirs)
         if ending is None or (may_agree and ending.outcome == Outcome.NO_CONSENT):
@@ -123,6 +124,21 @@ class EntryRequest:
         # It may be of an earlier version, in another language than the study speaks now.
         with activate_language(self.request, self.visit.locale(ending.task.version)):
             return done_page(self.request, self.visit, ending, recruitment=self.recruitment, shown=shown)
+
+    @cached_property
+    def comes_back(self) -> bool:
+        """True if the participant's next part is open, or has closed, so that no earlier end is shown.
+
+        Prolific and Mechanical Turk pay for one part in each visit: an earlier visit leads to its own end.
+        """
+        participant, had = self.participant, tasks_had(self.participant) if self.participant is not None else None
+        if participant is None or had is None or not had.sittings or had.open is not None:
+            return False
+        refusal = entry_refusal(self.study, participant, had=had)
+        if refusal is not None and refusal.code != "sitting_late":
+            return False
+        is_paid_each = self.recruitment.platform in ("prolific", "mturk")
+        return not (is_paid_each and participant.tasks.filter(submission=self.recruitment.submission).exists())
 
     def opened(self, refusal: Refused | None) -> None:
         """Count an opening of the link; robots and workers who only preview the task are left out."""
@@ -151,6 +167,8 @@ class EntryRequest:
             "has_earned": participant is not None and has_earned(participant),
             "platform": PLATFORM_NAMES.get(platform, ""),
             "is_prolific": platform == "prolific",
+            "due": refusal.details.get("due"),
+            "entry_field": recruitment_sign(self.study, self.study.version, self.recruitment),
             "retry_url": request.get_full_path() if request.method == "GET" else "",
         }
         status = 409 if request.method == "POST" else 200

@@ -146,6 +146,20 @@ REFUSAL_TEXTS = {
         gettext_lazy("You took part in an earlier study"),
         gettext_lazy("This one needs people who did not. Nothing was stored."),
     ),
+    "all_sittings": RefusalText(
+        gettext_lazy("You have done all parts"),
+        gettext_lazy("There is nothing more to do, and nothing you sent is lost."),
+    ),
+    "sitting_early": RefusalText(
+        gettext_lazy("The next part is not open yet"),
+        gettext_lazy("Thank you for coming back. Nothing you sent is lost."),
+        what_now=gettext_lazy("Open the same link again once the part is open."),
+    ),
+    "sitting_late": RefusalText(
+        gettext_lazy("The next part has closed"),
+        gettext_lazy("Thank you for coming back. What you sent in the earlier parts is kept."),
+        what_now=gettext_lazy("Finish here with the button. You cannot do the remaining parts."),
+    ),
     "withdrew": RefusalText(
         gettext_lazy("You withdrew from this study"),
         gettext_lazy("Your data have been deleted, so you cannot take part again."),
@@ -300,7 +314,7 @@ def chat_notes(version: StudyVersion) -> dict[str, tuple[str, str]]:
         "paused": (failed, _("The study is paused, so you cannot get another chatbot. Finish early.")),
         "ended": (failed, _("The study has ended, so you cannot get another chatbot. Finish early.")),
         **dict.fromkeys(
-            ("full", "limit", "bots_full", "spent"),
+            ("full", "limit", "bots_full", "spent", "sitting_late"),
             (failed, _("There is no other chatbot for you. Try again, or finish early.")),
         ),
     }

@@ -242,6 +242,7 @@ def _task(study: Study, participant: Participant) -> Task:
         kind=plan.kind,
         payload=dict(plan.payload),
         submission=participant.submission,
+        sitting=next((part.key for part in study.values.sittings.parts), ""),
     )
     slots_add(task=task, plan=plan)
     return task

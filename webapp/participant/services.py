@@ -22,6 +22,7 @@ from webapp.studies.privacy import consent_version
 from webapp.studies.recruitment.links import LINK_PLATFORM, task_decline
 from webapp.studies.selectors import rehearsal_token_valid, state_refusal
 from webapp.studies.services import consent_record, participant_enter
+from webapp.studies.sitting_tasks import sitting_miss
 
 # Codes of rejections before a participant exists; the entry page shows each in its own place.
 PREVIEW, CHANGED, NOT_AGREED, NOT_NOTED = "preview", "changed", "not_agreed", "not_noted"
@@ -52,11 +53,13 @@ def task_begin(
     Raises:
         Refused: `no_ids`, `link_…`, `preview`, `changed`, `not_noted` or `not_agreed` before anybody is stored;
             `elsewhere` while the participant's task is in use in another visit; and as `study_refusal` and
-            `task_open`.
+            `task_open`. Who is too late for their part gets a task that has ended so.
     """
     _came_check(recruitment, participant)
-    _agreement_check(study, recruitment, agreed=agreed, noted=noted)
     refusal = start_refusal(study, participant, recruitment)
+    if refusal is not None and refusal.code == "sitting_late" and participant is not None:
+        return sitting_miss(participant=_by_this_link(study, participant, recruitment))
+    _agreement_check(study, recruitment, agreed=agreed, noted=noted)
     if refusal is not None and participant is None:
         # The same form, sent twice, may just have taken the last place.
         participant = participant_of_form(study, recruitment)
@@ -89,6 +92,14 @@ def task_begin(
         wanted=wanted,
         is_new=participant is None,
     )
+
+
+def _by_this_link(study: Study, participant: Participant, recruitment: Recruitment) -> Participant:
+    """Return a known participant with the parameters of the link that they came by."""
+    if not recruitment.external_id:
+        return participant
+    ids = {"platform": recruitment.platform, "external_id": recruitment.external_id}
+    return participant_enter(study=study, **ids, recruitment=recruitment.fields)
 
 
 def _is_same_visit(participant: Participant, recruitment: Recruitment) -> bool:

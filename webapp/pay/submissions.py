@@ -24,6 +24,7 @@ from django.utils.crypto import salted_hmac
 from webapp.pay.models import Decision, PlatformVisit
 from webapp.studies.models import Breakage, Outcome, Participant, Study, Task
 from webapp.studies.recruitment.completion import ending_of, tasks_with_endings
+from webapp.studies.settings import StudyValues
 
 LEFT, INSIDE = "left", "inside"
 """Outcomes of those who have none: they went away, or are at it now."""
@@ -34,12 +35,20 @@ NO_CODES = ("", "NOCODE")
 SETTLED = (APPROVED, REJECTED, *GONE)
 """What a platform says of visits that it takes no verdict about any more."""
 # Of several tasks of a visit, the one that earns most says how it ended.
-_RANKS = (Outcome.RATED, Outcome.BOT_FAILED, Outcome.FAILED_CHECK, Outcome.SCREENED_OUT, Outcome.WITHDRAWN)
+_RANKS = (
+    Outcome.RATED,
+    Outcome.BOT_FAILED,
+    Outcome.FAILED_CHECK,
+    Outcome.SCREENED_OUT,
+    Outcome.LATE,
+    Outcome.WITHDRAWN,
+)
 _OUTCOMES = [outcome.value for outcome in _RANKS]
 # Then, of visits without an outcome: a place is held, was held, a bot failed and no other was given, nothing.
 # Last, not agreeing: people may read the consent again and agree after all, and then their task counts.
 _HELD, _OPEN, _LOST, _NOTHING, _DECLINED = range(len(_RANKS), len(_RANKS) + 5)
 _BOT_FAILED = _RANKS.index(Outcome.BOT_FAILED)
+_EARNS = (_RANKS.index(Outcome.RATED), _BOT_FAILED)
 _RATED, _NO_CONSENT = Outcome.RATED.value, Outcome.NO_CONSENT.value
 _ENDS = {*_OUTCOMES, _NO_CONSENT}
 _BONUS = Decision.Action.BONUS.value
@@ -111,6 +120,7 @@ class Submission:
         told: the code that they were shown at the end, as it was kept; None where nothing is kept.
         verdict: the standing approval or rejection.
         bonuses: the standing ones.
+        sittings: keys of the study's parts whose work in it earned pay; none without parts.
     """
 
     key: SubmissionKey
@@ -127,6 +137,7 @@ class Submission:
     verdict: Decided | None = None
     bonuses: list[Decided] = field(default_factory=list)
     is_synthetic: bool = False
+    sittings: Sequence[str] = ()
 
     @property
     def is_ours(self) -> bool:
@@ -175,11 +186,13 @@ class Submission:
         """Sum of its bonuses that are not known to be sent."""
         return sum((one.amount for one in self.bonuses if not one.is_sent), Decimal())
 
-    def to_pay(self, pay_each: float | None) -> ToPay:
-        """Return the amounts still to be paid for the visit, if the study pays `pay_each` for one."""
-        if pay_each is None:
+    def to_pay(self, values: StudyValues) -> ToPay:
+        """Return the amounts still to be paid for the visit, by the study's pay for one or for each part done in it."""
+        pay_each, own = values.recruitment.pay_each, {part.key: part.pay for part in values.sittings.parts}
+        each = [pay_each if (pay := own.get(key)) is None else pay for key in self.sittings or [""]]
+        if None in each:
             return ToPay(None, self.bonuses_owed)
-        work = Decimal(str(pay_each)) if self.is_to_be_paid else Decimal()
+        work = sum((Decimal(str(pay)) for pay in each), Decimal()) if self.is_to_be_paid else Decimal()
         return ToPay(work, self.bonuses_owed)
 
     @property
@@ -208,9 +221,9 @@ class Submissions:
     @cached_property
     def to_pay(self) -> ToPay:
         """Amounts still to be paid for all visits: the sums over all of them."""
-        pay_each = self.study.values.recruitment.pay_each
-        each = [visit.to_pay(pay_each) for visit in self.all]
-        work = None if pay_each is None else sum((one.work or Decimal() for one in each), Decimal())
+        each = [visit.to_pay(self.study.values) for visit in self.all]
+        is_known = self.study.values.recruitment.pay_each is not None or any(one.work for one in each)
+        work = sum((one.work or Decimal() for one in each), Decimal()) if is_known else None
         return ToPay(work, sum((one.bonuses for one in each), Decimal()))
 
     def of(self, participant: UUID) -> list[Submission]:
@@ -239,7 +252,7 @@ def submissions_of(study: Study, *, include_synthetic: bool = False) -> Submissi
     broken = _broken(study)
     found, unclear = [], []
     for (person, submission), row in rows.items():
-        platform, external_id, place, began, ended, told, is_synthetic, is_unclear = row
+        platform, external_id, place, began, ended, told, is_synthetic, _sitting, is_unclear, *sittings = row
         key = SubmissionKey(person, submission or submissions.get(person, ""))
         status, entered_code = at_platform.get(key.submission, ("", ""))
         reference = broken.get(key, "") if broken else ""
@@ -273,6 +286,7 @@ def submissions_of(study: Study, *, include_synthetic: bool = False) -> Submissi
             next((one for one in standing if one.action != _BONUS), None),
             [one for one in standing if one.action == _BONUS],
             is_synthetic,
+            [key for key in sittings if key],
         )
         found.append(visit)
         if is_unclear:
@@ -289,7 +303,8 @@ def _participants(study: Study, *, include_synthetic: bool) -> QuerySet[Particip
 
 
 def _rows(everybody: QuerySet[Participant], since: datetime) -> dict[tuple[UUID, str | None], list[Any]]:
-    """Return for each visit: platform, id, place, begin, end, code told, whether scripted, whether several were told.
+    """Return for each visit: platform, id, place, begin, end, code told, whether scripted, one part, whether several
+    codes were told, and the parts whose work earned pay.
 
     Tasks are put together here: grouped by the database, which sorts them first, they take twice as long.
     """
@@ -304,17 +319,21 @@ def _rows(everybody: QuerySet[Participant], since: datetime) -> dict[tuple[UUID,
         Cast("tasks__ended_at", CharField()),
         _TOLD,
         "is_synthetic",
+        "tasks__sitting",
     )
     found: dict[tuple[UUID, str | None], list[Any]] = {}
     for person, submission, *of_task in rows.iterator(chunk_size=2000):
         one = found.setdefault((person, submission), of_task)
+        _platform, _id, place, began_here, ended, told, _is_synthetic, sitting = of_task[:8]
         if one is of_task:
             one.append(False)
+        if sitting and place in _EARNS:
+            one.append(sitting)
+        if one is of_task:
             continue
-        _platform, _id, place, began_here, ended, told, _is_synthetic = of_task
         one[2], one[3] = min(one[2], place), min(one[3], began_here)
         one[4] = max(filter(None, (one[4], ended)), default=None)
-        one[7] = one[7] or (told is not None and one[5] is not None and told != one[5])
+        one[8] = one[8] or (told is not None and one[5] is not None and told != one[5])
         one[5] = told if one[5] is None else one[5]
     return found
 

@@ -10,6 +10,7 @@ from uuid import UUID
 from django.apps import apps
 from django.core import signing
 from django.db.models import QuerySet
+from django.utils import timezone
 from django.utils.text import slugify
 from django.utils.translation import gettext as _
 
@@ -31,9 +32,11 @@ from webapp.studies.models import (
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Question
 from webapp.studies.settings import StudyValues
+from webapp.studies.sittings import DueSitting, sitting_due
 
 _PARTICIPANT_SALT = "confab.participant"
 _REHEARSAL_SALT = "confab.rehearsal"
+_ENDS_FOR_GOOD = (Outcome.SCREENED_OUT, Outcome.FAILED_CHECK, Outcome.LATE)
 
 
 def study_by_key(key: str) -> Study:
@@ -143,8 +146,10 @@ def study_refusal(study: Study, participant: Participant | None, *, is_rehearsal
         if participant is None or conversations_unseen(study, participant).exists():
             return None
         return Refused("all_rated", _("You have already rated everything."))
-    met = bots_met(participant, had) if participant is not None else ()
     n = bots_in_turn(study)
+    met = bots_met(participant, had, n) if participant is not None else ()
+    if had is not None and had.sittings:  # bots come again, and a place among them is kept
+        met, synthetic = (), True
     return bots_refusal(study, met=met, synthetic=synthetic, n=n)
 
 
@@ -172,16 +177,40 @@ def entry_refusal(
     if participant is not None and participant.withdrawn_at is not None:
         return Refused("withdrew", _("You withdrew from this study."))
     if participant is not None:
-        ends = (had or tasks_had(participant)).ends
-        if any(outcome in (Outcome.SCREENED_OUT, Outcome.FAILED_CHECK) for _state, outcome in ends):
+        had = had or tasks_had(participant)
+        if any(outcome in _ENDS_FOR_GOOD for _state, outcome in had.ends):
             return Refused("not_again", _("One person can take part once."))
         limit = study.values.quotas.max_conversations_per_participant
-        n_done = sum(state == Task.State.COMPLETED for state, _outcome in ends)
-        if limit and n_done >= limit:
-            return Refused("limit", _("You have taken part as often as one person can."))
+        n_done = sum(state == Task.State.COMPLETED for state, _outcome in had.ends)
+        if study.values.sittings.parts:
+            refusal = _sitting_refusal(study, participant, had)
+        elif limit and n_done >= limit:
+            refusal = Refused("limit", _("You have taken part as often as one person can."))
+        if refusal is not None or had.sittings:
+            return refusal
     wanted = study.values.quotas.n_conversations_wanted
     if wanted and not synthetic and n_tasks_taken(study) >= wanted:
         return Refused("full", _("This study has all the participants it needs."))
+    return None
+
+
+def sitting_next(study: Study, participant: Participant, had: TasksHad | None = None) -> DueSitting | None:
+    """Return the participant's next part; None if the study has no parts, or they have done all of them."""
+    if not study.values.sittings.parts:
+        return None
+    had = had or tasks_had(participant)
+    return sitting_due(study.values.sittings, had.sittings, had.begun, has_gaps=not participant.is_synthetic)
+
+
+def _sitting_refusal(study: Study, participant: Participant, had: TasksHad) -> Refused | None:
+    """Return the reason why the participant cannot start their next part now; None if they can."""
+    due, now = sitting_next(study, participant, had), timezone.now()
+    if due is None:
+        return Refused("all_sittings", _("You have done all parts"))
+    if due.is_early(now):
+        return Refused("sitting_early", _("The next part is not open yet"), due=due)
+    if due.is_late(now):
+        return Refused("sitting_late", _("The next part has closed"), due=due)
     return None
 
 
@@ -376,7 +405,7 @@ def known_read(text: str) -> tuple[UUID, int]:
 def token_read(token: str) -> tuple[UUID, int] | None:
     """Return a token's participant and number of moves; None for a token that is not ours."""
     try:
-        return known_read(signing.loads(token, salt=_PARTICIPANT_SALT, max_age=60 * 60 * 24 * 60))
+        return known_read(signing.loads(token, salt=_PARTICIPANT_SALT, max_age=60 * 60 * 24 * 460))
     except (signing.BadSignature, ValueError):
         return None
 

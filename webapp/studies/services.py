@@ -43,7 +43,7 @@ from webapp.studies.privacy import consent_texts, consent_version
 from webapp.studies.protocols.base import TaskPlan, protocols
 from webapp.studies.recruitment.completion import shown_completion_of, store_shown_completion
 from webapp.studies.recruitment.links import LINK_PLATFORM, link_use
-from webapp.studies.selectors import entry_refusal
+from webapp.studies.selectors import entry_refusal, sitting_next
 from webapp.studies.settings import NAMES, StudyValues
 from webapp.studies.versions import questions_first, study_store, values_made, version_freeze
 
@@ -258,8 +258,7 @@ def task_open(
         had = had or tasks_had(participant)
         if had.open is not None:
             return participant.tasks.get(pk=had.open)
-        refusal = entry_refusal(study, participant, had=had)
-        if refusal is not None:
+        if (refusal := entry_refusal(study, participant, had=had)) is not None:
             raise refusal
         protocol = protocols.get(study.protocol)
         values = version.values if version else study.values
@@ -267,10 +266,12 @@ def task_open(
         order = OrderState.objects.filter(study=study).first() if rule.reads_needs else None
         draw = _draw(study, participant, values, bot_ids, exclude, order, wanted, had)
         plan = protocol.next_task(draw)
+        due = sitting_next(study, participant, had)
         task = Task.objects.create(
             participant=participant,
             version=version or study.version,
             kind=plan.kind,
+            sitting=due.sitting.key if due else "",
             payload=dict(plan.payload),
             drawn_by={
                 "protocol": protocol.identity.as_dict(),
@@ -422,7 +423,7 @@ def _task_ended(task: Task, still: Q, state: str, outcome: str) -> bool:
 
 
 def task_end(*, task: Task, outcome: str) -> Task:
-    """End an open task that will not be completed: its person was screened out or failed a check.
+    """End an open task that will not be completed: its person was screened out, failed a check or came too late.
 
     It counts for no quota. Done twice, or once the task is over, it changes nothing. Chats of the task are
     closed by `webapp.conversations.services.task_end_with_chats`.
@@ -430,7 +431,7 @@ def task_end(*, task: Task, outcome: str) -> Task:
     Raises:
         ValueError: for another outcome, which has a service of its own.
     """
-    if outcome not in (Outcome.SCREENED_OUT, Outcome.FAILED_CHECK):
+    if outcome not in (Outcome.SCREENED_OUT, Outcome.FAILED_CHECK, Outcome.LATE):
         raise ValueError(f"task_end cannot end a task as {quote(outcome)}")
     for _attempt in range(10):
         try:

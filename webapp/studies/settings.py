@@ -51,6 +51,7 @@ from webapp.studies.questions import (
     validate_show_when,
 )
 from webapp.studies.recruitment.settings import RecruitmentValues
+from webapp.studies.sittings import Sittings
 
 Days = Annotated[int, Field(ge=0, le=3650)]
 Minutes = Annotated[int, Field(ge=1, le=1440)]
@@ -329,6 +330,7 @@ class StudyValues(InputModel):
     assignment: Assignment = Assignment()
     rights: Rights = Rights()
     conditions: Conditions = Conditions()
+    sittings: Sittings = Sittings()
 
     @model_validator(mode="before")
     @classmethod
@@ -397,6 +399,7 @@ SECTIONS: dict[str, type[InputModel]] = {
     "assignment": Assignment,
     "rights": Rights,
     "conditions": Conditions,
+    "sittings": Sittings,
 }
 
 

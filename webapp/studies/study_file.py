@@ -39,7 +39,6 @@ from evaluation.items import ReplyItem as ReadItem
 from evaluation.items import RightAnswers, item_read, json_lines
 from webapp.core.plain_yaml import NotPlain, plain_read, plain_text
 from webapp.studies.assignment.rules.base import rules
-from webapp.studies.conditions import Conditions
 from webapp.studies.items import gold_fields
 from webapp.studies.models import Item, Study, StudyVersion
 from webapp.studies.protocols.base import StudyProtocol, protocols
@@ -187,7 +186,7 @@ class StudyFile(StudyValues):
         for section, kind in SECTIONS.items():
             said = getattr(self, section)
             if section in used or said != kind():
-                plain[section] = said.to_plain() if isinstance(said, Conditions) else said.model_dump(mode="json")
+                plain[section] = said.to_plain() if hasattr(said, "to_plain") else said.model_dump(mode="json")
         if isinstance(self.items, str):
             plain["items"] = self.items
         elif self.items:

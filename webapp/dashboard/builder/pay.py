@@ -225,6 +225,7 @@ _WHAT = {
     Outcome.SCREENED_OUT: "wrong answers before the task",
     Outcome.FAILED_CHECK: "attention check missed",
     Outcome.NO_CONSENT: "“I do not agree”",
+    Outcome.LATE: "came back after a part had closed",
     Outcome.WITHDRAWN: "asked for deletion",
 }
 _NUMBERS = {
@@ -355,9 +356,9 @@ def _pay_words(plan: Plan, outcome: Outcome) -> str:
         return "paid in full"
     if outcome == Outcome.BOT_FAILED:
         return "paid in full" if recruitment.pays_in_full else "paid; you say how much"
-    if outcome == Outcome.SCREENED_OUT and recruitment.pay_screened_out:
-        paid = money_text(recruitment.pay_screened_out, recruitment.currency)
-        return f"{paid} for their time"
+    for_time = {Outcome.SCREENED_OUT: recruitment.pay_screened_out, Outcome.LATE: recruitment.pay_late}
+    if paid := for_time.get(outcome):
+        return f"{money_text(paid, recruitment.currency)} for their time"
     if outcome == Outcome.NO_CONSENT:
         return "place returned"
     return "you decide"

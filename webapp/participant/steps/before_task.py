@@ -31,13 +31,14 @@ from webapp.participant.question_view import (
 )
 from webapp.participant.recruitment_links import recruitment_read, recruitment_sign
 from webapp.participant.services import questions_answer, quiz_answer
+from webapp.participant.sitting_texts import sitting_lines, sitting_pay
 from webapp.participant.steps.base import ParticipantStep, Standing, TaskStep, next_step, register_step, standing_open
 from webapp.studies.assignment.draw import choices_of, lets_choose
 from webapp.studies.attention_checks import QuizQuestion
 from webapp.studies.models import Outcome
 from webapp.studies.pre_task import DueQuiz
 from webapp.studies.questions import Question
-from webapp.studies.selectors import questions_answered
+from webapp.studies.selectors import questions_answered, sitting_next
 
 
 @register_step
@@ -108,6 +109,9 @@ def entry_page(arrival: EntryRequest, **errors: Any) -> HttpResponse:
         "is_preview": recruitment.is_preview,
         "device_link": _device_link(arrival),
         "choices": choices_of(arrival.study, arrival.participant, recruitment.nonce),
+        "part_lines": sitting_lines(arrival.study.values),
+        **sitting_pay(arrival.study.values),
+        "due": sitting_next(arrival.study, arrival.participant) if arrival.participant else None,
         "continue_url": step.address(going_on, visit) if step and going_on else "",
         "way": header_progress(arrival.study, "consent"),
         **errors,

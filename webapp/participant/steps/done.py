@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import URLPattern, path, reverse
+from django.utils import timezone
 
 from webapp.conversations.selectors import chat_turn, task_chat
 from webapp.participant.access import ParticipantRequest, conversation_page, form_action, task_page, with_policy
@@ -21,12 +22,13 @@ from webapp.participant.recruitment_links import (
     recruitment_sign,
 )
 from webapp.participant.selectors import bots_revealed
+from webapp.participant.sitting_texts import sitting_pay
 from webapp.participant.steps.base import ParticipantStep, Standing, register_step
-from webapp.studies.models import Outcome, Study
+from webapp.studies.models import Outcome, Participant, Study
 from webapp.studies.pre_task import task_admits
 from webapp.studies.privacy import may_withdraw, withdrawal_token, withdrawal_until
 from webapp.studies.recruitment.completion import TaskEnding, ending_of, has_earned
-from webapp.studies.selectors import study_refusal
+from webapp.studies.selectors import participant_token, sitting_next, study_refusal
 
 
 @register_step
@@ -78,6 +80,9 @@ def done_page(
     submit_url = mturk_submit_url(participant) if ending.code and task.submission else ""
     platform = platform_name(participant, study)
     is_done = ending.outcome in (Outcome.RATED, Outcome.BOT_FAILED)
+    has_parts = is_done and bool(task.sitting) and participant.withdrawn_at is None
+    due = sitting_next(study, participant) if has_parts else None
+    can_go_on = study_refusal(study, participant) is None
     context = {
         **study_texts(study, task.version),
         "visit": visit,
@@ -106,9 +111,11 @@ def done_page(
         "assignment_id": task.submission,
         "return_url": "" if submit_url else ending.link,
         # A platform pays for one chat at a time, so its participants return by its link, not from here.
-        "again": ending.outcome != Outcome.NO_CONSENT
-        and not participant.platform
-        and study_refusal(study, participant) is None,
+        "again": ending.outcome != Outcome.NO_CONSENT and not participant.platform and can_go_on,
+        "has_parts": has_parts and not (due and due.is_late(timezone.now())),
+        "due": due,
+        "due_link": _part_link(request, participant) if due and not participant.platform else "",
+        **sitting_pay(task.version.values),
         # Who has read other texts than the study has now is shown those first.
         "entry_field": recruitment_sign(study, task.version, recruitment or Recruitment()),
         "way": header_progress(study, "consent" if ending.outcome == Outcome.NO_CONSENT else "done"),
@@ -138,6 +145,12 @@ def _withdrawal(request: HttpRequest, visit: ParticipantRequest, ending: TaskEnd
         "withdraw_until": until,
         "withdraw_mail": f"mailto:?subject={quote(title)}&body={quote(link)}",
     }
+
+
+def _part_link(request: HttpRequest, participant: Participant) -> str:
+    """Return the link by which a participant without a platform's id is known on any device."""
+    query = urlencode({"t": participant_token(participant)})
+    return f"{request.build_absolute_uri(reverse('participant:entry', args=[participant.study.key]))}?{query}"
 
 
 def _consent_link(visit: ParticipantRequest, study: Study, recruitment: Recruitment | None) -> str:

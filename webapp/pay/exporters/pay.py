@@ -22,7 +22,7 @@ _COLUMNS = (
     ExportColumn(
         "outcome",
         "text",
-        "How the visit ended: rated, bot_failed, screened_out, failed_check, no_consent, withdrawn, left "
+        "How the visit ended: rated, bot_failed, screened_out, failed_check, no_consent, late, withdrawn, left "
         "(without an end) or inside (still at it).",
     ),
     ExportColumn("our_fault", "boolean", "It broke through no fault of theirs."),
@@ -76,7 +76,6 @@ class PayTable:
         visits = submissions_of(study)
         flags = flags_of(visits, exact=True)
         oldest_first = visits.all[::-1]
-        pay_each = study.values.recruitment.pay_each
         for start in range(0, len(oldest_first), _CHUNK):
             some = oldest_first[start : start + _CHUNK]
             codes = codes_shown(some)
@@ -84,7 +83,7 @@ class PayTable:
             names = _names(stored)
             for visit in some:
                 verdict = stored.get(visit.verdict.pk) if visit.verdict is not None else None
-                duration, owed = visit.duration, visit.to_pay(pay_each)
+                duration, owed = visit.duration, visit.to_pay(study.values)
                 row = [
                     str(visit.key.participant),
                     study.key,

@@ -7,14 +7,14 @@ grow with the amount of completed work.
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Collection, Sequence, Set
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
 from django.db import connection
-from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -24,7 +24,7 @@ from webapp.bots.selectors import bots_least_cost, spending_spent
 from webapp.core.errors import Refused
 from webapp.studies.assignment.cells import BotLoads, bots_without_room, cells_of
 from webapp.studies.conditions import Condition, condition_key
-from webapp.studies.models import Participant, Slot, Study, Task, TaskCount
+from webapp.studies.models import Outcome, Participant, Slot, Study, Task, TaskCount
 
 
 def study_group(study: Study) -> list[int]:
@@ -58,12 +58,19 @@ class TasksHad:
         bots: of all of them, whether rated, failed or left.
         open: the key of the task that is open; None if none is.
         conditions: of their conversations; of one whose bot failed, the levels that stay between participants.
+        sittings: when each part of the study was completed, by its key; begun: keys of the parts that were begun.
+        cells: number of conversations with each bot and condition's key, in a study with parts.
+        bots_last: bots of the part completed last, in their order.
     """
 
     ends: Sequence[tuple[str, str]]
     bots: Set[str]
     open: int | None
     conditions: Sequence[Condition] = ()
+    sittings: Mapping[str, datetime] = field(default_factory=dict)
+    begun: Set[str] = frozenset()
+    cells: Counter[tuple[str, str]] = field(default_factory=Counter)
+    bots_last: Sequence[str] = ()
 
 
 NO_TASKS = TasksHad((), frozenset(), None)
@@ -71,28 +78,49 @@ NO_TASKS = TasksHad((), frozenset(), None)
 
 def tasks_had(participant: Participant) -> TasksHad:
     """Return the participant's earlier tasks, in one query."""
-    factors = participant.study.values.conditions.factors
-    more = ("slots__condition", "slots__chat__state") if factors else ()
+    values = participant.study.values
+    factors, has_parts = values.conditions.factors, bool(values.sittings.parts)
+    more = ("slots__condition", "slots__chat__state") if factors or has_parts else ()
     staying = {factor.key for factor in factors if factor.varies == "between"}
-    rows = participant.tasks.order_by().values_list("pk", "state", "outcome", "slots__bot_id", *more)
+    columns = ("pk", "state", "outcome", "sitting", "ended_at", "slots__bot_id", *more)
+    rows = participant.tasks.order_by("pk", "slots__order") if has_parts else participant.tasks.order_by()
     ends: dict[int, tuple[str, str]] = {}
     bots, conditions = set(), []
-    for pk, state, outcome, bot_id, *of_slot in rows:
+    sittings, begun = dict[str, datetime](), set()
+    cells, bots_of = Counter[tuple[str, str]](), defaultdict[int, list[str]](list)
+    for pk, state, outcome, sitting, ended_at, bot_id, *of_slot in rows.values_list(*columns):
         ends[pk] = (state, outcome)
         bots.add(bot_id)
-        if of_slot and of_slot[0]:
-            condition, state = of_slot
-            conditions.append({k: v for k, v in condition.items() if state != "failed" or k in staying})
+        begun.add(sitting)
+        if sitting and state == Task.State.COMPLETED:
+            sittings[sitting] = ended_at
+        condition, chat = of_slot or ({}, "")
+        if condition:
+            conditions.append({k: v for k, v in condition.items() if chat != "failed" or k in staying})
+        if has_parts and bot_id:
+            cells[bot_id, condition_key(condition)] += 1
+            if sitting in sittings and chat != "failed":
+                bots_of[pk].append(bot_id)
     under_way = (pk for pk, (state, _outcome) in ends.items() if state == Task.State.OPEN)
-    return TasksHad(list(ends.values()), bots - {"", None}, next(under_way, None), conditions)
+    last = bots_of[max(bots_of)] if bots_of else []
+    return TasksHad(
+        list(ends.values()), bots - {"", None}, next(under_way, None), conditions, sittings, begun, cells, last
+    )
 
 
-def bots_met(participant: Participant, had: TasksHad | None = None) -> Set[str]:
+def bots_met(participant: Participant, had: TasksHad | None = None, n: int = 1) -> Set[str]:
     """Return the bots that the participant has had here or in the study's group, rated, failed or left.
+
+    In a study with parts bots come again: those are left out that they had more often than the `n` they had least.
 
     Args:
         had: their tasks here, if they have been read already.
+        n: number of different bots that they need.
     """
+    if participant.study.values.sittings.parts:
+        times = Counter(bot_id for bot_id, _key in (had or tasks_had(participant)).cells.elements())
+        fewest = sorted(times[bot_id] for bot_id in participant.study.bots)[:n]
+        return {bot_id for bot_id, often in times.items() if fewest and often > fewest[-1]}
     if had is not None and not participant.study.values.assignment.study_group:
         return had.bots
     slots = Slot.objects.filter(task__participant__in=same_person(participant)).exclude(bot_id="")
@@ -203,7 +231,14 @@ def with_loads(
 
 
 def n_tasks_taken(study: Study) -> int:
-    """Return the number of participants' tasks that are rated or hold a place."""
+    """Return the number of participants' tasks that are rated or hold a place.
+
+    In a study with parts each person who has begun counts for all of them: their place is kept.
+    """
+    if n_parts := len(study.values.sittings.parts):
+        held = Q(state=Task.State.OPEN, created_at__gte=_places_since(study)) | Q(outcome=Outcome.RATED)
+        people = Task.objects.filter(held, participant__study=study, participant__is_synthetic=False)
+        return n_parts * people.aggregate(n=Count("participant", distinct=True))["n"]
     total = TaskCount.objects.filter(study=study, is_synthetic=False, bot_id="", conversation=None, item=None)
     n_done = total.values_list("n_completed", flat=True).first() or 0
     return n_done + open_tasks(study, synthetic=False).count()

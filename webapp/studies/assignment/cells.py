@@ -81,12 +81,14 @@ class CellDraw:
         loads: tasks of the study's bots and cells.
         had: conditions of the participant's earlier conversations; `take` adds to them.
         is_limited: True if full cells are not given.
+        times: number of times that the participant had each cell, by its bot and condition's key.
     """
 
     conditions: Conditions
     loads: BotLoads
     had: list[Condition] = field(default_factory=list)
     is_limited: bool = True
+    times: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def options(self, bots: Collection[str], n: int = 1) -> list[BotCell]:
         """Return the cells with these bots that the participant may get next.
@@ -112,13 +114,13 @@ class CellDraw:
         return [cell for cell in cells if cell.bot_id == first and cell.key in keys]
 
     def ranked(self, cells: Sequence[BotCell], partner: str = "") -> list[tuple[int, BotCell]]:
-        """Return the cells whose levels the participant had least, with their ranks by load from 0, in that order.
+        """Return the cells that the participant had least, and of these whose levels, with ranks by load from 0.
 
         Args:
             partner: a bot that gets the same condition; its load counts, too.
         """
-        fewest = min(self._n_had(cell.condition) for cell in cells)
-        fresh = [cell for cell in cells if self._n_had(cell.condition) == fewest]
+        fewest = min(self._n_had(cell) for cell in cells)
+        fresh = [cell for cell in cells if self._n_had(cell) == fewest]
         of_levels: Counter[tuple[str, str]] = Counter()
         for cell in cells_of(self.conditions, self.loads):
             for level in cell.condition.items():
@@ -150,8 +152,9 @@ class CellDraw:
                 return False
         return True
 
-    def _n_had(self, condition: Condition) -> tuple[int, int]:
-        """Return the number of times that the participant had these levels together, and each of them."""
-        now = self._levels(condition, "within")
+    def _n_had(self, cell: BotCell) -> tuple[int, int, int]:
+        """Return the number of times that the participant had the cell, its levels together, and each of them."""
+        now = self._levels(cell.condition, "within")
         had = [self._levels(one, "within") for one in self.had]
-        return had.count(now), sum(level == other for one in had for level, other in zip(one, now, strict=True))
+        times = self.times[cell.bot_id, cell.key]
+        return times, had.count(now), sum(level == other for one in had for level, other in zip(one, now, strict=True))

@@ -21,6 +21,7 @@ from chatbots import derive_seed
 from webapp.bots.selectors import bot_available_ids
 from webapp.core.errors import Refused
 from webapp.studies.assignment.capacity import (
+    NO_TASKS,
     TasksHad,
     bot_loads,
     bots_beyond_cap,
@@ -67,10 +68,14 @@ def choices_of(study: Study, participant: Participant | None, nonce: str) -> lis
     """
     if not lets_choose(study):
         return []
-    loads = bot_loads(study, study.bots, synthetic=False)
-    without = {*bots_full(study, loads), *bots_beyond_cap(study)}
+    without = set(bots_beyond_cap(study))
+    had = tasks_had(participant) if participant is not None else NO_TASKS
+    if had.sittings and study.values.sittings.same_bot:
+        return []
+    if not had.sittings:
+        without |= bots_full(study, bot_loads(study, study.bots, synthetic=False))
     if participant is not None:
-        without |= bots_met(participant)
+        without |= bots_met(participant, had)
     names = study.values.assignment.bot_names
     neutral = study.values.assignment.choice == "neutral"
     free = set(bot_available_ids(study.bots)) - without
@@ -128,26 +133,39 @@ class StudyDraw:
                 `choice_gone` if the participant's choice is not among them.
         """
         study, synthetic = self.study, self.participant.is_synthetic
-        met = bots_met(self.participant, self.had)
+        same = self._bots_again(n)
+        met = set(study.bots).difference(same) if same else bots_met(self.participant, self.had, n)
         loads = bot_loads(study, [*study.bots, *self.available], synthetic=synthetic)
         without = {*met, *self.exclude, *bots_beyond_cap(study)}
-        if not synthetic:
+        if self._is_limited:
             without |= bots_full(study, loads)
         candidates = [bot_id for bot_id in self.available if bot_id not in without]
         if len(candidates) < n:
-            refusal = bots_refusal(study, met=met, loads=loads, synthetic=synthetic, n=n)
+            refusal = bots_refusal(study, met=met, loads=loads, synthetic=not self._is_limited, n=n)
             raise refusal or Refused("no_bot", _("No chatbot is available at the moment."))
-        if self.wanted and n == 1:
+        if self.wanted and n == 1 and not same:
             if self.wanted not in candidates:
                 raise Refused("choice_gone", str(CHOICE_GONE))
             candidates = [self.wanted]
         if self.values.conditions.factors:
             return self._with_conditions(candidates, n, loads, met)
-        if self.wanted and n == 1:
+        if same or (self.wanted and n == 1):
             return candidates
         candidates.sort(key=loads.__getitem__)
         at = self._places([loads[bot_id] for bot_id in candidates], n, self._needs_of(candidates))
         return [candidates[i] for i in at]
+
+    @property
+    def _is_limited(self) -> bool:
+        """True if full bots and cells are not given: not to scripted participants, nor to those who come back."""
+        return not (self.participant.is_synthetic or (self.had is not None and self.had.sittings))
+
+    def _bots_again(self, n: int) -> Sequence[str]:
+        """Return the bots of the part before, where the study keeps them; empty once one of them failed."""
+        if not self.values.sittings.same_bot or self.had is None:
+            return ()
+        last = self.had.bots_last
+        return last if len(last) == n and not {*last} & {*self.exclude} else ()
 
     def _with_conditions(self, bots: Sequence[str], n: int, loads: BotLoads, met: Collection[str]) -> list[str]:
         """Return `n` of the bots, each with the condition drawn with it.
@@ -169,8 +187,7 @@ class StudyDraw:
 
     def _cells(self, loads: BotLoads) -> CellDraw:
         had = self.had or tasks_had(self.participant)
-        is_limited = not self.participant.is_synthetic
-        return CellDraw(self.values.conditions, loads, list(had.conditions), is_limited)
+        return CellDraw(self.values.conditions, loads, list(had.conditions), self._is_limited, had.cells)
 
     def _no_cell(self, cells: CellDraw, bots: Collection[str], n: int, met: Collection[str]) -> Refused:
         """Return the reason why this participant can get no cell with these bots."""
@@ -194,13 +211,15 @@ class StudyDraw:
         study, participant = self.study, self.participant
         loads = bot_loads(study, [*study.bots, *self.available], synthetic=participant.is_synthetic)
         without = {*self.exclude, *bots_beyond_cap(study)}
-        if not participant.is_synthetic:
+        if self._is_limited:
             without |= bots_full(study, loads)
         bots = [bot_id for bot_id in self.available if bot_id not in without]
         if len(bots) < 2:
             raise Refused("no_bot", _("No chatbot is available at the moment."))
         compared = pairs_compared(participant)
         left = {frozenset(pair) for pair in combinations(bots, 2)} - compared
+        if not left and self.values.sittings.parts:  # all of them come again
+            left = {frozenset(pair) for pair in combinations(bots, 2)}
         if not left:
             raise Refused("all_rated", _("You have already compared all chatbots."))
         cells = self._cells(loads) if self.values.conditions.factors else None

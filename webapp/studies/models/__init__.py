@@ -313,6 +313,7 @@ class Outcome(models.TextChoices):
     SCREENED_OUT = "screened_out", _("Screened out")
     FAILED_CHECK = "failed_check", _("Failed a check")
     NO_CONSENT = "no_consent", _("Did not agree")
+    LATE = "late", _("Came too late for the part")
     WITHDRAWN = "withdrawn", _("Withdrawn")
 
 
@@ -339,6 +340,9 @@ class Task(TimeStamped):
     )
     kind = models.CharField(max_length=50, help_text=_("What is done with the slots, e.g. “chat”."))
     payload = models.JSONField(default=dict, blank=True, help_text=_("What else the protocol drew; it never changes."))
+    sitting = models.CharField(
+        max_length=40, blank=True, editable=False, help_text=_("Key of the part that it is; empty without parts.")
+    )
     drawn_by = models.JSONField(
         default=dict,
         blank=True,
@@ -368,12 +372,17 @@ class Task(TimeStamped):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["participant"], condition=Q(state="open"), name="task_one_open_each"),
+            models.UniqueConstraint(
+                fields=["participant", "sitting"],
+                condition=~Q(sitting="") & Q(state__in=["open", "completed", "ended"]),
+                name="task_sitting_once",
+            ),
             models.CheckConstraint(
                 condition=~Q(state="completed") | Q(completion_code__isnull=False, outcome__in=["rated", "bot_failed"]),
                 name="task_completed_has_code",
             ),
             models.CheckConstraint(
-                condition=~Q(state="ended") | Q(outcome__in=["screened_out", "failed_check", "no_consent"]),
+                condition=~Q(state="ended") | Q(outcome__in=["screened_out", "failed_check", "no_consent", "late"]),
                 name="task_ended_has_outcome",
             ),
             models.CheckConstraint(

@@ -185,6 +185,9 @@ class RecruitmentValues(InputModel):
     code_withdrawn: Code = Field(
         default="", title="Code: withdrawn", description="For people who withdrew and had everything deleted."
     )
+    code_late: Code = Field(
+        default="", title="Code: too late", description="For people who come back after the part has closed."
+    )
     link_rated: Link = Field(
         default="",
         title="Way back: done",
@@ -198,6 +201,7 @@ class RecruitmentValues(InputModel):
     link_failed_check: Link = Field(default="", title="Way back: failed check")
     link_no_consent: Link = Field(default="", title="Way back: did not agree")
     link_withdrawn: Link = Field(default="", title="Way back: withdrawn")
+    link_late: Link = Field(default="", title="Way back: too late")
     id_parameter: ParameterNames = Field(
         default="id",
         title="Parameter with the person's id",
@@ -256,6 +260,12 @@ class RecruitmentValues(InputModel):
         ge=0,
         title="Pay for the screened out",
         description="What a participant who is screened out gets for their time; empty: nothing is planned.",
+    )
+    pay_late: Number | None = Field(
+        default=None,
+        ge=0,
+        title="Pay for the late",
+        description="What a participant gets who comes back after a part has closed; empty: nothing is planned.",
     )
     currency: Currency = Field(default="GBP", title="Currency", description="Its three letters.")
     fee_share: Number = Field(

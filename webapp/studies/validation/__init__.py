@@ -35,6 +35,7 @@ from webapp.studies.validation.sections import (
     validate_filters,
     validate_gold_items,
     validate_points,
+    validate_sittings,
 )
 
 RESERVED_KEYS = ("new",)
@@ -160,7 +161,7 @@ def validate_pay(on: Checked) -> Errors:
     recruitment, errors = on.values.recruitment, Errors()
     if not on.is_open or on.was_open:
         return errors
-    for outcome in outcomes_possible(on.study):
+    for outcome in outcomes_possible(on.study, on.values):
         code, link = f"code_{outcome.value}", f"link_{outcome.value}"
         if getattr(recruitment, code):
             continue
@@ -172,11 +173,17 @@ def validate_pay(on: Checked) -> Errors:
     return errors
 
 
-def outcomes_possible(study: Study) -> list[Outcome]:
-    """Return the possible outcomes of the study's tasks: without chats, no chatbot can fail."""
+def outcomes_possible(study: Study, values: StudyValues | None = None) -> list[Outcome]:
+    """Return the possible outcomes of the study's tasks: no chatbot fails without chats, nobody is late without gaps.
+
+    Args:
+        values: values that the study will have; None: its current ones.
+    """
+    closes = any(part.gap.most is not None for part in (values or study.values).sittings.parts)
     known = study.protocol in protocols
     without_bots = known and protocols.get(study.protocol).gives != "bots"
-    return [one for one in Outcome if not (without_bots and one == Outcome.BOT_FAILED)]
+    never = {Outcome.BOT_FAILED: without_bots, Outcome.LATE: not closes}
+    return [one for one in Outcome if not never.get(one)]
 
 
 def validate_opening(on: Checked) -> Errors:
@@ -390,6 +397,7 @@ VALIDATORS: tuple[Callable[[Checked], Errors], ...] = (
     validate_selection,
     validate_own_marking,
     validate_cells,
+    validate_sittings,
     validate_names,
     validate_key,
     validate_fixed_values,

@@ -22,6 +22,7 @@ from webapp.studies.recruitment.settings import FILLED_IN, PLACEHOLDER, Recruitm
 from webapp.studies.reply_filters.base import reply_filters
 from webapp.studies.rubrics import Scales, scales_of
 from webapp.studies.settings import SECTION_OF, ChatRules, Judging, StudyValues
+from webapp.studies.sittings import SITTING, Sittings
 
 Errors = dict[str, str]
 
@@ -151,11 +152,29 @@ def _key_errors(key: str, at: str, before: dict[str, str]) -> Errors:
     return {} if first == at else {f"{at}.key": f"{quote(key)} is the key of {first}, too; each needs another one."}
 
 
+def validate_parts(sittings: Sittings) -> Errors:
+    """Check keys and gaps of the parts; each error has the path of its value."""
+    errors: Errors = {}
+    keys: dict[str, str] = {}
+    if len(sittings.parts) == 1:
+        errors["parts"] = "One part is a study without parts. Add another one, or take this one out."
+    for i, part in enumerate(sittings.parts):
+        at, gap = f"parts[{i}]", part.after_days
+        errors |= _key_errors(part.key, at, keys)
+        if gap is not None and i == 0:
+            errors[f"{at}.after_days"] = "The first part has no part before it. Take the gap out."
+        elif gap is not None and gap.most is not None and gap.most < gap.least:
+            words = f"A gap of {gap.least:g} to {gap.most:g} days ends before it begins."
+            errors[f"{at}.after_days"] = f"{words} Lower the first number, or raise the second."
+    return errors
+
+
 SECTION_VALIDATORS: dict[str, tuple[Callable[[Any], Errors], ...]] = {
     "chat": (validate_chat_limits,),
     "judging": (validate_raters,),
     "recruitment": (validate_frame_origins, validate_links, validate_codes),
     "conditions": (validate_design,),
+    "sittings": (validate_parts,),
 }
 """Checks that read one section alone, and so can be made where others cannot be read."""
 
@@ -301,6 +320,22 @@ def validate_gold_items(on: Checked) -> Errors:
         if wrong := answers_beyond(expected, on.scales):
             return {"n_gold": f"Gold item “{key}”: {wrong} Ask that, or correct the item."}
     return {}
+
+
+def validate_sittings(on: Checked) -> Errors:
+    """Check that the study has the chatbots that are to stay or to remember, and no question named like the column."""
+    sittings, errors = on.values.sittings, Errors()
+    if not sittings.parts:
+        return errors
+    is_pair = on.protocol is not None and "arena" in on.protocol.settings
+    for name in ("same_bot", "bots_remember"):
+        if getattr(sittings, name) and on.protocol is not None and (is_pair or on.protocol.gives != "bots"):
+            errors[name] = f"The protocol “{on.protocol.title}” has no chat with one chatbot. Take it out."
+    for name in ("questions", "after"):
+        if any(question.key == SITTING for question in getattr(on.values, name)):
+            words = f"“{SITTING}” is the name of a column in exported tables of a study with parts."
+            errors[name] = f"{words} Give the question another key."
+    return errors
 
 
 def validate_cells(on: Checked) -> Errors:

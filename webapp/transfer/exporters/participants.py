@@ -41,7 +41,7 @@ _COLUMNS = (
         "outcome",
         "text",
         "How each chat ended, in their order: rated, bot_failed (ended early, to be paid), screened_out, "
-        "failed_check, no_consent or withdrawn. Empty where none has.",
+        "failed_check, no_consent, late or withdrawn. Empty where none has.",
     ),
     ExportColumn("code", "text", "The codes that were shown for these outcomes, in the same order.", is_private=True),
     ExportColumn("bots", "text", "Ids of the bots met, in their order."),

@@ -220,7 +220,9 @@ def test_a_draft_may_lack_codes_and_a_study_that_collects_may_be_changed_without
     study = make_study(state="draft", platform="prolific", code_rated="R1")
     with pytest.raises(ValidationError) as refused:
         study_edit(study=study, state="collecting")
-    assert set(refused.value.message_dict) == {f"code_{outcome}" for outcome in Outcome.values if outcome != "rated"}
+    assert set(refused.value.message_dict) == {
+        f"code_{outcome}" for outcome in Outcome.values if outcome not in ("rated", "late")
+    }
     study.refresh_from_db()
     type(study).objects.filter(pk=study.pk).update(state="collecting")
     study.refresh_from_db()

@@ -1,0 +1,42 @@
+"""Texts of participants' pages about the parts of a study: when each is open, and what it pays."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from webapp.studies.recruitment.completion import money_text
+from webapp.studies.settings import StudyValues
+
+
+def sitting_lines(values: StudyValues) -> list[str]:
+    """Return a line for each part of a study, with its gap and pay; none without parts."""
+    found, recruitment = [], values.recruitment
+    for part in values.sittings.parts:
+        pay = recruitment.pay_each if part.pay is None else part.pay
+        when = _gap_said(part.gap.least, part.gap.most) if found else _("now")
+        found.append(f"{when} · {money_text(pay, recruitment.currency)}" if pay else when)
+    return found
+
+
+def _gap_said(least: float, most: float | None) -> str:
+    if most is not None:
+        said = ngettext(
+            "%(least)s to %(n)s day after the part before", "%(least)s to %(n)s days after the part before", ceil(most)
+        )
+        return said % {"least": f"{least:g}", "n": f"{most:g}"}
+    if not least:
+        return _("right after the part before")
+    said = ngettext(
+        "%(n)s day after the part before, or later", "%(n)s days after the part before, or later", ceil(least)
+    )
+    return said % {"n": f"{least:g}"}
+
+
+def sitting_pay(values: StudyValues) -> dict[str, str]:
+    """Return the amounts for all parts and for who came too late, as pages show them; empty where none is paid."""
+    currency = values.recruitment.currency
+    amounts = {"all_pay": values.sittings.pay_for_all, "late_pay": values.recruitment.pay_late}
+    return {name: money_text(amount, currency) if amount else "" for name, amount in amounts.items()}

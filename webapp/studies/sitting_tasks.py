@@ -1,0 +1,102 @@
+"""Tasks of a study's parts: those that came too late, and how many participants came back to each part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from webapp.core.errors import Refused
+from webapp.studies.models import Outcome, Participant, Study, Task
+from webapp.studies.selectors import sitting_next
+from webapp.studies.services import task_end
+from webapp.studies.sittings import Sitting
+
+LATE_KIND = "late"
+"""Of a task in which nothing was done, because its part had closed."""
+
+
+def sitting_miss(*, participant: Participant) -> Task:
+    """Store that the participant came too late for their next part. Returns the task for this, with its code.
+
+    Raises:
+        Refused: `sitting_early` if they are not late.
+    """
+    with transaction.atomic():
+        # The same form, sent twice at once, stores it once.
+        Participant.objects.select_for_update(of=("self",), no_key=True).get(pk=participant.pk)
+        late = participant.tasks.filter(outcome=Outcome.LATE).first()
+        if late is not None:
+            return late
+        due = sitting_next(participant.study, participant)
+        if due is None or not due.is_late(timezone.now()):
+            raise Refused("sitting_early", _("The next part is not open yet"), due=due)
+        task = Task.objects.create(
+            participant=participant,
+            version=participant.study.version,
+            kind=LATE_KIND,
+            sitting=due.sitting.key,
+            submission=participant.submission,
+        )
+        return task_end(task=task, outcome=Outcome.LATE)
+
+
+@dataclass(frozen=True, slots=True)
+class SittingCount:
+    """Participants of one part.
+
+    Attributes:
+        sitting: the part; number: its number, from 1.
+        begun, done: those who have begun it, and completed it.
+        early, due, late: of those who completed the part before and have not begun this one: it opens later for them,
+            it is open, or it has closed.
+    """
+
+    sitting: Sitting
+    number: int
+    begun: int
+    done: int
+    early: int = 0
+    due: int = 0
+    late: int = 0
+
+    @property
+    def share(self) -> float | None:
+        """Fraction that began it, of those who could and those who have missed it; None without any."""
+        could = self.begun + self.due + self.late
+        return self.begun / could if could and self.number > 1 else None
+
+
+def sitting_counts(study: Study, *, include_synthetic: bool, now: datetime) -> list[SittingCount]:
+    """Return the participants of each part, in order; none in a study without parts."""
+    tasks = Task.objects.filter(participant__study=study, participant__withdrawn_at=None)
+    if not include_synthetic:
+        tasks = tasks.filter(participant__is_synthetic=False)
+    parts, found = study.values.sittings.parts, []
+    begun = Count("participant", distinct=True, filter=~Q(outcome=Outcome.LATE))
+    done = Count("participant", distinct=True, filter=Q(state=Task.State.COMPLETED))
+    rows = tasks.exclude(sitting="").order_by().values("sitting").annotate(begun=begun, done=done) if parts else ()
+    by_key: Mapping[str, Mapping[str, int]] = {row["sitting"]: row for row in rows}
+    for number, part in enumerate(parts, start=1):
+        row = by_key.get(part.key, {"begun": 0, "done": 0})
+        waiting = _waiting(tasks, part, parts[number - 2].key, now) if number > 1 else {}
+        found.append(SittingCount(part, number, row["begun"], row["done"], **waiting))
+    return found
+
+
+def _waiting(tasks: QuerySet[Task], part: Sitting, before: str, now: datetime) -> dict[str, int]:
+    """Count those who completed the part before and have not begun this one, by when it is open for them."""
+    began = tasks.filter(participant=OuterRef("participant"), sitting=part.key).exclude(outcome=Outcome.LATE)
+    waiting = tasks.filter(~Exists(began), sitting=before, state=Task.State.COMPLETED)
+    is_early = Q(ended_at__gt=now - timedelta(days=part.gap.least))
+    is_late = Q(ended_at__lt=now - timedelta(days=part.gap.most)) if part.gap.most is not None else Q(pk=None)
+    return waiting.aggregate(
+        early=Count("pk", filter=is_early),
+        due=Count("pk", filter=~is_early & ~is_late),
+        late=Count("pk", filter=is_late),
+    )

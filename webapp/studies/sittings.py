@@ -1,0 +1,135 @@
+"""Sittings of a study: parts with gaps between them, for which the same participant comes back.
+
+A study's file declares them:
+
+    sittings:
+      parts:
+        - {key: first}
+        - {key: second, after_days: {least: 2, most: 4}, pay: 2.5}
+      same_bot: true
+      bots_remember: true
+      pay_for_all: 3
+
+A part is a task of its participant, and the task holds the part's key. A gap begins when the part before was completed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from chatbots.validation import InputModel, Many, Number
+from webapp.studies.conditions import ConditionKey, ConditionLabel
+
+GapDays = Annotated[Number, Field(ge=0, le=400)]
+SITTING = "sitting"
+"""Name of the column with a part's key in exported tables."""
+
+
+class Gap(InputModel):
+    """Days between the end of one part and the begin of the next."""
+
+    least: GapDays = Field(
+        default=0, title="Opens after days", description="Since the end of the part before; 0.5 is twelve hours."
+    )
+    most: GapDays | None = Field(
+        default=None, title="Closes after days", description="Since then, too. Empty: it never closes."
+    )
+
+
+class Sitting(InputModel):
+    """One part of a study."""
+
+    key: ConditionKey
+    label: ConditionLabel = Field(default="", title="Name", description="For researchers. Empty: the key.")
+    after_days: Gap | None = Field(default=None, title="Gap", description="Since the part before; the first has none.")
+    pay: Number | None = Field(
+        default=None, ge=0, title="Pay for this part", description="Empty: the study's “Pay each”."
+    )
+
+    @property
+    def title(self) -> str:
+        """Its name for researchers."""
+        return self.label or self.key
+
+    @property
+    def gap(self) -> Gap:
+        """Its gap; without one it opens at once."""
+        return self.after_days or Gap()
+
+
+class Sittings(InputModel):
+    """Parts of a study, and what goes on from one to the next."""
+
+    parts: Annotated[Many[Sitting], Field(max_length=20)] = Field(
+        default=(), title="Parts", description="Each participant does them one after another. None: a study of one."
+    )
+    same_bot: bool = Field(
+        default=False,
+        title="The same chatbot in all parts",
+        description="Otherwise no chatbot comes again before the others have come.",
+    )
+    bots_remember: bool = Field(
+        default=False,
+        title="Chatbots remember earlier parts",
+        description="A chatbot is given its earlier conversations with the person before the new one, as far as its "
+        "context window reaches.",
+    )
+    pay_for_all: Number | None = Field(
+        default=None, ge=0, le=1000, title="Bonus for all parts", description="On top, for who completes every part."
+    )
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the section as in a study's file, without what stands at its default."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
+
+@dataclass(frozen=True, slots=True)
+class DueSitting:
+    """The next part of a participant.
+
+    Attributes:
+        number, of: its number from 1, and the number of parts.
+        opens_at: None where it is open since ever: the first part, or one of a scripted participant.
+        closes_at: None where it stays open.
+    """
+
+    sitting: Sitting
+    number: int
+    of: int
+    opens_at: datetime | None = None
+    closes_at: datetime | None = None
+
+    def is_early(self, now: datetime) -> bool:
+        """Return True if the part opens later."""
+        return self.opens_at is not None and now < self.opens_at
+
+    def is_late(self, now: datetime) -> bool:
+        """Return True if the part has closed."""
+        return self.closes_at is not None and now > self.closes_at
+
+
+def sitting_due(
+    sittings: Sittings, done: Mapping[str, datetime], begun: Collection[str] = (), *, has_gaps: bool = True
+) -> DueSitting | None:
+    """Return a participant's next part; None if all are done, or the study has no parts.
+
+    Args:
+        done: when each part was completed, by its key.
+        begun: keys of parts that they began; those do not close for them.
+        has_gaps: False for scripted participants, who come back at once.
+    """
+    parts = sittings.parts
+    found = next(((n, part) for n, part in enumerate(parts, start=1) if part.key not in done), None)
+    if found is None:
+        return None
+    number, part = found
+    if not (done and has_gaps):
+        return DueSitting(part, number, len(parts))
+    before, gap = max(done.values()), part.gap
+    closes_at = before + timedelta(days=gap.most) if gap.most is not None and part.key not in begun else None
+    return DueSitting(part, number, len(parts), before + timedelta(days=gap.least), closes_at)
