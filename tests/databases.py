@@ -48,7 +48,7 @@ def own_database(env: dict[str, str], *, migrated: bool = False) -> Iterator[Non
 def migrated_file() -> Path:
     """Return the path of an SQLite database with all tables, this run's copy of one that is kept between runs.
 
-    Migrating takes longer than most files of tests. A database is kept for the source of `webapp` and the
+    Migrating takes longer than most files of tests. A database is kept for the migrations and the
     requirements that it was made by, and the first process that finds none makes it, whatever runs beside it.
     """
     mine = _shared_folder() / "confab.sqlite3"
@@ -66,10 +66,15 @@ def migrated_file() -> Path:
     return mine
 
 
+MIGRATING = {"migrations", "settings", "models", "models.py", "apps.py", "rights.py", "index"}
+"""Folders and files of `webapp` that decide what `migrate` makes; what runs after it is connected in `apps.py`."""
+
+
 def _source_digest() -> str:
     """Return a number of all that decides what `migrate` puts into an empty database."""
     read = hashlib.sha256()
-    for path in [ROOT / "requirements.txt", *sorted((ROOT / "webapp").rglob("*.py"))]:
+    webapp = [path for path in sorted((ROOT / "webapp").rglob("*.py")) if MIGRATING & set(path.parts)]
+    for path in [ROOT / "requirements.txt", *webapp]:
         read.update(f"{path.relative_to(ROOT)} {path.stat().st_size} ".encode())
         read.update(path.read_bytes())
     return read.hexdigest()[:24]
