@@ -18,11 +18,16 @@ Speaker = Literal["human", "bot"]
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One utterance. In self-play both speakers are the bot: the opener's side is called "human"."""
+    """One utterance. In self-play both speakers are the bot: the opener's side is called "human".
+
+    Attributes:
+        image: that goes with the text, as a `data:` address; set for bots with `takes_images` alone.
+    """
 
     speaker: Speaker
     text: str
     vote: int = 0
+    image: str = ""
 
     def __post_init__(self) -> None:
         if self.speaker not in ("human", "bot"):

@@ -20,6 +20,7 @@ except ImproperlyConfigured as error:
 
 # These need the apps to be loaded.
 from webapp.conversations.bot_host import BotHostConsumer, bot_host_channels
+from webapp.conversations.images import MOST_BYTES
 from webapp.core.middleware import BodyLimits, OriginValidator, PathPrefix, StorableTextSockets
 from webapp.core.processes import THREADS, lifespan, signs
 from webapp.core.rights import Right
@@ -29,19 +30,31 @@ from webapp.participant.consumers import websocket_urlpatterns
 prefix = settings.CONFAB_PATH_PREFIX
 
 
+_FORM_BYTES = 65_536
+"""The form around a file takes a little too."""
+
+
+def _page_name(path: str) -> str:
+    try:
+        return resolve(f"/{path.removeprefix(prefix).lstrip('/')}").view_name
+    except Resolver404:
+        return ""
+
+
+def page_limit(path: str) -> int:
+    """Return the bytes that anybody may send to this page, where it takes more than others; else 0."""
+    return MOST_BYTES + _FORM_BYTES if _page_name(path) == "participant:image" else 0
+
+
 def rights_to_upload(path: str) -> tuple[Right, ...]:
     """Return the rights needed to send a large file to this page; none where it takes no such files."""
-    try:
-        page = resolve(f"/{path.removeprefix(prefix).lstrip('/')}").view_name
-    except Resolver404:
-        return ()
     return {
         "dashboard:imports": (Right.READ, Right.RUN),
         # One address has one name: that of its first call, which reads; a POST brings conversations.
         "api:conversations": (Right.READ, Right.RUN),
         # Mechanical Turk's results, in which decisions about pay are filled in.
         "dashboard:study_pay_mturk": (Right.READ, Right.PAY, Right.PRIVATE),
-    }.get(page, ())
+    }.get(_page_name(path), ())
 
 
 django_application = PagesInOneThread()
@@ -50,9 +63,9 @@ signs.stands_s[THREADS] = crewed.stands_s
 pages = BodyLimits(
     crewed,
     limit=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
-    # The form around the file takes a little too.
-    upload_limit=settings.CONFAB_UPLOAD_LIMIT_MB * 1_048_576 + 65_536,
+    upload_limit=settings.CONFAB_UPLOAD_LIMIT_MB * 1_048_576 + _FORM_BYTES,
     rights_to_upload=rights_to_upload,
+    page_limit=page_limit,
 )
 sockets = OriginValidator(StorableTextSockets(SessionMiddlewareStack(URLRouter(websocket_urlpatterns))))
 application = ProtocolTypeRouter(

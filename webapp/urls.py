@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib import admin
 from django.urls import include, path
 
+from webapp.conversations.views import chat_image
 from webapp.core.views import SetPassword, SignIn, SignOut, favicon, healthz
 from webapp.operating.views import metrics
 
@@ -23,6 +24,7 @@ urlpatterns = [
     path("hooks/", include("webapp.pay.urls")),
     path("api/v1/", include("webapp.api.urls")),
     path("shared/", include("webapp.dashboard.shared_urls")),
+    path("chat-image/<str:signed>", chat_image, name="chat-image"),
     path("", include("webapp.participant.urls")),
 ]
 handler404 = "webapp.core.pages.not_found"

@@ -151,6 +151,8 @@ class BotDefaults:
     is_control: bool = False
     capacity: int = 64
     deterministic: bool = True
+    takes_images: bool = False
+    """Sees the images of turns."""
     version: str = "1"
 
     @property

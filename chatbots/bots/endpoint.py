@@ -35,7 +35,14 @@ from chatbots.endpoints.addresses import Address, AddressRests, address_of, refu
 from chatbots.endpoints.chat_completions import CallFailed, call
 from chatbots.endpoints.metering import CapReached, ReplyCost, meter_get
 from chatbots.endpoints.options import EndpointOptions, KeyFilter, redact_keys
-from chatbots.generation.prompts import chat_messages, conditioned_prompt, turns_joined
+from chatbots.generation.prompts import (
+    IMAGE_MARK,
+    chat_messages,
+    conditioned_prompt,
+    image_parts,
+    images_marked,
+    turns_joined,
+)
 from chatbots.generation.streamed_text import SentencePieces
 from chatbots.registry import bots
 from chatbots.text import quote
@@ -49,6 +56,8 @@ _BYTES_PER_TOKEN = 4
 """Of English in the usual vocabularies; only where the endpoint does not count."""
 _TOKENS_PER_MESSAGE = 16
 """Room for a chat template's marks around a message, in the bound of what a call can cost."""
+_TOKENS_PER_IMAGE = 6_000
+"""Of 2048 by 2048 pixels, the largest that are sent, at a token for each 28 by 28: more than known models take."""
 _COSTS_KEPT = 10_000
 _MOST_LIKELY = 20
 """Tokens with their log-probabilities; OpenAI and vLLM give no more."""
@@ -91,6 +100,7 @@ class EndpointBot(ConfiguredBot):
         # What the host, the meter and the address ask of any bot.
         self.capacity = self.concurrency = self.options.concurrency
         self.max_cost = self.options.max_cost
+        self.takes_images = self.options.takes_images
         self.fallback_bot = self.options.fallback_bot
         self._costs: dict[Conversation, ReplyCost] = {}
         self._likely: dict[Conversation, tuple[tuple[str, float], ...]] = {}
@@ -107,8 +117,10 @@ class EndpointBot(ConfiguredBot):
 
     @property
     def params(self) -> dict[str, Any]:
-        # Not the cap: raising it in the middle of a study must not make another bot of this one.
-        return {name: value for name, value in self.options if name != "max_cost"}
+        # Not the cap: raising it in the middle of a study must not make another bot of this one. Nor that it takes no
+        # images, which bots of before did not say.
+        left_out = {"max_cost"} if self.takes_images else {"max_cost", "takes_images"}
+        return {name: value for name, value in self.options if name not in left_out}
 
     @property
     def least_bound(self) -> ReplyCost:
@@ -327,7 +339,7 @@ class EndpointBot(ConfiguredBot):
             **({"logprobs": True, "top_logprobs": _MOST_LIKELY} if likely else {}),
             **self.options.extra_body,
             "model": route.model,
-            "messages": messages,
+            "messages": [{**one, "content": image_parts(one["content"], context)} for one in messages],
             "temperature": self.options.temperature,
             self.options.max_tokens_field: self.options.max_new_tokens,
         }
@@ -344,7 +356,7 @@ class EndpointBot(ConfiguredBot):
     def _messages(self, context: Conversation, *, system_in_user: bool) -> list[dict[str, str]]:
         """Return the last turns as chat messages, the user's and the assistant's in turn."""
         return chat_messages(
-            turns_joined(context, window=self.options.window, thought_marks=self.options.thought_marks),
+            turns_joined(images_marked(context), window=self.options.window, thought_marks=self.options.thought_marks),
             system_prompt=conditioned_prompt(self.options.system_prompt, context),
             system_in_user=system_in_user,
             opening=self.options.opening_prompt,
@@ -360,13 +372,13 @@ class EndpointBot(ConfiguredBot):
     def _bound(self, messages: list[dict[str, str]]) -> ReplyCost:
         """Return the most that a call with these messages can cost."""
         n_bytes = sum(len(message["content"].encode()) for message in messages)
-        most_in = n_bytes + _TOKENS_PER_MESSAGE * (len(messages) + 1)
+        most_in = n_bytes + _TOKENS_PER_MESSAGE * (len(messages) + 1) + _image_tokens(messages)
         return self._priced(most_in, self.options.max_new_tokens, is_estimated=True)
 
     def _estimate(self, messages: list[dict[str, str]], n_bytes: int) -> ReplyCost:
         """Estimate from the texts' lengths what a call with these messages and a reply of `n_bytes` bytes cost."""
         prompt = sum(_about(len(message["content"].encode())) for message in messages)
-        return self._priced(prompt, _about(n_bytes), is_estimated=True)
+        return self._priced(prompt + _image_tokens(messages), _about(n_bytes), is_estimated=True)
 
     def _keep(self, context: Conversation, spent: list[ReplyCost], answered_by: str) -> None:
         total = spent[0]
@@ -391,6 +403,11 @@ class EndpointBot(ConfiguredBot):
 def _key_in(variable: str) -> str | None:
     """Return the key that an environment variable holds; None without a variable."""
     return os.environ[variable].strip() if variable else None
+
+
+def _image_tokens(messages: list[dict[str, str]]) -> int:
+    """Return the most tokens that the images of messages take."""
+    return _TOKENS_PER_IMAGE * sum(message["content"].count(IMAGE_MARK) // 2 for message in messages)
 
 
 def _about(n_bytes: int) -> int:

@@ -115,6 +115,7 @@ class EndpointOptions(ReasoningOptions):
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = Field(
         "max_tokens", description="`max_tokens`, or `max_completion_tokens` where the endpoint wants that."
     )
+    takes_images: bool = Field(False, description="send the images of participants' messages to the model.")
     send_seed: bool = Field(True, description="pass the reply's seed (31 bits of it); some endpoints refuse the field.")
     price_in: _Price | None = Field(None, description="price of a million prompt tokens; None if unknown.")
     price_out: _Price | None = Field(None, description="price of a million reply tokens; None if unknown.")

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from chatbots.conversation import Conversation
@@ -26,6 +27,8 @@ from chatbots.generation.output_filter import strip_reasoning
 
 CONDITION = "{condition}"
 """Placeholder in a system prompt for the prompt of a study's condition."""
+IMAGE_MARK = "\x00"
+"""Stands in no stored text."""
 OPENING = "Hello!"
 """What the user is made to say when nobody has said anything, for chat templates."""
 
@@ -61,6 +64,31 @@ def turns_joined(
             text = f"{joined.pop()[1]}\n{text}"
         joined.append((role, text))
     return joined
+
+
+def images_marked(context: Conversation) -> Conversation:
+    """Return the conversation with a mark in the text of each turn with an image, for `image_parts`."""
+    return replace(
+        context,
+        turns=tuple(
+            replace(turn, text=f"{turn.text}{IMAGE_MARK}{n}{IMAGE_MARK}") if turn.image else turn
+            for n, turn in enumerate(context.turns)
+        ),
+    )
+
+
+def image_parts(content: str, context: Conversation) -> str | list[dict[str, Any]]:
+    """Return a message's content in OpenAI's parts, text and `image_url`, at the marks; without any, the text."""
+    pieces = content.split(IMAGE_MARK)  # text and number of a turn by turns
+    if len(pieces) == 1:
+        return content
+    images, parts = {str(n): turn.image for n, turn in enumerate(context.turns)}, []
+    for text, number in zip(pieces[::2], [*pieces[1::2], ""], strict=True):
+        if text.strip():
+            parts.append({"type": "text", "text": text.strip()})
+        if number:
+            parts.append({"type": "image_url", "image_url": {"url": images[number]}})
+    return parts
 
 
 def conditioned_prompt(system_prompt: str, context: Conversation) -> str:

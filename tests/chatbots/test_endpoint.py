@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chatbots import Conversation
+from chatbots import Conversation, Turn
 from chatbots.bots.base import BotError
 from chatbots.bots.endpoint import EndpointBot
 from chatbots.endpoints.metering import MemoryMeter, PaidBot, ReplyCost
@@ -82,6 +82,50 @@ async def test_the_prompt_of_a_condition_stands_at_its_place(system_prompt: str,
     ]
     assert "{condition}" not in untold[0]["content"]
     assert untold[1:] == [{"role": "user", "content": "hi"}]
+
+
+async def test_images_go_with_their_message_as_parts() -> None:
+    red, blue = "data:image/jpeg;base64,cmVk", "data:image/jpeg;base64,Ymx1ZQ=="
+    turns = (
+        Turn("human", "", image=red),
+        Turn("bot", "ok"),
+        Turn("human", "And this?", image=blue),
+        Turn("human", "?"),
+    )
+    context = Conversation("c", turns)
+    async with serving(says("ok")) as server:
+        bot = server.bot(takes_images=True, system_prompt="Be brief.", price_in=1, price_out=0)
+        assert [piece async for piece in bot.stream(context)] == ["ok"]
+        short = server.bot(takes_images=True, window=1)
+        assert [piece async for piece in short.stream(context)] == ["ok"]
+    assert server.requests[0]["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": red}}]},
+        {"role": "assistant", "content": "ok"},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "And this?"},
+                {"type": "image_url", "image_url": {"url": blue}},
+                {"type": "text", "text": "?"},
+            ],
+        },
+    ]
+    assert server.requests[1]["messages"] == [{"role": "user", "content": "?"}]
+    cost = bot.cost_take(context)
+    assert cost is not None
+    assert cost.tokens_in > 2 * 1_000  # estimated with the images
+    assert bot.least_bound.tokens_in < cost.tokens_in
+
+
+def test_bots_of_before_stay_the_same_where_they_take_no_images() -> None:
+    plain, seeing = (
+        EndpointBot(name="e", model="m", **options) for options in ({"takes_images": False}, {"takes_images": True})
+    )
+    assert plain.identity == EndpointBot(name="e", model="m").identity
+    assert "takes_images" not in plain.params
+    assert seeing.identity != plain.identity
+    assert (plain.takes_images, seeing.takes_images) == (False, True)
 
 
 async def test_a_speakers_run_is_one_message_and_an_empty_conversation_is_opened() -> None:

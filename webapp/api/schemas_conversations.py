@@ -59,6 +59,16 @@ class ConversationPage(Schema):
     after: str
 
 
+class ImageOut(Schema):
+    """Image of a message; `url` shows it for ten minutes."""
+
+    url: str
+    description: str
+    width: int
+    height: int
+    withheld_at: datetime | None
+
+
 class TurnOut(Schema):
     """An utterance.
 
@@ -74,6 +84,7 @@ class TurnOut(Schema):
     withheld_text: str
     created_at: datetime
     reported: list[str]
+    image: ImageOut | None
 
 
 class RatingOut(Schema):

@@ -348,6 +348,12 @@ def bots_unknown(bot_ids: Collection[str]) -> list[str]:
     return found
 
 
+def bots_taking_images(bot_ids: Collection[str]) -> list[str]:
+    """Return those of the bots that see the images of messages."""
+    bots_discover()
+    return [bot_id for bot_id in bot_ids if bot_id in registry and getattr(registry.get(bot_id), "takes_images", False)]
+
+
 def bot_available_ids(bot_ids: list[str]) -> list[str]:
     """Return those of `bot_ids` that can be offered to participants now, in the same order."""
     # Only these are looked at: whether a bot is available may take a look at its files.

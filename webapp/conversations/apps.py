@@ -15,8 +15,16 @@ class ConversationsConfig(AppConfig):
         from webapp.conversations import erasure
         from webapp.conversations.bot_host import bots_health
         from webapp.conversations.cost_meter import DatabaseMeter
-        from webapp.conversations.erasure import turns_texts
-        from webapp.conversations.models import ChatCheckAnswer, Conversation, ReplyMark, ReplyReport, Turn, Typing
+        from webapp.conversations.erasure import images_texts, turns_texts
+        from webapp.conversations.models import (
+            ChatCheckAnswer,
+            ChatImage,
+            Conversation,
+            ReplyMark,
+            ReplyReport,
+            Turn,
+            Typing,
+        )
         from webapp.core.health import health_check
         from webapp.studies.privacy import erasure_kind, rows_of
         from webapp.studies.privacy.retention import texts_in, texts_kind
@@ -27,6 +35,7 @@ class ConversationsConfig(AppConfig):
         erasure_kind("conversations", _("conversations"), rows_of(Conversation), lock=True)
         erasure_kind("turns", _("messages and replies"), rows_of(Turn, "conversation__participant"))
         erasure_kind("typing", _("how messages were typed"), rows_of(Typing, "turn__conversation__participant"))
+        erasure_kind("images", _("images in chats"), rows_of(ChatImage, "conversation__participant"))
         erasure_kind(
             "chat_check_answers",
             _("answers to attention checks in chats"),
@@ -40,6 +49,7 @@ class ConversationsConfig(AppConfig):
         erasure_kind("reports", _("reports of replies"), rows_of(ReplyReport))
         erasure_kind("marks", _("marks of filters on replies"), rows_of(ReplyMark, "turn__conversation__participant"))
         texts_kind("turns", turns_texts())
+        texts_kind("images", images_texts())
         texts_kind("reports", texts_in(lambda study: ReplyReport.objects.filter(participant__study=study), "words"))
         texts_kind(
             "marks", texts_in(lambda study: ReplyMark.objects.filter(turn__conversation__study=study), "found", [])

@@ -6,14 +6,16 @@ announces every one of those turns (`pre_delete`), so this is the one place that
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django.db import connections, transaction
 from django.db.models import QuerySet
-from django.db.models.signals import pre_delete
+from django.db.models.signals import post_delete, pre_delete
 
 from webapp.bots.selectors import text_store
-from webapp.conversations.models import Turn
+from webapp.conversations.images import image_file_delete
+from webapp.conversations.models import ChatImage, Turn
 from webapp.studies.models import Study
 from webapp.studies.privacy.retention import TextsKind
 
@@ -59,6 +61,20 @@ def encoded_texts_delete(texts: set[str], *, using: str = "default") -> int:
     return store.forget(kept - _said(kept, using)) if kept else 0
 
 
+def image_deleted(*, instance: ChatImage, using: str, **_: Any) -> None:
+    """Delete the file of an image once the deletion of its row is committed (receiver)."""
+    transaction.on_commit(partial(image_file_delete, instance.name), using=using)
+
+
+def images_texts() -> TextsKind:
+    """Return the images of a study's chats, which are erased with its texts."""
+
+    def rows(study: Study) -> QuerySet[Any]:
+        return ChatImage.objects.filter(conversation__study=study)
+
+    return TextsKind(rows, lambda _study, found: found.delete())
+
+
 def turns_texts() -> TextsKind:
     """Return the texts of a study's chats; emptying them also forgets their encodings."""
 
@@ -74,8 +90,9 @@ def turns_texts() -> TextsKind:
 
 
 def connect_signals() -> None:
-    """Listen to every deletion of a turn."""
+    """Listen to every deletion of a turn or an image."""
     pre_delete.connect(turn_deleted, sender=Turn, dispatch_uid="texts_forget")
+    post_delete.connect(image_deleted, sender=ChatImage, dispatch_uid="image_file_delete")
 
 
 def _said(texts: set[str], using: str) -> set[str]:

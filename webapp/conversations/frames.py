@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import ConfigDict, Field, Strict
 
 from chatbots.validation import InputModel, ValuesError, values_read
+from webapp.conversations.models import ChatImage
 from webapp.core.errors import Refused
 
 if TYPE_CHECKING:
@@ -36,16 +37,24 @@ class KeystrokeCounts(Frame):
     ms: Annotated[int, Field(ge=0, le=1_000_000_000)]
 
 
+class MessageImage(Frame):
+    """Image that goes with a message: the id that its upload returned, and what it shows in the participant's words."""
+
+    id: Annotated[UUID, Strict(False)]
+    description: str = Field(default="", max_length=ChatImage.MOST_DESCRIPTION_CHARS)
+
+
 class MessageFrame(Frame):
     """A participant's message; `client_id` makes sending it again harmless.
 
-    `typing` comes from pages of studies that count it; of others it is not stored.
+    `typing` comes from pages of studies that count it; of others it is not stored. With an image the text may be empty.
     """
 
     type: Literal["message"] = "message"
     client_id: Annotated[UUID, Strict(False)]
     text: str
     typing: KeystrokeCounts | None = None
+    image: MessageImage | None = None
 
 
 class VoteFrame(Frame):
@@ -100,9 +109,9 @@ def _bad(message: str, client_id: Any = None) -> Refused:
     return Refused("bad_frame", f"This frame was not understood: {message}.", **details)
 
 
-def turn_frame(*, turn: int, text: str, client_id: UUID | str) -> dict[str, Any]:
-    """Say that the message is stored."""
-    return {"type": "turn", "turn": turn, "speaker": "human", "text": text, "client_id": str(client_id)}
+def turn_frame(*, turn: int, text: str, client_id: UUID | str, **image: Any) -> dict[str, Any]:
+    """Say that the message is stored; `image` are the fields `image` and `html` of a message with one."""
+    return {"type": "turn", "turn": turn, "speaker": "human", "text": text, "client_id": str(client_id), **image}
 
 
 def token_frame(*, turn: int, offset: int, text: str) -> dict[str, Any]:

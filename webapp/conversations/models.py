@@ -1,4 +1,4 @@
-"""Conversations: turns, due replies, reports, filter labels, attention checks, heartbeats."""
+"""Conversations: turns, images, due replies, reports, filter labels, attention checks, heartbeats."""
 
 from __future__ import annotations
 
@@ -310,6 +310,42 @@ class Typing(models.Model):
 
     def __str__(self) -> str:
         return f"{self.turn_id}: {self.keystrokes} keystrokes"
+
+
+class ChatImage(models.Model):
+    """Image of a message, stored as a JPEG under its id; it has no turn until the message is sent."""
+
+    MOST_DESCRIPTION_CHARS = 500
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="images")
+    turn = models.OneToOneField(Turn, null=True, blank=True, on_delete=models.CASCADE, related_name="image")
+    client_id = models.UUIDField(help_text=_("Made by the page, so that sending it again stores it once."))
+    width = models.PositiveSmallIntegerField(help_text=_("In pixels, as stored."))
+    height = models.PositiveSmallIntegerField()
+    description = models.CharField(
+        max_length=MOST_DESCRIPTION_CHARS, blank=True, help_text=_("In the participant's words.")
+    )
+    withheld_at = models.DateTimeField(null=True, blank=True, help_text=_("Since then staff alone can see it."))
+    withheld_by = models.CharField(max_length=150, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["created_at"], condition=Q(turn=None), name="image_not_sent")]
+        constraints = [models.UniqueConstraint(fields=["conversation", "client_id"], name="image_client_id_unique")]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def name(self) -> str:
+        """Name of its file."""
+        return image_name(self.pk)
+
+
+def image_name(pk: uuid.UUID) -> str:
+    """Return the name of an image's file."""
+    return f"{pk}.jpg"
 
 
 class ReplyFailure(models.Model):

@@ -16,8 +16,9 @@ import logging
 import re
 import time
 import uuid
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,7 @@ from webapp.bots.selectors import bot_find
 from webapp.bots.services import bot_answered, bot_failed, bot_try_claim
 from webapp.conversations import events, frames, selectors, services
 from webapp.conversations.filtering import FilterLabel, names_of, reply_check, withheld_notice, withholds
+from webapp.conversations.images import images_attached, images_for_bot
 from webapp.conversations.models import Conversation
 from webapp.conversations.pacing import FRAME_EVERY_S, PacedReply, ReplyTimes
 from webapp.core.database import DATABASE_AWAY, in_database
@@ -64,6 +66,7 @@ class ReplyPlan:
         turn: its number; since: when the message that it answers was stored.
         pace: at which it is shown; None: as it comes.
         pair: the chat beside this one, where both begin together.
+        images: files of the images that the bot sees, by the number of their turn.
     """
 
     conversation_id: uuid.UUID
@@ -74,6 +77,7 @@ class ReplyPlan:
     values: StudyValues
     pace: ReplyPace | None = None
     pair: uuid.UUID | None = None
+    images: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,7 @@ def reply_begin(conversation_id: uuid.UUID, lease: uuid.UUID) -> ReplyPlan | Non
         row.bot,
         conversation_conditioned(selectors.conversation_remembered(row), row.version.values, row.condition),
         row.version.values,
+        images=images_for_bot(row) if row.version.values.chat.images else {},
     )
     if not due.values.pacing.paces_alike:
         return due
@@ -192,6 +197,8 @@ class _Replying:
     async def _made(self, showing: PacedReply | None) -> FinishedReply:
         """Have the whole reply made and looked at; what may be shown meanwhile is."""
         context = self.due.context
+        if self.due.images:
+            context = await asyncio.to_thread(images_attached, context, self.due.images)
         gathered, told_at = "", 0.0
         first_s: float | None = None
         async for piece in self.host.stream(self.due.bot.bot_id, context):

@@ -14,6 +14,7 @@ from django.db.models import Prefetch, Q, QuerySet
 from django.utils import timezone
 
 import chatbots
+from webapp.conversations.images import image_fields, images_of
 from webapp.conversations.models import BotHostHeartbeat, Conversation, Turn
 from webapp.core.markdown import without_marks
 from webapp.studies.models import Study, Task
@@ -249,11 +250,18 @@ def _is_overdue(conversation: Conversation) -> bool:
 def turns_of(conversation: Conversation) -> list[dict[str, Any]]:
     """Return the chat's turns, in order, as pages show them; replies with `html` in studies that show Markdown."""
     rows = Turn.objects.filter(conversation=conversation).order_by("index")
-    turns = []
+    images, turns = images_of(conversation), []
     for index, speaker, text, vote in rows.values_list("index", "speaker", "text", "vote"):
         html = reply_html(conversation, text) if speaker == Turn.Speaker.BOT else ""
         turns.append(
-            {"turn": index, "speaker": speaker, "text": text, "vote": vote, **({"html": html} if html else {})}
+            {
+                "turn": index,
+                "speaker": speaker,
+                "text": text,
+                "vote": vote,
+                **({"html": html} if html else {}),
+                **image_fields(images.get(index), text, html),
+            }
         )
     return turns
 

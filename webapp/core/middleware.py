@@ -118,6 +118,7 @@ class BodyLimits:
         limit: bytes that anybody may send; they stay in memory.
         upload_limit: bytes that staff may send to a page that takes files.
         rights_to_upload: which rights that takes at an address; none where it takes no files.
+        page_limit: bytes that anybody may send to an address, where that is not `limit`; else 0.
     """
 
     def __init__(
@@ -127,11 +128,13 @@ class BodyLimits:
         limit: int,
         upload_limit: int,
         rights_to_upload: Callable[[str], Collection[Right]],
+        page_limit: Callable[[str], int] = lambda path: 0,
     ) -> None:
         self.application = application
         self.limit = limit
         self.upload_limit = upload_limit
         self.rights_to_upload = rights_to_upload
+        self.page_limit = page_limit
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         limit = self.limit
@@ -164,6 +167,8 @@ class BodyLimits:
 
     async def _raised(self, scope: dict[str, Any]) -> int:
         """Return the sender's limit; called only where the usual limit is exceeded."""
+        if scope["method"] == "POST" and (limit := self.page_limit(scope["path"])):
+            return limit
         rights = self.rights_to_upload(scope["path"])
         if scope["method"] != "POST" or not rights:
             return self.limit
@@ -252,7 +257,8 @@ class StorableTextMiddleware:
             return None if _is_json_storable(request) else _refuse(request)
         if is_api_path(request.path_info):
             return None
-        if getattr(view, "csrf_exempt", False):
+        # A form with files is in no such view, and may be larger than a body that is kept.
+        if getattr(view, "csrf_exempt", False) and request.content_type != "multipart/form-data":
             _ = request.body  # Keeps the body for a view that checks its signature: parsing a form uses it up.
         return None if are_sanitised(_pairs(request.POST)) else _refuse(request)
 

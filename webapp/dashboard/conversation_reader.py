@@ -12,7 +12,8 @@ from chatbots.registry import title_of
 from evaluation.metrics.registry import metric_list
 from evaluation.number_format import figure
 from evaluation.plots.text_layout import tick_label
-from webapp.conversations.models import Conversation, ReplyMark, ReplyReport, Turn
+from webapp.conversations.images import images_of, with_image
+from webapp.conversations.models import ChatImage, Conversation, ReplyMark, ReplyReport, Turn
 from webapp.conversations.selectors import reply_html
 from webapp.dashboard.charts.lines import TrackCell, printed, track
 from webapp.dashboard.narrative.phrases import MetricSeries, reason_text, series_of
@@ -58,6 +59,7 @@ class TurnView:
     withheld_text: str = ""
     pieces: tuple[ExcerptPiece, ...] = ()
     html: str = ""
+    image: ChatImage | None = None
 
     @property
     def has_missing(self) -> bool:
@@ -144,7 +146,7 @@ def read_conversation(
     }
     pieces = {turn.index: tuple(pieces_of(turn.text, words)) for turn in turns}
     at = _chosen(chosen, turns, [i for i, found in pieces.items() if any(p.is_hit for p in found)])
-    views, said_of = [], reported_of(conversation)
+    views, said_of, images = [], reported_of(conversation), images_of(conversation)
     for i, turn in enumerate(turns):
         spelled = [
             TurnValue(
@@ -157,6 +159,8 @@ def read_conversation(
             for value in [found[one.name][i]]
         ]
         is_bot = turn.speaker == Turn.Speaker.BOT
+        html = reply_html(conversation, turn.text) if is_bot else ""
+        html = with_image(html, turn.text, images.get(turn.index), for_staff=True)
         views.append(
             TurnView(
                 index=turn.index,
@@ -172,7 +176,8 @@ def read_conversation(
                 said_of=tuple(said_of.get(turn.index, ())),
                 withheld_text=turn.withheld_text,
                 pieces=pieces[turn.index],
-                html=html_with_hits(reply_html(conversation, turn.text), words) if is_bot else "",
+                html=html_with_hits(html, words),
+                image=images.get(turn.index),
             )
         )
     overall = [

@@ -194,6 +194,7 @@ class PackageForm(forms.Form):
     include_synthetic = forms.BooleanField(required=False)
     include_failed = forms.BooleanField(required=False)
     include_private = forms.BooleanField(required=False)
+    include_images = forms.BooleanField(required=False)
     without = FlagsField(required=False)
 
 

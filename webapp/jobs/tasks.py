@@ -15,6 +15,7 @@ from django.db import OperationalError, connections
 
 from chatbots.devices import batches_made_exact
 from webapp.celery import app
+from webapp.conversations.images import images_sweep
 from webapp.core.processes import WORKER, signs
 from webapp.jobs import queue
 from webapp.jobs.alerts import alerts_ask
@@ -63,9 +64,13 @@ def alerts() -> None:
 
 @app.task(name="webapp.runs.tasks.retention", ignore_result=True)
 def retention() -> None:
-    """Erase due data by the studies' retention rules; if another process does it at the same time, nothing is left."""
+    """Erase due data by the studies' retention rules, and images without a message.
+
+    If another process does it at the same time, nothing is left.
+    """
     try:
         retention_run()
+        images_sweep()
     except OperationalError:
         log.warning("the database is away; the retention clocks are looked at again in an hour")
 

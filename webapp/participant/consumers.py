@@ -22,6 +22,7 @@ from structlog.contextvars import bind_contextvars
 
 from chatbots.text import sanitise
 from webapp.conversations import events, frames, selectors, services
+from webapp.conversations.images import turn_image_fields
 from webapp.core.database import DATABASE_AWAY, DirectDispatch, in_database
 from webapp.core.errors import Refused
 from webapp.core.language import locale_of
@@ -225,10 +226,11 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
 
     async def _message(self, frame: frames.MessageFrame) -> None:
         human = await in_database(self._in_place)(
-            services.turn_add_human, client_id=frame.client_id, text=frame.text, typed=frame.typing
+            services.turn_add_human, client_id=frame.client_id, text=frame.text, typed=frame.typing, image=frame.image
         )
         turn = human.turn
-        stored = frames.turn_frame(turn=turn.index, text=turn.text, client_id=frame.client_id)
+        fields = await in_database(turn_image_fields)(turn) if frame.image is not None else {}
+        stored = frames.turn_frame(turn=turn.index, text=turn.text, client_id=frame.client_id, **fields)
         if not human.created:
             # Sent again: send this page the stored messages, and the reply if it has arrived.
             await self._send(stored)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from django.utils.translation import gettext as _
 
+from webapp.conversations.images import images_of, with_image
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import reply_html
 from webapp.participant.page_texts import ConditionLine, condition_lines
@@ -171,6 +172,7 @@ def _marked(task: Task, judgement: RequestedRating, judgements: Sequence[Request
     other = _("You") if slot.bot_id else _other_speaker(slot.conversation)
     chat = slot.conversation or slot.chat
     turns = Turn.objects.filter(conversation=judgement.turn.conversation_id).order_by("index")
+    images = images_of(chat)
     for turn in turns:
         is_bot = turn.speaker == Turn.Speaker.BOT
         kind, who = ("bot", _("Chatbot")) if is_bot else ("person", other)
@@ -179,7 +181,7 @@ def _marked(task: Task, judgement: RequestedRating, judgements: Sequence[Request
         # In the order of the labels: the database keeps none.
         marks = tuple(text for key, text in words.items() if given.get(key))
         is_current = turn.pk == judgement.turn.pk
-        html = reply_html(chat, turn.text) if is_bot else ""
+        html = with_image(reply_html(chat, turn.text) if is_bot else "", turn.text, images.get(turn.index))
         found.append(MarkedTurn(kind, who, turn.text, number, is_current, bool(given), marks, html))
     return tuple(found)
 
@@ -230,14 +232,16 @@ def _conversation(slot: Slot) -> ShownText:
     bot = _("Chatbot %(side)s") % {"side": slot.side} if slot.side else _("Chatbot")
     who = {Turn.Speaker.HUMAN: _other_speaker(chat), Turn.Speaker.BOT: bot}
     title = _("Conversation %(side)s") % {"side": slot.side}
+    images = images_of(chat)
     return ShownText(
         side=slot.side,
         title=title if slot.side else _("The conversation"),
         condition=condition_lines(chat, is_own=False),
         lines=tuple(
-            DialogueLine(who[Turn.Speaker(t.speaker)], t.text, is_bot, reply_html(chat, t.text) if is_bot else "")
+            DialogueLine(who[Turn.Speaker(t.speaker)], t.text, is_bot, with_image(html, t.text, images.get(t.index)))
             for t in chat.turns.all()
             for is_bot in [t.speaker == Turn.Speaker.BOT]
+            for html in [reply_html(chat, t.text) if is_bot else ""]
         ),
     )
 

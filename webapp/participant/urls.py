@@ -19,6 +19,7 @@ urlpatterns = [
     path("chat/<uuid:conversation_id>/swap/", views.swap, name="swap"),
     path("chat/<uuid:conversation_id>/finish/", views.finish, name="finish"),
     path("chat/<uuid:conversation_id>/withdraw/", views.withdraw, name="withdraw"),
+    path("chat/<uuid:conversation_id>/image/", views.image, name="image"),
     path("chat/<uuid:conversation_id>/report/", reply_reports.chat_report, name="chat-report"),
     path("task/<uuid:task_id>/report/", reply_reports.task_report, name="task-report"),
     path("withdraw/<str:token>/", withdrawal.withdraw_all, name="withdraw-all"),

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse
+from django.core.files.uploadedfile import UploadedFile
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils import translation
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from webapp.conversations.attention_checks import chat_check_answer
+from webapp.conversations.images import MOST_BYTES, image_link, image_store
 from webapp.conversations.models import Conversation
 from webapp.conversations.services import (
     conversation_finish_failed,
@@ -143,6 +146,30 @@ def answer(request: HttpRequest, conversation: Conversation, visit: ParticipantR
         if refused.code == "bad_answers":
             return _back(conversation, visit, note="check_due")
     return _back(conversation, visit)
+
+
+_IMAGE_STATUSES = {"image_too_large": 413, "closed": 409, "too_fast": 429, "unavailable": 503}
+
+
+@require_POST
+@conversation_page
+def image(request: HttpRequest, conversation: Conversation, visit: ParticipantRequest) -> HttpResponse:
+    """Store an image for the participant's next message, and respond with the id that the message carries."""
+    file = request.FILES.get("image")
+    try:
+        client_id = UUID(request.POST.get("client_id", ""))
+    except ValueError:
+        client_id = None
+    if not isinstance(file, UploadedFile) or client_id is None:
+        wanted = "Send the file as `image`, and a UUID as `client_id`."
+        return JsonResponse({"code": "bad_image", "message": wanted}, status=400)
+    try:
+        stored = image_store(conversation=conversation, client_id=client_id, data=file.read(MOST_BYTES + 1))
+    except Refused as refused:
+        status = _IMAGE_STATUSES.get(refused.code, 400)
+        return JsonResponse({"code": refused.code, "message": refused.message}, status=status)
+    found = {"id": str(stored.pk), "url": image_link(stored), "width": stored.width, "height": stored.height}
+    return JsonResponse(found, status=201)
 
 
 @require_POST

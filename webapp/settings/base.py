@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,29 @@ def shared_caches() -> dict[str, dict[str, Any]]:
         },
     }
 
+
+def image_storage() -> dict[str, Any]:
+    """Return the storage of participants' images: a folder of the data folder, or an S3-compatible bucket."""
+    # A bucket for participants' images, S3's or of an S3-compatible server; empty: the folder `images`.
+    bucket = env.text("CONFAB_IMAGES_BUCKET", default="")
+    # Where that server is; empty: Amazon's. Keys and region come from the variables that boto3 reads.
+    endpoint = env.address("CONFAB_IMAGES_ENDPOINT", default="")
+    if not bucket:
+        options = {"location": DATA_DIR / "images", "file_permissions_mode": 0o600, "directory_permissions_mode": 0o700}
+        return {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": options}
+    if find_spec("storages") is None:
+        raise ImproperlyConfigured("CONFAB_IMAGES_BUCKET needs django-storages: pip install 'confab[s3]'")
+    return {
+        "BACKEND": "storages.backends.s3.S3Storage",
+        "OPTIONS": {"bucket_name": bucket, "endpoint_url": endpoint or None},
+    }
+
+
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    "images": image_storage(),
+}
 
 CELERY_TASK_IGNORE_RESULT = True  # progress and results are in the database
 CELERY_TASK_ACKS_LATE = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from webapp.settings.base import *  # noqa: F403
-from webapp.settings.base import channel_layers, databases, shared_caches
+from webapp.settings.base import STORAGES, channel_layers, databases, shared_caches
 from webapp.settings.env import env, proxy_count
 
 DEBUG = False
@@ -33,10 +33,7 @@ CONFAB_PROXY_COUNT = proxy_count(1)  # the one with TLS
 # From here /metrics is read without a token.
 CONFAB_PROMETHEUS_ALLOW = env.networks("CONFAB_PROMETHEUS_ALLOW", default=[])
 
-STORAGES = {
-    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "webapp.core.pages.ModuleManifestStorage"},
-}
+STORAGES = {**STORAGES, "staticfiles": {"BACKEND": "webapp.core.pages.ModuleManifestStorage"}}
 
 # Variables that nothing has read, with those that are meant.
 CONFAB_MISSPELT = env.misspelt()

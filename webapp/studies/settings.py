@@ -209,6 +209,12 @@ class ChatRules(InputModel):
         "loaded; their description and address are shown.",
         json_schema_extra={"choices": {"text": "Shown as text", "open": "Open in a new tab"}},
     )
+    images: bool = Field(
+        default=False,
+        title="Participants may send images",
+        description="One with each message, in chats whose bot takes images. JPEG, PNG or WebP of at most 5 MB; stored "
+        "without metadata such as the place.",
+    )
 
 
 Raters = Annotated[int, Field(ge=0, le=10_000)]

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import tempfile
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any
@@ -102,6 +103,17 @@ async def test_anonymous_bodies_end_at_the_limit(path: str, no_files: None) -> N
     headers = dict(chunked.sent[0]["headers"])
     assert headers[b"connection"] == b"close"
     assert b"at most 1 MB" in chunked.sent[1]["body"]
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_an_image_of_a_chat_may_have_5_megabytes() -> None:
+    where = f"/chat/{uuid.uuid4()}/image/"
+    taken = Sender(5)
+    assert await taken.post(where, length(5 * MB)) == 400  # it was read, and is no form
+    for headers in ([length(6 * MB)], []):
+        refused = Sender(6)
+        assert await refused.post(where, *headers) == 413
+        assert b"at most 5 MB" in refused.sent[1]["body"]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -31,6 +31,7 @@ from webapp.api.schemas_conversations import (
     ConversationOut,
     ConversationPage,
     ConversationRow,
+    ImageOut,
     MetricValuesOut,
     NotesOut,
     RatingOut,
@@ -38,6 +39,7 @@ from webapp.api.schemas_conversations import (
     SearchOut,
     TurnOut,
 )
+from webapp.conversations.images import image_link, images_of
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.rights import Right
 from webapp.dashboard import conversation_reader
@@ -175,8 +177,9 @@ def _after(text: str) -> str:
 
 def _turns(row: Conversation) -> list[dict[str, Any]]:
     reported = conversation_reader.reported_of(row)
+    images = {n: fields_of(ImageOut, one, url=image_link(one)) for n, one in images_of(row).items()}
     return [
-        fields_of(TurnOut, turn, reported=reported.get(turn.index, []))
+        fields_of(TurnOut, turn, reported=reported.get(turn.index, []), image=images.get(turn.index))
         for turn in Turn.objects.filter(conversation=row).order_by("index")
     ]
 

@@ -58,12 +58,17 @@ class Included(Schema):
     include_synthetic: bool = False
     include_failed: bool = False
     include_private: bool = False
+    include_images: bool = False
     without: str = ""
 
     def options(self) -> ExportOptions:
         """Return it as exporters have it."""
         return ExportOptions(
-            self.include_synthetic, self.include_failed, self.include_private, without_read(self.without)
+            self.include_synthetic,
+            self.include_failed,
+            self.include_private,
+            without_read(self.without),
+            include_images=self.include_images,
         )
 
 

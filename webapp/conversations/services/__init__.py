@@ -18,7 +18,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from chatbots.text import sanitise_input
-from webapp.conversations.frames import KeystrokeCounts
+from webapp.conversations.frames import KeystrokeCounts, MessageImage
+from webapp.conversations.images import image_send, takes_images
 from webapp.conversations.models import Conversation, ReplyReport, Turn, Typing
 from webapp.conversations.selectors import chats_under_way, failure_of, time_left
 from webapp.conversations.services.endings import (
@@ -60,7 +61,12 @@ class HumanTurn:
 
 
 def turn_add_human(
-    *, conversation_id: UUID, client_id: UUID, text: str, typed: KeystrokeCounts | None = None
+    *,
+    conversation_id: UUID,
+    client_id: UUID,
+    text: str,
+    typed: KeystrokeCounts | None = None,
+    image: MessageImage | None = None,
 ) -> HumanTurn:
     """Store a participant's message and mark the reply to it as due.
 
@@ -68,9 +74,10 @@ def turn_add_human(
 
     Args:
         typed: how it was typed; stored only where the study counts it and people agreed to that.
+        image: an image that was stored for this chat before.
 
     Raises:
-        Refused: `not_found`, `empty`, `too_long`, `waiting_for_reply` or `closed`.
+        Refused: `not_found`, `empty`, `too_long`, `bad_image`, `waiting_for_reply` or `closed`.
     """
     with transaction.atomic():
         conversation = chats_under_way().select_for_update(of=("self",)).filter(pk=conversation_id).first()
@@ -104,8 +111,10 @@ def turn_add_human(
                 "waiting_for_reply", _("The chatbot is still answering. Your text stays in the box."), **details
             )
         text = sanitise_input(text)
-        if not text:
+        if not text and image is None:
             raise Refused("empty", _("Write something first."), **details)
+        if image is not None and not takes_images(conversation):
+            raise Refused("bad_image", _("No image can be sent in this chat."), **details)
         n_over = len(text) - version.values.chat.max_message_chars
         if n_over > 0:
             raise Refused(
@@ -125,6 +134,9 @@ def turn_add_human(
         )
         if typed is not None and version.values.typing.is_agreed_to:
             Typing.objects.create(turn=turn, **typed.model_dump())
+        if image is not None:
+            words = sanitise_input(image.description)
+            image_send(turn=turn, image_id=image.id, description=words)
         due_set(conversation, turn=index + 1, since=turn.created_at)
         conversation.save(update_fields=DUE_FIELDS)
     return HumanTurn(turn, conversation.bot.bot_id, created=True)

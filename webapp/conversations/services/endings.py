@@ -126,6 +126,7 @@ def conversation_withdraw(*, conversation: Conversation) -> None:
             asked.task.ratings.all().delete()
         for chat in locked:
             chat.turns.all().delete()
+            chat.images.all().delete()
             chat.check_answers.all().delete()
             chat.items.all().delete()  # what was drawn from it for others to judge
             chat.state = Conversation.State.WITHDRAWN

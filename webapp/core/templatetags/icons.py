@@ -33,6 +33,8 @@ _OUTLINES = {
     'a1.8 1.8 0 0 1-1.8-2.1l1.1-6.6a1.8 1.8 0 0 1 1.8-1.5h9.6"/>',
     "chat": '<path d="M7 4h10a3 3 0 0 1 3 3v7a3 3 0 0 1-3 3h-6l-4.5 4v-4.1A3 3 0 0 1 4 14V7a3 3 0 0 1 3-3z"/>',
     "list": '<rect x="4" y="5" width="16" height="14" rx="2.5"/><path d="M8 10h8M8 14h5"/>',
+    "image": '<rect x="4" y="5" width="16" height="14" rx="2.5"/><circle cx="9" cy="10" r="1.5"/>'
+    '<path d="M6 18l6-6 6 6"/>',
     "wifi": '<path d="M4 10a12 12 0 0 1 16 0M7.5 13.5a7 7 0 0 1 9 0M12 17.5v.2"/>',
     "copy": '<rect x="9" y="9" width="11" height="11" rx="2"/>'
     '<path d="M15 9V6a2 2 0 0 0-2-2H6a2 2 0 0 0-2 2v7a2 2 0 0 0 2 2h3"/>',

@@ -147,7 +147,8 @@ def send_file(
         chosen: cleaned values of its form.
     """
     search = " ".join(chosen.pop("q", "").split())
-    options = ExportOptions(**{name: chosen[name] for name in _CHOSEN}, search=search)
+    has_images = chosen.get("include_images", False)
+    options = ExportOptions(**{name: chosen[name] for name in _CHOSEN}, search=search, include_images=has_images)
     if (refused := staff_refusal(request, *export_rights(what, options))) is not None:
         return refused
     if request.method == "POST" and export_size(what, study, options) > LARGE_EXPORT:

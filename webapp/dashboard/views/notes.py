@@ -11,6 +11,7 @@ from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
+from webapp.conversations.images import image_withhold
 from webapp.core.errors import Refused
 from webapp.dashboard.conversation_list import Gathered, Workbench, gathered
 from webapp.dashboard.conversation_reader import conversations_to_read
@@ -35,7 +36,7 @@ def _number(values: QueryDict, name: str) -> int:
 
 @post_view()
 def conversation_note(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
-    """Star, tag or note a conversation, or take one of these away; go back to where it was read."""
+    """Star, tag or note a conversation, take one of these away, or withhold an image; go back to where it was read."""
     row = get_object_or_404(conversations_to_read(), pk=conversation_id)
     what, text = request.POST.get("what", ""), request.POST.get("text", "")
     try:
@@ -47,6 +48,9 @@ def conversation_note(request: HttpRequest, conversation_id: UUID) -> HttpRespon
             services.note_add(conversation=row, text=text, author=request.user)
         elif what == "remove":
             services.note_remove(conversation=row, pk=_number(request.POST, "note"))
+        elif what in ("withhold_image", "show_image"):
+            index, name = _number(request.POST, "turn"), request.user.get_username()
+            image_withhold(conversation=row, index=index, by=name if what == "withhold_image" else "")
     except Refused as error:
         messages.error(request, str(error))
     return _back(request, reverse("dashboard:conversation", args=[row.pk]))

@@ -12,6 +12,7 @@ from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 
 from webapp.conversations.attention_checks import chat_check_due
+from webapp.conversations.images import takes_images
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import can_rate, chat_turn, early_reason, turns_of
 from webapp.core.errors import Refused
@@ -61,6 +62,7 @@ class ChatStep(ConversationStep):
         marked = marks_own_chats(self.standing.study)
         return self.render(
             condition=condition_lines(conversation),
+            takes_images=takes_images(conversation),
             marked=marked,
             marks=annotation_request(conversation),
             rate_url=visit.link("end" if marked else "rate", conversation.pk),

@@ -34,6 +34,7 @@ from webapp.studies.validation.sections import (
     validate_conditions,
     validate_filters,
     validate_gold_items,
+    validate_images,
     validate_points,
     validate_sittings,
 )
@@ -388,6 +389,7 @@ VALIDATORS: tuple[Callable[[Checked], Errors], ...] = (
     validate_questions,
     validate_points,
     validate_chat_checks,
+    validate_images,
     validate_conditions,
     validate_check_items,
     validate_attention,

@@ -14,6 +14,7 @@ from typing import Any
 
 from chatbots.text import did_you_mean, quote
 from chatbots.validation import InputModel, Mistake
+from webapp.bots.selectors import bots_taking_images
 from webapp.studies.attention_checks import AttentionCheck, answers_beyond
 from webapp.studies.conditions import MOST_COMBINATIONS, TAKEN_FACTOR_KEYS, Conditions, bots_of
 from webapp.studies.models import Item, Outcome, Rubric, Study
@@ -254,6 +255,18 @@ def validate_chat_checks(on: Checked) -> Errors:
     if len({one.question for one in checks}) < len(checks):
         told.append("Two checks ask the same. Take one out, or ask something else.")
     return {"chat_checks": " ".join(told)} if told else {}
+
+
+def validate_images(on: Checked) -> Errors:
+    """Check that a bot of the study takes the images that participants may send."""
+    if not on.values.chat.images or on.protocol is None:
+        return {}
+    if on.protocol.gives != "bots" or "arena" in on.protocol.settings:
+        return {"images": f"The protocol “{on.protocol.title}” takes no images. Switch them off."}
+    if bots_taking_images(on.values.bots) or not on.values.bots:
+        return {}
+    words = "No chatbot of this study takes images, so nobody could send one. Add an endpoint bot whose parameters have"
+    return {"images": f"{words} takes_images: true, or switch this off."}
 
 
 def validate_check_items(on: Checked) -> Errors:

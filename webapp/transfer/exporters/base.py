@@ -86,6 +86,7 @@ class ExportOptions:
         include_failed: chats that ended because the bot failed, and work of participants who missed an attention check.
         include_private: ids that recruitment platforms gave to participants, and completion codes.
         without: names of flags; the work of participants with one of them is left out.
+        include_images: files of the images that participants sent, in a data package.
         search: a query of the conversation browser, which filters tables of conversations; empty: none.
     """
 
@@ -94,6 +95,7 @@ class ExportOptions:
     include_private: bool = False
     without: tuple[str, ...] = ()
     search: str = ""
+    include_images: bool = False
 
 
 class Exporter(Protocol):

@@ -13,7 +13,7 @@ from django.db.models import BooleanField, Count, ExpressionWrapper, Prefetch, Q
 from chatbots.registry import bots as registry
 from webapp.bots.models import BotVersion
 from webapp.bots.selectors import bot_card, bots_discover
-from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.models import Conversation, Turn, image_name
 from webapp.ratings.flag_store.models import TaskFlag
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_bots
@@ -215,6 +215,18 @@ _MESSAGES_COLUMNS = (
         missing="The reply was not paced, or was given before this was kept.",
     ),
     ExportColumn("withheld", "boolean", "Whether a filter withheld the reply; its text is what people read then."),
+    ExportColumn(
+        "image",
+        "text",
+        "Name of the image that the participant sent with the message; a package with images has it in `images/`.",
+        missing="The message has no image.",
+    ),
+    ExportColumn(
+        "image_description",
+        "text",
+        "What the image shows, in the participant's words.",
+        missing="The message has no image.",
+    ),
 )
 _TOKENS_IN = [column.name for column in _MESSAGES_COLUMNS].index("tokens_in") - 5  # behind study and chat
 
@@ -263,6 +275,8 @@ class MessagesTable:
                 "shown_ms",
                 "late_ms",
                 "is_withheld",
+                "image",
+                "image__description",
                 *(["conversation__condition"] if factors else []),
             )
             .iterator(chunk_size=CHUNK)
@@ -270,6 +284,8 @@ class MessagesTable:
             if rest[_TOKENS_IN] is None:
                 rest[_TOKENS_IN + 2] = None  # nothing was counted, so nothing was estimated either
             under = condition_cells(factors, rest.pop()) if factors else []
+            if rest[-2] is not None:
+                rest[-2] = image_name(rest[-2])
             yield [str(conversation_id), state, bot, study_key(study), is_synthetic, *rest, *under]
 
 

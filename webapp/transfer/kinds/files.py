@@ -45,6 +45,7 @@ class ExportParams(InputModel):
     include_private: bool = False
     without: Many[str] = ()
     search: str = ""
+    include_images: bool = False
 
     def options(self) -> ExportOptions:
         """Return the export's options."""

@@ -6,13 +6,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any
 
 from chatbots.registry import title_of
+from webapp.conversations.images import image_files
 from webapp.core.rights import Right
 from webapp.jobs.selectors.metrics import language_name, study_languages
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.rubrics import post_task_questions
 from webapp.transfer.datasheet import datasheet_json, datasheet_md, datasheet_of
-from webapp.transfer.exporters.base import ExportColumn, ExportOptions
+from webapp.transfer.exporters.base import ExportColumn, ExportOptions, conversations_included
 from webapp.transfer.package.metadata import (
     codebook_csv,
     codebook_json,
@@ -305,7 +306,7 @@ def readme_text(
                         for one in sorted(tables, key=lambda one: one.table.name)
                     ],
                 ),
-                _files(options, tables_left_out),
+                _files(study, options, tables_left_out),
                 "## What people were asked",
                 _asked(study),
                 "## Languages",
@@ -334,7 +335,7 @@ def _what(study: Study, versions: dict[str, Any]) -> str:
     )
 
 
-def _files(options: ExportOptions, tables_left_out: Mapping[str, str]) -> str:
+def _files(study: Study, options: ExportOptions, tables_left_out: Mapping[str, str]) -> str:
     left_out = [
         f"the table `{name}`, for the requester does not have the right `{right}`"
         for name, right in tables_left_out.items()
@@ -343,6 +344,8 @@ def _files(options: ExportOptions, tables_left_out: Mapping[str, str]) -> str:
         left_out.append("what scripted participants did in rehearsals")
     if not options.include_failed:
         left_out.append("chats that a chatbot broke, and work of people who missed an attention check")
+    if study.values.chat.images and not options.include_images:
+        left_out.append("the images that people sent")
     if not options.include_private:
         left_out.append("ids that recruitment platforms gave to people, and completion codes")
     said = f"Left out: {'; '.join(left_out)}; what people withdrew." if left_out else ""
@@ -389,6 +392,8 @@ def _people(options: ExportOptions) -> str:
         "People have pseudonyms, the same in all tables and in every package of this study. "
         "Texts are as people wrote them: read them for names and other personal details before you publish."
     )
+    if options.include_images:
+        said += " `images/` has what people sent: look at every image before you publish."
     if options.include_private:
         return f"**This package holds ids of people on recruitment platforms. Do not publish it.** {said}"
     return said
@@ -433,6 +438,9 @@ def _package_files(
         told(before + one.n_rows)
         yield from files
     yield from study_files(study, options)
+    if options.include_images:
+        for name, data in image_files(conversations_included(study, options)):
+            yield File(f"images/{name}", len(data), (data,))
     codebook = codebook_of(study, written)
     yield File.of("codebook.csv", codebook_csv(codebook))
     yield File.of("codebook.json", codebook_json(codebook))

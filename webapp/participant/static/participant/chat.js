@@ -5,6 +5,7 @@ import { asideDue, asideFollow } from "./aside.js";
 import { Composer } from "./composer.js";
 import "./condition.js";
 import { Delivery, LostBanner, errorWords, say, warn } from "./delivery.js";
+import { ImageChooser } from "./images.js";
 import { Log } from "./log.js";
 import { Marks } from "./marks.js";
 import { Outbox } from "./outbox.js";
@@ -72,6 +73,7 @@ const composer = new Composer({
   draftKey: `${storeKey}.draft`,
   onSend: send,
 });
+const images = new ImageChooser(words);
 const typing = new TypingCount(byId("text"), main.dataset.countsTyping !== undefined);
 composer.onChange = () => {
   warn("");
@@ -81,16 +83,17 @@ composer.onChange = () => {
 function send() {
   const text = composer.text;
   if (state.ended) return;
-  if (!text) warn(words.empty);
+  if (images.isComing) warn(words.image_coming);
+  else if (!text && !images.isChosen) warn(words.empty);
   else if (state.failed) warn(words.hint_failed);
   else if (state.due !== null || outbox.message) warn(words.waiting_for_reply);
   else if (composer.nOver > 0) warn(plural(words.too_long, composer.nOver));
   else {
-    outbox.put(text, typing.take());
+    outbox.put(text, { ...typing.take(), ...images.take() });
     composer.clear();
     warn("");
     byId("note")?.remove();
-    log.waitingShow(text, !state.connected);
+    log.waitingShow(outbox.message, !state.connected);
     delivery.start();
     update();
   }
@@ -98,22 +101,23 @@ function send() {
 
 const delivery = new Delivery(outbox, {
   send: (message) => state.connected && socket.send(message),
-  onLate: () => log.waitingShow(outbox.message.text, true),
+  onLate: () => log.waitingShow(outbox.message, true),
   onDead: () => socket.restart(),
 });
 
 const banner = new LostBanner(() => {
-  if (outbox.message) log.waitingShow(outbox.message.text, true);
+  if (outbox.message) log.waitingShow(outbox.message, true);
   log.follow();
 });
 
 // The message was refused: its text goes back into the box.
-function takeBack(clientId) {
+function takeBack(clientId, code) {
   if (!outbox.message || (clientId && !outbox.holds(clientId))) return;
-  const { text, typing: counted } = outbox.message;
+  const { text, image, typing: counted } = outbox.message;
   delivery.done();
   log.waitingEnd();
   typing.giveBack(counted);
+  if (code !== "bad_image") images.giveBack(image);
   composer.giveBack(text);
 }
 
@@ -134,7 +138,7 @@ const handlers = {
       // Perhaps it is stored and only its acknowledgement was lost: then it is drawn already.
       const drawn = log.lastHumanText === outbox.message.text && log.lastHumanText !== before;
       if (drawn) log.waitingEnd();
-      else log.waitingShow(outbox.message.text, false);
+      else log.waitingShow(outbox.message, false);
       delivery.start();
     }
     if (state.due !== null) log.typing(state.due);
@@ -144,14 +148,14 @@ const handlers = {
     if (isFirst) setTimeout(() => list.setAttribute("aria-live", "polite"), 300);
   },
 
-  turn({ turn, text, client_id: clientId }) {
+  turn({ turn, text, html, client_id: clientId }) {
     time.begin();
     if (outbox.holds(clientId)) {
       delivery.done();
       warn("");
-      log.waitingStored({ turn, text });
+      log.waitingStored({ turn, text, html });
     } else {
-      log.human({ turn, text });
+      log.human({ turn, text, html });
     }
     if (!log.turns.has(turn + 1)) {
       state.due = turn + 1;
@@ -217,7 +221,7 @@ const handlers = {
       state.ended = true;
       socket.end();
     }
-    if (frame.client_id) takeBack(frame.client_id);
+    if (frame.client_id) takeBack(frame.client_id, code);
     else castRefused();
     warn(code === "unavailable" ? words.vote_refused : errorWords(words, frame, composer.nOver));
     if (code === "closed" && !state.canRate) location.reload();

@@ -1,6 +1,7 @@
 // The conversation on the page: nodes are appended, never rewritten, and keyed by turn number.
 
 import { htmlShow } from "../core/markdown.js";
+import { imageNode } from "./images.js";
 import { byId } from "./page.js";
 import { Pieces } from "./pieces.js";
 import { Follower } from "./scrolling.js";
@@ -60,19 +61,21 @@ export class Log {
     }
   }
 
-  human({ turn, text }) {
+  // `html` of a message with an image.
+  human({ turn, text, html }) {
     if (this.turns.has(turn)) return;
     const node = clone("tpl-you");
-    node.querySelector(".bubble").textContent = text;
+    if (html) htmlShow(node.querySelector(".bubble"), html);
+    else node.querySelector(".bubble").textContent = text;
     this.turns.set(turn, { speaker: "human", text, node });
     this.place(node, turn);
   }
 
   // A message that waits to be sent or acknowledged; `late` says so on it.
-  waitingShow(text, late) {
+  waitingShow({ text, image }, late) {
     if (!this.waiting) {
       this.waiting = clone("tpl-you");
-      this.waiting.querySelector(".bubble").textContent = text;
+      this.waiting.querySelector(".bubble").append(...(image ? [imageNode(image)] : []), text);
       this.list.append(this.waiting);
       this.toBottom();
     }
@@ -89,10 +92,10 @@ export class Log {
   }
 
   // The message is stored: its bubble becomes turn `turn`, without being drawn anew.
-  waitingStored({ turn, text }) {
+  waitingStored({ turn, text, html }) {
     if (!this.waiting || this.turns.has(turn)) {
       this.waitingEnd();
-      this.human({ turn, text });
+      this.human({ turn, text, html });
       return;
     }
     const node = this.waiting;
@@ -100,7 +103,8 @@ export class Log {
     node.classList.remove("msg-waiting");
     node.querySelector(".waiting")?.remove();
     const bubble = node.querySelector(".bubble");
-    if (bubble.textContent !== text) bubble.textContent = text;
+    if (html) htmlShow(bubble, html);
+    else if (bubble.textContent !== text) bubble.textContent = text;
     node.dataset.turn = turn;
     this.turns.set(turn, { speaker: "human", text, node });
   }

@@ -3,7 +3,7 @@
 
 import { kept } from "./page.js";
 
-function uuid() {
+export function uuid() {
   if (crypto.randomUUID) return crypto.randomUUID();
   // Pages without TLS have no randomUUID.
   const bytes = crypto.getRandomValues(new Uint8Array(16));

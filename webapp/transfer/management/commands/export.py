@@ -45,6 +45,9 @@ class Command(ConfabCommand):
             action="store_true",
             help="recruitment ids and completion codes too; keep such a file to yourself",
         )
+        parser.add_argument(
+            "--include-images", action="store_true", help="in a package, the images that people sent too"
+        )
         without_argument(parser)
         parser.add_argument(
             "--search",
@@ -71,6 +74,7 @@ class Command(ConfabCommand):
             include_private=options["include_private"],
             without=without_option([source] if isinstance(source, Study) else [], options["without"]),
             search=" ".join(options["search"].split()),
+            include_images=options["include_images"],
         )
         try:
             search_check(source, options["what"], asked)

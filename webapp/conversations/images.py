@@ -1,0 +1,282 @@
+"""Images of messages: decoding, storage, signed links, and the removal of those that were never sent.
+
+What a participant sends is decoded and encoded again as a JPEG, so no metadata and nothing hidden in the file is kept.
+The file lies in the storage `images` under the row's id and is deleted with its row, after the commit. Files that a
+crash has left without a row are deleted by `images_sweep`.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from io import BytesIO
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.core.files.base import ContentFile
+from django.core.files.storage import Storage, storages
+from django.core.signing import BadSignature, TimestampSigner
+from django.db import transaction
+from django.db.models import QuerySet
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html, linebreaks
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+
+import chatbots
+from webapp.bots.selectors import bots_taking_images
+from webapp.conversations.models import ChatImage, Conversation, Turn, image_name
+from webapp.core.errors import Refused
+
+log = logging.getLogger(__name__)
+
+MOST_IMAGE_MB = 5
+MOST_BYTES = MOST_IMAGE_MB * 1024 * 1024
+MOST_PIXELS = 40_000_000
+LONGEST_SIDE = 2048
+"""In pixels, as stored; larger images are made smaller."""
+MOST_UNSENT = 10
+LINK_S = 600
+_FORMATS = ("JPEG", "PNG", "WEBP")
+_UNSENT_KEPT = timedelta(hours=1)
+_ORPHANS_KEPT = timedelta(days=1)
+_DECODING = threading.Semaphore(2)
+"""A decoded image takes up to 160 MB: the other threads of pages wait."""
+
+
+def image_storage() -> Storage:
+    """Return where the files are: the data folder, or a bucket."""
+    return storages["images"]
+
+
+def image_encode(data: bytes) -> tuple[bytes, tuple[int, int]]:
+    """Return an image as a JPEG without metadata, with its width and height; of an animation the first frame.
+
+    Raises:
+        Refused: `image_too_large` (bytes or pixels), or `bad_image` for any other file.
+    """
+    if len(data) > MOST_BYTES:
+        told = _("This image is too large. It can have at most %(n)s MB.") % {"n": MOST_IMAGE_MB}
+        raise Refused("image_too_large", told)
+    from PIL import Image, ImageOps  # here: most processes never decode one
+
+    warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the limit below is lower
+    try:
+        with Image.open(BytesIO(data), formats=_FORMATS) as found:
+            # Only the header was read.
+            if found.width * found.height > MOST_PIXELS:
+                raise Image.DecompressionBombError
+            with _DECODING:
+                found.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
+                turned = ImageOps.exif_transpose(found)
+                # A new image: the decoded one keeps the comments of its file.
+                clean = Image.new("RGB", turned.size, "white")
+                if turned.has_transparency_data:
+                    clean.paste(turned.convert("RGBA"), mask=turned.convert("RGBA"))
+                else:
+                    clean.paste(turned.convert("RGB"))
+    except Image.DecompressionBombError:
+        limit = MOST_PIXELS // 1_000_000
+        told = _("This image has too many pixels. It can have at most %(n)s million.") % {"n": limit}
+        raise Refused("image_too_large", told) from None
+    except Exception:  # decoders raise errors of many kinds for a broken file
+        told = _("This file could not be read as an image. Choose a JPEG, PNG or WebP image.")
+        raise Refused("bad_image", told) from None
+    encoded = BytesIO()
+    clean.save(encoded, "JPEG", quality=88)
+    return encoded.getvalue(), clean.size
+
+
+def image_store(*, conversation: Conversation, client_id: UUID, data: bytes) -> ChatImage:
+    """Store an image for a message of the chat; the same `client_id` again returns the stored one.
+
+    Raises:
+        Refused: `bad_image`, `image_too_large`, `closed`, `too_fast` if too many were not sent, or `unavailable`.
+    """
+    known = ChatImage.objects.filter(conversation=conversation, client_id=client_id).first()
+    if known is not None:
+        return known
+    _validate_may_add(conversation)
+    encoded, (width, height) = image_encode(data)
+    image = ChatImage(pk=uuid4(), conversation=conversation, client_id=client_id, width=width, height=height)
+    try:
+        image_storage().save(image.name, ContentFile(encoded))
+    except Exception as error:  # of the disk, or of any kind of bucket
+        log.exception("image %s could not be stored", image.pk)
+        raise Refused("unavailable", _("The image could not be saved. Try again soon.")) from error
+    try:
+        with transaction.atomic():
+            locked = Conversation.objects.select_for_update(of=("self",)).get(pk=conversation.pk)
+            _validate_may_add(locked)
+            stored, is_new = ChatImage.objects.get_or_create(
+                conversation=conversation,
+                client_id=client_id,
+                defaults={"pk": image.pk, "width": width, "height": height},
+            )
+    except BaseException:
+        image_file_delete(image.name)
+        raise
+    if not is_new:
+        image_file_delete(image.name)
+    return stored
+
+
+def _validate_may_add(conversation: Conversation) -> None:
+    if conversation.state != Conversation.State.OPEN or not takes_images(conversation):
+        raise Refused("closed", _("No image can be sent in this chat."))
+    if conversation.images.filter(turn=None).count() >= MOST_UNSENT:
+        raise Refused("too_fast", _("You have chosen many images. Wait an hour, or send your message without one."))
+
+
+def takes_images(conversation: Conversation) -> bool:
+    """Return True if the chat's study and its bot take images."""
+    version = conversation.version
+    return version is not None and version.values.chat.images and bool(bots_taking_images([conversation.bot.bot_id]))
+
+
+def image_send(*, turn: Turn, image_id: UUID, description: str) -> None:
+    """Attach an image to the message that is being stored.
+
+    Raises:
+        Refused: `bad_image` if it is not there, or was sent before.
+    """
+    found = ChatImage.objects.filter(conversation=turn.conversation_id, pk=image_id, turn=None)
+    if not found.update(turn=turn, description=description):
+        told = _("This image is no longer here. Choose it again.")
+        raise Refused("bad_image", told, client_id=str(turn.client_id))
+
+
+def image_withhold(*, conversation: Conversation, index: int, by: str) -> None:
+    """Hide the image of a turn from participants and raters, or show it again (`by` empty); staff still see it."""
+    at = timezone.now() if by else None
+    ChatImage.objects.filter(conversation=conversation, turn__index=index).update(withheld_at=at, withheld_by=by[:150])
+
+
+def images_of(conversation: Conversation | None) -> dict[int, ChatImage]:
+    """Return the conversation's sent images by the number of their turn."""
+    version = conversation.version if conversation is not None else None
+    if version is None or not version.values.chat.images:
+        return {}
+    sent = ChatImage.objects.filter(conversation=conversation, turn__isnull=False)
+    return {image.turn.index: image for image in sent.select_related("turn")}
+
+
+def images_for_bot(conversation: Conversation) -> dict[int, str]:
+    """Return the files of the images that the chat's bot is to see, by turn; none for a bot that takes no images."""
+    if not takes_images(conversation):
+        return {}
+    return {index: image.name for index, image in images_of(conversation).items() if not image.withheld_at}
+
+
+def image_link(image: ChatImage) -> str:
+    """Return an address that shows the image for `LINK_S` seconds; give it only to those who may see the chat."""
+    return reverse("chat-image", args=[_signer().sign(image.pk.hex)])
+
+
+def image_of_link(signed: str) -> bytes | None:
+    """Return the file of a signed link; None if the link has expired or the image was erased."""
+    try:
+        image = ChatImage.objects.filter(pk=UUID(_signer().unsign(signed, max_age=LINK_S))).first()
+    except (BadSignature, ValueError):
+        return None
+    return _file_read(image.name) if image is not None else None
+
+
+def _signer() -> TimestampSigner:
+    return TimestampSigner(salt="chat-image")
+
+
+def image_html(image: ChatImage, *, for_staff: bool = False) -> SafeString:
+    """Return the image as HTML, or the notice in the place of one that is withheld."""
+    if image.withheld_at and not for_staff:
+        return format_html('<p class="chat-image-withheld">{}</p>', _("The researchers removed this image."))
+    return format_html(
+        '<img class="chat-image" src="{}" alt="{}" width="{}" height="{}">',
+        image_link(image),
+        image.description or _("Image without a description"),
+        image.width,
+        image.height,
+    )
+
+
+def with_image(html: SafeString | str, text: str, image: ChatImage | None, *, for_staff: bool = False) -> SafeString:
+    """Return the HTML of a turn with its image; of a turn without one the HTML as it is, which may be empty."""
+    if image is None:
+        return mark_safe(html)  # noqa: S308 made by `reply_html`
+    said = html or (mark_safe(linebreaks(text, autoescape=True)) if text else "")  # noqa: S308
+    return format_html("{}{}", image_html(image, for_staff=for_staff), said)
+
+
+def image_fields(image: ChatImage | None, text: str, html: SafeString | str = "") -> dict[str, Any]:
+    """Return the fields that a turn with an image has in frames: `image`, and the whole turn as `html`."""
+    if image is None:
+        return {}
+    link = "" if image.withheld_at else image_link(image)
+    shown = {"id": str(image.pk), "url": link, "description": image.description}
+    return {"image": {**shown, "width": image.width, "height": image.height}, "html": with_image(html, text, image)}
+
+
+def turn_image_fields(turn: Turn) -> dict[str, Any]:
+    """Return the fields that a stored message has in its frame for its image."""
+    return image_fields(ChatImage.objects.filter(turn=turn).first(), turn.text)
+
+
+def images_attached(context: chatbots.Conversation, names: Mapping[int, str]) -> chatbots.Conversation:
+    """Return the conversation with the images of its turns as `data:` addresses, for a bot that takes them.
+
+    Args:
+        names: files by the number of their turn; one that is missing is left out.
+    """
+    turns = list(context.turns)
+    for index, name in names.items():
+        if (data := _file_read(name)) is not None:
+            address = f"data:image/jpeg;base64,{base64.b64encode(data).decode()}"
+            turns[index] = replace(turns[index], image=address)
+    return replace(context, turns=tuple(turns))
+
+
+def images_sweep() -> int:
+    """Delete images that were not sent within an hour, and day-old files without a row; return the number of both."""
+    now = timezone.now()
+    _rows, found = ChatImage.objects.filter(turn=None, created_at__lt=now - _UNSENT_KEPT).delete()
+    n, storage = sum(found.values()), image_storage()
+    try:
+        names = storage.listdir("")[1]
+    except FileNotFoundError:  # the folder is made for the first image
+        return n
+    kept = {image_name(pk) for pk in ChatImage.objects.values_list("pk", flat=True)}
+    for name in names:
+        if name not in kept and storage.get_modified_time(name) < now - _ORPHANS_KEPT:
+            image_file_delete(name)
+            n += 1
+    return n
+
+
+def image_files(conversations: QuerySet[Conversation]) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of the conversations' sent images, without those that are withheld or lost."""
+    found = ChatImage.objects.filter(conversation__in=conversations, turn__isnull=False, withheld_at=None)
+    for image in found.order_by("pk").iterator(chunk_size=500):
+        if (data := _file_read(image.name)) is not None:
+            yield image.name, data
+
+
+def image_file_delete(name: str) -> None:
+    """Delete a file; one that cannot be deleted now is deleted by `images_sweep`."""
+    try:
+        image_storage().delete(name)
+    except Exception:
+        log.exception("the file of image %s could not be deleted; it is tried again within a day", name)
+
+
+def _file_read(name: str) -> bytes | None:
+    try:
+        with image_storage().open(name) as file:
+            return file.read()
+    except FileNotFoundError:
+        return None

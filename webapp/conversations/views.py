@@ -1,0 +1,19 @@
+"""The images of chats, at the signed addresses that pages and frames contain."""
+
+from __future__ import annotations
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from webapp.conversations.images import image_of_link
+
+
+@never_cache
+@require_safe
+def chat_image(request: HttpRequest, signed: str) -> HttpResponse:
+    """Return the image; 404 once its address has expired, or the image was erased."""
+    data = image_of_link(signed)
+    if data is None:
+        raise Http404
+    return HttpResponse(data, content_type="image/jpeg")
