@@ -6,29 +6,49 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
-    dependencies = [
-        ('conversations', '0023_sittings'),
-    ]
+    dependencies = [("conversations", "0023_sittings")]
 
     operations = [
         migrations.CreateModel(
-            name='ChatImage',
+            name="ChatImage",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('client_id', models.UUIDField(help_text='Made by the page, so that sending it again stores it once.')),
-                ('width', models.PositiveSmallIntegerField(help_text='In pixels, as stored.')),
-                ('height', models.PositiveSmallIntegerField()),
-                ('description', models.CharField(blank=True, help_text="In the participant's words.", max_length=500)),
-                ('withheld_at', models.DateTimeField(blank=True, help_text='Since then staff alone can see it.', null=True)),
-                ('withheld_by', models.CharField(blank=True, max_length=150)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('conversation', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='images', to='conversations.conversation')),
-                ('turn', models.OneToOneField(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='image', to='conversations.turn')),
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("client_id", models.UUIDField(help_text="Made by the page, so that sending it again stores it once.")),
+                ("width", models.PositiveSmallIntegerField(help_text="In pixels, as stored.")),
+                ("height", models.PositiveSmallIntegerField()),
+                ("description", models.CharField(blank=True, help_text="In the participant's words.", max_length=500)),
+                (
+                    "withheld_at",
+                    models.DateTimeField(blank=True, help_text="Since then staff alone can see it.", null=True),
+                ),
+                ("withheld_by", models.CharField(blank=True, max_length=150)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "conversation",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="images",
+                        to="conversations.conversation",
+                    ),
+                ),
+                (
+                    "turn",
+                    models.OneToOneField(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="image",
+                        to="conversations.turn",
+                    ),
+                ),
             ],
             options={
-                'indexes': [models.Index(condition=models.Q(('turn', None)), fields=['created_at'], name='image_not_sent')],
-                'constraints': [models.UniqueConstraint(fields=('conversation', 'client_id'), name='image_client_id_unique')],
+                "indexes": [
+                    models.Index(condition=models.Q(("turn", None)), fields=["created_at"], name="image_not_sent")
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("conversation", "client_id"), name="image_client_id_unique")
+                ],
             },
-        ),
+        )
     ]
