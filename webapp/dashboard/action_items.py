@@ -25,6 +25,7 @@ from webapp.operating.incidents import FAILED, find_problems
 from webapp.pay.models import Decision, PlatformVisit
 from webapp.pay.submissions import SETTLED
 from webapp.studies.assignment.capacity import bots_beyond_cap
+from webapp.studies.messages import messages_waiting
 from webapp.studies.models import Outcome, Participant, Slot, Study, StudyVersion, Task
 from webapp.studies.recruitment.completion import promises_pay
 from webapp.studies.selectors import talks_to_bots
@@ -250,18 +251,25 @@ def _system() -> list[ActionItem]:
 
 
 def _reported() -> list[ActionItem]:
-    """Return needs of replies that people reported and nobody has looked at, whatever the study's state."""
+    """Return needs of what people reported or wrote and nobody has looked at, whatever the study's state."""
     studies = {study.pk: study for study in Study.objects.filter(archived_at=None)}
-    unseen = reports_unseen(list(studies.values()))
+    every = list(studies.values())
+    people = Q(participant__study__in=every, participant__is_synthetic=False)
+    reports = ("reply", "replies", "of {} reported by people, and not looked at yet.", "See reports", "reported")
+    written = ("message", "messages", "of participants of {} not answered yet.", "Answer", "wrote")
     return [
         ActionItem(
             "warn",
-            plural(n, "%(n)d reply", "%(n)d replies") % {"n": n},
-            f"of {studies[pk].name} reported by people, and not looked at yet.",
-            "See reports",
-            ("dashboard:study_people", {"key": studies[pk].key}, "show=reported"),
+            plural(n, f"%(n)d {one}", f"%(n)d {many}") % {"n": n},
+            rest.format(studies[pk].name),
+            action,
+            ("dashboard:study_people", {"key": studies[pk].key}, f"show={show}"),
         )
-        for pk, n in sorted(unseen.items(), key=lambda one: -one[1])
+        for counts, (one, many, rest, action, show) in (
+            (reports_unseen(every), reports),
+            (messages_waiting(people, by="participant__study"), written),
+        )
+        for pk, n in sorted(counts.items(), key=lambda item: -item[1])
     ]
 
 

@@ -35,12 +35,12 @@ from webapp.pay.submissions import REJECTED as REJECTED_THERE
 from webapp.ratings.flag_selectors import Flag
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import BotInfo
-from webapp.studies.models import Outcome, Study, Task
+from webapp.studies.models import Outcome, ParticipantMessage, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import condition_said
 
 PAGE = 50
-EVERYBODY, DONE, FLAGGED, REPORTED = "", "done", "flagged", "reported"
+EVERYBODY, DONE, FLAGGED, REPORTED, WROTE = "", "done", "flagged", "reported", "wrote"
 APPROVE, LOOK, OURS = "approve", "look", "ours"
 SEND, FAILED, PAID, REJECTED, NOTHING = "send", "failed", "paid", "rejected", "nothing"
 _OF_ALL = {
@@ -50,6 +50,7 @@ _OF_ALL = {
     LEFT: "Left",
     FLAGGED: "Flagged",
     REPORTED: "Reported",
+    WROTE: "Message waits",
 }
 _OF_PAY = {
     APPROVE: "To approve",
@@ -213,6 +214,7 @@ class PeopleReader:
     Attributes:
         pays: whether the study pays, and the user may decide about it and see codes.
         with_ids: whether the user may see and search the platform's ids.
+        messages: numbers of messages without an answer, by participant.
         reports: numbers of reported and of unseen replies, by participant.
     """
 
@@ -222,6 +224,7 @@ class PeopleReader:
     bots: Mapping[str, BotInfo]
     pays: bool
     with_ids: bool
+    messages: Mapping[UUID, int]
 
     @property
     def study(self) -> Study:
@@ -274,6 +277,8 @@ class PeopleReader:
             yield FLAGGED
         if self.reports and visit.key.participant in self.reports:
             yield REPORTED
+        if visit.key.participant in self.messages:
+            yield WROTE
         if self.pays:
             if state not in (OURS, SEND):
                 yield state
@@ -364,6 +369,7 @@ class PeopleReader:
             if self.pays
             else [],
             reports=reports_of_person(visit.key.participant),
+            messages=list(ParticipantMessage.objects.filter(participant=visit.key.participant)),
             others=[one for one in self.visits.of(visit.key.participant) if one.key != visit.key],
             conditions=[(factor, ", ".join(names)) for factor, names in levels.items()],
         )
@@ -379,6 +385,7 @@ class PersonDetails:
         chats: the visit's conversations, oldest first.
         history: all that was ever decided, oldest first, with its amounts.
         reports: replies that the person reported: report, text, and its bot or model.
+        messages: that the person wrote to the researchers, oldest first.
         others: other visits of the person.
         conditions: factors with the levels of the chats, each once, in the chats' order.
     """
@@ -390,6 +397,7 @@ class PersonDetails:
     chats: list[Conversation]
     history: list[tuple[Decision, str]]
     reports: list[tuple[Any, str, str]]
+    messages: list[ParticipantMessage]
     others: list[Submission]
     conditions: list[tuple[str, str]]
 

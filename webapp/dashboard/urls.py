@@ -59,6 +59,11 @@ urlpatterns = [
     path("studies/<slug:key>/people/mturk.csv", pay.mturk, name="study_pay_mturk"),
     path("studies/<slug:key>/people/<uuid:participant_id>/", participants.person, name="study_person"),
     path(
+        "studies/<slug:key>/people/<uuid:participant_id>/answer/",
+        participants.message_reply,
+        name="study_person_answer",
+    ),
+    path(
         "studies/<slug:key>/people/<uuid:participant_id>/erase/", participants.person_erase, name="study_person_erase"
     ),
     path("studies/<slug:key>/results/", results.results, name="study_results"),

@@ -100,6 +100,7 @@ class ParticipantRequest:
         language: language of the pages in a preview; empty: the study's.
         left: participant whose token came from a device that they have left.
         task: the open task whose page is shown.
+        person: participant whom the request identifies, by the session too; None for unknown visitors.
     """
 
     token: str = ""
@@ -107,6 +108,7 @@ class ParticipantRequest:
     language: str = field(default="", kw_only=True)
     left: Participant | None = field(default=None, kw_only=True)
     task: UUID | None = field(default=None, kw_only=True)
+    person: Participant | None = field(default=None, kw_only=True)
 
     def locale(self, version: StudyVersion | None) -> str:
         """Return the language that pages of this version of a study speak, as Django calls it."""
@@ -124,6 +126,11 @@ class ParticipantRequest:
     def elsewhere(self) -> str:
         """Address of the page that makes a link to another device; empty without an open task."""
         return self.link("elsewhere", self.task) if self.task else ""
+
+    @property
+    def messages(self) -> str:
+        """Address of the messages to the researchers; empty for unknown visitors."""
+        return self.link("messages", self.person.study.key) if self.person else ""
 
     @property
     def withdrawal(self) -> str:
@@ -204,6 +211,7 @@ def _own_page(view: View, find: Callable[[Known, UUID], Conversation | Task | No
         participant, task = row.participant, row if isinstance(row, Task) else row.task
         if not is_here(known, participant):
             return moved_page(request, participant.study, participant)
+        visit = replace(visit, person=participant)
         if task is not None and task.state == Task.State.OPEN:
             visit = replace(visit, task=task.public_id)
         if visit.participant is not None and visit.participant.pk != participant.pk:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import comb
 
@@ -93,6 +93,11 @@ class EntryRequest:
             token_of=self.visit.participant,
         )
 
+    @property
+    def shown_visit(self) -> ParticipantRequest:
+        """The visit, with its participant where more than an id in a link identifies them."""
+        return replace(self.visit, person=self.participant if self.is_theirs else None)
+
     def moved_page(self) -> HttpResponse | None:
         """Return the page for a participant who continued on another device and has no platform id here; else None."""
         participant = self.participant
@@ -123,7 +128,7 @@ class EntryRequest:
         shown = codes_shown(participant=self.participant, recruitment=self.recruitment, is_theirs=self.is_theirs)
         # It may be of an earlier version, in another language than the study speaks now.
         with activate_language(self.request, self.visit.locale(ending.task.version)):
-            return done_page(self.request, self.visit, ending, recruitment=self.recruitment, shown=shown)
+            return done_page(self.request, self.shown_visit, ending, recruitment=self.recruitment, shown=shown)
 
     @cached_property
     def comes_back(self) -> bool:
@@ -160,7 +165,7 @@ class EntryRequest:
         platform = participant.platform if participant else self.recruitment.platform
         context = {
             **study_texts(self.study, self.study.version),
-            "visit": self.visit,
+            "visit": self.shown_visit,
             "code": refusal.code,
             "text": refusal_text(refusal.code, self.recruitment.platform, self.study),
             "endings": endings,

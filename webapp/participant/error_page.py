@@ -74,6 +74,7 @@ def _page(request: HttpRequest, task: Task, error: BaseException | None) -> Http
         "reference": reference,
         "contact": texts.contact,
         "subject": quote(f"{texts.title}: {reference}"),
+        "messages": visit_of(request).link("messages", task.participant.study.key),
         "again": visit_of(request).link("elsewhere-back", task.public_id),
         **_saved(task),
     }

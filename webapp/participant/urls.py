@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from webapp.participant import device_transfer, reply_reports, views, withdrawal
+from webapp.participant import device_transfer, messages, reply_reports, views, withdrawal
 from webapp.participant.preview import preview
 from webapp.participant.steps.base import steps
 
@@ -14,6 +14,7 @@ urlpatterns = [
     path("", views.index, name="index"),
     path("s/<slug:study_key>/start/", views.start, name="start"),
     path("s/<slug:study_key>/decline/", views.decline, name="decline"),
+    path("s/<slug:study_key>/messages/", messages.messages, name="messages"),
     path("chat/<uuid:conversation_id>/end/", views.end, name="end"),
     path("chat/<uuid:conversation_id>/answer/", views.answer, name="answer"),
     path("chat/<uuid:conversation_id>/swap/", views.swap, name="swap"),

@@ -13,6 +13,7 @@ class StudiesConfig(AppConfig):
     def ready(self) -> None:
         from webapp.studies.models import (
             Breakage,
+            ParticipantMessage,
             PlatformIds,
             QuestionAnswers,
             QuizAttempt,
@@ -21,7 +22,7 @@ class StudiesConfig(AppConfig):
             Whereabouts,
         )
         from webapp.studies.privacy import erasure_kind, rows_of
-        from webapp.studies.privacy.retention import own_texts
+        from webapp.studies.privacy.retention import own_texts, texts_in, texts_kind
 
         erasure_kind("participants", _("participants"), lambda people: people, lock=True, for_pay=True)
         erasure_kind("platform_ids", _("ids on recruitment platforms"), rows_of(PlatformIds), for_pay=True)
@@ -31,4 +32,8 @@ class StudiesConfig(AppConfig):
         erasure_kind("question_answers", _("answers to the questions before the task"), rows_of(QuestionAnswers))
         erasure_kind("quiz_attempts", _("answers about the instructions"), rows_of(QuizAttempt))
         erasure_kind("training_answers", _("answers given in practice"), rows_of(TrainingAnswer))
+        erasure_kind("messages", _("messages to the researchers"), rows_of(ParticipantMessage))
         own_texts()
+        for column in ("text", "answer"):
+            rows = texts_in(lambda study: ParticipantMessage.objects.filter(participant__study=study), column)
+            texts_kind(f"messages_{column}", rows)

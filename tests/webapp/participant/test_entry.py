@@ -369,10 +369,10 @@ def test_the_migration_strips_stored_ids_unless_somebody_has_the_stripped_one() 
         (study, "import", " rater "),
         (study, "prolific", "   "),
     ]
+    people = [Participant.objects.create(study=of, platform=platform) for of, platform, _name in given]
     with migrated_back("studies", "0047_dimension_scale_inferred"):
-        for of, platform, name in given:
+        for person, (of, platform, name) in zip(people, given, strict=True):
             sent = {"PROLIFIC_PID": name, "SESSION_ID": "se "} if platform == "prolific" else {}
-            person = Participant.objects.create(study=of, platform=platform)
             PlatformIds.objects.create(
                 participant=person, study=of, platform=platform, external_id=name, parameters=sent
             )

@@ -31,6 +31,7 @@ from webapp.pay.prolific import ProlificSubmission
 from webapp.pay.services import visits_approve
 from webapp.pay.submissions import SubmissionKey
 from webapp.ratings.models import Rating
+from webapp.studies.messages import message_send
 from webapp.studies.models import Participant, Study, Task
 from webapp.studies.pre_task import question_answers_store
 from webapp.studies.privacy import erasure_counts, participants_erase
@@ -52,6 +53,7 @@ def make_person(study: Study, secret: str = SECRET) -> Participant:
     reply_report(participant=conversation.participant, turn=reply, reason="other", words=f"{secret} found")
     ReplyMark.objects.create(turn=reply, filter="phrases", identity={}, found=[secret], reason="")
     question_answers_store(task=conversation.task, answers={"home": f"in {secret}"})
+    message_send(participant=conversation.participant, text=f"{secret} asks")
     conversation.refresh_from_db()
     rating = make_rating(conversation).rating
     key = SubmissionKey(conversation.participant_id, conversation.participant.submission)
@@ -93,6 +95,8 @@ def test_a_person_is_erased_everywhere_and_others_stay() -> None:
         "question_answers": 1,
         "quiz_attempts": 0,
         "training_answers": 0,
+        "messages": 1,
+        "images": 0,
         "conversations": 1,
         "turns": 6,
         "typing": 0,

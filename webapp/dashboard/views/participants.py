@@ -14,13 +14,15 @@ from uuid import UUID
 
 from django.conf import settings
 from django.contrib import messages
+from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.cache import get_conditional_response, patch_cache_control
 
 from webapp.conversations.selectors import synthetic_count
 from webapp.conversations.services import reports_see
+from webapp.core.errors import Refused
 from webapp.core.language import plural
 from webapp.core.rights import Right, may
 from webapp.dashboard.action_items import PAYING
@@ -53,7 +55,8 @@ from webapp.ratings.flags.base import flag_kinds
 from webapp.ratings.selectors import BotInfo, study_bots
 from webapp.results.refresh import has_order, refresh_flags
 from webapp.studies.assignment.capacity import is_collecting
-from webapp.studies.models import Outcome, Study
+from webapp.studies.messages import message_answer, messages_waiting
+from webapp.studies.models import Outcome, ParticipantMessage, Study
 from webapp.studies.privacy import erasure_counts, erasure_kinds, participants_erase
 from webapp.studies.recruitment.completion import is_paid, money_text
 from webapp.studies.recruitment.links import link_table, links_make, links_of
@@ -148,6 +151,7 @@ def people_reader(
         study_bots(study) if bots is None else bots,
         pays,
         may(request.user, Right.PRIVATE),
+        messages_waiting(Q(participant__study=study), by="participant"),
     )
 
 
@@ -287,6 +291,20 @@ def person_page(
         query=filters.query(),
         address=reverse("dashboard:study_person", args=[study.key, visit.key.participant]),
     )
+
+
+@post_view(Right.ADMINISTER)
+def message_reply(request: HttpRequest, study: Study, participant_id: UUID) -> HttpResponse:
+    """Answer a person's message, and lead back to the person."""
+    asked = request.POST.get("message", "")
+    number = int(asked) if asked.isdecimal() and len(asked) < 19 else 0
+    message = get_object_or_404(ParticipantMessage, pk=number, participant=participant_id, participant__study=study)
+    try:
+        message_answer(message=message, text=request.POST.get("text", ""), by=request.user.get_username())
+        messages.success(request, "The answer is stored. The participant sees it on their next page.")
+    except Refused as refused:
+        messages.error(request, refused.message)
+    return redirect("dashboard:study_person", study.key, participant_id)
 
 
 @form_view(Right.ADMINISTER)

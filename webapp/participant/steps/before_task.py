@@ -88,7 +88,7 @@ def entry_page(arrival: EntryRequest, **errors: Any) -> HttpResponse:
     Args:
         errors: `page_error` above all of it, `consent_error` or `notice_error` beside that box.
     """
-    visit, recruitment = arrival.visit, arrival.recruitment
+    visit, recruitment = arrival.shown_visit, arrival.recruitment
     if lets_choose(arrival.study) and not recruitment.nonce:
         # The number of a choice is valid only with the same form.
         recruitment = replace(recruitment, nonce=secrets.token_urlsafe(16))

@@ -18,6 +18,7 @@ from webapp.studies.models.participants import (
     LinkCount,
     OneTimeLink,
     OrderState,
+    ParticipantMessage,
     PlatformIds,
     QuizAttempt,
     SequenceCount,
@@ -35,6 +36,7 @@ __all__ = [
     "LinkCount",
     "OneTimeLink",
     "OrderState",
+    "ParticipantMessage",
     "PlatformIds",
     "QuizAttempt",
     "SequenceCount",
@@ -260,6 +262,9 @@ class Participant(TimeStamped):
     )
     withdrawn_at = models.DateTimeField(
         null=True, blank=True, editable=False, help_text=_("After the end, with all they gave.")
+    )
+    n_new_answers = models.PositiveIntegerField(
+        default=0, editable=False, help_text=_("Answers of the researchers that they have not read yet.")
     )
 
     class Meta:

@@ -176,6 +176,26 @@ class Breakage(models.Model):
         return self.reference
 
 
+class ParticipantMessage(models.Model):
+    """Message of a participant to the researchers, with their answer."""
+
+    MOST_CHARS = 2000
+
+    participant = models.ForeignKey("studies.Participant", on_delete=models.CASCADE, related_name="messages")
+    text = models.TextField()
+    created_at = models.DateTimeField(auto_now_add=True)
+    answer = models.TextField(blank=True)
+    answered_at = models.DateTimeField(null=True, blank=True)
+    answered_by = models.CharField(max_length=150, blank=True)
+
+    class Meta:
+        ordering = ["pk"]
+        indexes = [models.Index(fields=["participant"], condition=Q(answered_at=None), name="message_waits")]
+
+    def __str__(self) -> str:
+        return f"{self.pk} of {self.participant_id}"
+
+
 class Item(TimeStamped):
     """Item that participants judge: replies to a context, with or without a reference.
 

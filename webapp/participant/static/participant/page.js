@@ -60,7 +60,8 @@ function dialogsWire() {
   let opener = null;
   for (const button of document.querySelectorAll("[data-opens]")) {
     button.hidden = false;
-    button.addEventListener("click", () => {
+    button.addEventListener("click", (event) => {
+      event.preventDefault(); // of a link, which leads there without script
       button.closest("dialog")?.close();
       opener = opener?.isConnected && button.closest("dialog") ? opener : button;
       byId(button.dataset.opens).showModal();

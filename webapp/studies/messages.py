@@ -1,0 +1,69 @@
+"""Messages of participants to the researchers, and their answers."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.db import transaction
+from django.db.models import Count, F, Q
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from chatbots.text import sanitise_input
+from webapp.core.errors import Refused
+from webapp.studies.models import Participant, ParticipantMessage
+
+MOST_WAITING = 10
+"""Messages of one participant that may wait for an answer."""
+
+
+def _checked(text: str) -> str:
+    try:
+        return str(forms.CharField(max_length=ParticipantMessage.MOST_CHARS).clean(sanitise_input(text)))
+    except forms.ValidationError as error:
+        raise Refused("bad_text", error.messages[0]) from None
+
+
+def _locked(participant_id: UUID) -> bool:
+    """Lock the participant, as an erasure does first; False if they are erased."""
+    people = Participant.objects.select_for_update(of=("self",)).filter(pk=participant_id)
+    return people.first() is not None
+
+
+def message_send(*, participant: Participant, text: str) -> ParticipantMessage:
+    """Store a message; one that waits for its answer with the same text is not stored twice.
+
+    Raises:
+        Refused: `bad_text`, `too_many` while many messages wait, or `erased`.
+    """
+    text = _checked(text)
+    with transaction.atomic():
+        if not _locked(participant.pk):
+            raise Refused("erased", _("All your data have been deleted."))
+        waiting = list(participant.messages.filter(answered_at=None))
+        same = next((one for one in waiting if one.text == text), None)
+        if same is None and len(waiting) >= MOST_WAITING:
+            raise Refused("too_many", _("Your earlier messages are still to be answered. Write again after that."))
+        return same or ParticipantMessage.objects.create(participant=participant, text=text)
+
+
+def message_answer(*, message: ParticipantMessage, text: str, by: str) -> None:
+    """Store the answer, which the participant sees on their next page.
+
+    Raises:
+        Refused: `bad_text`, or `answered` where another answer was faster.
+    """
+    answer = {"answer": _checked(text), "answered_by": by[:150], "answered_at": timezone.now()}
+    with transaction.atomic():
+        _locked(message.participant_id)
+        if not ParticipantMessage.objects.filter(pk=message.pk, answered_at=None).update(**answer):
+            raise Refused("answered", "This message has been answered already. Reload the page to read the answer.")
+        Participant.objects.filter(pk=message.participant_id).update(n_new_answers=F("n_new_answers") + 1)
+
+
+def messages_waiting(among: Q, *, by: str) -> dict[Any, int]:
+    """Return numbers of messages without an answer, by a column."""
+    rows = ParticipantMessage.objects.filter(among, answered_at=None).order_by().values_list(by)
+    return dict(rows.annotate(n=Count("pk")))
