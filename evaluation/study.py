@@ -401,8 +401,8 @@ def model(
 
     if not isinstance(study, Study):
         return formula_model(study, formula, kind=kind)
-    meta = {one.conversation.id: one.meta for one in study.dialogues}
-    return formula_model(model_frame(rated(study), meta, factors), formula, kind=kind)
+    meta, ratings = {one.conversation.id: one.meta for one in study.dialogues}, rated(study)
+    return formula_model(model_frame(ratings, meta, factors), formula, kind=kind, ratings=ratings)
 
 
 def raters(study: Study, *, target: str | Sequence[str] | None = None) -> RaterAnalysis:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -12,7 +13,10 @@ from evaluation.findings import Reason
 from evaluation.formats.tables import is_missing
 from evaluation.number_format import counted, figure, p_value, share, span
 from evaluation.ratings import Ratings
+from evaluation.stats.comparisons import Comparison, holm, is_equal
+from evaluation.stats.effect_sizes import Effect, EffectSizes
 from evaluation.stats.formulas import Design, Formula, make_design, parse_formula
+from evaluation.stats.means import NO_SCALE
 from evaluation.tables import text_table, to_plain
 
 if TYPE_CHECKING:
@@ -31,6 +35,7 @@ BASIC = ("bot", "rater", "item", "conversation")
 MOST_POINTS = 20
 """Different answers that an ordinal model takes."""
 MOST_RATINGS = 20_000
+LOG_ODDS = Reason("log_odds", "log odds are no points of the scale")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,20 @@ class VarianceComponent:
     reason: Reason | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class LevelDifference:
+    """Difference between the marginal means of two levels of a factor, corrected for all pairs of its levels.
+
+    Attributes:
+        effects: by the standard deviation of one rating, all random effects in it; the chance to be rated higher is
+            that of normal answers.
+    """
+
+    factor: str
+    pair: Comparison
+    effects: EffectSizes
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class FormulaModel:
     """A fitted formula.
@@ -95,7 +114,8 @@ class FormulaModel:
         effects: by cell, how far a term moves it from what smaller terms say; of a number the slope.
         means: by cell of each term, the other factors' levels weighing the same; log odds against their average
             where the model is ordinal.
-        components: of the variance.
+        differences: between the levels of every factor; smallest: the smallest of interest, in points.
+        components: of the variance; merged: groups with one rating each, whose effects are part of what is left.
         thresholds: of an ordinal model, between neighbouring `points`.
         n, n_dropped: ratings used, and left out for a missing value.
         converged: whether the optimum was found; then `reason` is empty.
@@ -116,6 +136,17 @@ class FormulaModel:
     converged: bool = False
     reason: Reason | None = None
     level: float = LEVEL
+    differences: tuple[LevelDifference, ...] = ()
+    smallest: float | None = None
+    merged: tuple[str, ...] = ()
+
+    def of(self, factor: str) -> list[LevelDifference]:
+        """Return the differences between the levels of a factor."""
+        return [one for one in self.differences if one.factor == factor]
+
+    def is_equal(self, found: LevelDifference) -> bool | None:
+        """Return True if two levels are equal for practical purposes; None where that cannot be tested."""
+        return is_equal(found.pair, self.smallest)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; undefined is null, with a reason."""
@@ -135,6 +166,13 @@ class FormulaModel:
             [one.group or "what is left", figure(one.sd), span(one.low, one.high), share(one.share), str(one.n)]
             for one in self.components
         ]
+        sizes = ("standardised", "share", "superiority")
+        gaps = [
+            [one.factor, f"{one.pair.a} - {one.pair.b}", figure(one.pair.difference)]
+            + [span(one.pair.low, one.pair.high), p_value(one.pair.p_holm)]
+            + [figure(getattr(one.effects, size).value) for size in sizes]
+            for one in self.differences
+        ]
         unit = "log odds" if self.kind == "ordinal" else "mean"
         level = f"{self.level:.0%}"
         foot = f"{counted(self.n, 'rating')}, {self.n_dropped:,} left out for a missing value"
@@ -142,6 +180,9 @@ class FormulaModel:
             (
                 text_table(f"{self.kind}: {self.formula}", ["term", "F", "df", "error df", "p"], tests, foot),
                 text_table("Marginal means", ["term", "cell", unit, level, "n"], means),
+                text_table(
+                    "Differences", ["factor", "pair", unit, level, "p (Holm)", "d", "share", "superiority"], gaps
+                ),
                 text_table("Random effects", ["group", "sd", level, "share", "n"], parts),
             )
         )
@@ -153,7 +194,7 @@ class FormulaModel:
 def model_frame(
     ratings: Ratings,
     meta: Mapping[str, Mapping[str, Any]] | None = None,
-    factors: Mapping[str, Mapping[str, str]] | None = None,
+    factors: Mapping[str, Mapping[str, str | float]] | None = None,
 ) -> pd.DataFrame:
     """Return one row per rating with the columns that a formula can name; controls are left out.
 
@@ -162,7 +203,7 @@ def model_frame(
 
     Args:
         meta: by conversation, its fields.
-        factors: what the bots are made of: name to bot to level.
+        factors: what the bots are made of: name to bot to level or number.
     """
     import pandas as pd
 
@@ -181,12 +222,15 @@ def model_frame(
     return pd.DataFrame({**more, **columns, **{name: more[name] for name in BASIC}})
 
 
-def formula_model(frame: pd.DataFrame, formula: str, *, kind: Kind = "linear", level: float = LEVEL) -> FormulaModel:
+def formula_model(
+    frame: pd.DataFrame, formula: str, *, kind: Kind = "linear", level: float = LEVEL, ratings: Ratings | None = None
+) -> FormulaModel:
     """Fit a formula to a table of one row per rating.
 
     Args:
         frame: as `model_frame` makes it, or any with these columns.
         kind: linear, or ordinal (a cumulative logit, which takes no equal steps between answers).
+        ratings: of the table, for the scale of the answers and the smallest difference of interest.
 
     Raises:
         ValueError: the formula cannot be read or names a column that there is not, or there is no such kind.
@@ -211,6 +255,9 @@ def formula_model(frame: pd.DataFrame, formula: str, *, kind: Kind = "linear", l
     y = columns[read.response]
     if y.dtype.kind != "f":
         raise ValueError(f"{read.response} holds texts; a rating is a number")
+    n_levels = {name: len(set(columns[name].tolist())) for name in read.groups}
+    merged = tuple(name for name, k in n_levels.items() if k == n > 1)
+    read = replace(read, groups=tuple(name for name in read.groups if name not in merged))
     reason = _unusable(y, read, columns, kind)
     if reason is not None:
         return nothing(reason)
@@ -224,6 +271,7 @@ def formula_model(frame: pd.DataFrame, formula: str, *, kind: Kind = "linear", l
     fit = fit_linear(y, design.x, groups) if kind == "linear" else fit_ordinal(point, design.x[:, 1:], groups)
     if not fit.converged:
         return nothing(Reason("model_no_optimum", "no optimum was found: the ratings of some cells hardly overlap"))
+    bounds, smallest = _scale(ratings, read.response) if kind == "linear" else (None, None)
     return FormulaModel(
         formula,
         kind,
@@ -238,7 +286,18 @@ def formula_model(frame: pd.DataFrame, formula: str, *, kind: Kind = "linear", l
         dropped,
         converged=True,
         level=level,
+        differences=tuple(_differences(fit, design, level, bounds, LOG_ODDS if kind == "ordinal" else NO_SCALE)),
+        smallest=smallest,
+        merged=merged,
     )
+
+
+def _scale(ratings: Ratings | None, response: str) -> tuple[tuple[float, float] | None, float | None]:
+    """Return the ends of an outcome's scale and its smallest difference of interest; None where not known."""
+    if ratings is None or (response not in ratings.answers and response != RESPONSE):
+        return None, None
+    key = response if response in ratings.answers else None
+    return ratings.bounds(key), ratings.smallest_difference(key)
 
 
 def _column(values: Sequence[Any], is_label: bool) -> np.ndarray:
@@ -269,9 +328,6 @@ def _unusable(y: np.ndarray, read: Formula, columns: Mapping[str, np.ndarray], k
     for name, k in n_levels.items():
         if k < 2:
             return Reason("one_of_group", f"{name} has one value: nothing can be said about others", group=name)
-        if k == n:
-            why = f"every rating has a {name} of its own, so its effect and chance cannot be told apart: leave it out"
-            return Reason("each_its_group", why, group=name)
     for i, a in enumerate(read.groups):
         for b in read.groups[i + 1 :]:
             if n_levels[a] == n_levels[b] == len(set(zip(columns[a].tolist(), columns[b].tolist(), strict=True))):
@@ -316,6 +372,43 @@ def _estimates(
             value, error = float(row @ fit.beta), float(np.sqrt(row @ fit.covariance @ row))
             half = float(stdtrit(fit.freedom(row), 0.5 + level / 2)) * error
             found.append(ModelEstimate(":".join(term), cell, value, value - half, value + half, int(here.sum())))
+    return found
+
+
+def _differences(
+    fit: CrossedFit, design: Design, level: float, bounds: tuple[float, float] | None, no_share: Reason
+) -> list[LevelDifference]:
+    """Return the differences of the marginal means of every factor's levels.
+
+    Args:
+        no_share: reason for no share of the scale.
+    """
+    from scipy.special import ndtr, stdtrit
+    from scipy.stats import t
+
+    sd, sd_error = fit.rating_sd()
+    found = []
+    for term in design.formula.terms:
+        cells = design.cells(term) if len(term) == 1 else []
+        pairs, effects = [], []
+        for a, b in combinations(cells, 2):
+            row = (design.mean(term, a) - design.mean(term, b))[-len(fit.beta) :]
+            gap, error, df = float(row @ fit.beta), float(np.sqrt(row @ fit.covariance @ row)), fit.freedom(row)
+            reach = float(stdtrit(df, 0.5 + level / 2))
+            p = float(2 * t.sf(abs(gap) / error, df))
+            pairs.append(
+                Comparison(*a, *b, gap, gap - reach * error, gap + reach * error, p, None, False, None, error, df)
+            )
+            d, half = gap / sd, reach * float(np.hypot(error / sd, gap / sd * sd_error))
+            share = Effect(reason=no_share)
+            if bounds is not None:
+                width = bounds[1] - bounds[0]
+                share = Effect(gap / width, (gap - reach * error) / width, (gap + reach * error) / width)
+            above = Effect(*(float(ndtr(one / np.sqrt(2))) for one in (d, d - half, d + half)))
+            effects.append(EffectSizes(Effect(d, d - half, d + half), share, above))
+        for pair, p_holm, sizes in zip(pairs, holm([pair.p for pair in pairs]), effects, strict=True):
+            ordered = p_holm is not None and p_holm < 1 - level
+            found.append(LevelDifference(term[0], replace(pair, p_holm=p_holm, ordered=ordered), sizes))
     return found
 
 

@@ -68,6 +68,18 @@ class CrossedFit:
         spread = float(gradient @ np.linalg.solve(self._information, gradient))
         return 2 * float(row @ self.covariance @ row) ** 2 / spread if spread > 0 else float("inf")
 
+    def rating_sd(self) -> tuple[float, float]:
+        """Return the standard deviation of one rating around the fixed part, and the error of its logarithm.
+
+        Of an ordinal model the variances are taken as independent.
+        """
+        total = float((self.tau**2).sum() + self.sigma**2)
+        if self._information is None:
+            variance = float(np.nansum((2 * self.tau**2 * self.tau_errors) ** 2))
+        else:
+            variance = float(np.linalg.pinv(self._information).sum())
+        return float(np.sqrt(total)), float(np.sqrt(max(variance, 0.0))) / (2 * total)
+
     def test(self, rows: np.ndarray) -> tuple[float, float | None, float | None]:
         """Return F, its second degrees of freedom (None: chi-squared over q) and p, of rows (q, p) that all are 0.
 
@@ -88,9 +100,10 @@ class CrossedFit:
         return f, df2, float(stats.f.sf(f, q, df2))
 
 
-def _indicators(groups: Sequence[np.ndarray]) -> tuple[sparse.csr_matrix, np.ndarray]:
+def _indicators(groups: Sequence[np.ndarray], n: int) -> tuple[sparse.csr_matrix, np.ndarray]:
     """Return Z, (n, q), and to which group each effect belongs, (q,)."""
-    n = len(groups[0])
+    if not groups:
+        return sparse.csr_matrix((n, 0)), np.empty(0, dtype=int)
     blocks = [sparse.csr_matrix((np.ones(n), (np.arange(n), codes))) for codes in groups]
     return sparse.hstack(blocks, format="csr"), np.repeat(np.arange(len(blocks)), [one.shape[1] for one in blocks])
 
@@ -100,10 +113,10 @@ def fit_linear(y: np.ndarray, x: np.ndarray, groups: Sequence[np.ndarray]) -> Cr
 
     Args:
         y: (n,); x: (n, p) of full rank, p < n.
-        groups: of each random effect (n,) codes 0 … q_g − 1.
+        groups: of each random effect (n,) codes 0 … q_g − 1; without any these are ordinary least squares.
     """
-    z, of = _indicators(groups)
     n, p = x.shape
+    z, of = _indicators(groups, n)
     zz, zx, zy = (z.T @ z).toarray(), z.T @ x, z.T @ y
     xx, xy, yy = x.T @ x, x.T @ y, float(y @ y)
 
@@ -131,15 +144,17 @@ def fit_linear(y: np.ndarray, x: np.ndarray, groups: Sequence[np.ndarray]) -> Cr
         value = logs + (n - p) * (1 + np.log(2 * np.pi * rest / (n - p)))
         return value, gradient, beta, rest / (n - p) * unit, zvx, zpz
 
-    found = optimize.minimize(
-        lambda theta: solve(theta)[:2],
-        np.ones(len(groups)),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0, _MOST_RATIO)] * len(groups),
-        options={"ftol": 1e-12, "gtol": 1e-5},
-    )
-    theta = np.where(found.x < _ALIKE, 0.0, found.x)
+    theta = np.ones(len(groups))
+    if groups:
+        found = optimize.minimize(
+            lambda theta: solve(theta)[:2],
+            theta,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(0, _MOST_RATIO)] * len(groups),
+            options={"ftol": 1e-12, "gtol": 1e-5},
+        )
+        theta = np.where(found.x < _ALIKE, 0.0, found.x)
     deviance, gradient, beta, covariance, zvx, zpz = solve(theta)
     scale = theta[of]
     apart = y - x @ beta
@@ -176,7 +191,9 @@ def fit_linear(y: np.ndarray, x: np.ndarray, groups: Sequence[np.ndarray]) -> Cr
         float(np.sqrt(variance)),
         float(spread[-1] / (2 * variance)),
         -deviance / 2,
-        bool((np.abs(gradient[theta > 0]) < 1e-2 * n).all()) and bool((theta < _MOST_RATIO).all()),
+        bool((np.abs(gradient[theta > 0]) < 1e-2 * n).all())
+        and bool((theta < _MOST_RATIO).all())
+        and float(np.sqrt(variance)) > float(y.std()) / _MOST_RATIO,
         np.empty(0),
         tuple(slopes),
         information,
@@ -193,9 +210,10 @@ class _Laplace:
     def __init__(self, point: np.ndarray, x: np.ndarray, groups: Sequence[np.ndarray]) -> None:
         self.point, self.x = point, x
         self.n_cuts = int(point.max())
-        self.z, self.of = _indicators(groups)
-        starts = np.concatenate([[0], np.cumsum([int(codes.max()) + 1 for codes in groups])[:-1]])
-        self.places = np.stack([codes + start for codes, start in zip(groups, starts, strict=True)], axis=1)
+        self.z, self.of = _indicators(groups, len(point))
+        # (G, n) of each rating its effects in b.
+        starts = np.cumsum([0, *(int(codes.max()) + 1 for codes in groups)])
+        self.places = [codes + start for codes, start in zip(groups, starts, strict=False)]
         self.b = np.zeros(len(self.of))
 
     def cuts(self, parameters: np.ndarray) -> np.ndarray:
@@ -237,7 +255,7 @@ class _Laplace:
             h = (zs.T @ zs.multiply(weight[:, None])).toarray() + np.eye(len(b))
             factor = linalg.cho_factor(h, lower=True)
             step = linalg.cho_solve(factor, zs.T @ slope - b)
-            if np.abs(step).max() < 1e-9:
+            if np.abs(step).max(initial=0.0) < 1e-9:
                 break
             size = 1.0
             while (then := height(b + size * step)) < now - 1e-10 and size > 1e-8:
@@ -248,8 +266,8 @@ class _Laplace:
 
         inverse = linalg.cho_solve(factor, np.eye(len(b)))
         leverage = np.zeros(len(self.point))
-        for i in self.places.T:
-            for j in self.places.T:
+        for i in self.places:
+            for j in self.places:
                 leverage += scale[i] * scale[j] * inverse[i, j]
         gap, bend = a - c, da - dc
         # Of the slope and of the weight by the upper and the lower threshold.

@@ -7,16 +7,21 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
+from django.utils.text import capfirst
 
 from chatbots.registry import UnknownName
+from evaluation.analysis.formula_model import RESPONSE
 from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT
+from evaluation.stats.formulas import MOST_CHARACTERS
 from webapp.bots.selectors import BotEntry
 from webapp.core.authentication import LONGEST_TOKEN_DAYS
+from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.jobs.models import SelfPlayRun
 from webapp.ratings.flag_selectors import without_read
-from webapp.ratings.selectors import as_counted, study_dimensions
+from webapp.ratings.selectors import as_counted, dimensions_led, study_dimensions, study_whole
 from webapp.results.benchmark import BenchmarkMetric
+from webapp.results.formula_models import ModelParams, formula_columns, model_params, usual_terms
 from webapp.studies.bot_columns import LIMIT_BYTES
 from webapp.studies.models import Study
 from webapp.transfer.report_links import LONGEST_DAYS as SHARE_LONGEST_DAYS
@@ -301,6 +306,38 @@ class PlanForm(forms.Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         styled(self)
+
+
+class FormulaForm(forms.Form):
+    """A model by a formula: outcome, terms and kind; `columns` are the names that a formula may use."""
+
+    outcome = forms.CharField(max_length=MOST_CHARACTERS)
+    terms = forms.CharField(label="Terms", max_length=MOST_CHARACTERS, widget=forms.TextInput(attrs={"size": 50}))
+    kind = forms.ChoiceField(label="Kind", choices=[("linear", "Linear mixed"), ("ordinal", "Ordinal (logit)")])
+
+    def __init__(self, study: Study, data: Any = None) -> None:
+        self.study, self.columns = study, formula_columns(study)
+        led = dimensions_led(study_dimensions(study), study_whole(study))
+        outcomes = [(one.key if n else RESPONSE, one.title) for n, one in enumerate(led)]
+        super().__init__(data, initial={"terms": usual_terms(study)})
+        self.fields["outcome"].widget = forms.Select(choices=outcomes)
+        styled(self)
+
+    @property
+    def model(self) -> ModelParams | None:
+        """The model that is asked for; None: the usual one."""
+        return self.cleaned_data.get("model") if self.is_bound and self.is_valid() else None
+
+    def clean(self) -> dict[str, Any]:
+        """Read the formula; an error names the word that is wrong and the columns."""
+        found = self.cleaned_data
+        asked = [found.get(name) for name in ("outcome", "terms", "kind")]
+        if all(asked) and asked != [RESPONSE, self.initial["terms"], "linear"]:
+            try:
+                found["model"] = model_params(self.study, f"{asked[0]} ~ {asked[1]}", found["kind"])
+            except Refused as error:
+                self.add_error("terms", capfirst(error.message))
+        return found
 
 
 def study_targets(study: Study) -> Choices:

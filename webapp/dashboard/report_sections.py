@@ -19,6 +19,7 @@ from webapp.dashboard.narrative.comparisons import (
 )
 from webapp.dashboard.narrative.conditions import conditions_section
 from webapp.dashboard.narrative.correlations import correlations_section
+from webapp.dashboard.narrative.formula import formula_section
 from webapp.dashboard.narrative.hybrid_fits import hybrid_section
 from webapp.dashboard.narrative.items import items_section
 from webapp.dashboard.narrative.methods import methods_section, pair_methods_section
@@ -42,6 +43,7 @@ SECTIONS: dict[str, Callable[[StudyFrame, Any], Section]] = {
     "conditions": conditions_section,
     "items": items_section,
     "models": models_section,
+    "formula": formula_section,
     "raters": raters_section,
     "trajectories": trajectories_section,
     "correlations": correlations_section,
@@ -69,6 +71,7 @@ class FoldedSection:
         waiting: as in `ShownResult`.
         plan_form, plan: form of a plan for the next study, and the plan.
         beside: `StudiesBeside`, studies with the same bots.
+        formula_form: form of a model by a formula, shown without a result, too.
     """
 
     id: str
@@ -81,6 +84,7 @@ class FoldedSection:
     plan_form: Form | None = None
     plan: NamedTable | None = None
     beside: Any = None
+    formula_form: Form | None = None
 
 
 ResultOf = Callable[[str], Any]
@@ -95,8 +99,12 @@ class ReportStep:
     make: Callable[[], Section]
 
 
-def report_steps(frame: StudyFrame, result: ResultOf) -> Iterator[ReportStep]:
-    """Yield the sections to be made, in order, so that whoever makes them can show how far it is."""
+def report_steps(frame: StudyFrame, result: ResultOf, *, formula: bool = False) -> Iterator[ReportStep]:
+    """Yield the sections to be made, in order, so that whoever makes them can show how far it is.
+
+    Args:
+        formula: whether there is a result of a model by a formula.
+    """
 
     def step(part: str) -> ReportStep:
         return ReportStep(part, lambda: SECTIONS[part](frame, result(part)))
@@ -111,6 +119,8 @@ def report_steps(frame: StudyFrame, result: ResultOf) -> Iterator[ReportStep]:
     if told is not None:
         yield ReportStep("one-turn", lambda: told)
     yield step("models")
+    if formula:
+        yield step("formula")
     yield ReportStep("raters", lambda: raters_section(frame, result("raters"), names=False))
     yield ReportStep("hybrid", lambda: hybrid_section(frame))
     yield step("trajectories")

@@ -295,7 +295,7 @@ def study_ratings(
         headline=whole if set(whole) <= set(answers) else (),
         controls=frozenset(bot for bot, info in study_bots(study).items() if info.is_control),
         is_collecting=is_collecting(study),
-        context=_contexts(study, [str(row[0]) for row in rows]),
+        context=rating_contexts(study, [str(row[0]) for row in rows]) if is_collecting(study) else None,
         condition={
             factor.key: np.array([row[4].get(factor.key, "") for row in rows], dtype=object)
             for factor in factors
@@ -309,13 +309,11 @@ def study_ratings(
     return replace(found, smallest_share=smallest / (high - low))
 
 
-def _contexts(study: Study, keys: Sequence[str]) -> np.ndarray | None:
+def rating_contexts(study: Study, keys: Sequence[str]) -> np.ndarray | None:
     """Return the context of each rated reply, by its name in `Ratings`: an item's context, or a turn's chat.
 
-    None for whole chats, and once the study does not collect any more: only sequential analysis reads it.
+    None for whole chats.
     """
-    if not is_collecting(study):
-        return None
     if marks_turns(study):
         return np.array([key.split("/")[0] for key in keys], dtype=object)
     if not judges_items(study):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import QuerySet
 from django.utils import timezone
+from pydantic import model_serializer
 
 from chatbots.validation import InputModel, Many
 from evaluation.number_format import result_dump, result_load
@@ -26,6 +27,7 @@ from webapp.jobs.selectors.jobs import job_read, job_title
 from webapp.jobs.services.jobs import UNFINISHED, job_ask, job_key, job_restart
 from webapp.results.compute import PARTS, AnalysisPart
 from webapp.results.fingerprint import DataState, data_state
+from webapp.results.formula_models import ModelParams, study_model
 from webapp.results.study_data import Facts, StudyData, study_data
 from webapp.studies.models import Study
 
@@ -36,6 +38,10 @@ RESULTS_KIND = "results"
 DIRECT_RATINGS = 500
 DIRECT_BOTS = 6
 """Up to so many ratings of so many bots every result is there within the time that a page may compute."""
+DIRECT_SHARE_OF_MODELS = 0.25
+"""Of these ratings a model by a formula may read."""
+KEPT_MODELS = 20
+"""Models by formulas that are kept of a study, the newest."""
 KEPT = 2
 """So many results of a question are kept: of the newest states of the data."""
 _PAUSE_S = 0.5
@@ -46,6 +52,7 @@ class AnalysisParams(InputModel):
 
     Attributes:
         study: its number, for two studies ask two things.
+        model: of the part `formula`; None: the usual one, and of other parts.
     """
 
     study: int
@@ -53,6 +60,12 @@ class AnalysisParams(InputModel):
     include_synthetic: bool = False
     include_failed: bool = False
     without: Many[str] = ()
+    model: ModelParams | None = None
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, dump: Any) -> dict[str, Any]:
+        """Leave out `model` where there is none: keys of stored results are digests of this."""
+        return {name: value for name, value in dump(self).items() if name != "model" or value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +86,7 @@ class AnalysisKey:
 
     Attributes:
         without: names of flags, sorted; what people with one of them did is left out.
+        model: of the part `formula`; None: the usual one.
     """
 
     study: Study
@@ -80,6 +94,7 @@ class AnalysisKey:
     include_synthetic: bool = False
     include_failed: bool = False
     without: tuple[str, ...] = ()
+    model: ModelParams | None = None
 
     @property
     def counted(self) -> dict[str, Any]:
@@ -93,16 +108,16 @@ class AnalysisKey:
     @property
     def asked(self) -> AnalysisParams:
         """Payload of the question's job."""
-        return AnalysisParams(study=self.study.pk, part=self.part, **self.counted)
+        return AnalysisParams(study=self.study.pk, part=self.part, model=self.model, **self.counted)
 
     @cached_property
     def state(self) -> DataState:
         """The data as they are when this is read first."""
         return data_state(self.study, PARTS[self.part].reads, **self.counted)
 
-    def beside(self, part: str) -> AnalysisKey:
+    def beside(self, part: str, model: ModelParams | None = None) -> AnalysisKey:
         """Return the question about another part of the same data; what both read is looked up once."""
-        other = replace(self, part=part)
+        other = replace(self, part=part, model=model)
         if PARTS[part].reads == PARTS[self.part].reads:
             other.__dict__["state"] = self.state
         return other
@@ -110,7 +125,8 @@ class AnalysisKey:
     @property
     def is_small(self) -> bool:
         """True if the result is computed as quickly as it would be looked up."""
-        return self.state.n_ratings <= DIRECT_RATINGS and self.state.n_bots <= DIRECT_BOTS
+        most = DIRECT_RATINGS * (DIRECT_SHARE_OF_MODELS if self.part == "formula" else 1)
+        return self.state.n_ratings <= most and self.state.n_bots <= DIRECT_BOTS
 
     def jobs(self) -> QuerySet[Job]:
         """Return the jobs of this question, of any state of the data, the newest first."""
@@ -247,12 +263,12 @@ def data_of(question: AnalysisKey) -> StudyData | None:
 def _computed(question: AnalysisKey) -> ComputedResult | None:
     """Read the study and compute the part that is asked for; None without a rating."""
     data = data_of(question)
-    return None if data is None else compute_part(question.part, data)
+    return None if data is None else compute_part(question.part, data, question.model)
 
 
-def compute_part(part: str, data: StudyData) -> ComputedResult:
+def compute_part(part: str, data: StudyData, model: ModelParams | None = None) -> ComputedResult:
     """Return a part of the analysis of these data."""
-    return ComputedResult(data.facts, PARTS[part].make(data, None))
+    return ComputedResult(data.facts, study_model(data, model) if model else PARTS[part].make(data, None))
 
 
 def made_dump(part: str, made: ComputedResult) -> dict[str, Any]:
@@ -271,11 +287,15 @@ def made_load(part: str, document: Any) -> ComputedResult:
 
 
 def prune(job: Job) -> int:
-    """Delete results of the job's question beyond the newest `KEPT`; how many rows that were."""
+    """Delete results of the job's question beyond the newest `KEPT`; how many rows that were.
+
+    Each formula is a question of its own: of these the newest `KEPT_MODELS` of the study are kept.
+    """
     same = Job.objects.filter(kind=job.kind, state=State.DONE, key__startswith=f"{question_of(job)}:")
     kept = list(same.order_by("-ended_at", "-pk").values_list("pk", flat=True)[:KEPT])
-    old = same.exclude(pk__in=kept)
-    return old.delete()[0]
+    models = Job.objects.filter(kind=job.kind, state=State.DONE, study=job.study, payload__part="formula")
+    kept_models = list(models.order_by("-ended_at", "-pk").values_list("pk", flat=True)[:KEPT_MODELS])
+    return same.exclude(pk__in=kept).delete()[0] + models.exclude(pk__in=kept_models).delete()[0]
 
 
 def question_of(job: Job) -> str:

@@ -24,6 +24,7 @@ from evaluation.analysis.correlations import (
     mean_by_bot,
     metric_matrix,
 )
+from evaluation.analysis.formula_model import FormulaModel
 from evaluation.analysis.planning import RaterPlan, plan_raters
 from evaluation.analysis.raters import RaterAnalysis, analyse_raters
 from evaluation.analysis.rating_models import RatingModels, rating_models
@@ -45,6 +46,7 @@ from webapp.jobs.selectors.selfplay import run_with_metrics
 from webapp.ratings.selectors import CountedWork, study_conversations, study_ratings
 from webapp.results.bot_means import StudyPowered, study_powered
 from webapp.results.fingerprint import Reads
+from webapp.results.formula_models import study_model
 from webapp.results.item_results import StudyItems, study_items
 from webapp.results.study_data import StudyData
 from webapp.studies.models import Study
@@ -314,6 +316,7 @@ PARTS: dict[str, AnalysisPart] = {
     "answers": AnalysisPart(StudyAnswers, lambda data, run: study_answers(data)),
     "items": AnalysisPart(StudyItems, lambda data, run: study_items(data)),
     "models": AnalysisPart(RatingModels, lambda data, run: rating_models(data.ratings, data.factors)),
+    "formula": AnalysisPart(FormulaModel, lambda data, run: study_model(data)),
     "raters": AnalysisPart(RaterAnalysis, lambda data, run: study_raters(data)),
     "trajectories": AnalysisPart(StudyTrajectories, lambda data, run: study_trajectories(data), ("metrics",)),
     "correlations": AnalysisPart(StudyCorrelations, study_correlations, ("metrics", "runs")),
@@ -323,8 +326,8 @@ PARTS: dict[str, AnalysisPart] = {
 
 
 def parts_of(study: Study) -> list[str]:
-    """Return the names of the results that a study has: without factors none by condition."""
-    return [name for name in PARTS if name != "conditions" or study.values.conditions.factors]
+    """Return the names of the results that every report has: without factors none by condition; no own model."""
+    return [name for name in PARTS if name != "formula" and (name != "conditions" or study.values.conditions.factors)]
 
 
 def hybrid_json(study: Study, without: Sequence[str] = ()) -> list[dict[str, Any]]:

@@ -1,11 +1,14 @@
 """Models by a formula: what is read and refused, marginal means, and why there is no fit."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
+from scipy import stats
+from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 import confab
 from evaluation.analysis.formula_model import FormulaModel, formula_model, model_frame
@@ -118,7 +121,6 @@ def test_an_ordinal_model_has_thresholds_and_log_odds_about_their_average():
     ("change", "formula", "code"),
     [
         (lambda d: d.assign(rater="w"), "quality ~ bot + (1|rater)", "one_of_group"),
-        (lambda d: d, "quality ~ bot + (1|conversation)", "each_its_group"),
         (lambda d: d.assign(twin=d.rater), "quality ~ bot + (1|rater) + (1|twin)", "groups_alike"),
         (lambda d: d[(d.bot == "a") | (d.scenario != "trip")], FORMULA, "empty_cell"),
         (lambda d: d.assign(twin=d.bot), "quality ~ bot + twin + (1|rater)", "confounded"),
@@ -131,6 +133,63 @@ def test_without_a_fit_there_is_a_reason(change, formula: str, code: str):
     found = formula_model(change(frame()), formula)
     assert (found.reason.code, found.converged, found.means) == (code, False, ())
     assert str(found.reason) in found.summary()
+
+
+def test_raters_of_one_rating_each_leave_ordinary_least_squares():
+    data = frame()
+    found = formula_model(data, "quality ~ bot * scenario + (1|conversation)")
+    model = smf.ols("quality ~ C(bot, Sum) * C(scenario, Sum)", data).fit()
+    assert (found.merged, len(found.components)) == (("conversation",), 1)
+    assert found.tests[0].f == pytest.approx(model.tvalues["C(bot, Sum)[S.a]"] ** 2)
+    assert found.tests[0].df2 == pytest.approx(model.df_resid)
+    assert found.components[0].sd == pytest.approx(np.sqrt(model.scale))
+    ordinal = formula_model(data, "quality ~ bot + (1|conversation)", kind="ordinal")
+    logit = OrderedModel(data.quality.astype(int), (data.bot == "a").astype(float).to_frame(), distr="logit")
+    assert ordinal.of("bot")[0].pair.difference == pytest.approx(
+        logit.fit(method="bfgs", disp=0).params["bot"], abs=1e-3
+    )
+
+
+def test_differences_have_effect_sizes_and_one_of_three_conclusions():
+    data = frame()
+    ratings = Ratings.from_frame(data, ["quality"], scale=(1, 7))
+    found = formula_model(data, "quality ~ bot + scenario + (1|rater)", ratings=ratings)
+    [bots] = found.of("bot")
+    means = {one.cell: one.estimate for one in found.means}
+    gap = means[("a",)] - means[("b",)]
+    sd = np.sqrt(sum(one.sd**2 for one in found.components))
+    assert bots.pair.difference == pytest.approx(gap)
+    assert bots.effects.standardised.value == pytest.approx(gap / sd)
+    assert bots.effects.share.value == pytest.approx(gap / 6)
+    assert bots.effects.superiority.value == pytest.approx(stats.norm.cdf(gap / sd / np.sqrt(2)))
+    assert bots.pair.ordered
+    assert found.is_equal(bots) is False
+    corrected = [one.pair.p_holm / one.pair.p for one in found.of("scenario")]
+    assert max(corrected) == pytest.approx(3)
+    alike = formula_model(data.assign(quality=data.quality.sample(frac=1, random_state=1).to_numpy()), found.formula)
+    assert alike.is_equal(alike.of("bot")[0]) is None, "no scale is known"
+    wide = replace(ratings, smallest_share=0.4)
+    assert formula_model(data, found.formula, ratings=wide).is_equal(bots) is True
+    odds = formula_model(data, found.formula, kind="ordinal", ratings=ratings).of("bot")[0]
+    assert odds.effects.share.reason.code == "log_odds"
+    assert odds.effects.standardised.value == pytest.approx(bots.effects.standardised.value, abs=0.15)
+
+
+def test_the_interval_of_a_standardised_difference_holds_its_level():
+    held, n_studies = 0, 300
+    for seed in range(n_studies):
+        rng = np.random.default_rng(seed)
+        of_raters, rater = rng.normal(0, 0.7, 30), np.repeat(np.arange(30), 4)
+        data = pd.DataFrame({"bot": np.tile(["a", "b"], 60), "rater": rater.astype(str)})
+        data["y"] = 0.9 * (data.bot == "a") + of_raters[rater] + rng.normal(size=120)
+        effect = formula_model(data, "y ~ bot + (1|rater)").of("bot")[0].effects.standardised
+        held += effect.low <= 0.9 / np.hypot(0.7, 1) <= effect.high
+    assert abs(held / n_studies - 0.9) <= 2 * np.sqrt(0.9 * 0.1 / n_studies)
+
+
+def test_exact_answers_are_no_fit():
+    data = frame().assign(quality=lambda d: np.where(d.bot == "a", 2.0, 1.0))
+    assert formula_model(data, "quality ~ bot + (1|conversation)").reason.code == "model_no_optimum"
 
 
 def test_separated_answers_have_no_optimum():

@@ -17,6 +17,7 @@ from ninja import Query, Router, Schema, Status
 
 from chatbots.installation import release
 from chatbots.text import quote
+from evaluation.analysis.formula_model import Kind
 from evaluation.metrics.registry import metric_list
 from webapp.api.errors import BODY_FAILURES, FAILURES, Token, demand, rights_of
 from webapp.api.routes.studies import Counted
@@ -33,12 +34,14 @@ from webapp.api.schemas import (
     table_line,
 )
 from webapp.api.schemas_study import DatasheetOut, ReportOut
+from webapp.core.errors import Refused
 from webapp.dashboard.render import report_html
 from webapp.dashboard.report_document import Document
 from webapp.dashboard.report_files import KIND, ReportAsked, report_ask, report_newest, report_read, report_state
 from webapp.jobs.models import Job, State
 from webapp.ratings.flag_selectors import without_read
 from webapp.results.cache import AnalysisKey, get_result
+from webapp.results.formula_models import model_params
 from webapp.results.refresh import refresh_flags
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
@@ -157,6 +160,7 @@ def result(
         "answers",
         "items",
         "models",
+        "formula",
         "raters",
         "trajectories",
         "correlations",
@@ -165,13 +169,24 @@ def result(
     include_synthetic: bool = False,
     include_failed: bool = False,
     without: str = "",
+    formula: str = "",
+    kind: Kind = "linear",
 ) -> Any:
-    """Return a part of a study's analysis, the one that its pages show; a worker computes a missing one."""
+    """Return a part of a study's analysis, the one that its pages show; a worker computes a missing one.
+
+    `formula` and `kind` are of the part `formula`, as `y ~ bot * scenario + (1|rater)`; without one it is the model
+    that suits the study.
+    """
     study = study_by_key(key)
+    if formula and part != "formula":
+        raise Refused("bad_formula", f"formula is of the part formula; {part} takes none")
+    if kind != "linear" and not formula:
+        raise Refused("bad_formula", f"kind is {quote(kind)}, which needs a formula; give formula, too")
+    model = model_params(study, formula, kind) if formula else None
     flagged = without_read(without)
     if flagged:
         refresh_flags(study)
-    question = AnalysisKey(study, part, include_synthetic, include_failed, flagged)
+    question = AnalysisKey(study, part, include_synthetic, include_failed, flagged, model)
     answer = get_result(question, created_by=request.user)  # type: ignore[arg-type]
     made = answer.made
     return {

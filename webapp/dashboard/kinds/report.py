@@ -15,7 +15,7 @@ from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
 from webapp.jobs.models import Job, State
 from webapp.ratings.paired_comparisons import compares_pairs
 from webapp.results.cache import AnalysisKey, ComputedResult, compute_now
-from webapp.results.compute import PARTS
+from webapp.results.compute import PARTS, parts_of
 from webapp.results.kinds.analysis import study_of_job
 from webapp.results.refresh import refresh_flags
 from webapp.results.study_data import read_once, study_frame
@@ -45,7 +45,7 @@ class ReportFile(JobKind[Job, ReportAsked]):
             return self._kept(work, study, of_pairs)
         made: dict[str, ComputedResult] = {}
         with read_once():
-            for n, part in enumerate(PARTS):
+            for n, part in enumerate(parts_of(study)):
                 work.beat(n, note=part)
                 found = compute_now(AnalysisKey(study, part, **work.asked.counted), wait=work.beat)
                 if found is None:

@@ -147,12 +147,11 @@ FRAGMENTS: dict[str, str] = {
     "no_answers_differ": "fewer than two different answers: nothing to explain",
     "many_points": "{n_points} different answers; an ordinal model takes at most {most}",
     "one_of_group": "{group} has one value: nothing can be said about others",
-    "each_its_group": "every rating has a {group} of its own, so its effect and chance cannot be told apart: leave it "
-    "out",
     "groups_alike": "{first} and {second} group the ratings alike: leave one out",
     "many_effects": "{n_effects} random effects; at most {most} are fitted",
     "model_no_optimum": "no optimum was found: the ratings of some cells hardly overlap",
     "few_of_group": "too few levels of the random effects to test the term at once",
     "zero_variance": "estimated as 0, which does not show that they are alike",
+    "log_odds": "log odds are no points of the scale",
     "fixed_by_model": "given by the model: the variance of a logistic error",
 }

@@ -158,15 +158,16 @@ def analysis_key(request: HttpRequest, study: Study, part: str, *, failed: bool 
 
 def stored_result(request: HttpRequest, study: Study, part: str, *, failed: bool = False) -> ShownResult:
     """Return the stored result of a part of the analysis, or request it if there is none."""
-    return _shown(request, analysis_key(request, study, part, failed=failed))
+    return shown_result(request, analysis_key(request, study, part, failed=failed))
 
 
 def additional_result(request: HttpRequest, found: ShownResult, part: str) -> ShownResult:
     """Return the stored result of an additional part for the same data and page."""
-    return _shown(request, found.question.beside(part))
+    return shown_result(request, found.question.beside(part))
 
 
-def _shown(request: HttpRequest, question: AnalysisKey) -> ShownResult:
+def shown_result(request: HttpRequest, question: AnalysisKey) -> ShownResult:
+    """Return the stored result of a question as a page shows it, or request it if there is none."""
     answer = get_result(question, created_by=request.user)  # type: ignore[arg-type]
     waiting = _waiting(request, question, answer)
     if answer.made is None:

@@ -18,7 +18,7 @@ from django.urls import reverse
 from webapp.conversations.selectors import synthetic_count
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.dashboard.forms import BotColumnsForm
+from webapp.dashboard.forms import BotColumnsForm, FormulaForm
 from webapp.dashboard.narrative.comparisons import powered_section, predictor_title
 from webapp.dashboard.narrative.phrases import Section
 from webapp.dashboard.narrative.raters import answers_section
@@ -30,6 +30,7 @@ from webapp.dashboard.views.studies import (
     analysis_key,
     conversations_link,
     kept_in_address,
+    shown_result,
     stored_result,
     study_page,
 )
@@ -44,6 +45,7 @@ from webapp.studies.services import bot_columns_store
 _TITLES = {
     "items": "Items",
     "models": "Models",
+    "formula": "Model by formula",
     "raters": "Raters",
     "agreement": "Agreement",
     "trajectories": "Trajectories",
@@ -68,7 +70,7 @@ def why_parts(study: Study) -> list[str]:
 @form_view(to_post=[Right.RUN])
 def why(request: HttpRequest, study: Study) -> HttpResponse:
     """Show the sections, the requested one open; POST stores a table of bots."""
-    problem, opened = "", request.GET.get("part", "")
+    problem, opened, formula = "", request.GET.get("part", ""), None
     if request.method == "POST":
         opened, problem = "correlations", _store(request, study)
         if not problem:
@@ -76,12 +78,14 @@ def why(request: HttpRequest, study: Study) -> HttpResponse:
     parts = why_parts(study)
     if opened and opened not in parts:
         raise Http404
+    if opened == "formula":
+        formula = FormulaForm(study, request.GET if "terms" in request.GET else None)
     first = analysis_key(request, study, _result_of(parts[0]))
     sections = []
     if first.state.n_ratings:
         shown = [opened] if opened and "only" in request.GET else parts
         bots = tuple(study_bots(study).values())
-        sections = [_section(request, first, name, bots, is_open=name == opened) for name in shown]
+        sections = [_section(request, first, name, bots, formula, is_open=name == opened) for name in shown]
     return study_page(
         request,
         "why.html",
@@ -94,7 +98,7 @@ def why(request: HttpRequest, study: Study) -> HttpResponse:
         problem=problem,
         own=BotColumns.from_json(study.bot_columns),
         n_synthetic=synthetic_count(study),
-        status=400 if problem else 200,
+        status=400 if problem or (formula and formula.errors) else 200,
     )
 
 
@@ -104,16 +108,24 @@ def _result_of(part: str) -> str:
 
 
 def _section(
-    request: HttpRequest, first: AnalysisKey, name: str, bots: tuple[BotInfo, ...], *, is_open: bool
+    request: HttpRequest,
+    first: AnalysisKey,
+    name: str,
+    bots: tuple[BotInfo, ...],
+    formula: FormulaForm | None,
+    *,
+    is_open: bool,
 ) -> FoldedSection:
-    shown = partial(FoldedSection, name, _TITLES[name], is_open=is_open)
+    shown = partial(FoldedSection, name, _TITLES[name], is_open=is_open, formula_form=formula if is_open else None)
     key = first.beside(_result_of(name))
     if not is_open:
         try:
             return shown(_conclusion(key, name, key.state.digest, bots))
         except LookupError:
             return shown("Not computed for the present data. Open it to compute it.")
-    found = stored_result(request, first.study, key.part)
+    if formula is not None and formula.errors:
+        return shown()
+    found = shown_result(request, first.beside(key.part, formula.model if formula else None))
     if found.frame is None:
         return shown(waiting=found.waiting)
     content, choice = _content(name, found.frame, found.result, request.GET)

@@ -243,11 +243,11 @@ class AnalysisJob(JobKind[Job, AnalysisParams]):
     def slice(self, work: ShardWork[Job, AnalysisParams]) -> dict[str, Any]:
         asked, study = work.asked, study_of_job(work.job, work.asked.study)
         work.beat(note=str(_("Reading the ratings")))
-        data = study_read(study, **asked.model_dump(exclude={"study", "part"}))
+        data = study_read(study, **asked.model_dump(exclude={"study", "part", "model"}))
         if data is None:
             raise Refused("no_ratings", f"study {study.key} has no ratings any more")
         work.beat(note=str(_("Computing")), now=True)
-        return made_dump(asked.part, compute_part(asked.part, data))
+        return made_dump(asked.part, compute_part(asked.part, data, asked.model))
 
     def follow_up(self, job: Job) -> None:
         if job.cancel_requested:  # after the last heartbeat: perhaps a participant in the result was erased

@@ -164,10 +164,11 @@ def test_the_three_matrices(data: StudyData) -> None:
     assert any("no finished self-play run" in why for why in section.missing)
 
 
-SECTIONS = ("models", "raters", "agreement", "trajectories", "correlations", "powered")
+SECTIONS = ("models", "formula", "raters", "agreement", "trajectories", "correlations", "powered")
 """Those of a study of chats."""
 CONCLUSIONS = (
     "The sum of the 2 ratings depends on",
+    "“Quality” depends on bot (F(2,",
     "Rater filters would flag",
     "Every conversation was rated by one rater",
     "Best 24 against worst 24",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from chatbots.text import quote
+from evaluation.analysis.formula_model import KINDS
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.dashboard.render import report_html
 from webapp.dashboard.report_document import CHANGES_SECTION, with_changes
@@ -26,6 +27,7 @@ from webapp.ratings.selectors import study_bots
 from webapp.ratings.services import without_argument, without_option
 from webapp.results.cache import AnalysisKey, stored_now
 from webapp.results.compute import PARTS, hybrid_json, parts_of
+from webapp.results.formula_models import model_params, study_model
 from webapp.results.item_results import study_pairs
 from webapp.results.study_data import study_data, study_frame
 from webapp.studies.bot_columns import bot_columns_read
@@ -62,6 +64,10 @@ class Command(ConfabCommand):
         parser.add_argument(
             "--sections", default="", metavar="a,b", help="only these sections of the page, such as ratings,hybrid"
         )
+        parser.add_argument(
+            "--formula", default="", metavar="FORMULA", help="also fit this model: 'y ~ bot * scenario + (1|rater)'"
+        )
+        parser.add_argument("--kind", choices=KINDS, default="linear", help="of the model (default: linear)")
         parser.add_argument("--include-synthetic", action="store_true")
         without_argument(parser)
 
@@ -72,6 +78,9 @@ class Command(ConfabCommand):
             raise Usage("name the page by --output FILE.html, or ask for the results by --json")
         if output is None and (options["like"] or options["sections"]):
             raise Usage("--like and --sections are of the page; name it by --output FILE.html")
+        if options["formula"] and (options["like"] or compares_pairs(study)):
+            why = "--like has its own tables" if options["like"] else f"study {study.key} compares pairs"
+            raise Usage(f"--formula models ratings, and {why}; leave it out")
         if output is not None:
             _writable(output)
         run = run_by_id(options["run"]) if options["run"] is not None else None
@@ -91,15 +100,19 @@ class Command(ConfabCommand):
         if data is None:
             raise LookupError(f"study {study.key} has no ratings yet, so there is nothing to report")
         is_usual = run is None and own is None and not data.turned
+        model = model_params(study, options["formula"], options["kind"]) if options["formula"] else None
 
         @cache
         def result(part: str) -> Any:
-            question = AnalysisKey(study, part, **counted)
-            stored = stored_now(question) if is_usual else None
-            return PARTS[part].make(data, run) if stored is None else stored.result
+            of = model if part == "formula" else None
+            stored = stored_now(AnalysisKey(study, part, **counted, model=of)) if is_usual else None
+            if stored is not None:
+                return stored.result
+            return study_model(data, of) if of else PARTS[part].make(data, run)
 
         if output is None:
-            found = {part: result(part).to_json() for part in self.progress(parts_of(study))}
+            parts = [*parts_of(study), *(["formula"] if model else [])]
+            found = {part: result(part).to_json() for part in self.progress(parts)}
             return {"study": study.key, **found, "hybrid": hybrid_json(study, counted["without"])}
         frame = study_frame(study, data.facts, **counted)
         if options["like"]:
@@ -107,7 +120,7 @@ class Command(ConfabCommand):
             wanted = _sections(options["sections"], [one.id for one in document.chapters])
             output.write_text(report_html(document.chosen(wanted)), encoding="utf-8")
             return {"file": str(output)}
-        steps = list(report_steps(frame, result))
+        steps = list(report_steps(frame, result, formula=model is not None))
         before = None
         if is_usual:
             before = report_before(study, report_state(study, **counted).digest, **counted)

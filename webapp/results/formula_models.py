@@ -1,0 +1,77 @@
+"""Models of a study's ratings by a formula that a researcher writes: columns, the usual formula, and the fit."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from chatbots.validation import InputModel
+from evaluation.analysis.formula_model import BASIC, RESPONSE, FormulaModel, Kind, formula_model, model_frame
+from evaluation.stats.formulas import parse_formula
+from webapp.core.errors import Refused
+from webapp.jobs.selectors.analysis_tables import bot_versions, factors_of, measured_of
+from webapp.ratings.selectors import rating_contexts, study_dimensions
+from webapp.results.study_data import StudyData
+from webapp.studies.bot_columns import BotColumns
+from webapp.studies.models import Study
+from webapp.studies.selectors import judges_items, marks_turns
+
+
+class ModelParams(InputModel):
+    """A model that is asked for."""
+
+    formula: str
+    kind: Kind = "linear"
+
+
+def usual_terms(study: Study) -> str:
+    """Return the right side of the formula that suits the study: its bots, conditions, raters and items."""
+    factors = study.values.conditions.factors
+    is_crossed = not any(level.bots for factor in factors for level in factor.levels)
+    fixed = "".join(f"{'+*'[is_crossed and not n]:^3}{_column(one.key)}" for n, one in enumerate(factors))
+    items = " + (1|item)" if judges_items(study) or marks_turns(study) else ""
+    return f"bot{fixed} + (1|rater){items}"
+
+
+def formula_columns(study: Study) -> list[str]:
+    """Return the names that a formula may use: questions, conditions, what bots are made of, and raters."""
+    versions, own = bot_versions(study), BotColumns.from_json(study.bot_columns)
+    known = [factor.key for factor in study.values.conditions.factors if not judges_items(study)]
+    known += [*factors_of(versions, own), *measured_of(versions, own)]
+    questions = [dimension.key for dimension in study_dimensions(study)]
+    return list(dict.fromkeys([RESPONSE, *questions, *BASIC, *map(_column, known)]))
+
+
+def model_params(study: Study, formula: str, kind: Kind = "linear") -> ModelParams:
+    """Return the model that is asked for.
+
+    Raises:
+        Refused: `bad_formula`, with the word that is wrong and the columns that there are.
+    """
+    try:
+        parse_formula(formula, formula_columns(study))
+    except ValueError as error:
+        raise Refused("bad_formula", str(error)) from None
+    return ModelParams(formula=formula, kind=kind)
+
+
+def study_model(data: StudyData, asked: ModelParams | None = None) -> FormulaModel:
+    """Fit a model to a study's ratings: the usual one where none is asked for.
+
+    Raises:
+        Refused: `bad_formula`.
+    """
+    asked = asked or ModelParams(formula=f"{RESPONSE} ~ {usual_terms(data.study)}")
+    # An item is what several replies share, also after the study has ended.
+    ratings = replace(data.ratings, context=rating_contexts(data.study, data.ratings.conversation.tolist()))
+    ratings = replace(ratings, condition={_column(name): levels for name, levels in ratings.condition.items()})
+    of_bots = {_column(name): levels for name, levels in {**data.bot_columns, **data.factors}.items()}
+    try:
+        return formula_model(model_frame(ratings, factors=of_bots), asked.formula, kind=asked.kind, ratings=ratings)
+    except ValueError as error:
+        raise Refused("bad_formula", str(error)) from None
+
+
+def _column(name: str) -> str:
+    """Return a name as formulas can write it."""
+    return re.sub(r"\W|^(?=\d)", "_", name)
