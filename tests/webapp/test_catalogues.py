@@ -56,6 +56,18 @@ def test_translations_fill_in_the_same(locale: str) -> None:
     assert wrong == []
 
 
+OWN_LETTERS = {"ar": re.compile("[\u0600-\u06ff]"), "de": re.compile("^[^\u0600-\u06ff]*$")}
+"""What stands in each translation of a language, so that no sentence lies in the catalogue of another one."""
+
+
+def test_translations_are_in_the_letters_of_their_language(locale: str) -> None:
+    letters = OWN_LETTERS[locale]
+    for message in catalogues.catalogue(locale):
+        for form in message.string if isinstance(message.id, tuple) else [message.string]:
+            has_words = re.search("[^\\W\\d_]{2}", BLANK.sub("", form))
+            assert not (message.id and has_words) or letters.search(form), form
+
+
 def test_django_reads_what_translators_wrote(locale: str) -> None:
     read, written = (
         {str(m.id[0] if m.pluralizable else m.id): list(m.string) for m in found if m.id}
