@@ -66,15 +66,6 @@ def image_deleted(*, instance: ChatImage, using: str, **_: Any) -> None:
     transaction.on_commit(partial(image_file_delete, instance.name), using=using)
 
 
-def images_texts() -> TextsKind:
-    """Return the images of a study's chats, which are erased with its texts."""
-
-    def rows(study: Study) -> QuerySet[Any]:
-        return ChatImage.objects.filter(conversation__study=study)
-
-    return TextsKind(rows, lambda _study, found: found.delete())
-
-
 def turns_texts() -> TextsKind:
     """Return the texts of a study's chats; emptying them also forgets their encodings."""
 

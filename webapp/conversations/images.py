@@ -21,7 +21,6 @@ from uuid import UUID, uuid4
 from django.core.files.base import ContentFile
 from django.core.files.storage import Storage, storages
 from django.core.signing import BadSignature, TimestampSigner
-from django.db import transaction
 from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils import timezone
@@ -102,36 +101,23 @@ def image_store(*, conversation: Conversation, client_id: UUID, data: bytes) -> 
     known = ChatImage.objects.filter(conversation=conversation, client_id=client_id).first()
     if known is not None:
         return known
-    _validate_may_add(conversation)
-    encoded, (width, height) = image_encode(data)
-    image = ChatImage(pk=uuid4(), conversation=conversation, client_id=client_id, width=width, height=height)
-    try:
-        image_storage().save(image.name, ContentFile(encoded))
-    except Exception as error:  # of the disk, or of any kind of bucket
-        log.exception("image %s could not be stored", image.pk)
-        raise Refused("unavailable", _("The image could not be saved. Try again soon.")) from error
-    try:
-        with transaction.atomic():
-            locked = Conversation.objects.select_for_update(of=("self",)).get(pk=conversation.pk)
-            _validate_may_add(locked)
-            stored, is_new = ChatImage.objects.get_or_create(
-                conversation=conversation,
-                client_id=client_id,
-                defaults={"pk": image.pk, "width": width, "height": height},
-            )
-    except BaseException:
-        image_file_delete(image.name)
-        raise
-    if not is_new:
-        image_file_delete(image.name)
-    return stored
-
-
-def _validate_may_add(conversation: Conversation) -> None:
     if conversation.state != Conversation.State.OPEN or not takes_images(conversation):
         raise Refused("closed", _("No image can be sent in this chat."))
     if conversation.images.filter(turn=None).count() >= MOST_UNSENT:
         raise Refused("too_fast", _("You have chosen many images. Wait an hour, or send your message without one."))
+    encoded, (width, height) = image_encode(data)
+    pk = uuid4()
+    try:
+        image_storage().save(image_name(pk), ContentFile(encoded))
+    except Exception as error:  # of the disk, or of any kind of bucket
+        log.exception("image %s could not be stored", pk)
+        raise Refused("unavailable", _("The image could not be saved. Try again soon.")) from error
+    # A file whose row is not stored, since its person was erased meanwhile, is swept.
+    defaults = {"pk": pk, "width": width, "height": height}
+    stored, is_new = ChatImage.objects.get_or_create(conversation=conversation, client_id=client_id, defaults=defaults)
+    if not is_new:
+        image_file_delete(image_name(pk))
+    return stored
 
 
 def takes_images(conversation: Conversation) -> bool:
@@ -185,7 +171,7 @@ def image_of_link(signed: str) -> bytes | None:
         image = ChatImage.objects.filter(pk=UUID(_signer().unsign(signed, max_age=LINK_S))).first()
     except (BadSignature, ValueError):
         return None
-    return _file_read(image.name) if image is not None else None
+    return file_read(image.name) if image is not None else None
 
 
 def _signer() -> TimestampSigner:
@@ -222,11 +208,6 @@ def image_fields(image: ChatImage | None, text: str, html: SafeString | str = ""
     return {"image": {**shown, "width": image.width, "height": image.height}, "html": with_image(html, text, image)}
 
 
-def turn_image_fields(turn: Turn) -> dict[str, Any]:
-    """Return the fields that a stored message has in its frame for its image."""
-    return image_fields(ChatImage.objects.filter(turn=turn).first(), turn.text)
-
-
 def images_attached(context: chatbots.Conversation, names: Mapping[int, str]) -> chatbots.Conversation:
     """Return the conversation with the images of its turns as `data:` addresses, for a bot that takes them.
 
@@ -235,7 +216,7 @@ def images_attached(context: chatbots.Conversation, names: Mapping[int, str]) ->
     """
     turns = list(context.turns)
     for index, name in names.items():
-        if (data := _file_read(name)) is not None:
+        if (data := file_read(name)) is not None:
             address = f"data:image/jpeg;base64,{base64.b64encode(data).decode()}"
             turns[index] = replace(turns[index], image=address)
     return replace(context, turns=tuple(turns))
@@ -262,7 +243,7 @@ def image_files(conversations: QuerySet[Conversation]) -> Iterator[tuple[str, by
     """Yield name and content of the conversations' sent images, without those that are withheld or lost."""
     found = ChatImage.objects.filter(conversation__in=conversations, turn__isnull=False, withheld_at=None)
     for image in found.order_by("pk").iterator(chunk_size=500):
-        if (data := _file_read(image.name)) is not None:
+        if (data := file_read(image.name)) is not None:
             yield image.name, data
 
 
@@ -274,7 +255,8 @@ def image_file_delete(name: str) -> None:
         log.exception("the file of image %s could not be deleted; it is tried again within a day", name)
 
 
-def _file_read(name: str) -> bytes | None:
+def file_read(name: str) -> bytes | None:
+    """Return the content of a file; None if it is gone."""
     try:
         with image_storage().open(name) as file:
             return file.read()

@@ -22,7 +22,7 @@ from structlog.contextvars import bind_contextvars
 
 from chatbots.text import sanitise
 from webapp.conversations import events, frames, selectors, services
-from webapp.conversations.images import turn_image_fields
+from webapp.conversations.images import image_fields
 from webapp.core.database import DATABASE_AWAY, DirectDispatch, in_database
 from webapp.core.errors import Refused
 from webapp.core.language import locale_of
@@ -229,7 +229,9 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
             services.turn_add_human, client_id=frame.client_id, text=frame.text, typed=frame.typing, image=frame.image
         )
         turn = human.turn
-        fields = await in_database(turn_image_fields)(turn) if frame.image is not None else {}
+        fields = {}
+        if frame.image is not None:
+            fields = await in_database(lambda: image_fields(getattr(turn, "image", None), turn.text))()
         stored = frames.turn_frame(turn=turn.index, text=turn.text, client_id=frame.client_id, **fields)
         if not human.created:
             # Sent again: send this page the stored messages, and the reply if it has arrived.

@@ -370,16 +370,6 @@ def plural_forms(singular: str, plural: str) -> dict[str, str]:
     return {category: ngettext(singular, plural, n) for category, n in _SAMPLES.items()}
 
 
-def _image_words() -> dict[str, str]:
-    return {
-        "image_added": _("The image is beside your message."),
-        "image_removed": _("The image was removed."),
-        "image_coming": _("The image is still being sent. One moment."),
-        "image_failed": _("The image could not be sent. Choose it again."),
-        "image_too_large": _("This image is too large. It can have at most %(n)s MB.") % {"n": MOST_IMAGE_MB},
-    }
-
-
 def chat_words(version: StudyVersion) -> dict[str, Any]:
     """Return the words that `chat.js` shows."""
     return {
@@ -394,7 +384,11 @@ def chat_words(version: StudyVersion) -> dict[str, Any]:
         "rate_soon": _("Rate when the reply is complete"),
         "rate_waits": _("Opens when the reply is complete"),
         "answer_first": _("Answer the question first"),
-        **_image_words(),
+        "image_added": _("The image is beside your message."),
+        "image_removed": _("The image was removed."),
+        "image_coming": _("The image is still being sent. One moment."),
+        "image_failed": _("The image could not be sent. Choose it again."),
+        "image_too_large": _("This image is too large. It can have at most %(n)s MB.") % {"n": MOST_IMAGE_MB},
         "typing": _("Chatbot is typing"),
         "slow": _("The chatbot is still preparing its reply. This can take some minutes."),
         "vote_saved": _("Vote saved."),

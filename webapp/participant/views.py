@@ -166,8 +166,8 @@ def image(request: HttpRequest, conversation: Conversation, visit: ParticipantRe
     try:
         stored = image_store(conversation=conversation, client_id=client_id, data=file.read(MOST_BYTES + 1))
     except Refused as refused:
-        status = _IMAGE_STATUSES.get(refused.code, 400)
-        return JsonResponse({"code": refused.code, "message": refused.message}, status=status)
+        said = {"code": refused.code, "message": refused.message}
+        return JsonResponse(said, status=_IMAGE_STATUSES.get(refused.code, 400))
     found = {"id": str(stored.pk), "url": image_link(stored), "width": stored.width, "height": stored.height}
     return JsonResponse(found, status=201)
 
