@@ -43,7 +43,7 @@ MESSAGE_COLUMNS = ("conversation", "bot", "turn", "speaker", "text")
 NO_DIMENSIONS = {
     *("rating", "conversation", "bot", "bot_version", "rater", "n_exchanges", "study", "is_synthetic"),
     *("comment", "submitted_at", "platform", "external_id", "completion_code"),
-    *("target", "turn", "item", "first", "second", "first_bot", "second_bot", "task", "version"),
+    *("target", "turn", "item", "first", "second", "first_bot", "second_bot", "task", "version", "sitting"),
     *("direction", "reference_score", "kept_both"),
 }
 """Columns of exported ratings that are no questions; a question called like one of them is `answer_NAME` there."""

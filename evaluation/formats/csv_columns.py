@@ -122,7 +122,7 @@ def guess_roles(header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[st
             is_question = plain[column].startswith("chat rating ") or (
                 cells and not is_id and all(map(_is_number, cells))
             )
-            is_question = is_question and not column.startswith(CONDITION)
+            is_question = is_question and column != "sitting" and not column.startswith(CONDITION)
             role = QUESTION if is_question and question_key(column) else ""
         roles[column] = "" if role != QUESTION and role in roles.values() else role
     return roles

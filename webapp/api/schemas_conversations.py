@@ -33,7 +33,7 @@ class ConversationRow(Schema):
     """A conversation of a list.
 
     `excerpt` is where the words were found, or how it begins; `figures` has the columns that were asked for, and
-    `condition` the level of each factor of the study.
+    `condition` the level of each factor of the study; `sitting` is the key of the study's part.
     """
 
     id: UUID
@@ -49,6 +49,7 @@ class ConversationRow(Schema):
     tags: list[str]
     is_starred: bool
     condition: dict[str, str]
+    sitting: str
 
 
 class ConversationPage(Schema):
@@ -149,6 +150,7 @@ class ConversationOut(NotesOut):
     ratings: list[RatingOut]
     metrics: list[MetricValuesOut]
     condition: dict[str, str]
+    sitting: str
 
 
 class AskTag(InputModel):

@@ -36,6 +36,7 @@ from webapp.ratings.models import Rating
 from webapp.results.refresh import has_order, order_refresh
 from webapp.studies.assignment.capacity import is_collecting
 from webapp.studies.models import OrderState, Study
+from webapp.studies.sitting_tasks import SittingCount, sitting_counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class LiveRoom:
         failed: the latest replies that failed.
         orders: order of the bots by each question; empty if not computed yet, or not possible.
         things: matters that need a researcher.
+        parts: people of each part; empty in a study without parts.
     """
 
     state: str
@@ -59,6 +61,7 @@ class LiveRoom:
     money: Money
     orders: list[LiveRanking]
     things: list[LiveActionItem]
+    parts: list[SittingCount]
 
     @property
     def aside(self) -> list[LiveBot]:
@@ -106,6 +109,7 @@ def live_room(study: Study, *, include_synthetic: bool, now: datetime, may_pay: 
         money_of(study, real),
         orders,
         live_action_items(study, bots, may_pay=may_pay),
+        sitting_counts(study, include_synthetic=include_synthetic, now=now),
     )
 
 

@@ -19,6 +19,7 @@ from django.http import QueryDict
 from webapp.conversations.models import Conversation
 from webapp.dashboard.data_quality import reports_of_person
 from webapp.pay.models import Decision
+from webapp.pay.services import visits_of_all_parts
 from webapp.pay.submissions import (
     APPROVED,
     GONE,
@@ -191,6 +192,7 @@ class PeopleList:
         n_bot_failed, n_server_failed: those that are our fault, by what failed.
         newest: the number of the newest decision that stands; 0 where none does.
         to_pay: amount still to be paid, in words; empty where none is known.
+        n_all_parts: people who did all parts and were not given the bonus for it.
     """
 
     rows: list[PersonRow]
@@ -205,6 +207,7 @@ class PeopleList:
     n_server_failed: int
     newest: int
     to_pay: str
+    n_all_parts: int
 
 
 @dataclass(frozen=True)
@@ -267,6 +270,7 @@ class PeopleReader:
             n_server_failed=sum(visit.fault == "server" for visit in ours),
             newest=max((one.pk for visit in self.visits.all for one in visit.decisions), default=0),
             to_pay=to_pay_said(self.visits) if self.pays else "",
+            n_all_parts=len(visits_of_all_parts(self.visits)) if self.pays else 0,
         )
 
     def _groups(self, visit: Submission, flags: list[Flag], state: str) -> Iterator[str]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import uuid
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -25,7 +26,7 @@ from chatbots.text import sanitise_input
 from evaluation.formats.tables import escape_cell
 from webapp.core.errors import Refused
 from webapp.pay.models import Decision
-from webapp.pay.submissions import SubmissionKey, submissions_of
+from webapp.pay.submissions import SubmissionKey, Submissions, submissions_of
 from webapp.studies.models import Participant, Study, Task
 
 if TYPE_CHECKING:
@@ -172,6 +173,36 @@ def visit_bonus(
         },
     )
     return decision
+
+
+def visits_of_all_parts(visits: Submissions) -> list[SubmissionKey]:
+    """Return the newest visit of everybody who completed all parts and was not given the bonus for it."""
+    parts = {part.key for part in visits.study.values.sittings.parts}
+    if not (parts and visits.study.values.sittings.pay_for_all):
+        return []
+    done: defaultdict[uuid.UUID, set[str]] = defaultdict(set)
+    newest: dict[uuid.UUID, SubmissionKey] = {}
+    for visit in visits.all:  # the newest first
+        if visit.sittings and not visit.is_synthetic:
+            newest.setdefault(visit.key.participant, visit.key)
+            done[visit.key.participant].update(visit.sittings)
+    given = Decision.objects.filter(participant__study=visits.study, action=Action.BONUS)
+    had = set(given.values_list("asked", flat=True))
+    return [key for person, key in newest.items() if done[person] >= parts and _of_all_parts(person) not in had]
+
+
+def _of_all_parts(person: uuid.UUID) -> uuid.UUID:
+    """Return the id of the bonus for all parts: one a person."""
+    return uuid.uuid5(person, "all parts")
+
+
+def all_parts_bonus(*, study: Study, by: User | None = None) -> int:
+    """Give the bonus for all parts to everybody who completed them and has not got it. Returns how many."""
+    keys = visits_of_all_parts(submissions_of(study))
+    for key in keys:
+        amount = Decimal(str(study.values.sittings.pay_for_all)).quantize(Decimal("0.01"))
+        visit_bonus(study=study, key=key, amount=amount, asked=_of_all_parts(key.participant), by=by)
+    return len(keys)
 
 
 def decision_undo(*, study: Study, pk: int, by: User | None = None) -> None:

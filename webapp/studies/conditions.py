@@ -46,7 +46,7 @@ TAKEN_FACTOR_KEYS = frozenset(
         *("dialogue_id", "ended_at", "entered_at", "external_id", "first", "first_bot", "first_ms", "flags"),
         *("id", "is_synthetic", "item", "kept_both", "language", "late_ms", "latency_ms", "messages"),
         *("n_chats", "n_exchanges", "n_human_turns_answered", "outcome", "participant", "platform", "rater"),
-        *("rating", "ratings", "recruitment", "second", "second_bot", "seed", "shown_first_ms", "shown_ms"),
+        *("rating", "ratings", "recruitment", "second", "second_bot", "seed", "shown_first_ms", "shown_ms", "sitting"),
         *("source", "speaker", "state", "study", "submissions", "submitted_at", "target", "task", "text"),
         *("tokens_estimated", "tokens_in", "tokens_out", "turn", "turns", "version", "vote", "withheld"),
     }

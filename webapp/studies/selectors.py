@@ -32,7 +32,7 @@ from webapp.studies.models import (
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Question
 from webapp.studies.settings import StudyValues
-from webapp.studies.sittings import DueSitting, sitting_due
+from webapp.studies.sittings import DueSitting, Sitting, sitting_due
 
 _PARTICIPANT_SALT = "confab.participant"
 _REHEARSAL_SALT = "confab.rehearsal"
@@ -276,6 +276,12 @@ def factors_of_study(study: Study) -> list[Factor]:
             levels = {level.key: level for level in (*earlier, *factor.levels)}
             found[factor.key] = factor.model_copy(update={"levels": tuple(levels.values())})
     return list(found.values())
+
+
+def parts_of_study(study: Study) -> list[Sitting]:
+    """Return every part that a version has, one for each key, as the newest names it."""
+    versions = study.versions.order_by("number")
+    return list({part.key: part for one in versions for part in one.values.sittings.parts}.values())
 
 
 def condition_said(study: Study | None, condition: Condition) -> list[tuple[str, str]]:

@@ -25,7 +25,7 @@ from pydantic import Field
 from chatbots.validation import InputModel, Many, Number
 from webapp.studies.conditions import ConditionKey, ConditionLabel
 
-GapDays = Annotated[Number, Field(ge=0, le=400)]
+MOST_DAYS = 400
 SITTING = "sitting"
 """Name of the column with a part's key in exported tables."""
 
@@ -33,11 +33,19 @@ SITTING = "sitting"
 class Gap(InputModel):
     """Days between the end of one part and the begin of the next."""
 
-    least: GapDays = Field(
-        default=0, title="Opens after days", description="Since the end of the part before; 0.5 is twelve hours."
+    least: Number = Field(
+        default=0,
+        ge=0,
+        le=MOST_DAYS,
+        title="Opens after days",
+        description="Since the end of the part before; 0.5 is twelve hours.",
     )
-    most: GapDays | None = Field(
-        default=None, title="Closes after days", description="Since then, too. Empty: it never closes."
+    most: Number | None = Field(
+        default=None,
+        ge=0,
+        le=MOST_DAYS,
+        title="Closes after days",
+        description="Since then, too. Empty: it never closes.",
     )
 
 

@@ -3,6 +3,7 @@
 import re
 from datetime import timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -10,15 +11,22 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+import confab
 from chatbots.validation import ValuesError
-from tests.builders import BY_PROLIFIC, exchange, first_exchanges, make_study
+from tests.builders import BY_PROLIFIC, exchange, first_exchanges, make_study, signed_in
+from tests.webapp.api.programs import Program
+from tests.webapp.transfer.test_package import packed
 from webapp.conversations.models import Conversation
 from webapp.conversations.reply_pipeline import reply_begin
 from webapp.conversations.selectors import conversation_value
 from webapp.conversations.services import conversation_complete, turn_add_human
 from webapp.conversations.task_start import task_chats, task_start
 from webapp.core.errors import Refused
+from webapp.core.rights import Right
+from webapp.pay.models import Decision
+from webapp.pay.services import visits_of_all_parts
 from webapp.pay.submissions import submissions_of
+from webapp.ratings.selectors import study_ratings
 from webapp.ratings.services import rating_submit
 from webapp.studies.lifecycle import study_import
 from webapp.studies.models import Outcome, Participant, Study, Task
@@ -26,6 +34,8 @@ from webapp.studies.services import consent_record, participant_enter, task_comp
 from webapp.studies.sitting_tasks import sitting_counts, sitting_miss
 from webapp.studies.study_file import study_file_of, study_file_read, study_file_text
 from webapp.studies.versions import study_edit
+from webapp.transfer.exporters.base import ExportOptions, table_of
+from webapp.transfer.import_file import import_conversations
 
 pytestmark = pytest.mark.django_db
 PARTS: list[dict[str, Any]] = [
@@ -251,6 +261,49 @@ def test_all_mistakes_of_parts_are_told_at_once_with_their_paths() -> None:
     told = {mistake.path: mistake.message for mistake in wrong.value.mistakes}
     assert told.keys() == {"sittings.parts[0].after_days", "sittings.parts[1].key", "sittings.parts[1].after_days"}
     assert "4 to 2 days ends before it begins" in told["sittings.parts[1].after_days"]
+
+
+def test_exports_packages_and_the_api_name_the_part(tmp_path: Path) -> None:
+    study = study_of_parts(parts=[{"key": "1"}, {"key": "2"}])
+    client = Client()
+    do_part(client)
+    do_part(client)
+    for name in ("conversations", "messages", "ratings"):
+        table = table_of(study, name, ExportOptions())
+        assert table.columns[-1].name == "sitting"
+        n_each = 2 if name == "messages" else 1
+        assert sorted(row[-1] for row in table.rows) == ["1"] * n_each + ["2"] * n_each
+    path = tmp_path / "study.zip"
+    path.write_bytes(packed(study))
+    report = import_conversations(path, study_key="again")
+    assert report.skipped == []
+    there = Study.objects.get(key="again")
+    assert sorted(there.conversations.values_list("sitting", flat=True)) == ["1", "2"]
+    assert there.values.sittings == study.values.sittings
+    assert list(confab.read(path).dimensions) == list(study_ratings(study).answers), "a part “1” is no answer"
+    answer = Program(Right.READ).get("studies/s/conversations")
+    assert answer.status_code == 200
+    assert sorted(row["sitting"] for row in answer.json()["items"]) == ["1", "2"]
+
+
+def test_who_did_all_parts_gets_their_bonus_once() -> None:
+    study = study_of_parts(**PANEL, parts=[{"key": "a"}, {"key": "b", "after_days": {"least": 1}}], pay_for_all=2.5)
+    person = do_part(Client(), "?pid=p1").participant
+    assert visits_of_all_parts(submissions_of(study)) == []
+    staff = signed_in(Right.READ, Right.PAY)
+    people = staff.get("/dashboard/studies/s/people/")
+    assert people.status_code == 200
+    assert "Opens later" in people.content.decode()
+    assert "Give the bonus" not in people.content.decode()
+    days_ago(person, 2)
+    do_part(Client(), "?pid=p1")
+    assert "Give the bonus" in staff.get("/dashboard/studies/s/people/").content.decode()
+    for _click in range(2):
+        answer = staff.post("/dashboard/studies/s/people/decide/", {"action": "bonus_all"})
+        assert answer.status_code == 302
+    assert [one.amount for one in Decision.objects.filter(participant=person)] == [Decimal("2.50")]
+    counts = sitting_counts(study, include_synthetic=False, now=timezone.now())
+    assert [(one.begun, one.done, one.share) for one in counts] == [(1, 1, None), (1, 1, 1.0)]
 
 
 def test_each_part_pays_its_own_amount() -> None:

@@ -195,6 +195,8 @@ FIELD_STEPS = {
             "organisation",
             "consent_points",
             "consent_text",
+            "parts",
+            "pay_for_all",
             "content_notice",
             "content_notice_ticked",
             "counts_typing",
@@ -276,6 +278,7 @@ def preview_of(study: Study, asked: Mapping[str, str], *, beside: str) -> Previe
         "conditions": work[:1],
         "questions": work[-1:],
         "pay": has[-1:],
+        "sittings": has[:1],
     }.get(beside) or has
     now = asked.get("preview", "")
     now = now if now in has else first[0]

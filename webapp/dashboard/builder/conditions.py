@@ -34,7 +34,7 @@ _OF_FACTOR = ("label", "varies", "key")
 _PATH = re.compile(r"factors\[(\d+)\](?:\.levels\[(\d+)\])?(?:\.(\w+))?")
 
 
-def _free_key(words: str, taken: Iterable[str]) -> str:
+def free_key(words: str, taken: Iterable[str]) -> str:
     """Return a key made of a name that none of the others has."""
     base, others = key_made(words, ())[:36], {key.lower() for key in taken}
     return next(key for n in range(1, 100) if (key := f"{base}_{n}" if n > 1 else base).lower() not in others)
@@ -147,7 +147,7 @@ class ConditionsForm(CardsForm):
         levels: list[Level] = []
         written = [card.cleaned_data["key"] for card in self.cards[name] if card.cleaned_data["key"]]
         for card in self.cards[name]:
-            key = card.cleaned_data["key"] or _free_key(card.entry.label, [*written, *(one.key for one in levels)])
+            key = card.cleaned_data["key"] or free_key(card.entry.label, [*written, *(one.key for one in levels)])
             levels.append(card.entry.model_copy(update={"key": key}))
         return tuple(levels)
 
@@ -161,7 +161,7 @@ class ConditionsForm(CardsForm):
                 continue
             given = {field: self.cleaned_data[f"factor{n}_{field}"] for field in _OF_FACTOR}
             taken = [factor.key for factor in self.factors]
-            given["key"] = given["key"] or _free_key(given["label"] or f"factor {n}", taken)
+            given["key"] = given["key"] or free_key(given["label"] or f"factor {n}", taken)
             try:
                 self.factors.append(Factor.model_validate({**given, "levels": self.cleaned_data[name]}))
             except WrongValues as error:

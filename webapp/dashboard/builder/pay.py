@@ -24,6 +24,7 @@ from webapp.conversations.models import Conversation
 from webapp.core.language import plural
 from webapp.dashboard.builder.base import BuildStep, Plan, StepState
 from webapp.dashboard.builder.forms import SettingsForm, section_fields, section_title
+from webapp.dashboard.builder.sittings import sittings_said
 from webapp.dashboard.recruitment import address_for, participant_link
 from webapp.jobs.selectors.fits import fit_leading
 from webapp.ratings.selectors import study_ratings, study_whole
@@ -296,6 +297,7 @@ class PayStep(BuildStep):
         return {
             "platforms": [(name, title, hint, address_for(plan.study, name, link)) for name, title, hint in PLATFORMS],
             "ends_open": _needs_ends(plan.study),
+            "sittings_said": sittings_said(plan),
             **self.live(plan),
         }
 

@@ -192,6 +192,12 @@ def _retry_all(request: HttpRequest, study: Study) -> None:
         messages.info(request, "Nothing was left to try again.")
 
 
+def _bonus_all(request: HttpRequest, study: Study) -> None:
+    n = services.all_parts_bonus(study=study, by=request.user)  # type: ignore[arg-type]
+    words = plural(n, "%(n)d person gets the bonus", "%(n)d people get the bonus") % {"n": n}
+    messages.success(request, f"{words} for all parts. Nothing is sent yet.")
+
+
 def _send(request: HttpRequest, study: Study) -> None:
     prolific.sending_start(study=study, by=request.user)  # type: ignore[arg-type]
 
@@ -205,6 +211,7 @@ _ACTIONS: dict[str, Callable[[HttpRequest, Study], HttpResponse | None]] = {
     "approve_all": _approve_all,
     "reject": _reject,
     "bonus": _bonus,
+    "bonus_all": _bonus_all,
     "message": _message,
     "messages": _messages,
     "undo": _undo,

@@ -23,7 +23,7 @@ from webapp.studies.recruitment.settings import FILLED_IN, PLACEHOLDER, Recruitm
 from webapp.studies.reply_filters.base import reply_filters
 from webapp.studies.rubrics import Scales, scales_of
 from webapp.studies.settings import SECTION_OF, ChatRules, Judging, StudyValues
-from webapp.studies.sittings import SITTING, Sittings
+from webapp.studies.sittings import Sittings
 
 Errors = dict[str, str]
 
@@ -336,7 +336,7 @@ def validate_gold_items(on: Checked) -> Errors:
 
 
 def validate_sittings(on: Checked) -> Errors:
-    """Check that the study has the chatbots that are to stay or to remember, and no question named like the column."""
+    """Check that the study has one chatbot in a chat, where it is to stay or to remember."""
     sittings, errors = on.values.sittings, Errors()
     if not sittings.parts:
         return errors
@@ -344,10 +344,6 @@ def validate_sittings(on: Checked) -> Errors:
     for name in ("same_bot", "bots_remember"):
         if getattr(sittings, name) and on.protocol is not None and (is_pair or on.protocol.gives != "bots"):
             errors[name] = f"The protocol “{on.protocol.title}” has no chat with one chatbot. Take it out."
-    for name in ("questions", "after"):
-        if any(question.key == SITTING for question in getattr(on.values, name)):
-            words = f"“{SITTING}” is the name of a column in exported tables of a study with parts."
-            errors[name] = f"{words} Give the question another key."
     return errors
 
 

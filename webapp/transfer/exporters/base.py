@@ -23,7 +23,8 @@ from webapp.ratings.flag_selectors import left_out
 from webapp.search.pagination import conversations_found
 from webapp.studies.models import Slot, Study
 from webapp.studies.questions import BETWEEN_CHOICES, Question
-from webapp.studies.selectors import factors_of_study, judges_conversations
+from webapp.studies.selectors import factors_of_study, judges_conversations, parts_of_study
+from webapp.studies.sittings import SITTING
 
 ColumnType = Literal["text", "integer", "number", "boolean", "time", "json"]
 CHUNK = 1000
@@ -292,11 +293,15 @@ CONVERSATION_COLUMNS = (
 
 
 def condition_columns(source: Source) -> list[ExportColumn]:
-    """Return a column for each factor that a study varies; none of self-play, which has no conditions.
+    """Return a column for each factor that a study varies, and for its parts; none of self-play, which has neither.
 
     Every table names them alike, `condition_` and the factor's key, so that no question or metric has the name.
     """
     factors = factors_of_study(source) if isinstance(source, Study) else []
+    parts = parts_of_study(source) if isinstance(source, Study) else []
+    titles = tuple((part.key, part.title) for part in parts)
+    words = "Key of the study's part that the conversation or rating is of."
+    sitting = ExportColumn(SITTING, "text", words, titles, missing="Made before the study had parts.")
     return [
         ExportColumn(
             f"{CONDITION}{factor.key}",
@@ -306,12 +311,15 @@ def condition_columns(source: Source) -> list[ExportColumn]:
             missing="Held before the study had this factor, or no conversation.",
         )
         for factor in factors
-    ]
+    ] + [sitting] * bool(parts)
 
 
-def condition_cells(columns: Sequence[ExportColumn], condition: Mapping[str, str] | None) -> list[str | None]:
+def condition_cells(
+    columns: Sequence[ExportColumn], condition: Mapping[str, str] | None, sitting: str
+) -> list[str | None]:
     """Return the cells of these columns."""
-    return [(condition or {}).get(column.name.removeprefix(CONDITION)) for column in columns]
+    values = {f"{CONDITION}{factor}": level for factor, level in (condition or {}).items()} | {SITTING: sitting}
+    return [values.get(column.name) or None for column in columns]
 
 
 NOT_ANSWERED = "Not answered, or not asked by the version of the study that the person saw."

@@ -114,7 +114,7 @@ class ConversationsTable:
                 row.ended_at,
                 _flags(row),
                 row.language,
-                *condition_cells(factors, row.condition),
+                *condition_cells(factors, row.condition, row.sitting),
                 *([row.selfplay.partner_bot_id, row.selfplay.ordinal] if is_run else []),
             ]
 
@@ -277,13 +277,14 @@ class MessagesTable:
                 "is_withheld",
                 "image",
                 "image__description",
-                *(["conversation__condition"] if factors else []),
+                *(["conversation__condition", "conversation__sitting"] if factors else []),
             )
             .iterator(chunk_size=CHUNK)
         ):
             if rest[_TOKENS_IN] is None:
                 rest[_TOKENS_IN + 2] = None  # nothing was counted, so nothing was estimated either
-            under = condition_cells(factors, rest.pop()) if factors else []
+            sitting = rest.pop() if factors else ""
+            under = condition_cells(factors, rest.pop(), sitting) if factors else []
             if rest[-2] is not None:
                 rest[-2] = image_name(rest[-2])
             yield [str(conversation_id), state, bot, study_key(study), is_synthetic, *rest, *under]

@@ -60,7 +60,7 @@ class MetricsTable:
         factors = condition_columns(study)
         conversations = (
             conversations_included(study, options)
-            .values_list("pk", "bot__bot_id", "is_synthetic", "state", "n_exchanges", "condition")
+            .values_list("pk", "bot__bot_id", "is_synthetic", "state", "n_exchanges", "condition", "sitting")
             .iterator(chunk_size=METRICS_CHUNK)
         )
         while chunk := list(islice(conversations, METRICS_CHUNK)):
@@ -68,10 +68,11 @@ class MetricsTable:
             values: dict[Any, dict[str, Any]] = {}
             for pk, found in results.values_list("conversation_id", "values"):
                 values.setdefault(pk, {}).update(found)
-            for pk, bot, *rest, condition in chunk:
+            for pk, bot, *rest, condition, sitting in chunk:
                 if pk in values:
                     of_metrics = (values[pk].get(name) for name in names)
-                    yield [str(pk), bot, study_key(study), *rest, *of_metrics, *condition_cells(factors, condition)]
+                    under = condition_cells(factors, condition, sitting)
+                    yield [str(pk), bot, study_key(study), *rest, *of_metrics, *under]
 
 
 def measured(study: Source, level: str) -> list[tuple[MetricVersion, list[ExportColumn]]]:

@@ -16,6 +16,7 @@ from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Question
 from webapp.studies.recruitment.completion import completion_now
 from webapp.studies.selectors import other_questions_of_study
+from webapp.studies.sittings import SITTING
 from webapp.transfer.exporters.base import (
     CHUNK,
     NOT_ANSWERED,
@@ -111,7 +112,7 @@ _BESIDE = (
     ExportColumn("kept_both", "integer", "1: asked whether direction and scores belong together, the rater kept both."),
 )
 """Of studies that rate beside a reference."""
-_TAKEN = {column.name for column in (*_BEFORE, *_AFTER, *_PRIVATE, *_TARGET, *_BESIDE)}
+_TAKEN = {column.name for column in (*_BEFORE, *_AFTER, *_PRIVATE, *_TARGET, *_BESIDE)} | {SITTING}
 
 
 @register_exporter
@@ -161,7 +162,7 @@ class RatingsTable:
                 *(_private_cells(study, rating) if options.include_private else ()),
                 *_target_cells(rating),
                 *(rating.answers.get(column.name) for column in beside),
-                *condition_cells(factors, held.condition if held else None),
+                *condition_cells(factors, held.condition if held else None, _sitting(rating, held)),
             ]
 
     def _others(self, study: Study) -> list[tuple[Question, ExportColumn]]:
@@ -225,6 +226,12 @@ def _dimensions_of(study: Study) -> list[Dimension]:
 def _beside(study: Study) -> tuple[ExportColumn, ...]:
     known = study.protocol in protocols
     return _BESIDE if known and "reference" in protocols.get(study.protocol).results else ()
+
+
+def _sitting(rating: Rating, held: Conversation | None) -> str:
+    if held is not None and held.sitting:
+        return held.sitting
+    return rating.task.sitting if rating.task is not None else ""
 
 
 def _ways(study: Study, options: ExportOptions) -> tuple[Q, Q, Q]:

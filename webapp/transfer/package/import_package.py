@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ from webapp.core.errors import Refused
 from webapp.studies.models import Study, StudyVersion
 from webapp.studies.questions import BETWEEN_CHOICES, Question
 from webapp.studies.rubrics import post_task_questions
+from webapp.studies.sittings import SITTING
 from webapp.transfer.package.import_annotations import metrics_named, metrics_read, notes_read
 from webapp.transfer.package.import_checks import beside_read
 from webapp.transfer.package.import_rows import (
@@ -279,7 +281,14 @@ def _conversation(row: Mapping[str, str]) -> ReadConversation:
         ended_at=_time(row["ended_at"]),
         language=_language(row.get("language", "")),  # packages of earlier releases have none
         condition=condition_read(row),
+        sitting=_sitting(row.get(SITTING, "")),
     )
+
+
+def _sitting(key: str) -> str:
+    if key and not re.fullmatch("[A-Za-z0-9_]{1,40}", key):
+        raise ValueError(f"{SITTING} is {quote(key)}; letters, digits and _ are possible, at most 40")
+    return key
 
 
 def _language(code: str) -> str:

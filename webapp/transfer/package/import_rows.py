@@ -53,6 +53,7 @@ class ReadConversation:
     ended_at: datetime | None
     language: str = ""
     condition: Mapping[str, str] = field(default_factory=dict)
+    sitting: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,7 @@ def conversations_store(*, study: Study, batch: Sequence[ReadConversation], bots
                 ended_at=one.ended_at,
                 language=one.language,
                 condition=dict(one.condition),
+                sitting=one.sitting,
             )
             for one in new
         ]

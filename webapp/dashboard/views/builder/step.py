@@ -26,6 +26,7 @@ from webapp.dashboard.builder.forms import SettingsForm, title_of_value, value_w
 from webapp.dashboard.builder.materials import BotsStep, GeneralStep, TextsStep
 from webapp.dashboard.builder.pay import PayStep
 from webapp.dashboard.builder.questions import QuestionsStep
+from webapp.dashboard.builder.sittings import SittingsStep
 from webapp.dashboard.navigation import form_view, page, read_view, study_of
 from webapp.dashboard.recruitment import participant_link, walk_link
 from webapp.dashboard.views.builder.lifecycle import opening
@@ -37,7 +38,7 @@ STEPS: tuple[BuildStep, ...] = (BotsStep(), TextsStep(), QuestionsStep(), PaySte
 
 
 GENERAL = GeneralStep()
-WITHIN: tuple[BuildStep, ...] = (ConditionsStep(), ChecksStep(), GENERAL)
+WITHIN: tuple[BuildStep, ...] = (ConditionsStep(), ChecksStep(), SittingsStep(), GENERAL)
 """Pages that belong to a step and are opened from it."""
 
 

@@ -1,0 +1,133 @@
+"""Builder's page of parts: a card for each part, with its gap and pay."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from django import forms
+from django.http import HttpRequest, QueryDict
+
+from webapp.core.language import plural
+from webapp.dashboard.builder.base import BuildStep, Plan, StepState
+from webapp.dashboard.builder.cards import MOVING_WORDS, Card, CardsForm, Drafts, Fields, deleted_just_now
+from webapp.dashboard.builder.conditions import free_key
+from webapp.dashboard.builder.forms import SettingsForm, field_made, section_fields
+from webapp.studies.ready_made import READY_MADE
+from webapp.studies.sittings import Gap, Sitting, Sittings
+
+_PATH = re.compile(r"parts\[(\d+)\](?:\.(\w+))?")
+
+
+class SittingCard(Card):
+    """One part of a study."""
+
+    title_field = "label"
+    instead_of = {"after_days.least": "least", "after_days.most": "most", "after_days": "most"}
+
+    def __init__(self, data: Mapping[str, Any] | None = None, *, prefix: str, initial: Any) -> None:
+        super().__init__(data, model=Sitting, prefix=prefix, initial=initial)
+        infos = Sitting.model_fields
+        shown = {"label": infos["label"], **Gap.model_fields, "pay": infos["pay"], "key": infos["key"]}
+        for name, info in shown.items():
+            field = field_made(name, info)
+            assert field is not None
+            field.required = name == "label"
+            field.widget.attrs["class"] = "input"
+            self.fields[name] = field
+        self.fields["key"].label = "Name in exports"
+
+    @property
+    def title_now(self) -> str:
+        """Title of the card while it is folded: its name, else its name in exports."""
+        return str(self["label"].value() or self["key"].value() or "") or super().title_now
+
+    def plain(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        gap = {name: given[name] for name in Gap.model_fields if given[name] is not None}
+        kept = {name: given[name] for name in ("label", "pay")}
+        return {**kept, "key": given["key"] or "part", "after_days": gap or None}
+
+
+class SittingsForm(CardsForm):
+    """Parts of a study, and what stays from one to the next."""
+
+    def __init__(self, data: Mapping[str, Any] | None = None, *, stored: Sittings) -> None:
+        fields = section_fields("sittings", ("parts",))
+        super().__init__(data, fields=fields, entries={"parts": stored.parts}, initial=dict(stored))
+
+    @property
+    def beside_fields(self) -> list[forms.BoundField]:
+        """The settings next to the list."""
+        return [self[name] for name in self.fields if name != "parts"]
+
+    @property
+    def part_errors(self) -> list[str]:
+        """Errors about the parts as a whole."""
+        return self.list_errors("parts")
+
+    @property
+    def new_cards(self) -> list[SittingCard]:
+        """Cards of parts that are added: two at first, then one more."""
+        return [SittingCard(prefix="parts-NEWCARD", initial=one) for one in _examples()]
+
+    def card(self, name: str, token: str, *, entry: Sitting | None = None, data: QueryDict | None = None) -> Card:
+        initial = {**dict(entry), **dict(entry.after_days or {})} if entry else {}
+        return SittingCard(data, prefix=f"{name}-{token}", initial=initial)
+
+    def added(self, drafts: Drafts, verb: str, name: str, what: str) -> list[Fields]:
+        return {"set": _examples()[:2], "add": _examples()[2:]}.get(verb, [])
+
+    def entries(self, name: str) -> tuple[Sitting, ...]:
+        """Return the parts, each with a key of its own."""
+        parts: list[Sitting] = []
+        written = [key for card in self.cards[name] if (key := card.cleaned_data["key"])]
+        for card in self.cards[name]:
+            key = card.cleaned_data["key"] or free_key(card.entry.label, [*written, *(one.key for one in parts)])
+            parts.append(card.entry.model_copy(update={"key": key}))
+        return tuple(parts)
+
+    def tell(self, field: str, sentence: str) -> None:
+        """Put an error in a part beside the field that its path names."""
+        found = _PATH.fullmatch(field)
+        if found is None:
+            super().tell(field, sentence)
+            return
+        card = self.cards["parts"][int(found[1])]
+        own = card.instead_of.get(found[2] or "", found[2] or card.title_field)
+        card.add_error(own, sentence)
+        self.errors[card.add_prefix(own)] = card.errors[own]
+
+
+def _examples() -> list[Fields]:
+    """Return the fields of new parts, to be written over: two at first, and one more."""
+    return cast(list[Fields], READY_MADE["entries"]["parts"])
+
+
+class SittingsStep(BuildStep):
+    """Belongs to the step of recruitment and pay."""
+
+    name = "sittings"
+    within = "pay"
+    title = "Parts"
+    template = "sittings.html"
+    heading = "Do people come back?"
+
+    def state(self, plan: Plan) -> StepState:
+        return StepState("")
+
+    def form(self, plan: Plan, data: Mapping[str, Any] | None = None) -> SittingsForm:
+        return SittingsForm(data, stored=plan.study.values.sittings)
+
+    def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
+        return {"moving_words": MOVING_WORDS, **deleted_just_now(request, {"parts": "label"})}
+
+    def onward(self, form: SettingsForm) -> str:
+        """Lead back with the part that was deleted, so that this can be undone without script."""
+        return f"?deleted={form.undo.sign()}#deleted" if isinstance(form, CardsForm) and form.undo else ""
+
+
+def sittings_said(plan: Plan) -> str:
+    """Count the parts of a study, in words."""
+    n = len(plan.study.values.sittings.parts)
+    return plural(n, "%(n)d part.", "%(n)d parts.") % {"n": n} if n else "None: people take part once."
