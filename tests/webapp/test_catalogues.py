@@ -7,7 +7,7 @@ from django.utils import translation
 from django.utils.translation import ngettext
 
 from tests.checks import catalogues
-from webapp.participant.page_texts import plural_forms
+from webapp.participant.script_words import plural_forms
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import texts_said
 from webapp.studies.settings import StudyValues, texts_first

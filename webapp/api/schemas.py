@@ -189,6 +189,7 @@ class AskFit(InputModel):
     run: int | None = Field(None, ge=1, le=2**62, description="Self-play to predict, too.")
     features: Many[Name] | None = None
     exclude_bots: Names = ()
+    with_people: bool = False
     include_synthetic: bool = False
     without: Names = Field((), description="Flags; what people with one of them did is left out.")
     seed: int = Field(0, ge=-(2**63), lt=2**63)

@@ -18,6 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from chatbots.bots.base import Bot
+from chatbots.bots.person import PERSON
 from chatbots.endpoints.metering import PaidBot
 from chatbots.installation import TEXT_STORE_PATH
 from chatbots.registry import UnknownName, bot_get, bot_list
@@ -188,7 +189,7 @@ def bot_entry(bot: Bot, health: BotHealth | None = None) -> BotEntry:
         reason=reason,
         params=dict(bot.identity.params),
         health=health,
-        needs_trial=isinstance(bot, ConfiguredBot),
+        needs_trial=isinstance(bot, ConfiguredBot) and bot.kind != PERSON,
     )
 
 

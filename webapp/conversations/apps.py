@@ -20,6 +20,7 @@ class ConversationsConfig(AppConfig):
             ChatCheckAnswer,
             ChatImage,
             Conversation,
+            PartnerSeat,
             ReplyMark,
             ReplyReport,
             Turn,
@@ -57,6 +58,7 @@ class ConversationsConfig(AppConfig):
         texts_kind(
             "marks", texts_in(lambda study: ReplyMark.objects.filter(turn__conversation__study=study), "found", [])
         )
+        texts_kind("given", texts_in(lambda study: PartnerSeat.objects.filter(conversation__study=study), "given_text"))
         texts_kind(
             "chat_check_answers",
             texts_in(lambda study: ChatCheckAnswer.objects.filter(conversation__study=study), "answer"),

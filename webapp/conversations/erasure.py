@@ -15,7 +15,8 @@ from django.db.models.signals import post_delete, pre_delete
 
 from webapp.bots.selectors import text_store
 from webapp.conversations.images import image_file_delete
-from webapp.conversations.models import ChatImage, Turn
+from webapp.conversations.models import ChatImage, PartnerSeat, Turn
+from webapp.conversations.services import partner_words_remove
 from webapp.studies.models import Study
 from webapp.studies.privacy.retention import TextsKind
 
@@ -50,6 +51,11 @@ def turn_deleted(*, instance: Turn, using: str, **_: Any) -> None:
     transaction.on_commit(forgetting, using=using)
 
 
+def partner_seat_deleted(*, instance: PartnerSeat, **_: Any) -> None:
+    """Remove from the partner's chat what was written in one that is about to be deleted (receiver)."""
+    partner_words_remove(chats=[instance.pk])
+
+
 def encoded_texts_delete(texts: set[str], *, using: str = "default") -> int:
     """Remove what encoders made of texts that no turn says any more. Returns the number of rows removed.
 
@@ -81,9 +87,10 @@ def turns_texts() -> TextsKind:
 
 
 def connect_signals() -> None:
-    """Listen to every deletion of a turn or an image."""
+    """Listen to every deletion of a turn, an image, and a chat with a person."""
     pre_delete.connect(turn_deleted, sender=Turn, dispatch_uid="texts_forget")
     post_delete.connect(image_deleted, sender=ChatImage, dispatch_uid="image_file_delete")
+    pre_delete.connect(partner_seat_deleted, sender=PartnerSeat, dispatch_uid="partner_words_remove")
 
 
 def _said(texts: set[str], using: str) -> set[str]:

@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import ConfigDict, Field, Strict
 
 from chatbots.validation import InputModel, ValuesError, values_read
-from webapp.conversations.models import ChatImage
+from webapp.conversations.models import NO_PARTNER, ChatImage
 from webapp.core.errors import Refused
 
 if TYPE_CHECKING:
@@ -140,6 +140,15 @@ def marks_frame(*, turn: int, marks: list[str]) -> dict[str, Any]:
     return {"type": "marks", "turn": turn, "marks": marks}
 
 
+def waiting_frame(*, state: str, seconds_left: int, writes_first: bool) -> dict[str, Any]:
+    """Say whether the person who is the partner is here, and how long the page waits for one at most.
+
+    It follows every history of such a chat.
+    """
+    known = {"seconds_left": seconds_left} if state == "waiting" else {"writes_first": writes_first}
+    return {"type": "waiting", "state": state, **known}
+
+
 def error_frame(*, code: str, message: str, **details: Any) -> dict[str, Any]:
     """Say that something was refused or failed; `details` carry what helps."""
     return {"type": "error", "code": code, "message": message, **details}
@@ -155,7 +164,8 @@ def bot_failed_frame(failure: Failure) -> dict[str, Any]:
     Of the reason they learn only whether another try soon may help, and whether the reply may still come.
     """
     busy, overdue = failure.error.startswith(BUSY), not failure.error
-    what = "The chatbot did not answer."
+    is_partner = failure.error.startswith(NO_PARTNER)
+    what = "Your chat partner is not here." if is_partner else "The chatbot did not answer."
     if busy:
         what = "Too many people are waiting for this chatbot. Try again in a minute."
     elif overdue:
@@ -168,4 +178,5 @@ def bot_failed_frame(failure: Failure) -> dict[str, Any]:
         can_rate=failure.can_rate,
         busy=busy,
         overdue=overdue,
+        **({"partner": True} if is_partner else {}),
     )

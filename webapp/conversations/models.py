@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
@@ -297,6 +298,52 @@ class Turn(models.Model):
             self.tokens_in, self.tokens_out = (max(0, min(n, _MOST_TOKENS)) for n in (cost.tokens_in, cost.tokens_out))
             self.tokens_estimated, self.cost = cost.is_estimated, cost.cost
             self.answered_by = cost.answered_by[:200]
+
+
+NO_PARTNER = "no partner: "
+"""Begins the stored reason of a reply that failed because no person came, or the person left."""
+
+
+class PartnerSeat(models.Model):
+    """Place of the person who is the partner in a chat: another participant, or a member of staff.
+
+    Of two participants each has a chat of their own with a seat, and the seats point at each other; a message in
+    the one chat is the reply with the same number in the other. The participant that `writes_second` begins with the
+    partner's message.
+    """
+
+    class State(models.TextChoices):
+        WAITING = "waiting", _("Waiting for a partner")
+        TAKEN = "taken", _("Has a partner")
+        OVER = "over", _("Nobody came")
+
+    conversation = models.OneToOneField(
+        Conversation, primary_key=True, on_delete=models.CASCADE, related_name="partner_seat"
+    )
+    state = models.CharField(max_length=10, choices=State, default=State.WAITING)
+    partner = models.OneToOneField("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    staff = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="partner_seats"
+    )
+    writes_second = models.BooleanField(default=False)
+    wait_until = models.DateTimeField(null=True, blank=True, help_text=_("From when the page was first open."))
+    seen_at = models.DateTimeField(null=True, blank=True, help_text=_("When the participant's page was last open."))
+    given_turn = models.PositiveIntegerField(null=True, blank=True, help_text=_("Reply that the person has written."))
+    given_text = models.TextField(blank=True, help_text=_("Empty once the reply is stored."))
+    given_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["created_at"], condition=Q(state="waiting"), name="seat_waiting")]
+        constraints = [
+            models.CheckConstraint(condition=Q(state__in=["waiting", "taken", "over"]), name="seat_state_known"),
+            models.CheckConstraint(
+                condition=Q(partner=None, staff=None) | Q(state="taken"), name="seat_with_partner_taken"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.conversation_id}: {self.state}"
 
 
 class Typing(models.Model):

@@ -16,7 +16,7 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -27,6 +27,7 @@ from django.utils import timezone
 
 import chatbots
 from chatbots.bots.base import BotError, FallbackBot
+from chatbots.bots.person import PERSON
 from chatbots.endpoints.metering import PaidBot, ReplyCost
 from chatbots.registry import UnknownName
 from webapp.bots.models import BotVersion
@@ -35,7 +36,7 @@ from webapp.bots.services import bot_answered, bot_failed, bot_try_claim
 from webapp.conversations import events, frames, selectors, services
 from webapp.conversations.filtering import FilterLabel, names_of, reply_check, withheld_notice, withholds
 from webapp.conversations.images import images_attached, images_for_bot
-from webapp.conversations.models import Conversation
+from webapp.conversations.models import Conversation, PartnerSeat
 from webapp.conversations.pacing import FRAME_EVERY_S, PacedReply, ReplyTimes
 from webapp.core.database import DATABASE_AWAY, in_database
 from webapp.core.markdown import BlockStream
@@ -67,6 +68,8 @@ class ReplyPlan:
         pace: at which it is shown; None: as it comes.
         pair: the chat beside this one, where both begin together.
         images: files of the images that the bot sees, by the number of their turn.
+        given: text of a person who is the chat's partner; None: the bot makes it.
+        waited_s: from that message until the person sent the text, which no pace counts.
     """
 
     conversation_id: uuid.UUID
@@ -78,6 +81,8 @@ class ReplyPlan:
     pace: ReplyPace | None = None
     pair: uuid.UUID | None = None
     images: Mapping[int, str] = field(default_factory=dict)
+    given: str | None = None
+    waited_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +113,10 @@ def reply_begin(conversation_id: uuid.UUID, lease: uuid.UUID) -> ReplyPlan | Non
     row = selectors.chats_under_way().get(pk=conversation_id)
     if row.due_turn is None or row.version is None:
         raise LookupError(f"no reply is due in {conversation_id}")
+    seat = PartnerSeat.objects.filter(pk=conversation_id).first() if row.bot.kind == PERSON else None
+    if seat is not None and seat.given_turn != row.due_turn:
+        services.reply_release(lease=lease, was_tried=False)
+        return None
     with suppress(UnknownName):  # a bot added in the browser may have changed since this process read it
         bot_find(row.bot.bot_id)
     due = ReplyPlan(
@@ -119,11 +128,15 @@ def reply_begin(conversation_id: uuid.UUID, lease: uuid.UUID) -> ReplyPlan | Non
         row.version.values,
         images=images_for_bot(row) if row.version.values.chat.images else {},
     )
+    if seat is not None and seat.given_at is not None:
+        waited = seat.given_at - due.since
+        due = replace(due, given=seat.given_text, waited_s=max(0.0, waited.total_seconds()))
     if not due.values.pacing.paces_alike:
         return due
     slots = pair_of_slot(row.slot) if row.slot is not None else None
     if slots is None:
-        return replace(due, pace=due.values.pacing.draw(row.seed, due.turn))
+        pace = due.values.pacing.draw(row.seed, due.turn)
+        return replace(due, pace=replace(pace, first_s=due.waited_s + pace.first_s))
     # Both sides draw the same time, whatever their bots.
     chats = Conversation.objects.filter(slot__in=slots).exclude(pk=conversation_id)
     pair = chats.values_list("pk", flat=True).first()
@@ -173,7 +186,7 @@ class _Replying:
                 await self._type(made.text)
             await self._finish(made)
             return
-        longest_s = min(LONGEST_PACED_REPLY_S, settings.CONFAB_REPLY_TIMEOUT_S)
+        longest_s = self.due.waited_s + min(LONGEST_PACED_REPLY_S, settings.CONFAB_REPLY_TIMEOUT_S)
         showing = PacedReply(
             self.due.pace, tell=self._tell, clock=self._clock, sleep=asyncio.sleep, longest_s=longest_s
         )
@@ -201,7 +214,7 @@ class _Replying:
             context = await asyncio.to_thread(images_attached, context, self.due.images)
         gathered, told_at = "", 0.0
         first_s: float | None = None
-        async for piece in self.host.stream(self.due.bot.bot_id, context):
+        async for piece in self._pieces(context):
             gathered += piece
             if first_s is None and gathered.strip():
                 first_s = self._clock()
@@ -226,6 +239,14 @@ class _Replying:
         if showing is not None:
             showing.add(made.text, is_whole=True)
         return made
+
+    async def _pieces(self, context: chatbots.Conversation) -> AsyncIterator[str]:
+        """Yield the pieces of the reply: of the person's text there is one."""
+        if self.due.given is not None:
+            yield self.due.given
+            return
+        async for piece in self.host.stream(self.due.bot.bot_id, context):
+            yield piece
 
     async def _store(self, made: FinishedReply) -> bool:
         """Store the reply; False if another host has taken over, which then shows it too.

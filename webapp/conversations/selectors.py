@@ -10,16 +10,20 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Prefetch, Q, QuerySet
+from django.db.models import F, Prefetch, Q, QuerySet
 from django.utils import timezone
 
 import chatbots
+from chatbots.bots.person import PERSON
 from webapp.conversations.images import image_fields, images_of
-from webapp.conversations.models import BotHostHeartbeat, Conversation, Turn
+from webapp.conversations.models import NO_PARTNER, BotHostHeartbeat, Conversation, PartnerSeat, Turn
 from webapp.core.markdown import without_marks
 from webapp.studies.models import Study, Task
 from webapp.studies.selectors import talks_to_bots
 from webapp.studies.settings import ChatRules
+
+PERSON_REPLY_S = 300
+"""After so long without a reply of a person who is there, the participant may go another way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,7 @@ def conversation_for(participant_ids: Collection[UUID], conversation_id: UUID) -
         Conversation.objects.filter(
             pk=conversation_id, participant__in=list(participant_ids), source=Conversation.Source.CHAT
         )
-        .select_related("study", "participant", "slot__task__version__rubric")
+        .select_related("bot", "study", "participant", "slot__task__version__rubric")
         .first()
     )
     if found is not None and found.participant is not None and found.task is not None:
@@ -104,9 +108,18 @@ def chats_under_way() -> QuerySet[Conversation]:
     return Conversation.objects.select_related("bot", "slot__task__version").only(
         *("source", "state", "seed", "n_exchanges", "condition", "is_synthetic"),
         *("slot__side", "slot__task__version__values"),
-        *("bot__bot_id", "bot__title", "bot__params"),
+        *("bot__bot_id", "bot__kind", "bot__title", "bot__params"),
         *("due_turn", "due_since", "due_lease", "due_lease_until", "due_error", "due_attempts", "due_retries"),
     )
+
+
+def partner_told_afterwards(task: Task) -> str:
+    """Return what the last page says to those who chatted with a person; empty if nothing is told afterwards."""
+    people = task.version.values.people
+    if people.disclosure != "afterwards":
+        return ""
+    met = PartnerSeat.objects.filter(conversation__slot__task=task, state=PartnerSeat.State.TAKEN)
+    return people.people_afterwards if met.exists() else ""
 
 
 def moves_of(conversation_id: UUID) -> int | None:
@@ -223,7 +236,11 @@ def failure_of(conversation: Conversation) -> Failure | None:
     """Return the failure of the due reply, or that it is long overdue; None if neither."""
     if conversation.state != Conversation.State.OPEN or conversation.due_turn is None:
         return None
-    if conversation.due_error:
+    version = conversation.version
+    if conversation.due_error.startswith(NO_PARTNER):
+        is_bot_next = version is not None and version.values.people.without_partner == "bot"
+        can = ["swap", "finish"] if is_bot_next else ["finish"]
+    elif conversation.due_error:
         may_retry = conversation.due_retries < Conversation.MAX_RETRIES
         can = ["retry", "swap", "finish"] if may_retry else ["swap", "finish"]
     elif _is_overdue(conversation):
@@ -241,6 +258,8 @@ def _is_overdue(conversation: Conversation) -> bool:
     now, until = timezone.now(), conversation.due_lease_until
     if conversation.due_since is None:
         return False
+    if conversation.bot.kind == PERSON:
+        return conversation.due_since < now - timedelta(seconds=PERSON_REPLY_S)
     longest_s = settings.CONFAB_REPLY_TIMEOUT_S + 2 * settings.CONFAB_REPLY_LEASE_S
     if until is not None and until > now:
         longest_s += settings.CONFAB_LOAD_TIMEOUT_S
@@ -302,9 +321,17 @@ def reply_state(conversation_id: UUID, turn_index: int) -> DueReply:
         can_rate=can_rate(conversation),
         is_due=is_due,
         failure=failure_of(conversation) if is_due else None,
-        is_free=is_due and (until is None or until < timezone.now()),
+        is_free=is_due and (until is None or until < timezone.now()) and not person_is_writing(conversation),
         bot_id=conversation.bot.bot_id,
     )
+
+
+def person_is_writing(conversation: Conversation) -> bool:
+    """Return True if the due reply is that of a person who has not sent it yet."""
+    if conversation.bot.kind != PERSON:
+        return False
+    given = PartnerSeat.objects.filter(pk=conversation.pk, given_turn=conversation.due_turn)
+    return not given.exists()
 
 
 def reply_is_awaited(conversation_id: UUID, turn_index: int) -> bool:
@@ -326,8 +353,12 @@ def vote_of(conversation_id: UUID, turn_index: int) -> int | None:
 
 
 def replies_due() -> QuerySet[Conversation]:
-    """Return the open conversations whose participants wait for a reply that has not failed."""
-    return Conversation.objects.filter(due_turn__isnull=False, due_error="", state=Conversation.State.OPEN)
+    """Return the open conversations whose participants wait for a reply that has not failed.
+
+    Those whose partner is a person count once that person has sent the reply.
+    """
+    can_be_made = ~Q(bot__kind=PERSON) | Q(partner_seat__given_turn=F("due_turn"))
+    return Conversation.objects.filter(can_be_made, due_turn__isnull=False, due_error="", state=Conversation.State.OPEN)
 
 
 def replies_waiting(*, pool: str | None, limit: int = 200) -> list[UUID]:

@@ -10,10 +10,11 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from chatbots.bots.person import PERSON
 from chatbots.registry import UnknownName
 from webapp.bots.selectors import bot_find, bots_aside
 from webapp.bots.services import bot_version_record
-from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.models import Conversation, PartnerSeat, Turn
 from webapp.conversations.selectors import bots_unavailable_at_hosts
 from webapp.core.errors import Refused
 from webapp.studies.assignment.capacity import NO_TASKS, TasksHad
@@ -191,6 +192,8 @@ def _chat_open(task: Task, slot: Slot, *, is_drawn: bool) -> Conversation:
     Conversation.objects.bulk_create([chat], ignore_conflicts=True)
     if not is_drawn:
         chat = Conversation.objects.get(slot=slot)
+    if chat.bot.kind == PERSON:
+        PartnerSeat.objects.bulk_create([PartnerSeat(conversation=chat)], ignore_conflicts=True)
     opening = condition_texts(task.version.values, slot.condition).opening if slot.condition else ""
     if opening:
         first = Turn(conversation=chat, index=0, speaker=Turn.Speaker.BOT, text=opening)

@@ -20,6 +20,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from structlog.contextvars import bind_contextvars
 
+from chatbots.bots.person import PERSON
 from chatbots.text import sanitise
 from webapp.conversations import events, frames, selectors, services
 from webapp.conversations.images import image_fields
@@ -36,6 +37,9 @@ lines = logging.getLogger("webapp.core.middleware")
 
 # A reply not seen for this long is looked up in the database, and asked for again if it is free.
 LOOK_UP_AFTER_S = 2.5
+# A page without a partner looks so often for one; with a partner, whether that one is still here.
+LOOK_FOR_PARTNER_S = 1.0
+SEE_PARTNER_S = 4.0
 MOVED = "moved"
 _MOVED_WORDS = gettext_lazy("You continued on another device. Everything that was saved is there.")
 
@@ -75,11 +79,13 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
     async def connect(self) -> None:
         self._began = time.monotonic()
         self._watch: asyncio.Task[None] | None = None
+        self._partner_watch: asyncio.Task[None] | None = None
         self._gate = FloodGate()
         self._heard_at: dict[int, float] = {}  # turn -> when a piece of its reply last passed
         self._due_turn: int | None = None
         self._is_gone = False
         self._is_marked = self._is_joined = False
+        self._has_person, self._partner = False, ""  # as the page was told of the partner
         self._condition: dict[str, str] | None = None  # texts, in a study with conditions
         await self.accept()
         self.conversation_id = self.scope["url_route"]["kwargs"]["conversation_id"]
@@ -118,7 +124,24 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
             self._condition = condition_texts(values, conversation.condition).for_participants()
         # Join the group before reading the history: an event between the two then arrives twice, and is never lost.
         await self._join()
+        self._has_person = conversation.bot.kind == PERSON
         await self._send_history()
+        if self._has_person:
+            self._partner_watch = asyncio.get_running_loop().create_task(self._follow_partner())
+
+    async def _follow_partner(self) -> None:
+        """Note again and again that this page is open, and tell it when a partner comes, finishes or leaves."""
+        while not self._is_gone:
+            is_alone = self._partner == "waiting"
+            await asyncio.sleep(LOOK_FOR_PARTNER_S if is_alone else SEE_PARTNER_S)
+            try:
+                look = await in_database(services.partner_look)(conversation_id=self.conversation_id)
+                if look is None:
+                    return
+                if look.state != self._partner:
+                    await self._send_history()
+            except DATABASE_AWAY as error:
+                logger.warning("no look for the partner of %s: %s", self.conversation_id, error)
 
     async def _join(self) -> None:
         """Hear the frames of the conversation; where the layer was away before, from the next message on.
@@ -158,8 +181,9 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
             await self._leave()
 
     async def disconnect(self, code: int) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
+        for watch in (self._watch, self._partner_watch):
+            if watch is not None:
+                watch.cancel()
         lines.info(
             "socket closed",
             extra={
@@ -241,8 +265,12 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         self._gate.give_back()
         await self._tell(stored)
         await self._join()
-        await events.reply_request(conversation_id=self.conversation_id, bot_id=human.bot_id)
-        self._watch_for(turn.index + 1)
+        if human.reply_in is not None:
+            await events.reply_request(conversation_id=human.reply_in, bot_id=human.bot_id)
+        if human.is_last:
+            await self._send_history()
+        else:
+            self._watch_for(turn.index + 1)
 
     async def _vote(self, frame: frames.VoteFrame) -> None:
         await in_database(self._in_place)(services.vote_set, turn_index=frame.turn, value=frame.value)
@@ -265,6 +293,10 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         await self._send_history()
 
     async def _send_history(self) -> None:
+        look: services.PartnerLook | None = None
+        if self._has_person:
+            look = await in_database(services.partner_look)(conversation_id=self.conversation_id)
+            self._partner = look.state if look is not None else ""
         history = await in_database(selectors.history)(self.conversation_id)
         await self._send(
             {
@@ -277,6 +309,12 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
                 **({"time": history.time.for_page()} if history.time is not None else {}),
             }
         )
+        if look is not None and look.failure is None:
+            await self._send(
+                frames.waiting_frame(
+                    state=look.state, seconds_left=look.seconds_left, writes_first=not look.writes_second
+                )
+            )
         if history.pending is None:
             return
         if history.failure is not None:

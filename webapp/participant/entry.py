@@ -34,6 +34,7 @@ from webapp.studies.recruitment.completion import has_earned
 from webapp.studies.recruitment.links import link_opened
 from webapp.studies.rubrics import post_task_questions
 from webapp.studies.selectors import entry_refusal, rehearsal_token_valid
+from webapp.studies.settings import StudyValues
 
 logger = logging.getLogger(__name__)
 
@@ -212,7 +213,7 @@ def work_of(study: Study, version: StudyVersion) -> WorkDescription:
     if "chat" in settings:
         n = values.chat.min_exchanges
         return WorkDescription(
-            _chat_lead("own_marking" in settings, len(post_task_questions(version))),
+            _chat_lead(values, len(post_task_questions(version)), is_marked="own_marking" in settings),
             ngettext("%(n)s message", "%(n)s messages", n) % {"n": n},
             _("or more, by you"),
             "min_exchanges",
@@ -276,7 +277,14 @@ def _n_asked(study: Study, version: StudyVersion) -> tuple[int, int]:
     return min(numbers), max(numbers) + n_checks
 
 
-def _chat_lead(is_marked: bool, n_asked: int) -> str:
+def _chat_lead(values: StudyValues, n_asked: int, *, is_marked: bool) -> str:
+    if values.people.disclosure != "none":
+        lead = ngettext(
+            "One short conversation, then %(n)s question about it. There are no right or wrong answers.",
+            "One short conversation, then %(n)s questions about it. There are no right or wrong answers.",
+            n_asked,
+        )
+        return lead % {"n": n_asked}
     if is_marked:
         return _(
             "One short conversation with a computer program, whose replies you mark. There are no right or wrong "

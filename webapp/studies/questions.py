@@ -41,7 +41,7 @@ TEXTS = frozenset(
     {
         *("title", "name", "help", "labels", "options"),
         *("consent_points", "consent_text", "instructions_text", "thanks_text"),
-        *("content_notice", "typing_notice", "choose_question", "question"),
+        *("content_notice", "typing_notice", "people_notice", "people_afterwards", "choose_question", "question"),
         *("context", "response", "second_response"),
         *("first", "second", "right", "expected", "admits", "why"),
     }

@@ -25,6 +25,7 @@ from webapp.core.markdown import reply_html
 from webapp.studies.assignment.settings import Assignment
 from webapp.studies.attention_checks import Attention, Checking
 from webapp.studies.conditions import Conditions
+from webapp.studies.people import People
 from webapp.studies.protocol_settings import (
     Arena,
     Choosing,
@@ -318,6 +319,7 @@ class StudyValues(InputModel):
     comfort: Comfort = Comfort()
     chat: ChatRules = ChatRules()
     pacing: Pacing = Pacing()
+    people: People = People()
     typing: Typing = Typing()
     filtering: Filtering = Filtering()
     judging: Judging = Judging()
@@ -387,6 +389,7 @@ SECTIONS: dict[str, type[InputModel]] = {
     "comfort": Comfort,
     "chat": ChatRules,
     "pacing": Pacing,
+    "people": People,
     "typing": Typing,
     "filtering": Filtering,
     "judging": Judging,

@@ -102,6 +102,7 @@ def fit_start(request: HttpRequest, key: str, asked: AskFit) -> Any:
         run=None if asked.run is None else run_found(asked.run),
         features=asked.features,
         exclude_bots=asked.exclude_bots,
+        with_people=asked.with_people,
         include_synthetic=asked.include_synthetic,
         without=without,
         seed=asked.seed,

@@ -33,6 +33,13 @@ from webapp.conversations.services.endings import (
     pair_swap,
     task_end_with_chats,
 )
+from webapp.conversations.services.partners import (
+    PartnerLook,
+    message_hand_over,
+    partner_look,
+    partner_seat_for,
+    partner_words_remove,
+)
 from webapp.conversations.services.replies import (
     DUE_FIELDS,
     BotTurn,
@@ -53,11 +60,18 @@ from webapp.studies.models import Item, Participant, Study
 
 @dataclass(frozen=True, slots=True)
 class HumanTurn:
-    """A stored message; `created` False when it was stored before."""
+    """A stored message; `created` False when it was stored before.
+
+    Attributes:
+        reply_in: chat whose reply can be made now: this one, or the partner's where people chat; None: none can.
+        is_last: True if no reply follows it.
+    """
 
     turn: Turn
     bot_id: str
     created: bool
+    reply_in: UUID | None = None
+    is_last: bool = False
 
 
 def turn_add_human(
@@ -110,6 +124,7 @@ def turn_add_human(
             raise Refused(
                 "waiting_for_reply", _("The chatbot is still answering. Your text stays in the box."), **details
             )
+        seat = partner_seat_for(conversation=conversation, client_id=client_id)
         text = sanitise_input(text)
         if not text and image is None:
             raise Refused("empty", _("Write something first."), **details)
@@ -137,9 +152,16 @@ def turn_add_human(
         if image is not None:
             words = sanitise_input(image.description)
             image_send(turn=turn, image_id=image.id, description=words)
-        due_set(conversation, turn=index + 1, since=turn.created_at)
-        conversation.save(update_fields=DUE_FIELDS)
-    return HumanTurn(turn, conversation.bot.bot_id, created=True)
+        reply_in: UUID | None = conversation_id
+        if seat is not None:
+            reply_in = message_hand_over(seat=seat, turn=turn)
+            # To the partner's message, so this is an exchange already.
+            conversation.n_exchanges += seat.writes_second
+        is_last = conversation.n_exchanges >= version.values.chat.max_exchanges
+        if not is_last:
+            due_set(conversation, turn=index + 1, since=turn.created_at)
+        conversation.save(update_fields=["n_exchanges", *DUE_FIELDS])
+    return HumanTurn(turn, conversation.bot.bot_id, created=True, reply_in=reply_in, is_last=is_last)
 
 
 _SEND_GRACE_S = 5
@@ -231,6 +253,7 @@ def reports_see(*, study: Study, reports: Collection[int] | None, by: str) -> in
 __all__ = [
     "BotTurn",
     "HumanTurn",
+    "PartnerLook",
     "conversation_complete",
     "conversation_finish_failed",
     "conversation_swap",
@@ -239,6 +262,8 @@ __all__ = [
     "pair_close",
     "pair_finish_failed",
     "pair_swap",
+    "partner_look",
+    "partner_words_remove",
     "reply_claim",
     "reply_fail",
     "reply_give_up",

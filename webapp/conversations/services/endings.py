@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from webapp.conversations.attention_checks import chat_check_due
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import bots_unavailable_at_hosts, early_reason, failure_of, reply_is_coming
+from webapp.conversations.services.partners import partner_words_remove
 from webapp.conversations.services.replies import NOTHING_DUE, due_set
 from webapp.conversations.task_start import conversation_start, task_chats
 from webapp.core.errors import Refused
@@ -42,13 +43,13 @@ def conversation_swap(*, conversation: Conversation) -> Conversation:
         task = conversation.task
         if task is not None and task.slots.filter(side="").count() > 1:
             return _swap_within(conversation)
-        task = _failed_close(conversation, Task.State.FAILED)
+        task = _failed_close(conversation, Task.State.FAILED, way="swap")
         return conversation_start(participant=task.participant, exclude=task.bot_ids, version=task.version)
 
 
 def _swap_within(conversation: Conversation) -> Conversation:
     """Go on with what is left of a task with several chats."""
-    task = _failed_close(conversation, None)
+    task = _failed_close(conversation, None, way="swap")
     refused: Refused | None = None
     try:
         task_bot_add(task=task, exclude=bots_unavailable_at_hosts())
@@ -70,7 +71,7 @@ def conversation_finish_failed(*, conversation: Conversation) -> Task:
         task = conversation.task
         if task is not None and task.completion_code:
             return task
-        task = _failed_close(conversation, None)
+        task = _failed_close(conversation, None, way="finish")
         return task_complete(task=task, outcome=Outcome.BOT_FAILED)
 
 
@@ -90,13 +91,14 @@ def task_end_with_chats(*, task: Task, outcome: str) -> Task:
         return task_end(task=task, outcome=outcome)
 
 
-def _failed_close(conversation: Conversation, task_state: str | None) -> Task:
+def _failed_close(conversation: Conversation, task_state: str | None, *, way: str) -> Task:
     locked = (
         Conversation.objects.select_for_update(of=("self",))
         .select_related("study", "slot__task__participant__study")
         .get(pk=conversation.pk)
     )
-    if locked.task is None or failure_of(locked) is None:
+    failure = failure_of(locked)
+    if locked.task is None or failure is None or way not in failure.can:
         raise Refused("not_failed", _("This chat is still running."))
     locked.state = Conversation.State.FAILED
     locked.ended_at = timezone.now()
@@ -119,6 +121,7 @@ def conversation_withdraw(*, conversation: Conversation) -> None:
             chats |= Q(slot__task=conversation.task)
         rows = Conversation.objects.select_for_update(of=("self",)).select_related("slot__task")
         locked = list(rows.filter(chats).order_by("pk"))
+        partner_words_remove(chats=[chat.pk for chat in locked])
         asked = next(chat for chat in locked if chat.pk == conversation.pk)
         if asked.state != Conversation.State.OPEN:
             raise Refused("closed", _("This chat is finished and cannot be withdrawn here."))

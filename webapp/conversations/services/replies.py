@@ -13,12 +13,13 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from chatbots.bots.base import REPLY_MAX_CHARS, FallbackBot
+from chatbots.bots.person import PERSON
 from chatbots.endpoints.metering import ReplyCost
 from chatbots.text import sanitise
 from webapp.bots.services import bot_answered, bot_failed
 from webapp.conversations.filtering import FilterLabel, marks_store
 from webapp.conversations.frames import BUSY
-from webapp.conversations.models import BotHostHeartbeat, Conversation, ReplyFailure, Turn
+from webapp.conversations.models import BotHostHeartbeat, Conversation, PartnerSeat, ReplyFailure, Turn
 from webapp.conversations.pacing import ReplyTimes
 from webapp.conversations.selectors import Failure, can_rate, chats_under_way, failure_of
 from webapp.core.health import REPLIES, REPLY_FAILURES, REPLY_FIRST, REPLY_WHOLE
@@ -95,9 +96,14 @@ def reply_ready(*, lease: UUID) -> None:
     held.update(due_ready_at=timezone.now())
 
 
-def reply_release(*, lease: UUID) -> None:
-    """Give a lease back unanswered (the host stops), so that another host need not wait."""
-    Conversation.objects.filter(due_lease=lease).update(due_lease=None, due_lease_until=None)
+def reply_release(*, lease: UUID, was_tried: bool = True) -> None:
+    """Give a lease back unanswered (the host stops), so that another host need not wait.
+
+    Args:
+        was_tried: False if nothing was begun, so that it counts as no attempt.
+    """
+    less = {} if was_tried else {"due_attempts": F("due_attempts") - 1}
+    Conversation.objects.filter(due_lease=lease).update(due_lease=None, due_lease_until=None, **less)
 
 
 def turn_add_bot(
@@ -121,7 +127,7 @@ def turn_add_bot(
         withheld_text: what the bot said, where `text` says that it was withheld.
     """
     with transaction.atomic():
-        conversation = _locked(conversation_id)
+        conversation = chat_locked(conversation_id)
         if conversation is None or not _is_held(conversation, lease) or conversation.due_turn is None:
             return None
         latency = timezone.now() - (conversation.due_since or timezone.now())
@@ -136,7 +142,11 @@ def turn_add_bot(
         )
         turn.cost_set(cost)
         bot_id = conversation.bot.bot_id
-        if stand_in is None:
+        is_counted = True
+        if conversation.bot.kind == PERSON:
+            # Persons are not bots that can be slow or fail; the text stood here only until now.
+            is_counted = not seat_clear(conversation.pk).writes_second
+        elif stand_in is None:
             bot_answered(bot_id=bot_id, seconds=times.whole_s)
         else:
             turn.answered_by = stand_in.bot_id
@@ -149,11 +159,19 @@ def turn_add_bot(
                     bot_answered(bot_id=one, seconds=times.whole_s)
         turn.save(force_insert=True)
         marks_store([turn], [marks])
-        conversation.n_exchanges += 1
+        conversation.n_exchanges += is_counted
         due_set(conversation)
         conversation.save(update_fields=["n_exchanges", *DUE_FIELDS])
     _count(turn.answered_by or bot_id, times)
     return BotTurn(turn, can_rate=can_rate(conversation))
+
+
+def seat_clear(conversation_id: UUID) -> PartnerSeat:
+    """Remove the person's text from the seat, for it is stored as the reply; return the seat."""
+    seat = PartnerSeat.objects.get(pk=conversation_id)
+    seat.given_text = ""
+    seat.save(update_fields=["given_text"])
+    return seat
 
 
 def _count(bot_id: str, times: ReplyTimes) -> None:
@@ -170,16 +188,16 @@ def reply_fail(*, conversation_id: UUID, lease: UUID, error: str, is_trouble: bo
     `is_trouble` is false where that says nothing of the bot's health: it was not even asked.
     """
     with transaction.atomic():
-        conversation = _locked(conversation_id)
+        conversation = chat_locked(conversation_id)
         if conversation is None or not _is_held(conversation, lease):
             return None
-        return _fail(conversation, error, is_trouble=is_trouble)
+        return due_fail(conversation, error, is_trouble=is_trouble)
 
 
 def reply_give_up(*, conversation_id: UUID) -> Failure | None:
     """Note as failed what has been tried as often as it may be; None if nothing has."""
     with transaction.atomic():
-        conversation = _locked(conversation_id)
+        conversation = chat_locked(conversation_id)
         if conversation is None:
             return None
         until = conversation.due_lease_until
@@ -189,10 +207,13 @@ def reply_give_up(*, conversation_id: UUID) -> Failure | None:
             or (until is not None and until >= timezone.now())
         ):
             return None
-        return _fail(conversation, f"given up: {conversation.due_attempts} attempts ended without a reply or an error")
+        return due_fail(
+            conversation, f"given up: {conversation.due_attempts} attempts ended without a reply or an error"
+        )
 
 
-def _fail(conversation: Conversation, error: str, *, is_trouble: bool = True) -> Failure | None:
+def due_fail(conversation: Conversation, error: str, *, is_trouble: bool = True) -> Failure | None:
+    """Store that the due reply of a locked chat failed; `is_trouble` as `reply_fail`."""
     if is_trouble:
         bot_failed(bot_id=conversation.bot.bot_id, reason=error, chat=str(conversation.pk))
     _failure_keep(conversation, error)
@@ -213,7 +234,7 @@ def _failure_keep(conversation: Conversation, reason: str) -> None:
     )
 
 
-def _locked(conversation_id: UUID) -> Conversation | None:
+def chat_locked(conversation_id: UUID) -> Conversation | None:
     """Return the chat, locked for this transaction; None if its participant was erased."""
     return chats_under_way().select_for_update(of=("self",)).filter(pk=conversation_id).first()
 

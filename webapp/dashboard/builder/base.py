@@ -201,6 +201,8 @@ FIELD_STEPS = {
             "content_notice_ticked",
             "counts_typing",
             "typing_notice",
+            "disclosure",
+            "people_notice",
         ),
         "consent",
     ),

@@ -220,6 +220,7 @@ SECTION_TITLES = {
     "comfort": "Content notice and reports",
     "chat": "Chat",
     "pacing": "Pace of replies",
+    "people": "People as partners",
     "typing": "Typing",
     "filtering": "Reply filters",
     "judging": "Items",

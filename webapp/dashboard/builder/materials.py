@@ -27,7 +27,7 @@ from webapp.studies.rubrics import rubric_directions_store
 
 USUAL_LINE = "I had a rough day at work."
 """Asked of every bot, so that their answers can be compared."""
-SELDOM = ("pacing", "filtering", "typing")
+SELDOM = ("people", "pacing", "filtering", "typing")
 """Sections that most studies leave as they are; they are folded."""
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import QuerySet
 
+from chatbots.bots.person import PERSON
 from chatbots.text import nearest_names, quote
 from evaluation.findings import Finding, finding
 from evaluation.hybrid.features import LENGTHS
@@ -161,6 +162,12 @@ def fit_arguments_check(
     # A study without ratings gets the sentence of the fit itself, which says just that.
     if dimensions:
         _known(f"rating dimension of study {study.key}", targets, list(dimensions))
+
+
+def people_of(studies: Sequence[Study]) -> list[str]:
+    """Return the ids of the bots in these studies' conversations that are people."""
+    rows = Conversation.objects.filter(study__in=studies, bot__kind=PERSON)
+    return sorted(set(rows.order_by().values_list("bot__bot_id", flat=True)))
 
 
 def instrument_check(studies: Sequence[Study], targets: Sequence[str]) -> None:

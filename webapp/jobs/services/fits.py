@@ -18,7 +18,7 @@ from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.jobs import queue
 from webapp.jobs.models import HybridFit, JobBase, MetricResult, MetricRun, MetricVersion, SelfPlayRun
-from webapp.jobs.selectors.fits import fit_arguments_check, instrument_check
+from webapp.jobs.selectors.fits import fit_arguments_check, instrument_check, people_of
 from webapp.jobs.selectors.metrics import conversations_lacking_count, metrics_find
 from webapp.jobs.services.selfplay import run_create
 from webapp.ratings.selectors import study_whole
@@ -188,6 +188,7 @@ def fit_create(
     train_study: Study | None = None,
     features: Sequence[str] | None = None,
     exclude_bots: Sequence[str] = (),
+    with_people: bool = False,
     include_synthetic: bool = False,
     without: Sequence[str] = (),
     seed: int = 0,
@@ -205,6 +206,7 @@ def fit_create(
         train_study: fit on that study and apply to `study`.
         features: metric columns; None: the preset's.
         exclude_bots: bots to leave out, deliberately degraded controls say.
+        with_people: fit also on chats whose partner was a person, who is the reference and no bot.
         without: names of flags; what people with one of them did is left out, of both studies.
         kept: a fit kept before, to apply instead of fitting (`KeptFit.to_json`).
         same_instrument: the study fitted to asked the same questions, so that bots have values and not only ranks.
@@ -222,6 +224,8 @@ def fit_create(
             features=features or (),
             exclude_bots=exclude_bots,
         )
+    if not with_people:
+        exclude_bots = [*exclude_bots, *people_of([one for one in (study, train_study) if one is not None])]
     whole = (kept or {}).get("targets") or study_whole(train_study or study) or ["quality"]
     if same_instrument and train_study is not None:
         instrument_check([train_study, study], targets or whole)

@@ -10,6 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from chatbots import Conversation as Dialogue
+from chatbots.bots.person import people_among
 from chatbots.text import quote, sanitise
 from evaluation.selfplay import seed_of_conversation
 from webapp.bots.models import BotVersion
@@ -82,6 +83,8 @@ def run_create(
     if not -_SEED_LIMIT <= seed < _SEED_LIMIT:
         raise Refused("bad_plan", f"the seed is {seed}; it must fit 64 bits")
     found = bots_find(bots).values()
+    if people := people_among(bots):
+        raise Refused("bad_plan", f"{people[0]} is a person, who cannot converse in self-play; name bots alone")
     for bot in found:
         entry = bot_entry(bot)
         if not entry.available:

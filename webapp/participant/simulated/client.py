@@ -295,6 +295,8 @@ async def say(socket: ClientConnection, text: str) -> list[Frame]:
                 if one["turn"] == reply_turn:
                     received.append({**one, "type": "reply", "can_rate": last["can_rate"]})
                     return received
+            if reply_turn is not None and last["pending"] is None:  # a partner has finished
+                return received
         elif last.get("client_id") == client_id or (reply_turn is not None and last.get("turn") == reply_turn):
             return received
 

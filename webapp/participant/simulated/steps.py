@@ -68,6 +68,8 @@ async def chat(person: ScriptedPerson) -> None:
     n_extra = person.rng.randint(0, person.n_more)
     async with person.doors.socket() as socket:
         await frames_until(socket, "history")
+        if " data-person" in person.doors.page.text and not await _partner_is_here(person, socket):
+            return
         can_rate = False
         while not can_rate or n_extra > 0:
             n_extra -= can_rate
@@ -78,11 +80,16 @@ async def chat(person: ScriptedPerson) -> None:
             if last["type"] == "error":
                 if person.said and last["code"] == "closed":
                     break
+                if last.get("partner"):
+                    await _without_partner(person, last["can"])
+                    return
                 raise StepRefused(f"the chat answered {last['code']}: {last['message']}")
             person.said.append(text)
-            person.heard.append(last["text"])
             person.n_exchanges += 1
             can_rate = last["can_rate"]
+            if last["type"] == "history":  # the partner has finished, or this was the last message
+                break
+            person.heard.append(last["text"])
             await _vote(person, socket, last["turn"])
             await _mark(person, socket, last["turn"])
     doors = person.doors
@@ -91,6 +98,26 @@ async def chat(person: ScriptedPerson) -> None:
         await doors.send(doors.form("/end/"), {})
     else:
         await doors.open(f"/chat/{doors.conversation_id}/rate/")
+
+
+async def _partner_is_here(person: ScriptedPerson, socket: ClientConnection) -> bool:
+    """Wait for a person as partner, and for the message of one who writes first; False if nobody came."""
+    state = "waiting"
+    while state == "waiting":
+        frame = (await frames_until(socket, "waiting", "error"))[-1]
+        if frame["type"] == "error":
+            await _without_partner(person, frame["can"])
+            return False
+        state = frame["state"]
+    if not frame["writes_first"]:
+        await frames_until(socket, "reply")
+    return True
+
+
+async def _without_partner(person: ScriptedPerson, can: list[str]) -> None:
+    """Continue with a bot if the study lets participants, or end."""
+    doors = person.doors
+    await doors.send(doors.form("/swap/" if "swap" in can else "/finish/"), {})
 
 
 async def _aside(person: ScriptedPerson, page: str) -> None:

@@ -11,20 +11,13 @@ from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 
+from chatbots.bots.person import PERSON
 from webapp.conversations.attention_checks import chat_check_due
 from webapp.conversations.images import takes_images
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import can_rate, chat_turn, early_reason, turns_of
 from webapp.core.errors import Refused
-from webapp.participant.page_texts import (
-    arena_notes,
-    arena_words,
-    chat_notes,
-    chat_words,
-    condition_lines,
-    marked_words,
-    place_held_until,
-)
+from webapp.participant.page_texts import arena_notes, chat_notes, condition_lines, place_held_until
 from webapp.participant.question_view import (
     RatingForm,
     mid_chat_question,
@@ -33,6 +26,7 @@ from webapp.participant.question_view import (
     right_of,
 )
 from webapp.participant.reply_reports import report_address, report_shown, turns_reported
+from webapp.participant.script_words import arena_words, chat_words, marked_words
 from webapp.participant.selectors import chats_by_slot
 from webapp.participant.steps.base import ConversationStep, Standing, register_step, steps, steps_of
 from webapp.participant.steps.judge import RatingsStep
@@ -71,6 +65,7 @@ class ChatStep(ConversationStep):
             held_until=place_held_until(conversation),
             n_segments=range(min(version.values.chat.min_exchanges, 20)),
             turn=chat_turn(conversation),
+            has_person=version.values.people.disclosure != "none" and conversation.bot.kind == PERSON,
             **mid_chat_question([conversation], version),
             **report_shown(version, visit.link("chat-report", conversation.pk)),
             reported=turns_reported(conversation),

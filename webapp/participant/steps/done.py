@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 
-from webapp.conversations.selectors import chat_turn, task_chat
+from webapp.conversations.selectors import chat_turn, partner_told_afterwards, task_chat
 from webapp.participant.access import ParticipantRequest, conversation_page, form_action, task_page, with_policy
 from webapp.participant.page_texts import header_progress, own_thanks, study_texts
 from webapp.participant.recruitment_links import (
@@ -101,6 +101,7 @@ def done_page(
         "may_return": not (is_done or ending.outcome == Outcome.FAILED_CHECK or has_earned(participant)),
         "consent_url": _consent_link(visit, study, recruitment),
         "thanks": own_thanks(task.version),
+        "told_afterwards": partner_told_afterwards(task),
         "withdrawn_at": participant.withdrawn_at,
         **_withdrawal(request, visit, ending),
         "platform": platform,

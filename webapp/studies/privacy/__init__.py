@@ -57,10 +57,17 @@ AGREED_KEYS = (*AGREED_TEXTS, *Rights.model_fields)
 """Names of the values that participants agree to."""
 
 
+def points_agreed_to(values: StudyValues) -> str:
+    """Return the points before agreeing; they say of people as partners where participants learn of it before."""
+    notice = values.people.people_notice if values.people.disclosure == "before" else ""
+    return "\n".join(filter(None, [values.texts.consent_points, notice]))
+
+
 def consent_texts(values: StudyValues) -> dict[str, Any]:
     """Return the exact texts and promises that a participant agrees to."""
     counted = values.typing.typing_notice if values.typing.is_agreed_to else ""
     of_texts = {**dict(values.texts), **dict(values.comfort), "typing_notice": counted}
+    of_texts["consent_points"] = points_agreed_to(values)
     said = {name: _stripped(of_texts[name]) for name in AGREED_TEXTS} | {"payment": pay_text(values)}
     return {**said, **dict(values.rights)}
 

@@ -41,7 +41,7 @@ class ChatProtocol(StudyProtocol):
         "Each person chats with a bot, then answers questions about the chat; with several bots in a row, if wanted."
     )
     gives: Gives = "bots"
-    settings = ("chat", "pacing", "filtering", "typing")
+    settings = ("chat", "people", "pacing", "filtering", "typing")
     identity = Identity("chat", "1")
     steps = usual_steps(Step("chat", _("Chat")), Step("form", _("Rate")))
 

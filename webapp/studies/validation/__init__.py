@@ -35,6 +35,7 @@ from webapp.studies.validation.sections import (
     validate_filters,
     validate_gold_items,
     validate_images,
+    validate_people,
     validate_points,
     validate_sittings,
 )
@@ -400,6 +401,7 @@ VALIDATORS: tuple[Callable[[Checked], Errors], ...] = (
     validate_own_marking,
     validate_cells,
     validate_sittings,
+    validate_people,
     validate_names,
     validate_key,
     validate_fixed_values,

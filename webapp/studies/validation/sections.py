@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from chatbots.bots.person import people_among
 from chatbots.text import did_you_mean, quote
 from chatbots.validation import InputModel, Mistake
 from webapp.bots.selectors import bots_taking_images
@@ -380,3 +381,22 @@ def validate_cells(on: Checked) -> Errors:
     if without:
         told.append(f"{', '.join(without)} has no level of some factor. Name it at a level, or add one for all.")
     return {**errors, "factors": " ".join(told)} if told else errors
+
+
+def validate_people(on: Checked) -> Errors:
+    """Check that a study with people as partners has a chat for them, and says how participants learn of it."""
+    people, errors = people_among(on.values.bots), Errors()
+    if not people:
+        return errors
+    such = ", ".join(people)
+    if on.protocol is not None and "people" not in on.protocol.settings:
+        words = f"{such} is a person, and the protocol “{on.protocol.title}” has chatbots alone."
+        errors["bots"] = f"{words} Take it out, or choose the protocol “chat”."
+    if on.is_open and on.values.people.disclosure == "none":
+        errors["disclosure"] = f"{such} is a person. Choose whether participants learn of it before or afterwards."
+    for i, factor in enumerate(on.values.conditions.factors):
+        for j, level in enumerate(factor.levels):
+            if level.opening.strip() and (not level.bots or set(level.bots) & set(people)):
+                words = f"{such} is a person, who writes the first message or answers it. Take this text out"
+                errors[f"factors[{i}].levels[{j}].opening"] = f"{words}, or name the level's chatbots without {such}."
+    return errors

@@ -47,6 +47,7 @@ class Command(ConfabCommand):
         )
         parser.add_argument("--features", metavar="a,b", help="columns instead of the preset's")
         parser.add_argument("--exclude-bots", default="", metavar="A,B", help="bots to leave out")
+        parser.add_argument("--with-people", action="store_true", help="fit also on chats with a person as partner")
         parser.add_argument("--include-synthetic", action="store_true")
         without_argument(parser)
         parser.add_argument("--seed", type=int, default=0, help="of bootstrap and permutations")
@@ -76,6 +77,7 @@ class Command(ConfabCommand):
                 train_study=train_study,
                 features=features or None,
                 exclude_bots=exclude_bots,
+                with_people=options["with_people"],
                 include_synthetic=options["include_synthetic"],
                 without=without_option([one for one in (study, train_study) if one is not None], options["without"]),
                 seed=options["seed"],

@@ -22,6 +22,8 @@ const nMax = Number(main.dataset.maxExchanges);
 const storeKey = `confab.${main.dataset.conversation}`;
 
 const state = { connected: false, loaded: false, due: null, failed: false, canRate: false, ended: false };
+// Where the partner is a person: "waiting" for one, "here", or "ended"; else "".
+const partner = { state: main.dataset.person === undefined ? "" : "waiting", writesFirst: true };
 const outbox = new Outbox(`${storeKey}.outbox`);
 const time = new ChatTime(words, () => update());
 
@@ -82,8 +84,9 @@ composer.onChange = () => {
 
 function send() {
   const text = composer.text;
-  if (state.ended) return;
-  if (images.isComing) warn(words.image_coming);
+  if (state.ended || partner.state === "ended") return;
+  if (partner.state === "waiting") warn(words.partner_waiting);
+  else if (images.isComing) warn(words.image_coming);
   else if (!text && !images.isChosen) warn(words.empty);
   else if (state.failed) warn(words.hint_failed);
   else if (state.due !== null || outbox.message) warn(words.waiting_for_reply);
@@ -195,6 +198,14 @@ const handlers = {
     if (marks.get(turn)?.confirm(given)) say(words.marks_saved);
   },
 
+  waiting({ state: now, seconds_left: left, writes_first: writesFirst = true }) {
+    if (partner.state === "waiting" && now === "here") say(words.partner_here);
+    if (now === "ended") say(words.partner_ended);
+    Object.assign(partner, { state: now, writesFirst });
+    if (left !== undefined) byId("partner-seconds").textContent = plural(words.partner_seconds, left);
+    if (now === "waiting") say(words.partner_waiting);
+  },
+
   error(frame) {
     const { code } = frame;
     if (code === "bot_failed") {
@@ -205,6 +216,10 @@ const handlers = {
       let title = "";
       if (frame.busy) title = words.bot_busy;
       if (frame.overdue) title = words.bot_overdue;
+      if (frame.partner) {
+        title = words.partner_gone;
+        partner.state = "";
+      }
       log.failure(frame.can ?? ["retry", "swap", "finish"], title);
       say(""); // the log itself reads the card
       return;
@@ -251,13 +266,17 @@ const socket = new Socket(socketAddress(main.dataset.ws, main.dataset.token), {
 
 // Everything outside the conversation follows from the state.
 function update() {
-  const n = log.nReplies;
-  const isLast = state.loaded && (n >= nMax || time.isOver);
+  // Who writes second answers with each message, so that a message is an exchange.
+  const n = partner.writesFirst ? log.nReplies : log.nMessages;
+  const isLeft = partner.state === "ended" && state.due === null;
+  const isLast = state.loaded && (n >= nMax || time.isOver || isLeft);
   const isOver = isLast && n > 0 && state.due === null;
   const isDue = state.due !== null || outbox.message !== null;
   asideFollow(n, { isQuiet: state.loaded && !isDue, onShown: update });
   const isAsked = asideDue();
-  composer.openFor(!isDue && !state.failed && !state.ended);
+  const isAlone = partner.state === "waiting";
+  document.body.classList.toggle("is-alone", isAlone);
+  composer.openFor(!isDue && !state.failed && !state.ended && !isAlone);
   byId("finished").hidden = !isOver;
   hiddenSet(byId("composer"), isAsked || (isLast && n > 0), () =>
     isOver ? byId("finished").querySelector(".button") : byId("log"),
@@ -278,7 +297,7 @@ function update() {
   const waits = n >= nMin ? plural(words.opens_in, time.leastMinutes) : plural(words.opens_after, nMin - n);
   if (!hasEnough) progress = n >= nMin ? waits : fill(words.progress, { n, of: nMin });
   if (isAsked && hasEnough) progress = words.answer_first;
-  if (isOver) progress = words.complete;
+  if (isOver) progress = isLeft ? words.partner_ended : words.complete;
   if (state.loaded) byId("progress").textContent = progress;
   document.body.classList.toggle("is-over", isOver);
   time.show();
@@ -305,6 +324,7 @@ function hintShow(isDue) {
   let text = composer.byTouch.matches ? "" : words.hint_keys;
   if (state.failed) text = words.hint_failed;
   else if (!state.connected && state.loaded) text = words.hint_offline;
+  else if (partner.state === "waiting") text = words.partner_waiting;
   else if (isDue) text = words.hint_wait;
   byId("hint").textContent = text;
 }

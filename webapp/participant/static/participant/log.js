@@ -45,6 +45,12 @@ export class Log {
     return n;
   }
 
+  get nMessages() {
+    let n = 0;
+    for (const entry of this.turns.values()) n += entry.speaker === "human" ? 1 : 0;
+    return n;
+  }
+
   get lastHumanText() {
     let last = "";
     for (const entry of this.turns.values()) if (entry.speaker === "human") last = entry.text;

@@ -1,0 +1,66 @@
+"""A person in the place of a bot: another participant, or a member of staff at a console (Wizard of Oz).
+
+Nothing here writes replies. A chat's server takes them from the person (`webapp/conversations/services/partners.py`);
+whatever else asks this bot for a reply gets an error that says so. Method of the console: Kelley (1984), "An Iterative
+Design Methodology for User-Friendly Natural Language Office Information Applications", ACM TOIS 2(1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints
+
+from chatbots.bots.base import BotError
+from chatbots.conversation import Conversation
+from chatbots.registry import bots
+from chatbots.validation import InputModel, Many
+from chatbots.yaml_registry import ConfiguredBot, register_bot_kind
+
+PERSON = "person"
+CannedReply = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
+
+
+class PersonOptions(InputModel):
+    """Options of a person in the place of a bot."""
+
+    by: Literal["participant", "staff"] = Field(
+        "participant", description="who writes: another participant, or staff at the study's console"
+    )
+    canned: Annotated[Many[CannedReply], Field(max_length=50)] = Field(
+        (), description="replies that staff send with one click"
+    )
+    suggest_by: str = Field("", max_length=64, description="id of the bot that drafts replies for staff; empty: none")
+
+
+@register_bot_kind(PERSON)
+class PersonBot(ConfiguredBot):
+    """Another participant, or a member of staff, who writes the replies."""
+
+    options_type = PersonOptions
+    options: PersonOptions
+
+    kind = PERSON
+    deterministic = False
+    capacity = 1024
+
+    @property
+    def description(self) -> str:
+        """One sentence for the catalogue."""
+        return (
+            "A member of staff at the console." if self.options.by == "staff" else "Another participant of the study."
+        )
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return dict(self.options)
+
+    def answer(self, contexts: Sequence[Conversation]) -> list[str]:
+        """Raise an error: only a person can reply."""
+        raise BotError(f"{self.name} is a person, who replies only to participants of a study; choose another bot")
+
+
+def people_among(names: Collection[str]) -> list[str]:
+    """Return those of these bots that are people; a name that is not registered is none."""
+    return [name for name in names if name in bots and bots.get(name).kind == PERSON]

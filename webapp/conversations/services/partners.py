@@ -1,0 +1,234 @@
+"""Writes of chats between people: pairing, handing over messages, and partners who do not come or leave.
+
+All of it stands in the database. The open page of a participant who waits looks again and again, and whichever page
+looks pairs all that wait; so it makes no difference which process serves a page, or whether one was killed.
+
+Every write locks chats first, by their keys, and reads seats under that lock.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from chatbots import derive_seed
+from chatbots.bots.person import PERSON
+from webapp.conversations.models import NO_PARTNER, Conversation, PartnerSeat, ReplyMark, Turn
+from webapp.conversations.selectors import Failure, early_reason, failure_of, time_left
+from webapp.conversations.services.replies import DUE_FIELDS, chat_locked, due_fail, due_set
+from webapp.core.errors import Refused
+
+SEEN_EVERY = timedelta(seconds=5)
+"""So often an open page is noted."""
+WAITS_FOR = timedelta(seconds=15)
+"""Only participants whose page was open so lately are paired."""
+LEFT_AFTER = timedelta(seconds=90)
+"""A partner whose page was not open for so long has left; a phone that is laid down comes back sooner."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartnerLook:
+    """State of a chat with a person, as its page shows it.
+
+    Attributes:
+        state: "ended": the partner has finished, and the chat can be rated.
+        seconds_left: of the longest wait.
+    """
+
+    state: Literal["waiting", "here", "ended", "failed"]
+    seconds_left: int = 0
+    writes_second: bool = False
+    failure: Failure | None = None
+
+
+def partner_look(*, conversation_id: UUID) -> PartnerLook | None:
+    """Note that the chat's page is open, and do what is due: pair, or fail a chat without a partner.
+
+    Returns:
+        None if the chat is over, or its partner is no person.
+    """
+    seat = _seat(conversation_id)
+    if seat is None or seat.conversation.state != Conversation.State.OPEN or seat.conversation.version is None:
+        return None
+    now, people = timezone.now(), seat.conversation.version.values.people
+    wait = timedelta(seconds=people.wait_seconds)
+    if seat.seen_at is None or seat.seen_at < now - SEEN_EVERY:
+        seat.wait_until, seat.seen_at = seat.wait_until or now + wait, now
+        seat.save(update_fields=["wait_until", "seen_at"])
+    if seat.state == PartnerSeat.State.WAITING:
+        until = seat.wait_until
+        if _is_staffed(seat):
+            since = seat.conversation.due_since
+            until = since + wait if since is not None else None
+        elif seats_pair(chat=seat.conversation):
+            seat = _seat(conversation_id) or seat
+        if seat.state == PartnerSeat.State.WAITING and until is not None and until <= now:
+            _seat_fail(conversation_id, f"nobody came within {people.wait_seconds} s")
+    elif seat.state == PartnerSeat.State.TAKEN and not _is_staffed(seat):
+        _partner_check(seat, now)
+    seat = _seat(conversation_id) or seat
+    return _look_of(seat, now)
+
+
+def _look_of(seat: PartnerSeat, now: datetime) -> PartnerLook:
+    chat = seat.conversation
+    if (failure := failure_of(chat)) is not None:
+        return PartnerLook("failed", failure=failure)
+    if seat.state == PartnerSeat.State.WAITING and not _is_staffed(seat):
+        left = (seat.wait_until - now).total_seconds() if seat.wait_until else 0
+        return PartnerLook("waiting", max(0, round(left)))
+    state: Literal["here", "ended"] = "here"
+    if _has_ended(seat) and early_reason(chat) != "too_early":
+        state = "ended"
+    return PartnerLook(state, writes_second=seat.writes_second)
+
+
+def seats_pair(*, chat: Conversation) -> int:
+    """Pair the participants who wait as this chat's: same study, bot and condition. Returns the number of pairs."""
+    waiting = Conversation.objects.filter(
+        study=chat.study,
+        bot=chat.bot,
+        is_synthetic=chat.is_synthetic,
+        state=Conversation.State.OPEN,
+        partner_seat__state=PartnerSeat.State.WAITING,
+        partner_seat__seen_at__gte=timezone.now() - WAITS_FOR,
+    )
+    if len(waiting.order_by()[:2]) < 2:
+        return 0
+    n_pairs, alone = 0, dict[str, PartnerSeat]()
+    with transaction.atomic():
+        locked = list(waiting.select_for_update(of=("self",)).order_by("pk").values_list("pk", flat=True))
+        # Read only now: another page may have paired some of them before this one had the lock.
+        seats = PartnerSeat.objects.filter(pk__in=locked, state=PartnerSeat.State.WAITING)
+        for seat in seats.select_related("conversation").order_by("wait_until", "pk"):
+            condition = json.dumps(seat.conversation.condition, sort_keys=True)
+            other = alone.pop(condition, None)
+            if other is None:
+                alone[condition] = seat
+            else:
+                _pair(other, seat)
+                n_pairs += 1
+    return n_pairs
+
+
+def _pair(one: PartnerSeat, other: PartnerSeat) -> None:
+    """Make two participants partners; who writes first is drawn, and the other waits for that message."""
+    first, second = one, other
+    if random.Random(derive_seed(one.conversation.seed, "writes first")).random() < 0.5:
+        first, second = other, one
+    second.writes_second = True
+    # The column is unique and rows are written one after the other, so each names the other in an update of its own.
+    for seat, partner in ((first, second), (second, first)):
+        seat.partner, seat.state = partner, PartnerSeat.State.TAKEN
+        seat.save(update_fields=["partner", "state", "writes_second"])
+    due_set(second.conversation, turn=0, since=timezone.now())
+    second.conversation.save(update_fields=DUE_FIELDS)
+
+
+def message_hand_over(*, seat: PartnerSeat, turn: Turn) -> UUID | None:
+    """Hand a participant's message to their partner, as the reply with its number. Returns the partner's chat."""
+    if seat.partner_id is None:
+        return None
+    PartnerSeat.objects.filter(pk=seat.partner_id).update(
+        given_turn=turn.index, given_text=turn.text, given_at=turn.created_at
+    )
+    return seat.partner_id
+
+
+def partner_seat_for(*, conversation: Conversation, client_id: UUID) -> PartnerSeat | None:
+    """Return the seat of a locked chat whose participant writes; None if the partner is a bot.
+
+    Raises:
+        Refused: `waiting_for_reply` while there is no partner, `closed` when the partner has finished.
+    """
+    if conversation.bot.kind != PERSON or (seat := _seat(conversation.pk)) is None:
+        return None
+    if seat.state == PartnerSeat.State.WAITING and not _is_staffed(seat):
+        words = _("Your chat partner is not here yet. Your text stays in the box.")
+        raise Refused("waiting_for_reply", words, client_id=str(client_id))
+    if _has_ended(seat):
+        raise Refused("closed", _("This chat is finished. You can rate it now."), client_id=str(client_id))
+    return seat
+
+
+def _partner_check(seat: PartnerSeat, now: datetime) -> None:
+    """Fail a chat whose partner has left; drop the due reply if the partner has finished."""
+    chat, partner = seat.conversation, seat.partner
+    is_due = chat.due_turn is not None
+    if chat.due_error or (is_due and seat.given_turn == chat.due_turn):
+        return
+    left = time_left(chat)
+    is_over = left is not None and left.is_over()
+    if (_has_ended(seat) or is_over) and early_reason(chat) != "too_early":
+        if is_due:
+            _due_drop(chat.pk)
+        return
+    if not _has_ended(seat) and partner is not None and partner.conversation.state == Conversation.State.OPEN:
+        is_away = partner.seen_at is None or partner.seen_at < now - LEFT_AFTER
+        if not partner.conversation.due_error and not (is_away and is_due):
+            return
+    _seat_fail(chat.pk, "the other participant has left")
+
+
+def _due_drop(conversation_id: UUID) -> None:
+    with transaction.atomic():
+        chat = chat_locked(conversation_id)
+        if chat is not None and not chat.due_error:
+            due_set(chat)
+            chat.save(update_fields=DUE_FIELDS)
+
+
+def _seat_fail(conversation_id: UUID, reason: str) -> None:
+    """Fail the chat for want of a partner, unless one has come meanwhile or has written."""
+    with transaction.atomic():
+        chat = chat_locked(conversation_id)
+        seat = _seat(conversation_id)
+        if chat is None or seat is None or chat.state != Conversation.State.OPEN or chat.due_error:
+            return
+        if seat.state == PartnerSeat.State.TAKEN and reason.startswith("nobody"):
+            return
+        if chat.due_turn is not None and seat.given_turn == chat.due_turn:
+            return
+        if chat.due_turn is None:
+            due_set(chat, turn=chat.turns.count(), since=timezone.now())
+        PartnerSeat.objects.filter(pk=seat.pk, state=PartnerSeat.State.WAITING).update(state=PartnerSeat.State.OVER)
+        due_fail(chat, f"{NO_PARTNER}{reason}", is_trouble=False)
+
+
+def partner_words_remove(*, chats: Collection[UUID]) -> None:
+    """Remove what was written in these chats from those of the partners, where it stands as replies."""
+    theirs = PartnerSeat.objects.filter(partner__in=list(chats))
+    partners = list(theirs.values_list("pk", flat=True))
+    if not partners:
+        return
+    theirs.update(given_text="")
+    ReplyMark.objects.filter(turn__conversation__in=partners).update(found=[])
+    replies = Turn.objects.filter(conversation__in=partners, speaker=Turn.Speaker.BOT)
+    replies.update(text="", withheld_text="")
+    for chat in Conversation.objects.filter(pk__in=partners):
+        chat.items.all().delete()
+
+
+def _seat(conversation_id: UUID) -> PartnerSeat | None:
+    rows = PartnerSeat.objects.select_related(
+        "conversation__bot", "conversation__slot__task__version", "partner__conversation"
+    )
+    return rows.filter(pk=conversation_id).first()
+
+
+def _is_staffed(seat: PartnerSeat) -> bool:
+    return bool(seat.conversation.bot.params.get("by") == "staff")
+
+
+def _has_ended(seat: PartnerSeat) -> bool:
+    """Return True if the partner has rated the chat."""
+    return seat.partner is not None and seat.partner.conversation.state == Conversation.State.COMPLETED

@@ -1,0 +1,66 @@
+"""Settings of chats between people: what participants are told of it, and what happens where nobody comes."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from chatbots.validation import InputModel
+from webapp.studies.protocol_settings import LongText
+
+
+class People(InputModel):
+    """Settings for chats with a person in the place of a chatbot."""
+
+    disclosure: Literal["none", "before", "afterwards"] = Field(
+        default="none",
+        title="Participants learn of it",
+        description="A study with a bot of kind person needs one of the last two. Afterwards: only where your ethics "
+        "approval allows it.",
+        json_schema_extra={
+            "choices": {
+                "none": "There are no people among the partners",
+                "before": "Before they agree",
+                "afterwards": "On the last page",
+            }
+        },
+    )
+    people_notice: LongText = Field(
+        default=(
+            "You may chat with another person instead of a chatbot. That person reads what you write in the chat, and "
+            "nothing else about you."
+        ),
+        max_length=2000,
+        title="What people agree to then",
+        description="Stands among the points before agreeing if participants learn of it before they agree.",
+    )
+    people_afterwards: LongText = Field(
+        default=(
+            "Your chat partner was a person, not a chatbot. We did not say so before, because it could have changed "
+            "how you chat. If you do not want us to use your chat, withdraw it below or write to us."
+        ),
+        max_length=2000,
+        title="What the last page says",
+        description="Shown to those who chatted with a person, if participants learn of it on the last page.",
+    )
+    wait_seconds: int = Field(
+        default=60,
+        ge=5,
+        le=900,
+        title="Longest wait in seconds",
+        description="So long a participant waits for another one, or for staff to take up the chat.",
+    )
+    without_partner: Literal["bot", "pay"] = Field(
+        default="bot",
+        title="If nobody comes, or the partner leaves",
+        description="The participant continues with a chatbot, or ends; with pay either way.",
+        json_schema_extra={"choices": {"bot": "Continue with a chatbot", "pay": "End, as if a chatbot failed"}},
+    )
+
+    @model_validator(mode="after")
+    def _has_notice(self) -> People:
+        name = {"before": "people_notice", "afterwards": "people_afterwards"}.get(self.disclosure)
+        if name is not None and not getattr(self, name).strip():
+            raise ValueError(f"{name} is empty; it must say that the partner may be a person, or was one")
+        return self
