@@ -146,3 +146,22 @@ def test_what_was_written_offline_reaches_both(test_bots_server: ConfabServer, n
         "print(sorted(rows.values_list('turn__conversation__slot__side', 'keystrokes', 'pastes', 'deletions')))"
     )
     assert counted.strip() == "[('A', 11, 0, 1), ('B', 11, 0, 1)]"
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+def test_a_pair_ends_with_its_time(test_bots_server: ConfabServer, new_page: Callable[..., Page], width: int) -> None:
+    rules = {"protocol": "arena", "min_exchanges": 3, "least_minutes": 1, "most_minutes": 2}
+    key = study(test_bots_server, "arena-time", ["test-quick", "test-slow"], **rules)
+    page = new_page(width, 800)
+    page.clock.install()
+    begin(page, test_bots_server, key)
+    say(page, "Hello both")
+    page.clock.run_for(500)
+    expect(page.locator(".round .msg-bot .bubble")).to_have_count(2)
+    expect(page.locator("#choice-words")).to_have_text("You can choose after 2 more messages.")
+    page.clock.fast_forward(121_000)
+    expect(page.locator("#time-left")).to_have_text("The time of this chat is over.")
+    expect(page.locator("#composer")).to_be_hidden()
+    expect(choices(page).get_by_role("radio", name="A is better")).not_to_have_attribute("aria-disabled", "true")
+    no_sideways_scroll(page)
+    accessible(page)

@@ -691,3 +691,32 @@ def test_a_quiet_line_tells_of_the_end_of_the_time(
     expect(page.locator("#finished").get_by_role("link", name="Rate the chat")).to_be_visible()
     expect(page.locator("#text")).to_be_hidden()
     accessible(page)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_message_to_the_researchers_leaves_a_half_filled_form_as_it_is(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page], size: tuple[int, int]
+) -> None:
+    key = study(test_bots_server, "mail", ["test-quick"], min_exchanges=1)
+    page = new_page(*size)
+    begin(page, test_bots_server, key)
+    say(page, "hello")
+    expect(replies(page)).to_have_count(1)
+    page.get_by_role("button", name="Help").click()
+    page.locator("#help").get_by_role("link", name="Write to the researchers").click()
+    expect(page.get_by_role("dialog", name="Write to the researchers")).to_be_visible()
+    accessible(page)
+    page.keyboard.press("Escape")
+    page.goto(re.sub(r"/chat/([^/]+)/.*", r"/chat/\1/rate/", page.url))
+    page.locator("textarea[name=comments]").fill("half of it")
+    page.locator("footer").get_by_role("link", name="Write to the researchers").click()
+    page.get_by_label("Your message").fill("May I go on tomorrow?")
+    with page.context.expect_page() as opened:
+        page.get_by_role("dialog").get_by_role("button", name="Send").click()
+    thread = opened.value
+    expect(thread.get_by_role("status")).to_contain_text("Sent.")
+    expect(thread.get_by_text("May I go on tomorrow?")).to_be_visible()
+    accessible(thread)
+    expect(page.locator("textarea[name=comments]")).to_have_value("half of it")
+    page.get_by_role("dialog").get_by_role("button", name="Close").click()
+    expect(page.get_by_role("dialog")).to_be_hidden()

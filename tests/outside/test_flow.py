@@ -26,7 +26,8 @@ from tests.outside.flow import LINKS, VISIT_PARAMETERS, Heard, InsideBrowser, fi
 from webapp.conversations.models import Turn
 from webapp.participant import consumers
 from webapp.pay.submissions import INSIDE, codes_shown, submissions_of
-from webapp.studies.models import Outcome, Participant, Study, Task
+from webapp.studies.messages import MOST_WAITING
+from webapp.studies.models import Outcome, Participant, ParticipantMessage, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.recruitment.completion import ending_of
 
@@ -63,6 +64,7 @@ MOVES = {
     "come_by_another_visit": 1,
     "break_the_bot": 1,
     "let_time_pass": 2,
+    "write_to_the_researchers": 1,
     "give_up": 3,
     "withdraw": 1,
     "decline": 1,
@@ -205,6 +207,18 @@ class ParticipantMachine(RuleBasedStateMachine):
         turns = Turn.objects.filter(conversation__study=self.study)
         turns.update(created_at=F("created_at") - timedelta(minutes=1 + pick))
         self.show(self.browser.open(self.page.address))
+        return True
+
+    def write_to_the_researchers(self, pick: int) -> bool:
+        """Write from the page's dialog, which changes nothing of the task."""
+        form = self.page.form("/messages/")
+        if form is None:
+            return False
+        before, known = stored(self.study), ParticipantMessage.objects.count()
+        page = self.browser.post(form, {"text": f"Message {uuid4()}"})
+        assert page.status == (200 if known < MOST_WAITING else 400), page.address
+        assert ParticipantMessage.objects.count() == min(known + 1, MOST_WAITING)
+        assert stored(self.study) == before
         return True
 
     def give_up(self, pick: int) -> bool:

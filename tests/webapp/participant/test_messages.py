@@ -8,6 +8,7 @@ from django.test import Client
 
 from tests.builders import make_study, signed_in
 from tests.webapp.participant.conftest import ANSWERS, begin, chat, post
+from tests.webapp.studies.test_erasure import exported, make_person
 from webapp.core.rights import Right
 from webapp.studies.messages import MOST_WAITING, message_answer, message_send
 from webapp.studies.models import Participant, ParticipantMessage, Study
@@ -144,6 +145,13 @@ def test_messages_go_with_the_person_and_with_the_texts(study: Study, browser: C
     removed = participants_erase(participants=Participant.objects.all())
     assert removed["messages"] == 1
     assert not ParticipantMessage.objects.exists()
+
+
+def test_no_export_has_messages(study: Study) -> None:
+    person = make_person(study)
+    message_answer(message=person.messages.get(), text="Answered.", by="r")
+    assert "XSECRETX says" in exported(study)
+    assert not any(word in exported(study) for word in ("XSECRETX asks", "Answered."))
 
 
 @pytest.mark.postgres  # writers on SQLite in memory do not wait for each other
