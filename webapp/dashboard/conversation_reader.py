@@ -18,6 +18,7 @@ from webapp.conversations.selectors import reply_html
 from webapp.dashboard.charts.lines import TrackCell, printed, track
 from webapp.dashboard.narrative.phrases import MetricSeries, reason_text, series_of
 from webapp.jobs.models import MetricResult
+from webapp.ratings.error_spans import SPANS, spans_stored
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import title_as_given
 from webapp.search.text_search import ExcerptPiece, SearchWords, html_with_hits, opening_of, pieces_of
@@ -212,7 +213,7 @@ def numbers_beside(both: Sequence[ConversationReading]) -> list[tuple[TurnValue,
 
 
 def reported_of(conversation: Conversation) -> dict[int, list[str]]:
-    """Return participants' reports and filters' marks in words, by turn index, in two queries."""
+    """Return participants' reports, filters' marks and marked errors in words, by turn index, in three queries."""
     found: dict[int, list[str]] = {}
     reports = ReplyReport.objects.filter(turn__conversation=conversation).select_related("turn")
     for report in reports.order_by("pk"):
@@ -226,6 +227,14 @@ def reported_of(conversation: Conversation) -> dict[int, list[str]]:
         title = title_of(reply_filters, mark.filter)
         told = f"{title}: {mark.reason} {words}"
         found.setdefault(mark.turn.index, []).append(told.strip())
+    ratings = Rating.objects.filter(turn__conversation=conversation, other_answers__has_key=SPANS)
+    for rating in ratings.select_related("turn").prefetch_related("rubric__dimensions").order_by("pk"):
+        assert rating.turn is not None, "found by its turn"
+        titles = {one.key: one.title for one in rating.rubric.dimensions.all()}
+        for one in spans_stored(rating):
+            words, kind = rating.turn.text[one.start : one.end], titles.get(one.category, one.category)
+            told = f"{one.severity.capitalize()} error: “{words}” ({kind})"
+            found.setdefault(rating.turn.index, []).append(told)
     return found
 
 

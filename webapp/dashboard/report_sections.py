@@ -36,7 +36,7 @@ from webapp.results.compute import StudyComparisons
 from webapp.results.item_results import study_pairs
 from webapp.results.study_data import Facts, StudyFrame, study_frame
 from webapp.studies.models import Study
-from webapp.studies.selectors import judges_items
+from webapp.studies.selectors import judges_items, marks_errors
 
 SECTIONS: dict[str, Callable[[StudyFrame, Any], Section]] = {
     "comparisons": comparisons_section,
@@ -113,7 +113,7 @@ def report_steps(frame: StudyFrame, result: ResultOf, *, formula: bool = False) 
     yield step("comparisons")
     if frame.study.values.conditions.factors:
         yield step("conditions")
-    if judges_items(frame.study):
+    if judges_items(frame.study) or marks_errors(frame.study):
         yield step("items")
     told = protocols_section(frame.study, study_pairs(frame.study, **frame.counted))
     if told is not None:

@@ -229,7 +229,9 @@ def work_of(study: Study, version: StudyVersion) -> WorkDescription:
     if "marking" in settings:
         n = values.marking.n_conversations
         return WorkDescription(
-            _("You read what was said in a conversation and tick what is true of the replies."),
+            _("You read what was said in a conversation and mark the errors in the replies.")
+            if "error_marking" in settings
+            else _("You read what was said in a conversation and tick what is true of the replies."),
             ngettext("%(n)s chat", "%(n)s chats", n) % {"n": n},
             _("to read"),
             "n_conversations",

@@ -14,6 +14,7 @@ from webapp.participant.page_texts import ConditionLine, condition_lines
 from webapp.ratings.rating_tasks import RequestedRating
 from webapp.studies.models import Item, Slot, Task
 from webapp.studies.protocol_settings import TrainingPair
+from webapp.studies.rubrics import post_task_questions
 from webapp.studies.settings import StudyValues
 
 
@@ -165,7 +166,7 @@ def _has_text(item: Item) -> bool:
 def _marked(task: Task, judgement: RequestedRating, judgements: Sequence[RequestedRating]) -> tuple[MarkedTurn, ...]:
     """Return the turns of the judged turn's conversation, in two queries."""
     assert judgement.turn is not None
-    words = {label.key: label.question for label in task.version.rubric.dimensions.all()}
+    words = {label.key: label.title for label in post_task_questions(task.version) if label.is_rated}
     numbered = {one.turn.pk: (number, one) for number, one in enumerate(judgements, start=1) if one.turn is not None}
     found = []
     [slot] = judgement.slots

@@ -29,6 +29,7 @@ from webapp.conversations.services.replies import NOTHING_DUE
 from webapp.conversations.task_start import task_goes_on
 from webapp.core.errors import Refused
 from webapp.ratings.attention_results import task_passes
+from webapp.ratings.error_spans import SPANS, span_answers
 from webapp.ratings.flag_selectors import flags_data, flags_state, without_read
 from webapp.ratings.flag_store.models import FlagState, TaskFlag
 from webapp.ratings.flags.answers import durations_of
@@ -184,6 +185,11 @@ def rating_add(*, task: Task, target: Target, answers: Mapping[str, Any], commen
             raise Refused("not_found", _("This is not part of the task."))
         participant = task.participant
         protocol = protocols.get(participant.study.protocol)
+        spans: list[dict[str, Any]] = []
+        wrong = ""
+        if has_spans := "errors" in protocol.results and isinstance(target, Turn):
+            made, spans, wrong = span_answers(answers.get(SPANS), target.text, task.version)
+            answers = {key: given for key, given in answers.items() if key != SPANS} | made
         found, errors = answers_check(
             version=task.version,
             answers=answers,
@@ -193,6 +199,8 @@ def rating_add(*, task: Task, target: Target, answers: Mapping[str, Any], commen
                 *checks_not_asked(task, target),
             },
         )
+        if has_spans:
+            found, errors = {**found, SPANS: spans}, {SPANS: wrong} if wrong else errors
         errors = errors or protocol.answers_wrong(task.version, _numbers(found), comment)
         if errors:
             raise Refused("bad_answers", _("Some answers are missing."), errors=errors)
@@ -259,7 +267,7 @@ def _numbers(answers: Answers) -> dict[str, int]:
     return {key: value for key, value in answers.items() if isinstance(value, int)}
 
 
-def _others(answers: Answers) -> dict[str, str | list[str]]:
+def _others(answers: Answers) -> dict[str, Any]:
     return {key: value for key, value in answers.items() if not isinstance(value, int)}
 
 

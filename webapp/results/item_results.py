@@ -1,4 +1,4 @@
-"""Results of studies that rate items or compare pairs.
+"""Results of studies that rate items, mark errors in replies or compare pairs.
 
 Those of pairs stand next to the interactive evaluation of the same bots. They are computed at once: resampling goes
 over raters' sums, which are few however many comparisons there are.
@@ -14,19 +14,21 @@ import numpy as np
 
 from evaluation.analysis.agreement import ItemSets, item_sets
 from evaluation.analysis.answers import Approval, approval, softmax_weights
+from evaluation.analysis.error_spans import ErrorResults, error_results
 from evaluation.analysis.items import Grades, ItemMeans, grades, item_means
 from evaluation.analysis.pairs import PairResults, judge_pairs
 from evaluation.analysis.reference_ratings import ReferenceRatings, reference_ratings
 from evaluation.analysis.single_turn import ProtocolComparison, compare_protocols
 from evaluation.ratings import Ratings
 from evaluation.tables import to_plain
+from webapp.ratings.error_spans import spans_stored
 from webapp.ratings.paired_comparisons import SAME_QUESTION, studies_beside, study_judgements, study_references
-from webapp.ratings.selectors import study_ratings
+from webapp.ratings.selectors import ratings_counted, study_ratings
 from webapp.results.study_data import StudyData
 from webapp.studies.items import study_item_sets
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import judges_items
+from webapp.studies.selectors import judges_items, marks_errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class StudyItems:
         beside: what was said beside references.
         weights_from: key of the study whose choices weigh the questions of that; empty: all count alike.
         approval: what people chose.
+        errors: what people marked in replies.
     """
 
     means: ItemMeans | None = None
@@ -48,6 +51,7 @@ class StudyItems:
     beside: ReferenceRatings | None = None
     weights_from: str = ""
     approval: Approval | None = None
+    errors: ErrorResults | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -56,7 +60,9 @@ class StudyItems:
 
 
 def study_items(data: StudyData) -> StudyItems:
-    """Return the results of the study's items; nothing where participants rate chats."""
+    """Return the results of the study's items, or of errors in replies; nothing where participants rate chats."""
+    if marks_errors(data.study):
+        return StudyItems(errors=_errors(data))
     if not judges_items(data.study):
         return StudyItems()
     made = protocols.get(data.study.protocol).results
@@ -71,6 +77,19 @@ def study_items(data: StudyData) -> StudyItems:
         weights_from=data.study.values.referencing.weights_study if weights else "",
         approval=_approval(data.ratings) if "approval" in made else None,
     )
+
+
+def _errors(data: StudyData) -> ErrorResults:
+    """Return the errors that were marked; found by reply and rater, as ratings may have come since."""
+    rows = ratings_counted(data.study, **data.counted).select_related("turn")
+    marked = {
+        (f"{one.turn.conversation_id}/{one.turn.index}", str(one.participant_id)): (spans_stored(one), one.turn.text)
+        for one in rows
+        if one.turn is not None
+    }
+    known = zip(data.ratings.conversation, data.ratings.rater, strict=True)
+    spans, texts = zip(*(marked.get(one, ([], "")) for one in known), strict=True)
+    return error_results(data.ratings, spans, texts)
 
 
 def _approval(ratings: Ratings) -> Approval:

@@ -18,6 +18,7 @@ For questions without an answer here, every answer is right.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 import random
@@ -31,6 +32,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from chatbots import derive_seed
 from chatbots.type_descriptions import TypeDescription
 from chatbots.validation import InputModel, Many, Number
+from evaluation.analysis.error_spans import SEVERITIES
 from webapp.studies.questions import Key
 
 
@@ -195,6 +197,44 @@ class OwnMarking(InputModel):
     def _drawn(self, replies: Sequence[int], seed: int, chat: str) -> list[int]:
         rng = random.Random(derive_seed(seed, "own replies", chat))
         return sorted(rng.sample(list(replies), min(self.n_own_marked, len(replies))))
+
+
+ErrorWeight = Annotated[int, Field(ge=0, le=50)]
+
+
+class ErrorMarking(InputModel):
+    """Settings for marking errors in replies: their number, and the weight of each severity in the score."""
+
+    n_errors_most: int = Field(default=5, ge=1, le=20, title="Errors in a reply", description="At most so many.")
+    weight_neutral: ErrorWeight = Field(default=0, title="Weight of a neutral error")
+    weight_minor: ErrorWeight = Field(default=1, title="Weight of a minor error")
+    weight_major: ErrorWeight = Field(default=5, title="Weight of a major error")
+    weight_critical: ErrorWeight = Field(
+        default=25,
+        title="Weight of a critical error",
+        description="The score of a reply is minus the sum of the weights of its errors.",
+    )
+
+    @model_validator(mode="after")
+    def _weights_rise(self) -> ErrorMarking:
+        names = list(self.weights)
+        for milder, graver in itertools.pairwise(names):
+            low, high = self.weights[milder], self.weights[graver]
+            if low > high:
+                raise ValueError(f"weight_{milder} is {low}; it must not be above weight_{graver}, which is {high}")
+        if not self.weight_critical:
+            raise ValueError("weight_critical is 0; it must be 1 or more, or no error counts")
+        return self
+
+    @property
+    def weights(self) -> dict[str, int]:
+        """The weight of each severity, the mildest first."""
+        return {name: getattr(self, f"weight_{name}") for name in SEVERITIES}
+
+    @property
+    def lowest(self) -> int:
+        """The lowest score that a reply can get."""
+        return -self.n_errors_most * self.weight_critical
 
 
 MOST_PRACTICE_ATTEMPTS = 2

@@ -93,7 +93,7 @@ TAKEN_KEYS = ("comments", "csrfmiddlewaretoken")
 
 Kind = Literal["scale", "choice", "choices", "text"]
 Order = Literal["fixed", "shuffled"]
-Answer = str | int | list[str]
+Answer = str | int | list[str] | list[dict[str, Any]]
 Answers = dict[str, Answer]
 
 

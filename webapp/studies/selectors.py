@@ -115,6 +115,11 @@ def marks_own_chats(study: Study) -> bool:
     return study.protocol in protocols and "own_marking" in protocols.get(study.protocol).settings
 
 
+def marks_errors(study: Study) -> bool:
+    """Return True if participants mark errors in replies."""
+    return study.protocol in protocols and "errors" in protocols.get(study.protocol).results
+
+
 def compares_dialogues(study: Study) -> bool:
     """Return True if participants compare stored conversations, so that its ratings are of pairs of them."""
     return study.protocol in protocols and "dialogues" in protocols.get(study.protocol).settings

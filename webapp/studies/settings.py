@@ -31,6 +31,7 @@ from webapp.studies.protocol_settings import (
     Choosing,
     Comfort,
     Dialogues,
+    ErrorMarking,
     Filtering,
     LongText,
     Marking,
@@ -328,6 +329,7 @@ class StudyValues(InputModel):
     choosing: Choosing = Choosing()
     marking: Marking = Marking()
     own_marking: OwnMarking = OwnMarking()
+    error_marking: ErrorMarking = ErrorMarking()
     dialogues: Dialogues = Dialogues()
     asking: Asking = Asking()
     checking: Checking = Checking()
@@ -398,6 +400,7 @@ SECTIONS: dict[str, type[InputModel]] = {
     "choosing": Choosing,
     "marking": Marking,
     "own_marking": OwnMarking,
+    "error_marking": ErrorMarking,
     "dialogues": Dialogues,
     "asking": Asking,
     "checking": Checking,

@@ -334,7 +334,8 @@ def _rubric(study: Study, values: StudyValues, beside: Rubric | None, current: S
     if beside is not None and not values.after:
         return beside
     known = beside or (current.rubric if current else None)
-    return rubric_store(study=study, questions=values.after, known=known)
+    scores = protocols.get(study.protocol).scores(values) if study.protocol in protocols else ()
+    return rubric_store(study=study, questions=[*scores, *values.after], known=known)
 
 
 def values_made(known: dict[str, Any], changed: dict[str, Any]) -> StudyValues:

@@ -228,6 +228,7 @@ SECTION_TITLES = {
     "choosing": "Choice",
     "marking": "Conversations",
     "own_marking": "Replies to mark",
+    "error_marking": "Errors and their weights",
     "dialogues": "Conversations",
     "arena": "Comparisons",
     "quotas": "Limits",

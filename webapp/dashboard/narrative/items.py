@@ -7,10 +7,12 @@ from typing import get_args
 
 from evaluation.analysis.agreement import ItemSets, SetAgreement
 from evaluation.analysis.answers import Approval
+from evaluation.analysis.error_spans import SEVERITIES, ErrorResults
 from evaluation.analysis.items import LEVEL, DimensionItems, Grades, HumanBound, ItemMeans, Label
 from evaluation.analysis.reference_ratings import ReferenceRatings
-from evaluation.number_format import digits_for, figure, percent, share
+from evaluation.number_format import digits_for, figure, percent, share, span
 from evaluation.ratings import RatingDimension
+from evaluation.stats.agreement import AgreementEstimate
 from webapp.dashboard.charts.figure import Cell
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import (
@@ -20,6 +22,7 @@ from webapp.dashboard.narrative.phrases import (
     declared_table,
     mean_cells,
     named_cell,
+    number_cell,
     reason_text,
     share_cell,
     span_cell,
@@ -35,6 +38,15 @@ MOST_ITEMS = 200
 def items_section(frame: StudyFrame, found: StudyItems) -> Section:
     """Return the items' means, and grades where the protocol has them."""
     section = Section("items", "The items")
+    if found.errors is not None:
+        section.title = "Errors in the replies"
+        section.lead += [
+            f"Two raters of a reply mark the same characters with F1 = {_agreement(found.errors.overlap)}.",
+            f"With regard to the kind of error it is {_agreement(found.errors.same_category)}.",
+            f"Their scores agree with Krippendorff’s α = {_agreement(found.errors.alpha)}.",
+        ]
+        section.tables.append(_errors_table(found.errors, frame.bots))
+        return section
     if found.means is None:
         return section
     if found.approval is not None:
@@ -59,6 +71,30 @@ def items_section(frame: StudyFrame, found: StudyItems) -> Section:
     first = found.means.dimensions[0]
     section.tables.append(_items_table(first, titles[first.dimension], frame.bots))
     return section
+
+
+def _errors_table(found: ErrorResults, bots: Mapping[str, BotInfo]) -> NamedTable:
+    return declared_table(
+        "errors",
+        "Errors of each bot",
+        found.bots,
+        ("Bot", lambda bot: named_cell(bots, bot.bot)),
+        ("Replies", lambda bot: count_cell(bot.n_replies)),
+        ("Ratings", lambda bot: count_cell(bot.n_ratings)),
+        ([name.capitalize() for name in SEVERITIES], lambda bot: [number_cell(bot.per_reply[n]) for n in SEVERITIES]),
+        (("Score", percent(LEVEL)), lambda bot: mean_cells(bot.score)),
+        (("In 100 words", percent(LEVEL)), lambda bot: mean_cells(bot.per_100_words)),
+        method=(
+            "Errors of each severity in a rating of a reply, on average. The score is minus the sum of their weights "
+            "(MQM); in 100 words it is the ratio of the sums. 90 % intervals over raters and replies."
+        ),
+    )
+
+
+def _agreement(found: AgreementEstimate) -> str:
+    if found.value is None:
+        return f"– ({reason_text(found.reason)})"
+    return f"{share(found.value)} {span(found.low, found.high, shares=True)}"
 
 
 def _raters_sentence(found: ItemMeans) -> str:

@@ -69,6 +69,7 @@ FRAGMENTS: dict[str, str] = {
     "no_variance": "all ratings are the same: there is no variance to share out",
     "same_means": "the items’ means are all the same: no variance of their own",
     "few_shared": "{n_shared} of {n_conversations} rated by more than one",
+    "nothing_marked": "no reply with two raters has an error",
     "not_named": "raters are not named, so no two of them can be compared",
     "many_answers": "{n_answers} different answers: kappas need few categories",
     "few_pairs": "only {n_pairs} of the 3 pairs that a correlation needs",

@@ -39,7 +39,7 @@ from webapp.results.cache import AnalysisKey, result_at_hand
 from webapp.results.study_data import StudyFrame
 from webapp.studies.bot_columns import BotColumns, bot_columns_read
 from webapp.studies.models import Study
-from webapp.studies.selectors import judges_items, marks_turns
+from webapp.studies.selectors import judges_items, marks_errors, marks_turns
 from webapp.studies.services import bot_columns_store
 
 _TITLES = {
@@ -58,12 +58,14 @@ _TITLES = {
 def why_parts(study: Study) -> list[str]:
     """Return the ids of the sections that the study has.
 
-    Studies of chats have no items; studies of items have no trajectories and no metrics; studies of single replies
-    have no trajectories.
+    Studies of chats have no items, unless errors are marked in their replies. Studies of items have no trajectories and
+    no metrics; studies of single replies have no trajectories.
     """
     others = {"trajectories", "powered"} if judges_items(study) else {"items"}
     if marks_turns(study):
         others.add("trajectories")
+    if marks_errors(study):
+        others.remove("items")
     return [name for name in _TITLES if name not in others]
 
 
@@ -116,7 +118,8 @@ def _section(
     *,
     is_open: bool,
 ) -> FoldedSection:
-    shown = partial(FoldedSection, name, _TITLES[name], is_open=is_open, formula_form=formula if is_open else None)
+    title = "Errors" if name == "items" and marks_errors(first.study) else _TITLES[name]
+    shown = partial(FoldedSection, name, title, is_open=is_open, formula_form=formula if is_open else None)
     key = first.beside(_result_of(name))
     if not is_open:
         try:

@@ -1,18 +1,20 @@
-"""Question forms about single things: scales, labels, and check boxes."""
+"""Question forms about single things: scales, labels, check boxes, and errors in a text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django import forms
 from django.http import QueryDict
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from webapp.participant.question_forms.base import FormContext, register_sheet
 from webapp.participant.question_view import RatingForm
-from webapp.ratings.turn_annotation import NONE
+from webapp.ratings.error_spans import SPANS, span_code, spans_read, spans_stored, words_of
+from webapp.ratings.rating_tasks import NONE
 from webapp.studies.questions import Question
 
 
@@ -153,3 +155,83 @@ class MarksSheet:
 
     def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> MarksForm:
         return MarksForm(asked, data)
+
+
+SEVERITY_WORDS = {
+    "neutral": gettext_lazy("Neutral: worth noting"),
+    "minor": gettext_lazy("Minor: noticed, and the reply still works"),
+    "major": gettext_lazy("Major: it misleads, or the reply fails"),
+    "critical": gettext_lazy("Critical: it could do harm"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SpansShown(MarksShown):
+    """The one question of the page: the words of the reply, and its errors so far.
+
+    Attributes:
+        words: each with what stands before it, and the offsets of its beginning and end.
+        spans: of each error how it is sent, the words, its kind and its severity.
+    """
+
+    anchor: str = "span-first"
+    words: Sequence[tuple[str, str, int, int]] = ()
+    spans: Sequence[tuple[str, str, str, Any]] = ()
+    severities: Sequence[tuple[str, Any]] = tuple(SEVERITY_WORDS.items())
+
+    @property
+    def sent(self) -> str:
+        """All errors as they are sent."""
+        return ";".join(code for code, *_words in self.spans)
+
+
+class SpansForm(MarksForm):
+    """Errors in one field, `spans`, and a box for none; without scripts, buttons add an error and remove one."""
+
+    def __init__(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> None:
+        rating, turn = asked.judgement.rating, asked.judgement.turn
+        assert turn is not None, "errors are marked in a reply"
+        if data is None and rating is not None:
+            stored = ";".join(map(span_code, spans_stored(rating)))
+            data = {SPANS: stored, "no_error": "" if stored else "on"}
+        super().__init__(asked, data)
+        sent = {key: str(self.data.get(key, "")) for key in (SPANS, "no_error", "_add", "_remove")}
+        self.codes = [code for code in sent[SPANS].split(";")[:100] if code and code != sent["_remove"]]
+        if sent["_add"]:
+            names = ("_first", "_last", "_category", "_severity")
+            self.codes.append(":".join(str(self.data.get(name, "")) for name in names))
+        self.is_edited, self.is_none = bool(sent["_add"] or sent["_remove"]), bool(sent["no_error"])
+        self.text = turn.text
+        self.spans, self.cannot = spans_read(self.codes, turn.text, {one.key for one in self.asked})
+
+    def clean(self) -> None:
+        """Show what was added or removed before anything is stored."""
+        if self.is_edited:
+            self.refuse({SPANS: self.cannot})
+            self.add_error(None, self.cannot)
+
+    @property
+    def answers(self) -> dict[str, Any]:
+        """The errors, or that there is none."""
+        return {SPANS: [*self.codes, *([NONE] if self.is_none else [])]}
+
+    def questions(self) -> list[MarksShown]:
+        """Return the reply's words and its errors as the page shows them."""
+        titles = {one.key: one.title for one in self.asked}
+        spans = [
+            (span_code(one), self.text[one.start : one.end], titles[one.category], SEVERITY_WORDS[one.severity])
+            for one in self.spans
+        ]
+        words = [(before, self.text[start:end], start, end) for before, start, end in words_of(self.text)]
+        labels, errors = [(one, False) for one in self.asked], [self.wrong] if self.wrong else []
+        return [SpansShown(labels, self.is_none, errors, words=words, spans=spans)]
+
+
+@register_sheet
+class SpansSheet:
+    """Words of a reply to mark, each error with its kind and severity."""
+
+    name = "spans"
+
+    def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> SpansForm:
+        return SpansForm(asked, data)

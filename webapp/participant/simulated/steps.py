@@ -213,6 +213,8 @@ async def judge(person: ScriptedPerson) -> None:
     if labels := asked.boxes.get("marks"):
         true = [one for one in labels if one != "_none" and person.rng.random() < _MARKED]
         answers["marks"] = true or ["_none"]
+    if "spans" in asked.hidden:
+        answers |= _errors(asked, person.rng)
     if known := re.search(r' data-known="([\d.]+)"', page):
         _beside_known(person, asked, float(known[1]), answers)
     answers |= _attentive(asked, person.rng)
@@ -221,6 +223,18 @@ async def judge(person: ScriptedPerson) -> None:
         after = await doors.send(again, answers)  # asked once, and both are kept
     if doors.step == "judge" and doors.form("/judge/").hidden.get("_n") == asked.hidden["_n"]:
         raise StepRefused(f"the answers were not taken at {after.url.path} ({after.status_code})")
+
+
+def _errors(asked: PageForm, rng: random.Random) -> dict[str, str | list[str]]:
+    """Mark up to two errors of a few words, or say that there is none."""
+    first, last, kinds, severities = (asked.choices[f"_{n}"] for n in ("first", "last", "category", "severity"))
+    starts = rng.sample(range(len(first)), min(len(first), rng.choice([0, 0, 1, 1, 2])))
+    ends = [min(at + rng.randrange(3), len(last) - 1) for at in starts]
+    found = [
+        ":".join((first[at], last[to], rng.choice(kinds), rng.choice(severities)))
+        for at, to in zip(starts, ends, strict=True)
+    ]
+    return {"spans": ";".join(found), "no_error": [] if found else ["on"]}
 
 
 def _beside_known(person: ScriptedPerson, asked: PageForm, known: float, answers: dict[str, str | list[str]]) -> None:

@@ -24,14 +24,15 @@ the study's values (`questions` before a task, `after` it), and the steps `quest
 - `needs_reference`: whether only items with a scored reference are given.
 - `has_one_item`: whether its studies have one item that stands for the question itself, and need no others.
 - `results`: what is made of its ratings beside means and agreement: `grades` (the majority's), `reference` (what was
-  said beside the known replies), `approval` (shares of what was chosen).
+  said beside the known replies), `approval` (shares of what was chosen), `errors` (errors marked in replies).
 - `needs_checks`: whether a study must have attention checks before it opens.
 - `asks`, `scale`, `n_asked`, `n_more_asked`: the questions that a new study begins with, where those about a chat do
   not fit, the one scale that its sheet has, how many scales there can be, and how many questions its sheet adds.
 - `headline`, `instructions`: what a new study calls the task on its first page, and what it tells people to do, where
   the protocol's title and the usual words do not fit.
-- `leaves_out`, `not_asked`, `more_answers` and `answers_wrong`: whether items differ in what is asked of them,
-  questions that are not asked of an item, what is answered beside the rubric's questions, and rules between answers.
+- `leaves_out`, `not_asked`, `scores`, `more_answers` and `answers_wrong`: whether items differ in what is asked of
+  them, questions that are not asked of an item, scales that are computed from the answers, what is answered beside the
+  rubric's questions, and rules between answers.
 - `example`: what a study that shows the protocol needs beside `asks`, as a study's file has it: settings that have no
   useful default, for example. Bots, texts for judging and sample items are added where it does not say them
   (`webapp/studies/study_file.py`). `study_example NAME` prints it, and the contract tests import, open and export it.
@@ -276,6 +277,10 @@ class StudyProtocol(Protocol):
     def form(self, version: StudyVersion) -> Rubric:
         """Return the version's questions after a task."""
         return version.rubric
+
+    def scores(self, values: StudyValues) -> tuple[Question, ...]:
+        """Return the scales that are computed from the answers; they lead the rubric, and nobody is asked them."""
+        return ()
 
     def more_answers(self, version: StudyVersion) -> Mapping[str, tuple[float, float]]:
         """Return the numeric answers besides the rubric's questions: smallest and largest value by name.

@@ -1,10 +1,12 @@
-"""Protocols of live chats, and of labelled replies: chat, arena, turns, and marked chat.
+"""Protocols of live chats, and of labelled replies: chat, arena, turns, error spans, and marked chat.
 
 Chat: one conversation with one bot and the rubric's questions about it.
 
 Arena: two anonymous chatbots answer the same messages side by side, and the participant names the better one.
 
 Turns: single replies of stored conversations are marked with the study's labels, one after another.
+
+Error spans: errors are marked in the words of such replies, as in MQM (Freitag et al. 2021), and give a score.
 
 Marked chat: participants chat with a bot and give its replies the study's labels, during or after the chat.
 """
@@ -16,6 +18,7 @@ from collections.abc import Mapping
 from django.utils.translation import gettext_lazy as _
 
 from chatbots import Identity
+from evaluation.analysis.error_spans import SCORE
 from webapp.studies.models import StudyVersion
 from webapp.studies.protocols.base import (
     Draw,
@@ -28,7 +31,9 @@ from webapp.studies.protocols.base import (
     register_protocol,
     usual_steps,
 )
+from webapp.studies.questions import Question
 from webapp.studies.ready_made import ready_questions
+from webapp.studies.settings import StudyValues
 
 
 @register_protocol
@@ -104,7 +109,7 @@ class TurnsProtocol(StudyProtocol):
     description = "Each person reads conversations and ticks for the chatbot's replies what is true of them."
     headline = "Mark a chatbot’s replies"
     gives: Gives = "conversations"
-    settings = ("marking",)
+    settings: tuple[str, ...] = ("marking",)
     identity = Identity("turns", "1")
     steps = usual_steps(Step("judge", _("Mark")))
     asks = ready_questions("labels")
@@ -120,6 +125,43 @@ class TurnsProtocol(StudyProtocol):
         chats = draw.conversations(draw.values.marking.n_conversations)
         slots = tuple(SlotPlan(conversation=chat) for chat in chats)
         return TaskPlan("judge", slots, {"turns": dict(draw.replies(chats))})
+
+
+@register_protocol
+class ErrorSpansProtocol(TurnsProtocol):
+    """A reply's errors are stored with offsets, kind and severity; its labels and its score are made of them."""
+
+    name = "error_spans"
+    title = "Mark errors in replies"
+    description = (
+        "Each person reads conversations and marks the errors in the chatbot's replies, with kind and severity."
+    )
+    headline = "Mark the errors of a chatbot"
+    settings = ("marking", "error_marking")
+    identity = Identity("error_spans", "1")
+    asks = ready_questions("errors")
+    instructions = (
+        "Read the conversation from its beginning.\n"
+        "Mark each error in the marked reply: its words, what kind it is, and how bad.\n"
+        "Where a reply has no error, say so.\n"
+        "Your answers are saved reply by reply, so you can stop and come back."
+    )
+    page = JudgePage(
+        _("Mark the errors in the reply"),
+        _("Reply %(n)s of %(of)s"),
+        sheet="spans",
+        template="turns",
+        hint=_("Select words of the reply, then say what is wrong with them."),
+        is_wide=True,
+    )
+    results = ("errors",)
+
+    def scores(self, values: StudyValues) -> tuple[Question, ...]:
+        title, low = "Minus the weighted errors of the reply", values.error_marking.lowest
+        return (Question(key=SCORE, name="Error score", title=title, kind="scale", low=low, high=0),)
+
+    def more_answers(self, version: StudyVersion) -> Mapping[str, tuple[float, float]]:
+        return {SCORE: (version.values.error_marking.lowest, 0)}
 
 
 @register_protocol

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from django.db.models import QuerySet
 
+from evaluation.analysis.error_spans import SCORE
 from webapp.bots.selectors import bots_unknown, bots_unpriced
 from webapp.studies.assignment.rules.base import rules
 from webapp.studies.models import AGREED_BY_PEOPLE, Item, Outcome, Rubric, Study
@@ -18,6 +19,7 @@ from webapp.studies.selectors import (
     conversations_given,
     items_given,
     items_judged,
+    marks_errors,
     marks_own_chats,
     marks_turns,
 )
@@ -96,6 +98,7 @@ def validate_cap(on: Checked) -> Errors:
 def validate_smallest_difference(on: Checked) -> Errors:
     """Check that two bots can differ by the smallest difference of interest."""
     smallest, widths = on.values.quotas.smallest_difference, [high - low for low, high in on.scales.values()]
+    widths += [one.high - one.low for one in (on.protocol.scores(on.values) if on.protocol else ())]
     if on.protocol is not None and on.protocol.scale == (-1, 1):
         widths = [2.0]
     if smallest is None or not widths or smallest < max(widths):
@@ -301,8 +304,12 @@ def validate_selection(on: Checked) -> Errors:
 def validate_reference(on: Checked) -> Errors:
     """Check that questions for one kind of talk are asked at all, and that weights come from another study."""
     errors, referencing = Errors(), on.values.referencing
-    taken = [key for key in ("direction", "reference_score", "kept_both") if key in on.scales]
-    if taken and on.protocol is not None and on.protocol.needs_reference:
+    names: Collection[str] = ()
+    if on.protocol is not None and on.protocol.needs_reference:
+        names = ("direction", "reference_score", "kept_both")
+    elif marks_errors(on.study):
+        names = (SCORE, "spans", "no_error")
+    if taken := [key for key in (*on.scales, *(one.key for one in on.values.after)) if key in names]:
         words = f"This protocol has an answer of the name “{taken[0]}” itself; give the question another key."
         errors["after"] = words
     unknown = [key for key in referencing.asked_only_of if key not in on.scales]
@@ -362,6 +369,8 @@ def validate_fixed_values(on: Checked) -> Errors:
     fields = [field for field in ("key", "protocol") if getattr(before, field) != getattr(on.study, field)]
     if scales_of(before.values, before.rubric) != on.scales:
         fields.append("after" if values.after or before.values.after else "rubric")
+    marking = before.values.error_marking
+    fields += [name for name, weight in values.error_marking if getattr(marking, name) != weight]
     n_agreed = before.participants.filter(AGREED_BY_PEOPLE).count() if fields else 0
     if not n_agreed:
         return {}

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import astuple
 from typing import Any
 
 from django.db.models import Q, QuerySet
 
+from evaluation.analysis.error_spans import SEVERITIES
 from webapp.conversations.models import Conversation
+from webapp.ratings.error_spans import SPANS, spans_stored
 from webapp.ratings.flag_selectors import left_out
 from webapp.ratings.models import Rating
 from webapp.search.index_statistics import conversation_totals
@@ -15,10 +18,11 @@ from webapp.studies.models import Dimension, Item, Outcome, Slot, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Question
 from webapp.studies.recruitment.completion import completion_now
-from webapp.studies.selectors import other_questions_of_study
+from webapp.studies.selectors import marks_errors, other_questions_of_study
 from webapp.studies.sittings import SITTING
 from webapp.transfer.exporters.base import (
     CHUNK,
+    CONVERSATION_COLUMNS,
     NOT_ANSWERED,
     STUDY_COLUMNS,
     ColumnQuestion,
@@ -112,7 +116,9 @@ _BESIDE = (
     ExportColumn("kept_both", "integer", "1: asked whether direction and scores belong together, the rater kept both."),
 )
 """Of studies that rate beside a reference."""
-_TAKEN = {column.name for column in (*_BEFORE, *_AFTER, *_PRIVATE, *_TARGET, *_BESIDE)} | {SITTING}
+_SPANS = (ExportColumn(SPANS, "json", "Marked errors: start, end, category, severity; empty list: no error."),)
+"""Of studies that mark errors in replies."""
+_TAKEN = {column.name for column in (*_BEFORE, *_AFTER, *_PRIVATE, *_TARGET, *_BESIDE, *_SPANS)} | {SITTING}
 
 
 @register_exporter
@@ -161,7 +167,7 @@ class RatingsTable:
                 rating.submitted_at,
                 *(_private_cells(study, rating) if options.include_private else ()),
                 *_target_cells(rating),
-                *(rating.answers.get(column.name) for column in beside),
+                *((rating.answers | rating.other_answers).get(column.name) for column in beside),
                 *condition_cells(factors, held.condition if held else None, _sitting(rating, held)),
             ]
 
@@ -191,6 +197,39 @@ class RatingsTable:
             column = ExportColumn(name, "number", text, _labels(dimension), missing=NOT_ANSWERED, asked=asked)
             found.append((dimension.key, column))
         return found
+
+
+_ERROR_COLUMNS = (
+    *CONVERSATION_COLUMNS,
+    ExportColumn("turn", "integer", "Number of the reply in its conversation, from 0."),
+    ExportColumn("rating", "integer", "Number of the rating, as in the table ratings."),
+    ExportColumn("rater", "text", "Random id of who marked it.", is_person=True),
+    ExportColumn("start", "integer", "Characters (code points) of the stored reply before the error."),
+    ExportColumn("end", "integer", "Characters before its end."),
+    ExportColumn("category", "text", "Key of the question that names its kind."),
+    ExportColumn("severity", "text", "How bad it is.", tuple((name, name.capitalize()) for name in SEVERITIES)),
+    ExportColumn("text", "text", "The words that are marked."),
+)
+
+
+@register_exporter
+class ErrorSpansTable:
+    name = packaged = "error_spans"
+    title = "Errors in replies"
+    description = "One row per error that a rater marked in a reply; replies without one are in the table ratings."
+    is_searched = True
+
+    def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
+        return _ERROR_COLUMNS
+
+    def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
+        found = _included(study, options).filter(turn__isnull=False).select_related("turn__conversation__bot")
+        for rating in found.order_by("id").iterator(chunk_size=CHUNK) if marks_errors(study) else ():
+            assert rating.turn is not None, "found by its turn"
+            chat, rater = rating.turn.conversation, rater_of(rating.rater, rating.participant_id)
+            of = (str(chat.pk), chat.bot.bot_id, study.key, chat.is_synthetic, rating.turn.index, rating.pk, rater)
+            for one in spans_stored(rating):
+                yield [*of, *astuple(one), rating.turn.text[one.start : one.end]]
 
 
 def _labels(dimension: Dimension) -> tuple[tuple[float, str], ...]:
@@ -225,6 +264,8 @@ def _dimensions_of(study: Study) -> list[Dimension]:
 
 def _beside(study: Study) -> tuple[ExportColumn, ...]:
     known = study.protocol in protocols
+    if marks_errors(study):
+        return _SPANS
     return _BESIDE if known and "reference" in protocols.get(study.protocol).results else ()
 
 

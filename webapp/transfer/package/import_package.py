@@ -10,7 +10,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,10 +18,12 @@ from typing import Any, TypeVar
 from django.utils import timezone
 
 from chatbots.text import quote
+from evaluation.analysis.error_spans import ErrorSpan
 from evaluation.formats.base import Skipped, condition_read
 from evaluation.package import Package, PackageError, package_open
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
+from webapp.ratings.error_spans import SPANS
 from webapp.studies.models import Study, StudyVersion
 from webapp.studies.questions import BETWEEN_CHOICES, Question
 from webapp.studies.rubrics import post_task_questions
@@ -250,6 +252,8 @@ class _Reading:
             for column, key in self.codebook.after.items()
             if row[column] and not self._is_rated(column) and key in self.asked_after
         }
+        if row.get(SPANS):
+            others[SPANS] = [asdict(ErrorSpan(**one)) for one in json.loads(row[SPANS])]
         return ReadRating(
             number=row["rating"],
             target=target,

@@ -4,6 +4,7 @@ import { askingWire } from "./asking.js";
 import { dialoguesWire } from "./dialogues.js";
 import { byId } from "./page.js";
 import "./report.js";
+import { spansWire } from "./spans.js";
 
 const dialogues = byId("dialogues");
 if (dialogues) dialoguesWire(dialogues, byId("rating"));
@@ -38,6 +39,7 @@ if (marking) {
   marking.addEventListener("change", (event) => {
     if (!event.target.checked) return;
     const none = byId("marks-none");
+    if (!none) return;
     const others = event.target === none ? boxes.filter((box) => box !== none) : [none];
     const cleared = others.filter((box) => box.checked);
     for (const box of cleared) box.checked = false;
@@ -48,6 +50,7 @@ if (marking) {
   const replies = [...marking.querySelectorAll("[data-reply]")];
   marking.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || !/^[jk]$/i.test(event.key)) return;
+    if (event.target.matches("select")) return; // letters choose there
     const at = replies.findIndex((reply) => reply.contains(document.activeElement));
     const next = replies[at + (event.key.toLowerCase() === "j" ? 1 : -1)];
     if (!next) return;
@@ -58,6 +61,7 @@ if (marking) {
 
 // Last: what is put back of a draft is told to all of the above.
 askingWire(byId("rating"));
+if (byId("span-text")) spansWire(byId("rating"));
 // Another score than the known one, of a draft, is shown; the known one stays behind its button.
 const score = document.querySelector("input[name=reference_score]:checked");
 if (score && score.value !== note.dataset.known) {

@@ -1,0 +1,157 @@
+"""Errors that raters marked in replies, with their severity: scores of bots, and agreement on what is marked.
+
+As in Multidimensional Quality Metrics (Freitag et al. 2021): a rating's score is minus the sum of the weights of its
+errors. A bot's score in 100 words is the ratio of the sums of its scores and words, with an interval of the linearised
+ratio. Raters agree on a reply's text by the F1 of the characters that each of two marked, over all pairs of raters of
+all replies; its interval is the jackknife's over replies. Offsets are code points of the stored reply.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, cast
+
+import numpy as np
+
+from chatbots.text import quote
+from evaluation.analysis.bot_means import LEVEL, bot_means
+from evaluation.findings import Reason
+from evaluation.ratings import Ratings
+from evaluation.stats.agreement import AgreementEstimate, krippendorff_alpha, rating_table, undefined
+from evaluation.stats.means import Interval, mean_interval
+from evaluation.stats.resampling import (
+    FEWEST_ITEMS,
+    NO_DISAGREEMENT,
+    few_for_interval,
+    jackknife_interval,
+    leave_one_out_values,
+)
+
+SCORE = "mqm"
+"""Key of the score among the answers."""
+SEVERITIES = {"neutral": 0, "minor": 1, "major": 5, "critical": 25}
+"""Severities of an error with their usual weights, the mildest first."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ErrorSpan:
+    """One marked error: code points `start` to `end` (exclusive) of the reply."""
+
+    start: int
+    end: int
+    category: str
+    severity: str
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start < self.end:
+            raise ValueError(f"an error is from {self.start} to {self.end}; it must begin at 0 or later, and then end")
+        if self.severity not in SEVERITIES:
+            raise ValueError(f"severity is {quote(self.severity)}; it must be one of {', '.join(SEVERITIES)}")
+
+
+@dataclass(frozen=True, slots=True)
+class BotErrors:
+    """A bot's errors.
+
+    Attributes:
+        n_replies: replies that were rated; n_ratings: ratings of them.
+        per_reply: mean number of errors in a rating, by severity.
+        score, per_100_words: minus the weighted errors of a reply, and of 100 words.
+    """
+
+    bot: str
+    n_replies: int
+    n_ratings: int
+    per_reply: Mapping[str, float]
+    score: Interval
+    per_100_words: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorResults:
+    """All bots, the best score first, and how far raters agree.
+
+    Attributes:
+        overlap: F1 of marked characters; same_category: of those that both gave one category.
+        alpha: Krippendorff's, of the scores.
+    """
+
+    bots: tuple[BotErrors, ...]
+    overlap: AgreementEstimate
+    same_category: AgreementEstimate
+    alpha: AgreementEstimate
+
+
+def error_results(ratings: Ratings, spans: Sequence[Sequence[ErrorSpan]], texts: Sequence[str]) -> ErrorResults:
+    """Return the bots' scores and the raters' agreement.
+
+    Args:
+        ratings: of single replies, with the score as the question `SCORE`.
+        spans, texts: (k,) the errors that each rating marked, and the reply that it is about.
+    """
+    scores, words = ratings.values(SCORE), np.array([len(re.findall(r"\S+", text)) for text in texts], dtype=float)
+    means, shared = bot_means(ratings), ratings.conversation if ratings.shared is None else ratings.shared
+    found = []
+    for bot in sorted(ratings.bots):
+        mine = ratings.bot == bot
+        marked = [one.severity for i in np.flatnonzero(mine).tolist() for one in spans[i]]
+        n = int(mine.sum())
+        found.append(
+            BotErrors(
+                bot,
+                len(set(ratings.conversation[mine])),
+                n,
+                {name: marked.count(name) / n for name in SEVERITIES},
+                means.rows[bot, SCORE].interval,
+                _per_100_words(scores[mine], words[mine], ratings.unit[mine], shared[mine]),
+            )
+        )
+    found.sort(key=lambda one: (-(one.score.mean or 0.0), one.bot))
+    named = ratings.where(ratings.named).once()
+    table = rating_table(named.values(SCORE), named.conversation.tolist(), named.rater.tolist())
+    return ErrorResults(tuple(found), *_overlaps(ratings, spans), krippendorff_alpha(table))
+
+
+def _per_100_words(scores: np.ndarray, words: np.ndarray, raters: np.ndarray, replies: np.ndarray) -> Interval:
+    """Return the ratio of sums with the interval of its linearisation; a score is never above 0."""
+    ratio = scores.sum() / max(words.sum(), 1.0)
+    linear = ratio + (scores - ratio * words) / max(words.mean(), 1.0)
+    found = mean_interval(100 * linear, raters.astype(str), LEVEL, things=replies.astype(str))
+    high = None if found.high is None else min(found.high, 0.0)
+    return Interval(found.mean, found.low, high, found.n, found.reason)
+
+
+def _overlaps(ratings: Ratings, spans: Sequence[Sequence[ErrorSpan]]) -> tuple[AgreementEstimate, AgreementEstimate]:
+    """Return the F1 of marked characters over pairs of raters, without and with regard to categories."""
+    of_reply: dict[str, list[int]] = {}
+    for i, reply in enumerate(ratings.conversation.tolist()):
+        of_reply.setdefault(reply, []).append(i)
+    shared = [rows for rows in of_reply.values() if len(rows) > 1]
+    sums = np.zeros((2, 2, len(shared)))  # (without and with categories, both and each marked, replies)
+    for k, rows in enumerate(shared):
+        marked = [{(at, one.category) for one in spans[i] for at in range(one.start, one.end)} for i in rows]
+        for j, sets in enumerate(([{at for at, _category in one} for one in marked], marked)):
+            for first, second in combinations(cast(list[set[Any]], sets), 2):
+                sums[j, :, k] += len(first & second), len(first) + len(second)
+    without, within = (_f1(both, each, sum(map(len, shared))) for both, each in sums)
+    return without, within
+
+
+def _f1(both: np.ndarray, each: np.ndarray, n_ratings: int) -> AgreementEstimate:
+    n = len(both)
+    if not each.sum():
+        why = "no reply with two raters has an error"
+        return undefined(n, n_ratings, Reason("nothing_marked", why))
+
+    def f1(times: np.ndarray) -> np.ndarray:  # (B, replies)
+        return 2 * (times @ both) / np.maximum(times @ each, 1.0)
+
+    value = float(f1(np.ones((1, n)))[0])
+    if n < FEWEST_ITEMS:
+        return AgreementEstimate(value, None, None, n, n_ratings, reason=few_for_interval(n))
+    low, high = jackknife_interval(value, leave_one_out_values(f1, n, 1000), n_ratings / n, 0.95) or (None, None)
+    reason = NO_DISAGREEMENT if low is None else None
+    return AgreementEstimate(value, low, high, n, n_ratings, f"jackknife over {n} replies", reason)
