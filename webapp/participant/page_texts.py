@@ -19,6 +19,7 @@ from webapp.studies.models import Study, StudyVersion
 from webapp.studies.privacy import points_agreed_to
 from webapp.studies.protocols.base import HeaderStep, header_steps, protocols
 from webapp.studies.recruitment.completion import is_paid, pay_text, promises_pay
+from webapp.studies.selectors import talks_to_bots
 from webapp.studies.settings import StudyValues, texts_first
 
 _WORDS_READ_PER_MINUTE = 200
@@ -227,6 +228,7 @@ def study_texts(study: Study, version: StudyVersion) -> dict[str, Any]:
         "values": version.values,
         "instructions": [_point(line) for line in _lines(version.values.texts.instructions_text)],
         "has_chat": _has_chat(study),
+        "chat_rules": version.values.chat if talks_to_bots(study) else None,
         "is_paid": is_paid(version.values),
         "promises_pay": promises_pay(version.values),
     }

@@ -1,6 +1,7 @@
 """A least time and a time limit of a chat: what the socket says, what is refused, and how the participant goes on."""
 
 import uuid
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +17,7 @@ from webapp.conversations.selectors import history
 from webapp.conversations.services import conversation_swap, turn_add_human
 from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
-from webapp.studies.models import Task
+from webapp.studies.models import Study, Task
 
 pytestmark = pytest.mark.django_db
 
@@ -180,8 +181,9 @@ def test_limits_that_cannot_be_are_named(fields: dict[str, Any], wrong: set[str]
     assert error.value.message_dict.keys() == wrong
 
 
-def test_the_first_page_tells_both_limits(browser: Client) -> None:
-    make_study(least_minutes=1, most_minutes=10)
+@pytest.mark.parametrize("make", [make_study, make_arena])
+def test_the_first_page_tells_both_limits(browser: Client, make: Callable[..., Study]) -> None:
+    make("s", least_minutes=1, most_minutes=10)
     page = " ".join(browser.get("/s/s/").content.decode().split())
     assert "A chat takes at least 1 minute." in page
-    assert "It ends 10 minutes after your first message; we tell you before." in page
+    assert "A chat ends 10 minutes after your first message; we tell you before." in page
