@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from chatbots.identity import derive_seed
 from chatbots.text import quote
+
+if TYPE_CHECKING:
+    from chatbots.trace import TraceStep
 
 Speaker = Literal["human", "bot"]
 
@@ -22,12 +25,14 @@ class Turn:
 
     Attributes:
         image: that goes with the text, as a `data:` address; set for bots with `takes_images` alone.
+        trace: reasoning and tool calls before a reply, for metrics; no prompt has them.
     """
 
     speaker: Speaker
     text: str
     vote: int = 0
     image: str = ""
+    trace: tuple[TraceStep, ...] = ()
 
     def __post_init__(self) -> None:
         if self.speaker not in ("human", "bot"):
@@ -54,9 +59,9 @@ class Conversation:
     bot_prompt: str = ""
     is_opened: bool = False
 
-    def with_turn(self, speaker: Speaker, text: str) -> Conversation:
+    def with_turn(self, speaker: Speaker, text: str, *, trace: tuple[TraceStep, ...] = ()) -> Conversation:
         """Return a copy with one more turn at the end."""
-        return replace(self, turns=(*self.turns, Turn(speaker, text)))
+        return replace(self, turns=(*self.turns, Turn(speaker, text, trace=trace)))
 
     def last(self, n_turns: int | None) -> Conversation:
         """Return a copy with the last `n_turns` turns only (all of them if None), same seeds."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from chatbots import Conversation
 from chatbots.bots.base import Bot
-from chatbots.conversation import Turn
+from chatbots.conversation import Speaker, Turn
 from chatbots.endpoints.metering import PaidBot, ReplyCost
 from chatbots.identity import derive_seed
 
@@ -124,7 +124,8 @@ def play(
             if answer.text is None:
                 errors[i] = answer.error or "the bot gave neither a reply nor an error"
                 continue
-            conversations[i] = conversations[i].with_turn("human" if turn % 2 == 0 else "bot", answer.text)
+            speaker: Speaker = "human" if turn % 2 == 0 else "bot"
+            conversations[i] = conversations[i].with_turn(speaker, answer.text, trace=answer.trace)
             n_made += 1
         if progress is not None:
             progress(n_made, n_planned)

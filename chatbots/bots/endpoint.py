@@ -5,9 +5,9 @@ piece has been shown, a failure is an error, since starting anew could contradic
 Declared in `bots.yaml` (`chatbots/yaml_registry.py`) with the options of `chatbots/endpoints/options.py`.
 
 What bots of one address share (places, pauses that it asks for, a circuit breaker) is in
-`chatbots/endpoints/addresses.py`; one call and its errors in `chatbots/endpoints/chat_completions.py`. Thoughts and a
-template's marks are taken out (`chatbots/generation/output_filter.py`): nobody is shown them, nor is the model
-again.
+`chatbots/endpoints/addresses.py`; one call and its errors in `chatbots/endpoints/chat_completions.py`. Reasoning and a
+template's marks are taken out (`chatbots/generation/output_filter.py`); reasoning and tool calls go to the trace
+(`chatbots/trace.py`), and never to the model again.
 
 Every call passes the meter (`chatbots/endpoints/metering.py`) with the most it can cost: a token of the prompt is at
 least one byte, the reply has at most `max_new_tokens`. What it took is counted by the endpoint, or, where
@@ -46,6 +46,7 @@ from chatbots.generation.prompts import (
 from chatbots.generation.streamed_text import SentencePieces
 from chatbots.registry import bots
 from chatbots.text import quote
+from chatbots.trace import current_trace
 from chatbots.validation import ValuesError
 from chatbots.yaml_registry import ConfiguredBot, register_bot_kind
 
@@ -278,6 +279,8 @@ class EndpointBot(ConfiguredBot):
         reply = self.options.reply_filter()
         keys = KeyFilter(route.key for route in self._routes)
         sentences = SentencePieces()
+        trace = current_trace()
+        trace.restart(self._clean)
         async with route.address.client(route.model) as client:
             # A second way needs what is left of the time when the first one hangs.
             patience = math.inf if is_last else seconds_left() / 2
@@ -298,23 +301,31 @@ class EndpointBot(ConfiguredBot):
                         if chunk.usage is not None:
                             cost = self._priced(*chunk.usage)
                         finish = chunk.finish or finish
+                        trace.think(chunk.reasoning)
+                        trace.call(chunk.calls)
                         if chunk.text:
                             if chunk.likely and not n_bytes:
                                 self._likely_keep(context, chunk.likely)
                             n_bytes += len(chunk.text.encode("utf-8", "replace"))
-                            if said := sentences.take(keys.take(reply.take(chunk.text))):
+                            said = sentences.take(keys.take(reply.take(chunk.text)))
+                            trace.think(reply.take_thought())
+                            if said:
                                 has_said = True
+                                trace.close()
                                 yield said
                 if finish is None:
                     raise CallFailed("the stream ended before the model said that it was done")
                 said = sentences.take(keys.take(reply.end()) + keys.end())
                 said += sentences.end(cut=finish == "length")
+                trace.think(reply.take_thought())
+                trace.close()
                 if said:
                     has_said = True
                     yield said
                 if not has_said:
                     beside = " beside its thoughts" if reply.has_thought else ""
-                    raise CallFailed(f"the model sent no text{beside} (finish reason {quote(finish)})")
+                    wants = "; Confab runs no tools, the endpoint has to" if finish == "tool_calls" else ""
+                    raise CallFailed(f"the model sent no text{beside} (finish reason {quote(finish)}){wants}")
                 route.address.answered(route.model)
             except CallFailed as error:
                 if error.is_free:

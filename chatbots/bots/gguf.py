@@ -31,6 +31,7 @@ from chatbots.gguf_files import SMOLLM2, SMOLLM2_SHA256, GgufError, GgufHeader, 
 from chatbots.identity import derive_seed
 from chatbots.registry import register_bot
 from chatbots.serving.workers import in_daemon_thread
+from chatbots.trace import current_trace
 from chatbots.validation import NumberAsWritten
 from chatbots.yaml_registry import ConfiguredBot, register_bot_kind
 
@@ -267,6 +268,9 @@ class GgufBot(ConfiguredBot):
             await thread
             if shown := growing.end(text, cut=finish == "length"):
                 yield shown
+            trace = current_trace()
+            trace.restart()
+            trace.think(growing.thought)
         finally:
             # The slot is free once llama.cpp has let go of it, which it does with its next token.
             stopped = True

@@ -12,12 +12,13 @@ import json
 import math
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from chatbots.bots.base import BotError
+from chatbots.trace import CallDelta
 
 if TYPE_CHECKING:
     import httpx2
@@ -49,7 +50,8 @@ _ERROR_WORDS = ("error", "message", "detail", "details", "msg")
 """Fields that hold an error's words, from the outer to the inner."""
 _NO_SYSTEM = re.compile(r"system role|roles must alternate|only user\b.* roles? (?:is|are) supported", re.IGNORECASE)
 """How the templates of Gemma, Mistral and Llama refuse a system message."""
-_MOST_WHOLE_BYTES = 2_000_000
+_MOST_WHOLE_BYTES = 20_000_000
+"""Of a whole answer or one event: results of tools are long."""
 _MOST_ERROR_BYTES = 20_000
 _MOST_ERROR_CHARS = 300
 _END_S = 1.0
@@ -91,7 +93,7 @@ class CallFailed(BotError):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of the stream: text, why the model ended, tokens of prompt and reply; each may be absent.
+    """A piece of the stream: text, reasoning, parts of tool calls, why the model ended, tokens; each may be absent.
 
     `likely` are the likeliest tokens in the place of the piece's first one with their log-probabilities, where they
     were asked for (`logprobs`) and given.
@@ -101,6 +103,8 @@ class Chunk:
     finish: str | None = None
     usage: tuple[int, int] | None = None
     likely: tuple[tuple[str, float], ...] = ()
+    reasoning: str = ""
+    calls: tuple[CallDelta, ...] = ()
 
 
 async def call(
@@ -190,7 +194,8 @@ def _events(head: bytes, data: AsyncIterator[bytes], request: httpx2.Request) ->
         yield b"\n\n"  # Some end with `data: [DONE]` alone, and only a blank line ends an event.
 
     kind = {"content-type": "text/event-stream; charset=utf-8"}
-    return httpx2.EventSource(httpx2.Response(200, headers=kind, content=body(), request=request))
+    response = httpx2.Response(200, headers=kind, content=body(), request=request)
+    return httpx2.EventSource(response, max_event_size=_MOST_WHOLE_BYTES)
 
 
 async def _whole(head: bytes, data: AsyncIterator[bytes]) -> Chunk:
@@ -300,8 +305,14 @@ def _chunk(data: str, *, is_error: bool = False, is_whole: bool = False) -> Chun
     usage = found.get("usage")
     choice = _choice(choices)
     finish = choice.get("finish_reason")
+    # A `message` beside a `delta` repeats what the deltas said.
+    delta = choice.get("delta", choice.get("message"))
+    delta = delta if isinstance(delta, dict) else {}
+    is_result = delta.get("role") == "tool" or bool(delta.get("tool_call_id"))
     return Chunk(
-        text=_text(choice),
+        text="" if is_result else _text(delta),
+        reasoning="" if is_result else _reasoning(delta),
+        calls=tuple(_calls(delta, is_result=is_result)),
         finish=str(finish) if finish else None,
         usage=_usage(usage) if isinstance(usage, dict) else None,
         likely=_likely(choice.get("logprobs")),
@@ -330,23 +341,70 @@ def _choice(choices: Any) -> dict[str, Any]:
     return {}
 
 
-def _text(choice: dict[str, Any]) -> str:
-    """Return the text of a choice without its reasoning; a refusal counts as text."""
-    # A `message` beside a `delta` repeats what the deltas said.
-    delta = choice.get("delta", choice.get("message"))
-    if not isinstance(delta, dict):
-        return ""
-    content = delta.get("content")
-    if isinstance(content, list):
-        content = "".join(
-            part["text"]
-            for part in content
-            if isinstance(part, dict)
-            and part.get("type", "text") in ("text", "output_text")
-            and isinstance(part.get("text"), str)
-        )
-    text = content or delta.get("refusal")
+def _text(delta: dict[str, Any]) -> str:
+    """Return the text of a delta without its reasoning; a refusal counts as text."""
+    text = _parts(delta.get("content"), "text", ("text", "output_text")) or delta.get("refusal")
     return text if isinstance(text, str) else ""
+
+
+def _reasoning(delta: dict[str, Any]) -> str:
+    """Return the reasoning of a delta.
+
+    `reasoning_content` is DeepSeek's, llama.cpp's and older vLLM's field, `reasoning` Ollama's, Groq's and vLLM's;
+    OpenRouter sends both. Mistral has parts of the content.
+    """
+    for name in ("reasoning_content", "reasoning"):
+        if isinstance(text := delta.get(name), str) and text:
+            return text
+    content = delta.get("content")
+    parts = content if isinstance(content, list) else []
+    thoughts = [part.get("thinking") for part in parts if isinstance(part, dict) and part.get("type") == "thinking"]
+    return "".join(_parts(thought, "text", ("text",)) for thought in thoughts)
+
+
+def _parts(content: Any, field: str, kinds: tuple[str, ...]) -> str:
+    """Return a text, or the texts of the parts that it is made of."""
+    if isinstance(content, list):
+        found = (part for part in content if isinstance(part, dict) and part.get("type", "text") in kinds)
+        content = "".join(text for part in found if isinstance(text := part.get(field), str))
+    return content if isinstance(content, str) else ""
+
+
+def _calls(delta: dict[str, Any], *, is_result: bool) -> Iterator[CallDelta]:
+    """Yield the parts of tool calls in a delta.
+
+    Endpoints that run tools report their results in one of three ways: as a message of the role `tool`, as `result`
+    or `output` of an entry of `tool_calls`, or as `executed_tools` (Groq).
+    """
+    if is_result:
+        result = delta.get("content")
+        yield CallDelta(id=_written(delta.get("tool_call_id")), result=_written(result), failed=_failed(delta))
+    for name in ("tool_calls", "executed_tools"):
+        entries = delta.get(name)
+        for entry in entries if isinstance(entries, list) else ():
+            if not isinstance(entry, dict):
+                continue
+            function = entry.get("function")
+            call = function if isinstance(function, dict) else entry
+            result = entry.get("result", entry.get("output"))
+            index = entry.get("index")
+            yield CallDelta(
+                index=index if isinstance(index, int) else None,
+                id=_written(entry.get("id")),
+                name=_written(call.get("name") or (entry.get("type") if call is entry else "")),
+                arguments=_written(call.get("arguments")),
+                result=None if result is None else _written(result),
+                failed=_failed(entry),
+            )
+
+
+def _failed(entry: dict[str, Any]) -> bool:
+    return bool(entry.get("is_error") or entry.get("error")) or entry.get("status") in ("error", "failed")
+
+
+def _written(value: Any) -> str:
+    """Return a text as it is, and another value as JSON."""
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _likely(logprobs: Any) -> tuple[tuple[str, float], ...]:

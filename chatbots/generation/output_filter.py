@@ -81,6 +81,8 @@ class ReasoningFilter:
         self._any, self._closings, closing = _patterns(tuple((marks or {}).items()))
         self._closing = closing if is_inside else None
         self.has_thought = is_inside
+        self.thought = ""
+        """Reasoning that was taken out since this was last emptied."""
         self._said = ""
         self._has_said = False
         self._held = ""
@@ -116,6 +118,7 @@ class ReasoningFilter:
             if text[at : at + 1] == closing_quote and (not self._closing or closing_quote == "`"):
                 continue
             if self._closing is not None:
+                self.thought += text[start:held]
                 self._closing = None
             else:
                 self._say(text[start:held])
@@ -131,6 +134,8 @@ class ReasoningFilter:
             held = len(text)
         if self._closing is None:
             self._say(text[start:held])
+        else:
+            self.thought += text[start:held]
         self._before, self._held = text[max(0, held - 1) : held], text[held:]
         return self._said[passed:]
 
@@ -259,6 +264,11 @@ class OutputFilter:
     def has_thought(self) -> bool:
         """True if any reasoning was taken out."""
         return self._thoughts.has_thought
+
+    def take_thought(self) -> str:
+        """Return and forget the reasoning that was taken out since the last call."""
+        thought, self._thoughts.thought = self._thoughts.thought, ""
+        return thought
 
     @property
     def is_over(self) -> bool:

@@ -88,6 +88,8 @@ class GrowingText:
         self._stops = tuple(stop for stop in stops if stop)
         self._shown = ""
         self._sentences = _Sentences()
+        self.thought = ""
+        """Reasoning that the filter has taken out."""
 
     def grow(self, decoded: str) -> tuple[str, bool]:
         """Look at all tokens so far, decoded.
@@ -123,6 +125,7 @@ class GrowingText:
         if self._make_filter is not None:
             reply = self._make_filter()  # from the start: later tokens may change the end of the text
             text = reply.take(text) + (reply.end() if is_last else "")
+            self.thought = reply.take_thought()
             if reply.is_over:
                 return text, True
         found = [at for at in (text.find(stop) for stop in self._stops) if at >= 0]

@@ -23,6 +23,7 @@ from chatbots.serving.drivers import Driver, StepDriver
 from chatbots.serving.request import ReplyEvent, ReplyRequest, describe_error
 from chatbots.serving.synchronous import driver_for
 from chatbots.serving.workers import StreamRunner, Worker, WorkerShift, in_daemon_thread
+from chatbots.trace import current_trace
 
 log = logging.getLogger(__name__)
 
@@ -129,6 +130,7 @@ class BotHost:
         else:
             return
         log.warning("%s answers in the place of %s: %s", fallback, bot_id, why)
+        current_trace().restart()
         try:
             other, left_s = self._lane(fallback), self.reply_timeout_s
             if request.deadline is not None:  # it was loaded, so that part of the time is used up

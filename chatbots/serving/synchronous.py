@@ -16,6 +16,7 @@ from chatbots.conversation import Conversation
 from chatbots.serving.drivers import Abandoned, Driver, StepDriver, WholeDriver
 from chatbots.serving.request import ReplyEvent, ReplyRequest
 from chatbots.serving.workers import StreamRunner
+from chatbots.trace import TraceLog, TraceStep, listen_to_trace
 
 _GRACE_S = 1.0
 """A stream that is told to stop may take so long to let go before its thread is given up."""
@@ -27,6 +28,7 @@ class Reply:
 
     text: str | None
     error: str | None = None
+    trace: tuple[TraceStep, ...] = ()
 
 
 def driver_for(bot: Bot) -> Driver | None:
@@ -72,7 +74,9 @@ def reply(bot: Bot, contexts: Sequence[Conversation], *, timeout_s: float | None
         # A thread of its own, because the caller may be inside an event loop (a notebook is).
         work.apart(bot.name, partial(work.stream, cast(StreamBot, bot)))
     return [
-        Reply(None, work.errors[request]) if request in work.errors else Reply(request.sent)
+        Reply(None, work.errors[request])
+        if request in work.errors
+        else Reply(request.sent, trace=work.traces[request].steps if request in work.traces else ())
         for request in work.requests
     ]
 
@@ -83,6 +87,7 @@ class _Work:
     def __init__(self, contexts: Sequence[Conversation], timeout_s: float | None) -> None:
         self.requests = [ReplyRequest(context) for context in contexts]
         self.errors: dict[ReplyRequest, str] = {}
+        self.traces: dict[ReplyRequest, TraceLog] = {}
         self._timeout_s = timeout_s
         self._given_up = False
         self._heard_at = time.monotonic()
@@ -98,6 +103,7 @@ class _Work:
         """Make the replies of a stream bot."""
 
         async def one(pump: StreamRunner, request: ReplyRequest) -> None:
+            listen_to_trace(self.traces.setdefault(request, TraceLog()))
             await asyncio.wait({pump.submit(request)}, timeout=self._timeout_s)
             if not request.closed:
                 self._late([request])

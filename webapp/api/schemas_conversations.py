@@ -73,7 +73,8 @@ class ImageOut(Schema):
 class TurnOut(Schema):
     """An utterance.
 
-    `reported` has what people reported and filters found, in words; `withheld_text` what a filter kept from people.
+    `reported` has what people reported and filters found, in words; `withheld_text` what a filter kept from people;
+    `trace` the reasoning and tool calls before a reply.
     """
 
     index: int
@@ -83,6 +84,7 @@ class TurnOut(Schema):
     latency_ms: int | None
     answered_by: str
     withheld_text: str
+    trace: list[dict[str, Any]]
     created_at: datetime
     reported: list[str]
     image: ImageOut | None

@@ -80,7 +80,7 @@ def turns_texts() -> TextsKind:
 
     def blank(study: Study, found: QuerySet[Any]) -> None:
         texts = set(found.order_by().values_list("text", flat=True))
-        Turn.objects.filter(conversation__study=study).exclude(text="").update(text="")
+        Turn.objects.filter(conversation__study=study).exclude(text="").update(text="", withheld_text="", trace=[])
         transaction.on_commit(lambda: encoded_texts_delete(texts))
 
     return TextsKind(rows, blank)

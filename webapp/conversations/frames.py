@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
@@ -124,10 +125,17 @@ def html_frame(*, turn: int, offset: int, html: str) -> dict[str, Any]:
     return {"type": "html", "turn": turn, "offset": offset, "html": html}
 
 
-def reply_frame(*, turn: int, text: str, can_rate: bool, html: str = "") -> dict[str, Any]:
-    """Say that the whole reply is stored; `html` in studies that show Markdown."""
+def trace_frame(*, turn: int, number: int, step: dict[str, Any]) -> dict[str, Any]:
+    """Return the frame of one step before a reply, reasoning or a tool call; the same number replaces it."""
+    return {"type": "trace", "turn": turn, "number": number, "step": step}
+
+
+def reply_frame(
+    *, turn: int, text: str, can_rate: bool, html: str = "", trace: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any]:
+    """Say that the whole reply is stored; `html` in studies that show Markdown, `trace` where a study shows it."""
     frame = {"type": "reply", "turn": turn, "speaker": "bot", "text": text, "can_rate": can_rate}
-    return {**frame, "html": html} if html else frame
+    return {**frame, **({"html": html} if html else {}), **({"trace": list(trace)} if trace else {})}
 
 
 def vote_frame(*, turn: int, value: int) -> dict[str, Any]:

@@ -255,6 +255,9 @@ class Turn(models.Model):
     withheld_text = models.TextField(
         blank=True, help_text=_("What the bot said, where a filter withheld it; the text is what people read.")
     )
+    trace = models.JSONField(
+        default=list, blank=True, help_text=_("Reasoning and tool calls before the reply (`chatbots/trace.py`).")
+    )
     tokens_in = models.PositiveIntegerField(
         null=True, blank=True, help_text=_("Of the prompt, for bots that cost money.")
     )

@@ -30,6 +30,7 @@ from chatbots.bots.base import BotError, FallbackBot
 from chatbots.bots.person import PERSON
 from chatbots.endpoints.metering import PaidBot, ReplyCost
 from chatbots.registry import UnknownName
+from chatbots.trace import TraceLog, TraceStep, listen_to_trace
 from webapp.bots.models import BotVersion
 from webapp.bots.selectors import bot_find
 from webapp.bots.services import bot_answered, bot_failed, bot_try_claim
@@ -91,6 +92,7 @@ class FinishedReply:
 
     Attributes:
         text: what people read; withheld_text: what the bot said, where that is something else.
+        trace: reasoning and tool calls before it.
     """
 
     text: str
@@ -99,6 +101,7 @@ class FinishedReply:
     stand_in: FallbackBot | None
     marks: tuple[FilterLabel, ...] = ()
     withheld_text: str = ""
+    trace: tuple[TraceStep, ...] = ()
 
 
 def reply_begin(conversation_id: uuid.UUID, lease: uuid.UUID) -> ReplyPlan | None:
@@ -174,6 +177,9 @@ class _Replying:
         self._sent = self._sent_html = ""
         rules = due.values.chat
         self._blocks = BlockStream(links_as_text=rules.links == "text") if rules.format == "markdown" else None
+        self._shows_trace = rules.trace != "hidden"
+        self._trace = TraceLog(self._tell_step)
+        self._telling: set[asyncio.Task[None]] = set()
 
     def _clock(self) -> float:
         """Return the seconds since the message was stored."""
@@ -212,6 +218,7 @@ class _Replying:
         context = self.due.context
         if self.due.images:
             context = await asyncio.to_thread(images_attached, context, self.due.images)
+        listen_to_trace(self._trace)
         gathered, told_at = "", 0.0
         first_s: float | None = None
         async for piece in self._pieces(context):
@@ -232,8 +239,13 @@ class _Replying:
         names = names_of(self.due.bot)
         if stand_in is not None:
             names += (answered.name, answered.title)
+        trace = self._trace.steps
         marks = tuple(await reply_check(gathered, FilterInput(self.due.values, names)))
-        made = FinishedReply(gathered, times, cost, stand_in, marks)
+        if self.is_held and self._shows_trace and trace:
+            said = "\n".join(f"{step.name} {step.arguments} {step.text or ''}" for step in trace)
+            found = await reply_check(said, FilterInput(self.due.values, names))
+            marks += tuple(one for one in found if one.is_withheld)
+        made = FinishedReply(gathered, times, cost, stand_in, marks, trace=trace)
         if any(one.is_withheld for one in marks):
             made = replace(made, text=withheld_notice(self.due.values), withheld_text=gathered)
         if showing is not None:
@@ -269,6 +281,7 @@ class _Replying:
                     times=made.times,
                     marks=made.marks,
                     withheld_text=made.withheld_text,
+                    trace=made.trace,
                 )
             except DATABASE_AWAY as error:
                 if time.monotonic() >= until:
@@ -283,11 +296,24 @@ class _Replying:
             return
         if self._sent:  # a reply of which nothing was shown is in the frame that ends it
             await self._tell(self._sent, made.text)
-        text = self._stored.turn.text
+        if self._telling:
+            await asyncio.wait(self._telling)
+        turn = self._stored.turn
         frame = frames.reply_frame(
-            turn=self.due.turn, text=text, can_rate=self._stored.can_rate, html=self.due.values.reply_html(text)
+            turn=self.due.turn,
+            text=turn.text,
+            can_rate=self._stored.can_rate,
+            html=self.due.values.reply_html(turn.text),
+            trace=turn.trace if self._shows_trace and not turn.withheld_text else (),
         )
         await events.frame_publish(self.due.conversation_id, frame)
+
+    def _tell_step(self, number: int, step: TraceStep) -> None:
+        """Send a step of a streamed reply to its pages; paced and held replies have their trace in the last frame."""
+        if self._shows_trace and not self.is_held and self.due.pace is None:
+            frame = frames.trace_frame(turn=self.due.turn, number=number, step=step.model_dump())
+            sending = events.frame_publish(self.due.conversation_id, frame)
+            self._telling.add(asyncio.get_running_loop().create_task(sending))
 
     async def _tell(self, sent: str, gathered: str) -> None:
         """Send what is new of the reply to its pages."""

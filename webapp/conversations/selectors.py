@@ -15,6 +15,7 @@ from django.utils import timezone
 
 import chatbots
 from chatbots.bots.person import PERSON
+from chatbots.trace import TraceStep
 from webapp.conversations.images import image_fields, images_of
 from webapp.conversations.models import NO_PARTNER, BotHostHeartbeat, Conversation, PartnerSeat, Turn
 from webapp.core.markdown import without_marks
@@ -77,6 +78,7 @@ class DueReply:
 
     text: str | None
     html: str
+    trace: list[dict[str, Any]]
     can_rate: bool
     is_due: bool
     failure: Failure | None
@@ -267,19 +269,21 @@ def _is_overdue(conversation: Conversation) -> bool:
 
 
 def turns_of(conversation: Conversation) -> list[dict[str, Any]]:
-    """Return the chat's turns, in order, as pages show them; replies with `html` in studies that show Markdown."""
-    rows = Turn.objects.filter(conversation=conversation).order_by("index")
+    """Return the chat's turns, in order, as pages show them; replies with `html` and `trace` as the study says."""
     images, turns = images_of(conversation), []
-    for index, speaker, text, vote in rows.values_list("index", "speaker", "text", "vote"):
-        html = reply_html(conversation, text) if speaker == Turn.Speaker.BOT else ""
+    for row in Turn.objects.filter(conversation=conversation).order_by("index"):
+        is_bot = row.speaker == Turn.Speaker.BOT
+        html = reply_html(conversation, row.text) if is_bot else ""
+        trace = shown_trace(conversation, row) if is_bot else []
         turns.append(
             {
-                "turn": index,
-                "speaker": speaker,
-                "text": text,
-                "vote": vote,
+                "turn": row.index,
+                "speaker": row.speaker,
+                "text": row.text,
+                "vote": row.vote,
                 **({"html": html} if html else {}),
-                **image_fields(images.get(index), text, html),
+                **({"trace": trace} if trace else {}),
+                **image_fields(images.get(row.index), row.text, html),
             }
         )
     return turns
@@ -289,6 +293,16 @@ def reply_html(conversation: Conversation, text: str) -> str:
     """Return a reply of the conversation as HTML if its study shows Markdown; empty otherwise."""
     version = conversation.version
     return version.values.reply_html(text) if version is not None else ""
+
+
+def shown_trace(conversation: Conversation | None, turn: Turn) -> list[dict[str, Any]]:
+    """Return the steps before a reply as participants and raters see them; empty where they are hidden.
+
+    A trace may repeat what a filter withheld, so a withheld reply shows none.
+    """
+    version = conversation.version if conversation is not None else None
+    is_hidden = version is None or version.values.chat.trace == "hidden" or turn.withheld_text
+    return [] if is_hidden else turn.trace
 
 
 def history(conversation_id: UUID) -> History:
@@ -308,16 +322,13 @@ def history(conversation_id: UUID) -> History:
 def reply_state(conversation_id: UUID, turn_index: int) -> DueReply:
     """Return the state of the reply with this number."""
     conversation = chats_under_way().get(pk=conversation_id)
-    text = (
-        Turn.objects.filter(conversation_id=conversation_id, index=turn_index, speaker="bot")
-        .values_list("text", flat=True)
-        .first()
-    )
+    turn = Turn.objects.filter(conversation_id=conversation_id, index=turn_index, speaker="bot").first()
     is_due = conversation.due_turn == turn_index
     until = conversation.due_lease_until
     return DueReply(
-        text=text,
-        html=reply_html(conversation, text) if text is not None else "",
+        text=turn.text if turn is not None else None,
+        html=reply_html(conversation, turn.text) if turn is not None else "",
+        trace=shown_trace(conversation, turn) if turn is not None else [],
         can_rate=can_rate(conversation),
         is_due=is_due,
         failure=failure_of(conversation) if is_due else None,
@@ -391,11 +402,16 @@ def conversation_values(
 
 
 def conversation_value(row: Conversation) -> chatbots.Conversation:
-    """Return one row as a value; its turns are read, or taken from a prefetch."""
-    turns = sorted(row.turns.all(), key=lambda turn: turn.index)
+    """Return one row as a value; its turns are taken from a prefetch, or read without their traces."""
+    is_prefetched = "turns" in getattr(row, "_prefetched_objects_cache", {})
+    turns = sorted(row.turns.all() if is_prefetched else row.turns.defer("trace"), key=lambda turn: turn.index)
     return chatbots.Conversation(
         id=str(row.pk),
-        turns=tuple(chatbots.Turn(t.speaker, t.text, t.vote) for t in turns),  # type: ignore[arg-type]
+        turns=tuple(
+            chatbots.Turn(t.speaker, t.text, t.vote, trace=trace)  # type: ignore[arg-type]
+            for t in turns
+            for trace in [tuple(TraceStep(**step) for step in t.trace) if is_prefetched else ()]
+        ),
         seed=row.seed,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import shorten
+from typing import Any
 
 from django.db.models import QuerySet
 
@@ -61,6 +62,7 @@ class TurnView:
     pieces: tuple[ExcerptPiece, ...] = ()
     html: str = ""
     image: ChatImage | None = None
+    trace: Sequence[dict[str, Any]] = ()
 
     @property
     def has_missing(self) -> bool:
@@ -179,6 +181,7 @@ def read_conversation(
                 pieces=pieces[turn.index],
                 html=html_with_hits(html, words),
                 image=images.get(turn.index),
+                trace=turn.trace,
             )
         )
     overall = [

@@ -383,7 +383,9 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         """Tell the page how a reply stands, if that is news; whether nothing more will happen to it."""
         if state.text is not None:
             self._due_turn = None
-            frame = frames.reply_frame(turn=turn, text=state.text, can_rate=state.can_rate, html=state.html)
+            frame = frames.reply_frame(
+                turn=turn, text=state.text, can_rate=state.can_rate, html=state.html, trace=state.trace
+            )
             await self._send(frame)
             return True
         if state.failure is not None and state.failure != told:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from django.utils.translation import gettext as _
 
 from webapp.conversations.images import images_of, with_image
 from webapp.conversations.models import Conversation, Turn
-from webapp.conversations.selectors import reply_html
+from webapp.conversations.selectors import reply_html, shown_trace
 from webapp.participant.page_texts import ConditionLine, condition_lines
 from webapp.ratings.rating_tasks import RequestedRating
 from webapp.studies.models import Item, Slot, Task
@@ -20,12 +21,13 @@ from webapp.studies.settings import StudyValues
 
 @dataclass(frozen=True, slots=True)
 class DialogueLine:
-    """One utterance and its speaker; `html` of a bot's reply in a study that shows Markdown."""
+    """One utterance and its speaker; `html` and `trace` of a bot's reply in a study that shows them."""
 
     speaker: str
     text: str
     is_bot: bool = False
     html: str = ""
+    trace: Sequence[dict[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ class MarkedTurn:
     is_done: bool = False
     marks: tuple[str, ...] = ()
     html: str = ""
+    trace: Sequence[dict[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +186,8 @@ def _marked(task: Task, judgement: RequestedRating, judgements: Sequence[Request
         marks = tuple(text for key, text in words.items() if given.get(key))
         is_current = turn.pk == judgement.turn.pk
         html = with_image(reply_html(chat, turn.text) if is_bot else "", turn.text, images.get(turn.index))
-        found.append(MarkedTurn(kind, who, turn.text, number, is_current, bool(given), marks, html))
+        trace = shown_trace(chat, turn) if is_bot else ()
+        found.append(MarkedTurn(kind, who, turn.text, number, is_current, bool(given), marks, html, trace))
     return tuple(found)
 
 
@@ -239,7 +243,13 @@ def _conversation(slot: Slot) -> ShownText:
         title=title if slot.side else _("The conversation"),
         condition=condition_lines(chat, is_own=False),
         lines=tuple(
-            DialogueLine(who[Turn.Speaker(t.speaker)], t.text, is_bot, with_image(html, t.text, images.get(t.index)))
+            DialogueLine(
+                who[Turn.Speaker(t.speaker)],
+                t.text,
+                is_bot,
+                with_image(html, t.text, images.get(t.index)),
+                shown_trace(chat, t) if is_bot else (),
+            )
             for t in chat.turns.all()
             for is_bot in [t.speaker == Turn.Speaker.BOT]
             for html in [reply_html(chat, t.text) if is_bot else ""]

@@ -48,7 +48,7 @@ TAKEN_FACTOR_KEYS = frozenset(
         *("n_chats", "n_exchanges", "n_human_turns_answered", "outcome", "participant", "platform", "rater"),
         *("rating", "ratings", "recruitment", "second", "second_bot", "seed", "shown_first_ms", "shown_ms", "sitting"),
         *("source", "speaker", "state", "study", "submissions", "submitted_at", "target", "task", "text"),
-        *("tokens_estimated", "tokens_in", "tokens_out", "turn", "turns", "version", "vote", "withheld"),
+        *("tokens_estimated", "tokens_in", "tokens_out", "trace", "turn", "turns", "version", "vote", "withheld"),
     }
 )
 """Names of columns in exported tables of chats and ratings, which no factor may have."""

@@ -55,6 +55,46 @@ class Arena(InputModel):
     )
 
 
+Raters = Annotated[int, Field(ge=0, le=10_000)]
+
+
+class Judging(InputModel):
+    """Settings for judging items, in studies without a chat."""
+
+    n_items: int = Field(
+        default=5, ge=1, le=200, title="Items a person", description="How many each person judges in one go."
+    )
+    show_reference: bool = Field(
+        default=False,
+        title="Show the reference reply",
+        description="The reply that a person wrote, where an item has one.",
+    )
+    raters_least: Raters = Field(
+        default=0,
+        title="Fewest people for an item",
+        description="An item with fewer counts as unfinished. 0: no matter how few.",
+    )
+    raters_wanted: Raters = Field(
+        default=0,
+        title="People wanted for an item",
+        description="Once every item has so many, no participants are admitted. 0: no limit.",
+    )
+    raters_most: Raters = Field(
+        default=0,
+        title="Most people for an item",
+        description="An item is given to more people than are wanted only to fill up a task, and never to more "
+        "than this. 0: no limit.",
+    )
+    kappa_items: int = Field(
+        default=20,
+        ge=2,
+        le=1000,
+        title="Items two people share for a kappa",
+        description="Cohen's kappa is the median over pairs of people who judged so many of the same items. Of fewer "
+        "it is mostly chance.",
+    )
+
+
 class Choosing(InputModel):
     """Settings for choosing: the question, and the number of choices."""
 

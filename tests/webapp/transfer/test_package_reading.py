@@ -87,7 +87,10 @@ def test_a_study_of_chats_comes_back_with_its_people_texts_and_numbers(study: St
     study = study_edit(study=study, state=Study.State.ENDED)  # one that collects is tested otherwise
     spoken = Conversation.objects.filter(study=study).order_by("pk").first()
     Conversation.objects.filter(pk=spoken.pk).update(language="pt-br")
+    trace = [{"kind": "tool", "name": "f", "arguments": "", "text": NASTY, "failed": True, "seconds": 0.25}]
+    spoken.turns.filter(index=1).update(trace=trace)
     read = again(study, tmp_path)
+    assert Turn.objects.get(conversation__study=read, conversation__language="pt-br", index=1).trace == trace
     assert Conversation.objects.get(study=read, language="pt-br").external_id == str(spoken.pk)
     assert (read.state, read.is_imported, read.protocol) == ("ended", False, "chat")
     assert_same_ratings(study, read)
@@ -427,3 +430,6 @@ def test_a_row_that_cannot_be_read_is_named(study: Study, tmp_path: Path) -> Non
     path = changed_cell(study, tmp_path, "bots", b",eliza,", b",other,")
     with pytest.raises(PackageError, match="is not the key of bot 'other'"):
         import_conversations(path, study_key="again")
+    Turn.objects.filter(conversation__study=study).update(trace=[{"kind": "dance"}])
+    with pytest.raises(PackageError, match=r"kind is 'dance'"):
+        import_conversations(written(study, tmp_path), study_key="again")

@@ -16,6 +16,7 @@ from chatbots.bots.base import REPLY_MAX_CHARS, FallbackBot
 from chatbots.bots.person import PERSON
 from chatbots.endpoints.metering import ReplyCost
 from chatbots.text import sanitise
+from chatbots.trace import TraceStep
 from webapp.bots.services import bot_answered, bot_failed
 from webapp.conversations.filtering import FilterLabel, marks_store
 from webapp.conversations.frames import BUSY
@@ -116,6 +117,7 @@ def turn_add_bot(
     times: ReplyTimes | None = None,
     marks: Sequence[FilterLabel] = (),
     withheld_text: str = "",
+    trace: Sequence[TraceStep] = (),
 ) -> BotTurn | None:
     """Store the whole reply, if the chat is open and the lease still holds; else None.
 
@@ -125,6 +127,7 @@ def turn_add_bot(
         times: when it came and was shown; None: it came just now.
         marks: what filters found in it.
         withheld_text: what the bot said, where `text` says that it was withheld.
+        trace: reasoning and tool calls before it.
     """
     with transaction.atomic():
         conversation = chat_locked(conversation_id)
@@ -138,6 +141,7 @@ def turn_add_bot(
             speaker=Turn.Speaker.BOT,
             text=sanitise(text, REPLY_MAX_CHARS),
             withheld_text=sanitise(withheld_text, REPLY_MAX_CHARS),
+            trace=[step.model_dump() for step in trace],
             **times.in_ms(),
         )
         turn.cost_set(cost)

@@ -172,6 +172,7 @@ def selfplay_store(
         )
         for i, said in enumerate(one.conversation.turns):
             turn = Turn(conversation_id=pk, index=i, speaker=said.speaker, text=sanitise(said.text))
+            turn.trace = [step.model_dump() for step in said.trace]
             turn.cost_set(one.costs.get(i))
             turns.append(turn)
         links.append(

@@ -19,11 +19,12 @@ from webapp.bots.selectors import bots_taking_images
 from webapp.studies.attention_checks import AttentionCheck, answers_beyond
 from webapp.studies.conditions import MOST_COMBINATIONS, TAKEN_FACTOR_KEYS, Conditions, bots_of
 from webapp.studies.models import Item, Outcome, Rubric, Study
+from webapp.studies.protocol_settings import Judging
 from webapp.studies.protocols.base import StudyProtocol, protocols
 from webapp.studies.recruitment.settings import FILLED_IN, PLACEHOLDER, RecruitmentValues, frame_origins
 from webapp.studies.reply_filters.base import reply_filters
 from webapp.studies.rubrics import Scales, scales_of
-from webapp.studies.settings import SECTION_OF, ChatRules, Judging, StudyValues
+from webapp.studies.settings import SECTION_OF, ChatRules, StudyValues
 from webapp.studies.sittings import Sittings
 
 Errors = dict[str, str]

@@ -216,6 +216,12 @@ _MESSAGES_COLUMNS = (
     ),
     ExportColumn("withheld", "boolean", "Whether a filter withheld the reply; its text is what people read then."),
     ExportColumn(
+        "trace",
+        "json",
+        "Reasoning and tool calls before the reply, in order: kind (reasoning or tool), name, arguments, text (the "
+        "reasoning or the tool's result), failed, seconds.",
+    ),
+    ExportColumn(
         "image",
         "text",
         "Name of the image that the participant sent with the message; a package with images has it in `images/`.",
@@ -275,6 +281,7 @@ class MessagesTable:
                 "shown_ms",
                 "late_ms",
                 "is_withheld",
+                "trace",
                 "image",
                 "image__description",
                 *(["conversation__condition", "conversation__sitting"] if factors else []),

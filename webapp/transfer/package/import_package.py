@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from django.utils import timezone
 
 from chatbots.text import quote
+from chatbots.trace import read_trace
 from evaluation.analysis.error_spans import ErrorSpan
 from evaluation.formats.base import Skipped, condition_read
 from evaluation.package import Package, PackageError, package_open
@@ -319,6 +320,8 @@ def _turn(row: Mapping[str, str]) -> ReadTurn:
             "tokens_estimated": row["tokens_estimated"] == "true",
             "cost": float(row["cost"]) if row["cost"] else None,
             "answered_by": row["answered_by"],
+            # Packages of earlier releases have none.
+            "trace": [step.model_dump() for step in read_trace(json.loads(row.get("trace") or "[]"))],
         },
     )
 

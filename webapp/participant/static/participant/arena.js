@@ -179,10 +179,10 @@ const handlers = {
     rounds.html(side.name, frame);
   },
 
-  reply(side, { turn, text, html }) {
+  reply(side, { turn, text, html, trace }) {
     if (side.due === turn) side.due = null;
     side.can = null;
-    rounds.reply(side.name, turn, text, html);
+    rounds.reply(side.name, turn, { text, html, trace });
     if (!isDue() && !hasFailed()) say("");
     levelOut();
   },

@@ -176,13 +176,17 @@ const handlers = {
     log.html(frame);
   },
 
-  reply({ turn, text, html, can_rate: canRate }) {
+  trace(frame) {
+    log.trace(frame);
+  },
+
+  reply({ turn, text, html, trace, can_rate: canRate }) {
     if (state.due === turn) state.due = null;
     state.failed = false;
     state.canRate = canRate;
     log.failureEnd();
     if (log.turns.has(turn)) return;
-    log.reply({ turn, text, html });
+    log.reply({ turn, text, html, trace });
     say(""); // the log itself reads the reply
   },
 

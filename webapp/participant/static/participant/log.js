@@ -1,6 +1,7 @@
 // The conversation on the page: nodes are appended, never rewritten, and keyed by turn number.
 
 import { htmlShow } from "../core/markdown.js";
+import { traceShow } from "../core/trace.js";
 import { imageNode } from "./images.js";
 import { byId } from "./page.js";
 import { Pieces } from "./pieces.js";
@@ -132,7 +133,7 @@ export class Log {
       this.onSlow?.();
       this.follow();
     }, SLOW_AFTER_MS);
-    this.coming = { turn, node, pieces: new Pieces(), html: new Pieces(), drawn: false, slow, paint: 0 };
+    this.coming = { turn, node, pieces: new Pieces(), html: new Pieces(), steps: [], drawn: false, slow, paint: 0 };
     this.follow();
   }
 
@@ -144,6 +145,15 @@ export class Log {
   // More blocks of the reply.
   html({ turn, offset, html }) {
     this.add(turn, "html", { offset, text: html });
+  }
+
+  // A step before the reply.
+  trace({ turn, number, step }) {
+    if (this.turns.has(turn)) return;
+    if (this.coming?.turn !== turn) this.typing(turn);
+    this.coming.steps[number] = step;
+    traceShow(this.coming.node, this.coming.steps);
+    this.follow();
   }
 
   add(turn, kind, piece) {
@@ -170,7 +180,7 @@ export class Log {
   }
 
   // The whole reply is stored: it replaces whatever streamed.
-  reply({ turn, text, html, vote = 0 }) {
+  reply({ turn, text, html, trace, vote = 0 }) {
     const known = this.turns.get(turn);
     if (known) {
       if (this.coming?.turn === turn) this.comingEnd();
@@ -190,6 +200,7 @@ export class Log {
     const bubble = node.querySelector(".bubble");
     if (html) htmlShow(bubble, html);
     else if (bubble.textContent !== text) bubble.textContent = text;
+    traceShow(node, trace);
     node.dataset.turn = turn;
     const group = clone("tpl-votes");
     const acts = document.createElement("div");

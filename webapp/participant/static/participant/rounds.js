@@ -3,6 +3,7 @@
 // look alike, empty or with dots, until both replies are complete, so that the page does not tell whose fault it was.
 
 import { htmlShow, htmlWords } from "../core/markdown.js";
+import { traceShow } from "../core/trace.js";
 import { byId } from "./page.js";
 import { Pieces } from "./pieces.js";
 import { Follower } from "./scrolling.js";
@@ -37,8 +38,8 @@ export class Rounds {
   // Everything stored of a side. Partial text goes; what is drawn already stays.
   history(side, turns) {
     for (const round of this.rounds) this.replyStop(round.replies[side]);
-    for (const { turn, speaker, text, html } of turns) {
-      if (speaker === "bot") this.reply(side, turn, text, html);
+    for (const { turn, speaker, text, html, trace } of turns) {
+      if (speaker === "bot") this.reply(side, turn, { text, html, trace });
       else this.human(side, turn, text);
     }
   }
@@ -159,11 +160,11 @@ export class Rounds {
   }
 
   // The whole reply is stored: it replaces whatever streamed.
-  reply(side, turn, text, html) {
+  reply(side, turn, { text, html, trace }) {
     const round = this.round(roundOf(turn));
     const reply = round.replies[side];
     if (reply.text !== null) return;
-    Object.assign(reply, { text, html });
+    Object.assign(reply, { text, html, trace });
     if (!round.held) {
       this.replyShow(side, turn, reply);
     } else if (Object.values(round.replies).every((one) => one.text !== null)) {
@@ -177,6 +178,7 @@ export class Rounds {
     this.replyStop(reply);
     if (reply.html) htmlShow(reply.bubble, reply.html);
     else reply.bubble.textContent = reply.text;
+    traceShow(reply.node, reply.trace);
     reply.node.hidden = false;
     const report = reply.node.querySelector("[data-report]") ? null : this.reportOf?.(side, turn);
     if (report) reply.node.querySelector(".speaker").append(report);

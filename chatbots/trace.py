@@ -1,0 +1,219 @@
+"""Trace of a reply: the bot's reasoning and tool calls, which are stored with the reply and are no part of its text.
+
+A bot that reasons or calls tools adds to `current_trace()` while it makes a reply; who asked for the reply listens. The
+log belongs to the task that asked, so replies under way at the same time do not mix. No trace goes into a prompt.
+
+Endpoints run their tools themselves; Confab runs none. What they report is untrusted and may be large, so texts are
+cut while they grow, and sanitised before they are passed on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from chatbots.text import sanitise
+from chatbots.validation import InputModel, values_read
+
+MAX_STEPS = 100
+STEP_MAX_CHARS = 16_000
+"""Longest stored reasoning, arguments or result of one step."""
+TRACE_MAX_CHARS = 64_000
+"""Longest stored texts of all steps of one reply together."""
+_NAME_MAX_CHARS = 200
+_CUT = " [… cut: {:,} characters]"
+_MARGIN_CHARS = 1_000
+
+
+class TraceStep(InputModel):
+    """One step before a reply: a stretch of reasoning, or a call of a tool.
+
+    Attributes:
+        name, arguments: of the call, as the endpoint wrote them; empty for reasoning.
+        text: the reasoning, or the tool's result; None while no result is known.
+        failed: the endpoint says that the call failed.
+        seconds: from the call to its result; None where they came together.
+    """
+
+    kind: Literal["reasoning", "tool"]
+    name: str = ""
+    arguments: str = ""
+    text: str | None = None
+    failed: bool = False
+    seconds: Annotated[float, Field(ge=0)] | None = None
+
+
+def read_trace(stored: Any) -> tuple[TraceStep, ...]:
+    """Return the steps of a trace from outside, sanitised and cut as a new one.
+
+    Raises:
+        ValuesError: it is no list of steps; every mistake with its path.
+    """
+    return _within_limits(values_read(Annotated[list[TraceStep], Field(max_length=MAX_STEPS)], stored, path="trace"))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class CallDelta:
+    """Part of a tool call in one piece of a stream: its beginning, more of its arguments, or its result.
+
+    Attributes:
+        index: of the call in the reply; None where the endpoint gives only its id.
+        result: None: nothing of it yet.
+    """
+
+    index: int | None = None
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+    result: str | None = None
+    failed: bool = False
+
+
+class _GrowingField:
+    """Text that comes in pieces, of which little more is kept than can be stored."""
+
+    def __init__(self) -> None:
+        self._kept, self._n_chars = "", 0
+
+    def add(self, piece: str) -> None:
+        self._kept += piece[: max(0, STEP_MAX_CHARS + _MARGIN_CHARS - len(self._kept))]
+        self._n_chars += len(piece)
+
+    def read(self, clean: Callable[[str], str]) -> str:
+        text = clean(self._kept)  # before it is cut: half a secret would not be found
+        return text if self._n_chars <= STEP_MAX_CHARS else text[:STEP_MAX_CHARS] + _CUT.format(self._n_chars)
+
+
+class _GrowingStep:
+    """A step while it comes in."""
+
+    def __init__(self, kind: Literal["reasoning", "tool"], delta: CallDelta) -> None:
+        self.kind, self.index, self.id, self.name = kind, delta.index, delta.id, delta.name
+        self.began_at = time.monotonic()
+        self.arguments, self.text = _GrowingField(), _GrowingField()
+        self.has_text = kind == "reasoning"
+        self.failed = False
+        self.seconds: float | None = None
+
+    def step(self, clean: Callable[[str], str]) -> TraceStep:
+        text = self.text.read(clean) if self.has_text else None
+        return TraceStep(
+            kind=self.kind,
+            name=clean(self.name),
+            arguments=self.arguments.read(clean),
+            text=text.strip() if text and self.kind == "reasoning" else text,
+            failed=self.failed,
+            seconds=self.seconds,
+        )
+
+
+class TraceLog:
+    """Steps of one reply while it is made.
+
+    Args:
+        on_step: called with a step's number, from 0, and the step, whenever something else follows it.
+    """
+
+    def __init__(self, on_step: Callable[[int, TraceStep], None] | None = None) -> None:
+        self._on_step = on_step
+        self.restart()
+
+    def restart(self, clean: Callable[[str], str] = str) -> None:
+        """Forget the steps of an attempt that failed; `clean` takes secrets out of the texts of the next one."""
+        self._clean = clean
+        self._steps: list[_GrowingStep] = []
+        self._touched: _GrowingStep | None = None
+
+    def think(self, text: str) -> None:
+        """Add reasoning; it goes on with the last step if that is reasoning."""
+        is_going_on = bool(self._steps) and self._steps[-1].kind == "reasoning"
+        if not text or not (is_going_on or text.strip()):
+            return
+        step = self._steps[-1] if is_going_on else self._begin("reasoning", CallDelta())
+        if step is not None:
+            self._touch(step)
+            step.text.add(text)
+
+    def call(self, deltas: Sequence[CallDelta]) -> None:
+        """Add the parts of tool calls in one piece of a stream."""
+        n_before = len(self._steps)
+        for delta in deltas:
+            step = self._find(delta) or self._begin("tool", delta)
+            if step is None:
+                continue
+            self._touch(step)
+            step.name = step.name or delta.name
+            step.arguments.add(delta.arguments)
+            step.failed = step.failed or delta.failed
+            if delta.result is not None:
+                step.text.add(delta.result)
+                step.has_text = True
+                if step in self._steps[:n_before]:
+                    step.seconds = round(time.monotonic() - step.began_at, 3)
+
+    def close(self) -> None:
+        """Tell of the last step: the reply's text follows it, or nothing more."""
+        step, self._touched = self._touched, None
+        if step is not None and self._on_step is not None:
+            number = self._steps.index(step)
+            self._on_step(number, self.steps[number])
+
+    @property
+    def steps(self) -> tuple[TraceStep, ...]:
+        """The steps so far, within the limits."""
+        return _within_limits([step.step(self._clean) for step in self._steps])
+
+    def _touch(self, step: _GrowingStep) -> None:
+        if step is not self._touched:
+            self.close()
+            self._touched = step
+
+    def _begin(self, kind: Literal["reasoning", "tool"], delta: CallDelta) -> _GrowingStep | None:
+        if len(self._steps) >= MAX_STEPS:
+            return None
+        self._steps.append(_GrowingStep(kind, delta))
+        return self._steps[-1]
+
+    def _find(self, delta: CallDelta) -> _GrowingStep | None:
+        """Return the call that a delta belongs to. Some endpoints number every call 0: another id is another call."""
+        for step in reversed(self._steps):
+            if step.kind == "tool" and (
+                step.id == delta.id if step.id and delta.id else delta.index is not None and delta.index == step.index
+            ):
+                return step
+        return None
+
+
+def _within_limits(steps: Sequence[TraceStep]) -> tuple[TraceStep, ...]:
+    """Return the steps sanitised; a text is cut where it, or all of them together, would be too long."""
+    left, found = TRACE_MAX_CHARS, []
+    for step in steps:
+        values: dict[str, Any] = {"name": sanitise(step.name, _NAME_MAX_CHARS)}
+        for key in ("arguments", "text"):
+            text = getattr(step, key)
+            if text is not None:
+                most = max(0, min(left, STEP_MAX_CHARS))
+                if len(text) > most + len(_CUT) * 2:  # what was cut before has its word
+                    text = text[:most] + _CUT.format(len(text))
+                values[key] = sanitise(text)
+                left -= len(text)
+        found.append(step.model_copy(update=values))
+    return tuple(found)
+
+
+_current: ContextVar[TraceLog | None] = ContextVar("reply_trace", default=None)
+
+
+def listen_to_trace(log: TraceLog) -> None:
+    """Have bots that this task, and tasks it begins, asks for a reply add their steps to this log."""
+    _current.set(log)
+
+
+def current_trace() -> TraceLog:
+    """Return the log of the reply under way; one that is not read where no caller listens."""
+    return _current.get() or TraceLog()
