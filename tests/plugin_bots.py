@@ -40,6 +40,7 @@ class Quick(_Test):
 
     name = "test-quick"
     title = "Quick"
+    takes_images = True
 
     def answer(self, contexts: Sequence[Conversation]) -> list[str]:
         return [f"Reply {len(c.turns)} to: {c.texts[-1] if c.turns else 'nothing'}" for c in contexts]
