@@ -11,6 +11,7 @@ from tempfile import gettempdir
 from chatbots import Conversation
 from chatbots.bots.base import BotDefaults, BotError
 from chatbots.registry import register_bot
+from chatbots.trace import CallDelta, current_trace
 from tests.hostile import HOSTILE_ERRORS, HOSTILE_REPLIES, raise_it
 
 SLOW_WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
@@ -22,12 +23,17 @@ class _Test(BotDefaults):
 
 @register_bot
 class SlowStream(_Test):
-    """Twelve words, four a second, the same every time; numbered by the turn it answers."""
+    """Thinks, calls a tool, and says twelve words, four a second; numbered by the turn it answers."""
 
     name = "test-slow"
     title = "Slow"
 
     async def stream(self, context: Conversation) -> AsyncIterator[str]:
+        trace = current_trace()
+        trace.think("I look up <b>words</b>.")
+        trace.call([CallDelta(index=0, name="lookup", arguments='{"words": 12}')])
+        trace.call([CallDelta(index=0, result="w" * 500, failed=True)])
+        trace.close()
         yield f"Reply {len(context.turns)}:"
         for word in SLOW_WORDS:
             await asyncio.sleep(0.25)

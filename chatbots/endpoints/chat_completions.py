@@ -50,7 +50,7 @@ _ERROR_WORDS = ("error", "message", "detail", "details", "msg")
 """Fields that hold an error's words, from the outer to the inner."""
 _NO_SYSTEM = re.compile(r"system role|roles must alternate|only user\b.* roles? (?:is|are) supported", re.IGNORECASE)
 """How the templates of Gemma, Mistral and Llama refuse a system message."""
-_MOST_WHOLE_BYTES = 20_000_000
+_MOST_WHOLE_BYTES = 12_000_000
 """Of a whole answer or one event: results of tools are long."""
 _MOST_ERROR_BYTES = 20_000
 _MOST_ERROR_CHARS = 300
