@@ -10,6 +10,7 @@ from django.template.loader import get_template
 
 from tests.builders import make_study
 from webapp.participant.question_forms.base import sheets
+from webapp.studies.assignment.cells import DrawnBot
 from webapp.studies.protocols.base import Gives, HeaderStep, Step, StudyProtocol, TaskProgress, header_steps, protocols
 from webapp.studies.ready_made import DEFAULT_QUESTIONS
 from webapp.studies.settings import SECTIONS, StudyValues
@@ -20,13 +21,13 @@ class FirstOnes:
 
     values = StudyValues()
 
-    def bots(self, n: int = 1) -> Sequence[str]:
-        return ["eliza", "parrot", "generic"][:n]
+    def bots(self, n: int = 1) -> Sequence[DrawnBot]:
+        return [DrawnBot(bot_id) for bot_id in ("eliza", "parrot", "generic")[:n]]
 
-    def pairs(self, n: int = 1) -> Sequence[tuple[str, str]]:
-        return [(f"bot-{number}", "parrot") for number in range(n)]
+    def pairs(self, n: int = 1) -> Sequence[tuple[DrawnBot, DrawnBot]]:
+        return [(DrawnBot(f"bot-{number}"), DrawnBot("parrot")) for number in range(n)]
 
-    def in_turn(self) -> tuple[Sequence[str], str]:
+    def in_turn(self) -> tuple[Sequence[DrawnBot], str]:
         return self.bots(self.values.assignment.bots_in_a_row), ""
 
     def dialogues(self, n: int = 1) -> Sequence[tuple[str, str]]:

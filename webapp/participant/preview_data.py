@@ -18,6 +18,7 @@ from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation, Turn
 from webapp.participant.steps.base import Standing, standing_of
 from webapp.ratings.turn_annotation import marking_begin
+from webapp.studies.assignment.cells import DrawnBot
 from webapp.studies.assignment.draw import StudyDraw
 from webapp.studies.attention_checks import quiz_digest, quiz_rows
 from webapp.studies.conditions import Condition
@@ -103,11 +104,11 @@ def _conversations_add(study: Study, n: int) -> None:
 class PreviewDraw(StudyDraw):
     """Draws without counting: any bot, the first items and conversations, and samples where there are none."""
 
-    def bots(self, n: int = 1) -> list[str]:
-        return [f"preview-{number}" for number in range(n)]
+    def bots(self, n: int = 1) -> list[DrawnBot]:
+        return [DrawnBot(f"preview-{number}") for number in range(n)]
 
-    def pairs(self, n: int = 1) -> list[tuple[str, str]]:
-        return [(f"preview-{number}-a", f"preview-{number}-b") for number in range(n)]
+    def pairs(self, n: int = 1) -> list[tuple[DrawnBot, DrawnBot]]:
+        return [(DrawnBot(f"preview-{number}-a"), DrawnBot(f"preview-{number}-b")) for number in range(n)]
 
     def conversations(self, n: int = 1) -> list[str]:
         conversations_ensure(self.study, n)

@@ -19,7 +19,7 @@ from chatbots.text import quote
 from webapp.bots.selectors import bot_available_ids
 from webapp.core.errors import Refused
 from webapp.studies.assignment.capacity import TasksHad, study_group, tasks_had
-from webapp.studies.assignment.cells import condition_of
+from webapp.studies.assignment.cells import DrawnBot
 from webapp.studies.assignment.counterbalance import slots_grouped, task_counted
 from webapp.studies.assignment.draw import StudyDraw
 from webapp.studies.assignment.rules.base import rules
@@ -313,9 +313,9 @@ def task_bot_add(*, task: Task, exclude: Collection[str] = ()) -> Slot:
     with transaction.atomic():
         study = _study_locked(task.participant)
         order = OrderState.objects.filter(study=study).first()
-        [bot_id] = _draw(study, task.participant, values, available, exclude, order).bots()
+        [bot] = _draw(study, task.participant, values, available, exclude, order).bots()
         last = task.slots.order_by("-order").values_list("order", flat=True)[0]
-        return Slot.objects.create(task=task, order=last + 1, bot_id=bot_id, condition=condition_of(bot_id))
+        return Slot.objects.create(task=task, order=last + 1, **_slot_fields(bot))
 
 
 def order_state_store(*, study: Study, found: dict[str, Any], n_ratings: int) -> OrderState:
@@ -352,14 +352,18 @@ def slots_add(*, task: Task, plan: TaskPlan) -> list[Slot]:
             task=task,
             order=order,
             side=slot.side,
-            bot_id=slot.bot,
             conversation_id=slot.conversation or None,
             item_id=slot.item or None,
             is_flipped=slot.is_flipped,
-            condition=condition_of(slot.bot),
+            **_slot_fields(slot.bot),
         )
         for order, slot in enumerate(plan.slots)
     )
+
+
+def _slot_fields(bot: DrawnBot | None) -> dict[str, Any]:
+    """Return the fields of a slot that a drawn bot fills."""
+    return {} if bot is None else {"bot_id": bot.bot_id, "condition": dict(bot.condition)}
 
 
 def pairs_replace(*, task: Task, without: Collection[str], n_given_up: int = 1) -> None:
@@ -387,10 +391,10 @@ def pairs_replace(*, task: Task, without: Collection[str], n_given_up: int = 1) 
             pairs = []  # there is one to go on with
         Slot.objects.filter(pk__in=[slot.pk for pair in dropped for slot in pair]).delete()
         first = (task.slots.aggregate(last=Max("order"))["last"] or 0) + 1
-        sides = [(bot_id, side) for pair in pairs for bot_id, side in zip(pair, "AB", strict=True)]
+        sides = [(bot, side) for pair in pairs for bot, side in zip(pair, "AB", strict=True)]
         Slot.objects.bulk_create(
-            Slot(task=task, order=order, side=side, bot_id=bot_id, condition=condition_of(bot_id))
-            for order, (bot_id, side) in enumerate(sides, start=first)
+            Slot(task=task, order=order, side=side, **_slot_fields(bot))
+            for order, (bot, side) in enumerate(sides, start=first)
         )
 
 

@@ -28,22 +28,12 @@ class BotLoads(dict[str, int]):
             self.cells[bot_id, key] += n
 
 
-class DrawnBot(str):
-    """Id of a drawn bot, with the condition that was drawn with it."""
+@dataclass(frozen=True, slots=True)
+class DrawnBot:
+    """A bot with the condition that was drawn with it; the condition is empty in a study that varies nothing."""
 
-    condition: Condition = {}
-
-    @classmethod
-    def of(cls, bot_id: str, condition: Condition) -> DrawnBot:
-        """Return the id of the bot with its condition."""
-        drawn = cls(bot_id)
-        drawn.condition = condition
-        return drawn
-
-
-def condition_of(bot_id: str) -> dict[str, str]:
-    """Return the condition that was drawn with a bot; empty without one."""
-    return dict(bot_id.condition) if isinstance(bot_id, DrawnBot) else {}
+    bot_id: str
+    condition: Condition = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +129,7 @@ class CellDraw:
     def take(self, cell: BotCell) -> DrawnBot:
         """Return the drawn bot, and count its condition among those that the participant had."""
         self.had.append(cell.condition)
-        return DrawnBot.of(cell.bot_id, cell.condition)
+        return DrawnBot(cell.bot_id, cell.condition)
 
     def _levels(self, condition: Condition, varies: str) -> tuple[str | None, ...]:
         return tuple(condition.get(factor.key) for factor in self.conditions.factors if factor.varies == varies)

@@ -125,7 +125,7 @@ class StudyDraw:
     wanted: str = ""
     had: TasksHad | None = None
 
-    def bots(self, n: int = 1) -> list[str]:
+    def bots(self, n: int = 1) -> list[DrawnBot]:
         """Return `n` different bots by the study's rule.
 
         Raises:
@@ -150,10 +150,10 @@ class StudyDraw:
         if self.values.conditions.factors:
             return self._with_conditions(candidates, n, loads, met)
         if same or (self.wanted and n == 1):
-            return candidates
+            return [DrawnBot(bot_id) for bot_id in candidates]
         candidates.sort(key=loads.__getitem__)
         at = self._places([loads[bot_id] for bot_id in candidates], n, self._needs_of(candidates))
-        return [candidates[i] for i in at]
+        return [DrawnBot(candidates[i]) for i in at]
 
     @property
     def _is_limited(self) -> bool:
@@ -167,15 +167,16 @@ class StudyDraw:
         last = self.had.bots_last
         return last if len(last) == n and not {*last} & {*self.exclude} else ()
 
-    def _with_conditions(self, bots: Sequence[str], n: int, loads: BotLoads, met: Collection[str]) -> list[str]:
+    def _with_conditions(self, bots: Sequence[str], n: int, loads: BotLoads, met: Collection[str]) -> list[DrawnBot]:
         """Return `n` of the bots, each with the condition drawn with it.
 
         Raises:
             Refused: as `bots`; `bots_full` too if the cells that this participant may get are full.
         """
-        cells, drawn = self._cells(loads), list[str]()
+        cells, drawn = self._cells(loads), list[DrawnBot]()
         while len(drawn) < n:
-            options = cells.options([bot_id for bot_id in bots if bot_id not in drawn], n - len(drawn))
+            chosen = {one.bot_id for one in drawn}
+            options = cells.options([bot_id for bot_id in bots if bot_id not in chosen], n - len(drawn))
             if not options:
                 raise self._no_cell(cells, bots, n, met)
             ranked = cells.ranked(options)
@@ -201,7 +202,7 @@ class StudyDraw:
         """Return the number of ratings that each bot still needs; None if the rule has no such numbers."""
         return [float(self.needs.get(bot_id, 0)) for bot_id in bots] if self.needs else None
 
-    def pairs(self, n: int = 1) -> list[tuple[str, str]]:
+    def pairs(self, n: int = 1) -> list[tuple[DrawnBot, DrawnBot]]:
         """Return `n` different pairs of bots, or as many as are left; the rule draws the first bot and then its
         partner.
 
@@ -227,31 +228,30 @@ class StudyDraw:
             left = {pair for pair in left if cells.shared(*pair)}
             if not left:
                 raise self._no_pair(cells, {frozenset(pair) for pair in combinations(bots, 2)} - compared)
-        drawn: list[tuple[str, str]] = []
+        drawn: list[tuple[DrawnBot, DrawnBot]] = []
         while left and len(drawn) < n:
             first = self._one_of({bot_id for pair in left for bot_id in pair}, loads)
             second = self._one_of({b for pair in left if first in pair for b in pair - {first}}, loads)
             left.discard(frozenset((first, second)))
             number = str(len(compared) + len(drawn))
             seed = derive_seed(study.seed, "sides", str(participant.pk), number)
-            pair = (first, second)
+            pair = (DrawnBot(first), DrawnBot(second))
             if cells is not None:
-                pair = self._pair_with_condition(cells, pair)
+                pair = self._pair_with_condition(cells, first, second)
                 left = {other for other in left if cells.shared(*other)}
             drawn.append(pair if random.Random(seed).random() < 0.5 else pair[::-1])
-            for bot_id in pair:
+            for bot_id in (first, second):
                 loads[bot_id] += 1
         return drawn
 
-    def _pair_with_condition(self, cells: CellDraw, pair: tuple[str, str]) -> tuple[str, str]:
+    def _pair_with_condition(self, cells: CellDraw, first: str, second: str) -> tuple[DrawnBot, DrawnBot]:
         """Return both bots with one condition, drawn by the load of both cells."""
-        ranked = cells.ranked(cells.shared(*pair), partner=pair[1])
+        ranked = cells.ranked(cells.shared(first, second), partner=second)
         [at] = self._places([rank for rank, _cell in ranked], 1)
         drawn = cells.take(ranked[at][1])
-        first, second = (DrawnBot.of(bot_id, drawn.condition) for bot_id in pair)
-        for bot_id in pair:
+        for bot_id in (first, second):
             cells.loads.cells[bot_id, ranked[at][1].key] += 1
-        return first, second
+        return drawn, DrawnBot(second, drawn.condition)
 
     def _no_pair(self, cells: CellDraw, pairs: Collection[frozenset[str]]) -> Refused:
         if any(replace(cells, is_limited=False).shared(*pair) for pair in pairs):
@@ -264,7 +264,7 @@ class StudyDraw:
         [place] = self._places([loads[b] for b in ordered], 1, self._needs_of(ordered))
         return ordered[place]
 
-    def in_turn(self) -> tuple[Sequence[str], str]:
+    def in_turn(self) -> tuple[Sequence[DrawnBot], str]:
         """Return the participant's bots one after another, and the key of their order; empty for one bot.
 
         Raises:
@@ -274,11 +274,13 @@ class StudyDraw:
         bots = self.bots(assignment.bots_in_a_row)
         if len(bots) < 2:
             return bots, ""
-        rng = self._rng("order", *sorted(bots))
+        of_id = {one.bot_id: one for one in bots}
+        rng = self._rng("order", *sorted(of_id))
         if assignment.bot_order == "random":
             rng.shuffle(bots)
             return bots, ""
-        return order_drawn(self.study, bots, rng, synthetic=self.participant.is_synthetic)
+        order, key = order_drawn(self.study, list(of_id), rng, synthetic=self.participant.is_synthetic)
+        return [of_id[bot_id] for bot_id in order], key
 
     def conversations(self, n: int = 1) -> list[str]:
         """Return ids of `n` different completed conversations of others, by the study's rule.

@@ -52,6 +52,7 @@ from django.utils.translation import gettext_lazy as _
 
 from chatbots import Identity
 from chatbots.registry import C, Registry
+from webapp.studies.assignment.cells import DrawnBot
 from webapp.studies.models import Item, Rubric, StudyVersion
 from webapp.studies.questions import Question
 from webapp.studies.settings import StudyValues
@@ -113,14 +114,14 @@ class SlotPlan:
     """Plan of one assignment unit of a task; exactly one of the first three attributes is set.
 
     Attributes:
-        bot: id of the bot with which a conversation is made.
+        bot: the drawn bot with which a conversation is made.
         conversation: id of a stored conversation.
         item: id of an item (context, responses, reference).
         side: side on which it is shown ("A", "B"); empty if it is shown alone.
         is_flipped: True to show the replies of an item in the opposite order.
     """
 
-    bot: str = ""
+    bot: DrawnBot | None = None
     conversation: str = ""
     item: str = ""
     side: str = ""
@@ -158,7 +159,7 @@ class Draw(Protocol):
         """Values of the study, which include its settings."""
         ...
 
-    def bots(self, n: int = 1) -> Sequence[str]:
+    def bots(self, n: int = 1) -> Sequence[DrawnBot]:
         """Return `n` different bots by the study's rule, among those available and not met yet.
 
         Raises:
@@ -166,7 +167,7 @@ class Draw(Protocol):
         """
         ...
 
-    def pairs(self, n: int = 1) -> Sequence[tuple[str, str]]:
+    def pairs(self, n: int = 1) -> Sequence[tuple[DrawnBot, DrawnBot]]:
         """Return `n` different pairs of bots by the study's rule, not compared yet; the first bot of each is A.
 
         Where fewer are left, those come back.
@@ -176,7 +177,7 @@ class Draw(Protocol):
         """
         ...
 
-    def in_turn(self) -> tuple[Sequence[str], str]:
+    def in_turn(self) -> tuple[Sequence[DrawnBot], str]:
         """Return the participant's bots one after another, in a counterbalanced order, and the order's key.
 
         The key is empty where orders are not counted: for one bot, or orders drawn at random.

@@ -150,7 +150,7 @@ class RatingsTable:
         found = _included(study, options).select_related(*_RELATED).order_by("id")
         for rating in found.iterator(chunk_size=CHUNK):
             chat = rating.conversation or (rating.turn and rating.turn.conversation)
-            held = chat or (rating.first and _chat_of(rating.first))
+            held = chat or (_chat_of(rating.first) if rating.first else None)
             person = rating.participant
             yield [
                 rating.pk,
