@@ -30,6 +30,7 @@ from webapp.studies.messages import MOST_WAITING
 from webapp.studies.models import Outcome, Participant, ParticipantMessage, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.recruitment.completion import ending_of
+from webapp.studies.selectors import sitting_next
 
 EXAMPLES = int(os.environ.get("CONFAB_FLOW_EXAMPLES", "3"))
 SHRINKS = "CONFAB_FLOW_EXAMPLES" in os.environ
@@ -49,6 +50,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "pairs with conditions": ("arena", {"factors": FACTORS}),
     "limits of time": ("chat", {"least_minutes": 2, "most_minutes": 4}),
     "pairs with limits of time": ("arena", {"least_minutes": 2, "most_minutes": 4}),
+    "parts": ("chat", {"parts": [{"key": "a"}, {"key": "b", "after_days": {"least": 0}}]}),
     "marks during the chat": ("marked_chat", {"marked_when": "during"}),
 }
 MOVES = {
@@ -135,8 +137,22 @@ class ParticipantMachine(RuleBasedStateMachine):
             self.send("/end/", {}) or self.show(self.browser.open(self.page.main["data-rate"]))
         elif step in STEPS:
             self.send(self.ending, filled(self.form, pick))
+        elif self.page.outcome in PAID and self.part_is_due():
+            self.come_for_the_next_part()
         elif self.page.outcome != Outcome.NO_CONSENT or not self.open("again=1"):
             self.enter(self.browser)
+
+    def part_is_due(self) -> bool:
+        """Return True if the study has another part, which is open."""
+        person = Participant.objects.filter(study=self.study, platform__in=LINKS).first()
+        return person is not None and person.withdrawn_at is None and sitting_next(self.study, person) is not None
+
+    def come_for_the_next_part(self) -> None:
+        """Open the platform's link of the next visit."""
+        self.query = {
+            name: f"{value}-next" if name in VISIT_PARAMETERS else value for name, value in self.query.items()
+        }
+        self.enter(self.browser)
 
     @property
     def ending(self) -> str:
@@ -353,7 +369,7 @@ class ParticipantMachine(RuleBasedStateMachine):
         elif page.step in STEPS:
             assert (task.state, task.outcome, task.completion_code) == (Task.State.OPEN, "", None), page.address
         elif page.step == "entry":
-            assert task is None or not task.outcome or task.outcome == Outcome.NO_CONSENT
+            assert task is None or not task.outcome or task.outcome == Outcome.NO_CONSENT or self.part_is_due()
 
     @invariant()
     def a_fresh_browser_resumes_at_the_same_step(self) -> None:
@@ -374,6 +390,8 @@ class ParticipantMachine(RuleBasedStateMachine):
                 assert page.place == self.page.place
             else:
                 assert page.step in STEPS
+        elif task is not None and page.step == "entry" and self.part_is_due():
+            assert task.outcome in PAID, task.outcome
         elif task is not None and (ending := ending_of(task)) is not None:
             assert (page.outcome, page.code) == (ending.outcome, ending.code)
         else:
@@ -387,9 +405,10 @@ class ParticipantMachine(RuleBasedStateMachine):
         if task is None:
             assert not visits
             return
-        [visit] = visits
+        [visit] = [one for one in visits if one.key.submission == task.submission]
+        assert len(visits) == len(set(Task.objects.filter(participant__platform__in=LINKS).values_list("submission")))
         outcome = task.outcome or INSIDE
-        assert visit.key.submission == task.submission in self.query.values()
+        assert visit.key.submission in self.query.values() or self.part_is_due()
         assert (visit.outcome, visit.earns) == (outcome, outcome in PAID)
         if task.outcome:
             code = (ending_of(task) or task).code

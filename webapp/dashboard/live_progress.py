@@ -28,6 +28,7 @@ from webapp.pay.models import Decision
 from webapp.ratings.paired_comparisons import answers_counted
 from webapp.studies.models import LinkCount, Outcome, Study, Task, Whereabouts
 from webapp.studies.protocols.base import protocols
+from webapp.studies.recruitment.completion import pay_of_task
 from webapp.studies.selectors import steps_asked
 
 OUT = (Outcome.BOT_FAILED, Outcome.SCREENED_OUT, Outcome.FAILED_CHECK)
@@ -360,7 +361,8 @@ def money_of(study: Study, totals: StudyTotals) -> Money:
     """
     planned, recruitment = cost_of(study), study.values.recruitment
     people = None
-    if recruitment.pay_each is not None:
+    pays = {part.key: pay_of_task(study.values, part.key) or 0 for part in study.values.sittings.parts}
+    if recruitment.pay_each is not None or any(pays.values()):
         decided = (
             Decision.objects.filter(participant__study=study)
             .exclude(state=Decision.State.UNDONE)
@@ -369,7 +371,11 @@ def money_of(study: Study, totals: StudyTotals) -> Money:
                 bonuses=Sum("amount", filter=Q(action=Decision.Action.BONUS)),
             )
         )
-        pay = max(0, totals.n_visits - decided["rejected"]) * recruitment.pay_each
+        pay = max(0, totals.n_visits - decided["rejected"]) * (recruitment.pay_each or 0)
+        if pays:
+            earned = Task.objects.filter(participant__study=study, participant__is_synthetic=False, outcome__in=EARNED)
+            counts = earned.order_by().values_list("sitting").annotate(n=Count("pk"))
+            pay = sum(pays.get(key, 0) * n for key, n in counts)
         if recruitment.pay_screened_out:
             pay += totals.outcomes.get(Outcome.SCREENED_OUT, 0) * recruitment.pay_screened_out
         pay += totals.outcomes.get(Outcome.LATE, 0) * (recruitment.pay_late or 0)

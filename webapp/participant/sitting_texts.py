@@ -7,7 +7,7 @@ from math import ceil
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from webapp.studies.recruitment.completion import money_text
+from webapp.studies.recruitment.completion import money_text, pay_of_task
 from webapp.studies.settings import StudyValues
 
 
@@ -15,8 +15,8 @@ def sitting_lines(values: StudyValues) -> list[str]:
     """Return a line for each part of a study, with its gap and pay; none without parts."""
     found, recruitment = [], values.recruitment
     for part in values.sittings.parts:
-        pay = recruitment.pay_each if part.pay is None else part.pay
-        when = _gap_said(part.gap.least, part.gap.most) if found else _("now")
+        pay = pay_of_task(values, part.key)
+        when = _gap_said(part.gap.least, part.gap.most) if found else _("Now")
         found.append(f"{when} · {money_text(pay, recruitment.currency)}" if pay else when)
     return found
 

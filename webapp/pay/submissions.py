@@ -23,7 +23,7 @@ from django.utils.crypto import salted_hmac
 
 from webapp.pay.models import Decision, PlatformVisit
 from webapp.studies.models import Breakage, Outcome, Participant, Study, Task
-from webapp.studies.recruitment.completion import ending_of, tasks_with_endings
+from webapp.studies.recruitment.completion import ending_of, pay_of_task, tasks_with_endings
 from webapp.studies.settings import StudyValues
 
 LEFT, INSIDE = "left", "inside"
@@ -188,8 +188,7 @@ class Submission:
 
     def to_pay(self, values: StudyValues) -> ToPay:
         """Return the amounts still to be paid for the visit, by the study's pay for one or for each part done in it."""
-        pay_each, own = values.recruitment.pay_each, {part.key: part.pay for part in values.sittings.parts}
-        each = [pay_each if (pay := own.get(key)) is None else pay for key in self.sittings or [""]]
+        each = [pay_of_task(values, key) for key in self.sittings or [""]]
         if None in each:
             return ToPay(None, self.bonuses_owed)
         work = sum((Decimal(str(pay)) for pay in each), Decimal()) if self.is_to_be_paid else Decimal()

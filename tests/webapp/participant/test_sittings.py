@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db import IntegrityError, transaction
 from django.test import Client
 from django.utils import timezone
 
@@ -30,6 +31,7 @@ from webapp.ratings.selectors import study_ratings
 from webapp.ratings.services import rating_submit
 from webapp.studies.lifecycle import study_import
 from webapp.studies.models import Outcome, Participant, Study, Task
+from webapp.studies.recruitment.completion import pay_text
 from webapp.studies.services import consent_record, participant_enter, task_complete, task_open
 from webapp.studies.sitting_tasks import sitting_counts, sitting_miss
 from webapp.studies.study_file import study_file_of, study_file_read, study_file_text
@@ -180,6 +182,14 @@ def start_refused(client: Client, query: str) -> bool:
     return "/s/s/start/" not in page.content.decode()
 
 
+def test_the_database_keeps_a_part_to_one_a_person() -> None:
+    person = consent_record(participant=participant_enter(study=study_of_parts()))
+    first = do_quickly(person)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Task.objects.create(participant=person, version=first.version, kind="chat", sitting="first")
+    Task.objects.create(participant=person, version=first.version, kind="chat", sitting="first", state="failed")
+
+
 def test_a_part_that_was_begun_in_time_does_not_close() -> None:
     study = study_of_parts()
     person = consent_record(participant=participant_enter(study=study))
@@ -313,6 +323,10 @@ def test_each_part_pays_its_own_amount() -> None:
     do_part(Client(), "?pid=p1")
     [visit] = submissions_of(study).all  # the panel has no ids of visits
     assert (visit.sittings, visit.to_pay(study.values).work) == (["first", "second"], Decimal(3))
+    assert pay_text(study.values) == "£6.00"
+    people = signed_in(Right.READ, Right.PAY).get("/dashboard/studies/s/people/")
+    assert people.status_code == 200
+    assert "£3.00" in people.content.decode(), "cost so far"
     assert submissions_of(study).to_pay.work == 3
 
 

@@ -30,7 +30,7 @@ from webapp.jobs.selectors.fits import fit_leading
 from webapp.ratings.selectors import study_ratings, study_whole
 from webapp.studies.assignment.rules.base import rules
 from webapp.studies.models import Outcome, Study
-from webapp.studies.recruitment.completion import is_paid, money_text
+from webapp.studies.recruitment.completion import is_paid, money_text, pay_in_all
 from webapp.studies.validation import outcomes_possible
 
 PROLIFIC_LEAST = {"GBP": 6.0, "USD": 8.0}
@@ -62,7 +62,8 @@ class Cost:
 def cost_of(study: Study) -> Cost:
     """Return the study's cost if each wanted task is done once."""
     recruitment, minutes = study.values.recruitment, study.values.texts.minutes
-    each, n = recruitment.pay_each, n_wanted(study)
+    in_all, n = pay_in_all(study.values), n_wanted(study)
+    each = in_all / (len(study.values.sittings.parts) or 1) if in_all is not None else None
     people = each * n if each is not None and n else None
     return Cost(
         currency=recruitment.currency,

@@ -69,7 +69,8 @@ def consent_texts(values: StudyValues) -> dict[str, Any]:
     of_texts = {**dict(values.texts), **dict(values.comfort), "typing_notice": counted}
     of_texts["consent_points"] = points_agreed_to(values)
     said = {name: _stripped(of_texts[name]) for name in AGREED_TEXTS} | {"payment": pay_text(values)}
-    return {**said, **dict(values.rights)}
+    parts = {"parts": values.sittings.model_dump_json(exclude_defaults=True)} if values.sittings.parts else {}
+    return {**said, **dict(values.rights), **parts}
 
 
 def consent_version(values: StudyValues) -> str:

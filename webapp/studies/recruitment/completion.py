@@ -153,11 +153,24 @@ def money_text(value: float, currency: str) -> str:
     return f"{sign}{digits}" if sign else f"{digits} {currency}"
 
 
+def pay_of_task(values: StudyValues, sitting: str = "") -> float | None:
+    """Return the pay for a task, or for the part with this key; None where the study does not say it."""
+    own = next((part.pay for part in values.sittings.parts if part.key == sitting), None)
+    return values.recruitment.pay_each if own is None else own
+
+
+def pay_in_all(values: StudyValues) -> float | None:
+    """Return the pay of a person for one task, or for all parts with their bonus; None where it is not said."""
+    parts = values.sittings.parts
+    found = [pay_of_task(values, part.key) for part in parts] or [values.recruitment.pay_each]
+    known = [pay for pay in found if pay is not None]
+    return sum(known) + (values.sittings.pay_for_all or 0) * bool(parts) if known else None
+
+
 def pay_text(values: StudyValues) -> str:
     """Return the first page's text about pay: the study's own, or the amount; empty if nobody is paid."""
-    recruitment = values.recruitment
-    own = sanitise_input(values.texts.payment)
-    return own or (money_text(recruitment.pay_each, recruitment.currency) if recruitment.pay_each else "")
+    own, amount = sanitise_input(values.texts.payment), pay_in_all(values)
+    return own or (money_text(amount, values.recruitment.currency) if amount else "")
 
 
 def is_paid(values: StudyValues) -> bool:
