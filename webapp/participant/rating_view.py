@@ -28,6 +28,7 @@ class DialogueLine:
     is_bot: bool = False
     html: str = ""
     trace: Sequence[dict[str, Any]] = ()
+    has_image: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +250,7 @@ def _conversation(slot: Slot) -> ShownText:
                 is_bot,
                 with_image(html, t.text, images.get(t.index)),
                 shown_trace(chat, t) if is_bot else (),
+                t.index in images,
             )
             for t in chat.turns.all()
             for is_bot in [t.speaker == Turn.Speaker.BOT]

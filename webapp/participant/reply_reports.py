@@ -16,6 +16,7 @@ from django.shortcuts import render
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 
+from webapp.conversations.images import images_of
 from webapp.conversations.models import Conversation, ReplyReport, Turn
 from webapp.conversations.services import reply_report
 from webapp.core.errors import Refused
@@ -135,7 +136,7 @@ def _of_turn(conversation_id: Any, index: int) -> ReplyToReport:
 
 
 def _at(judgement: RequestedRating, number: int) -> list[ReplyToReport]:
-    """Return the replies at a place of a page: one of an item, or the bot's of a whole conversation."""
+    """Return what can be reported at a place of a page: a reply of an item; a conversation's replies and images."""
     places = places_shown(judgement)
     if number >= len(places):
         raise Http404
@@ -145,7 +146,9 @@ def _at(judgement: RequestedRating, number: int) -> list[ReplyToReport]:
         text = place.item.responses[place.response]["text"]
         return [ReplyToReport(text, None, place.item, place.response)]
     chat = place.slot.conversation or place.slot.chat
-    return [ReplyToReport(turn.text, turn) for turn in chat.turns.all() if turn.speaker == "bot"]
+    images = {index: image.description for index, image in images_of(chat).items()}
+    turns = (turn for turn in chat.turns.all() if turn.speaker == "bot" or turn.index in images)
+    return [ReplyToReport(turn.text or images.get(turn.index, ""), turn) for turn in turns]
 
 
 def _report(

@@ -30,7 +30,7 @@ from webapp.asgi import application
 from webapp.conversations import images, selectors, services
 from webapp.conversations.bot_host import BotHostRuntime
 from webapp.conversations.frames import MessageImage
-from webapp.conversations.models import ChatImage, Conversation, Turn
+from webapp.conversations.models import ChatImage, Conversation, ReplyReport, Turn
 from webapp.core.authentication import token_make
 from webapp.core.database import in_database
 from webapp.core.errors import Refused
@@ -315,11 +315,19 @@ def test_pages_show_the_image_and_one_that_is_withheld_to_staff_alone(browser: C
     other = make_conversation(conversation.study, entry_nonce="n")
     sent(other)
     make_rating(other)
-    make_study("j", protocol="dialogues", bots=[], dialogues_of="talked")
+    make_study("j", protocol="dialogues", bots=[], dialogues_of="talked", lets_report=True)
     started = post(browser, "/s/j/start/", consent="on", _entry=entry_field(browser.get("/s/j/")))
     page = browser.get(started.url)
     assert page.status_code == 200
     assert page.content.decode().count('class="chat-image"') == 2
+
+    # Whoever reads the chat can report the image as they can report a reply.
+    assert page.content.decode().count("data-line") == 4
+    where = f"/task/{started.url.split('/')[2]}/report/?n=1&place=0"
+    assert "1: Look" in browser.get(where).content.decode()
+    assert post(browser, where, line="1", reason="private").status_code == 200
+    [report] = ReplyReport.objects.all()
+    assert (report.turn.index, report.turn.speaker) == (0, "human")
 
     staff = signed_in(Right.READ)
     reader = f"/dashboard/studies/talked/conversations/?chat={conversation.pk}"

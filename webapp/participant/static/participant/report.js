@@ -32,7 +32,10 @@ function saidShow(link) {
   const lines = [...around.querySelectorAll("[data-line]")];
   const choice = byId("report-line");
   choice.replaceChildren(
-    ...lines.map((line, i) => new Option(`${i + 1}: ${line.textContent.trim().slice(0, 60)}`, i + 1)),
+    ...lines.map((line, i) => {
+      const said = line.textContent.trim() || line.querySelector("img")?.alt;
+      return new Option(`${i + 1}: ${said.slice(0, 60)}`, i + 1);
+    }),
   );
   byId("report-line-field").hidden = lines.length < 2;
   const text = around.querySelector(".bubble, .judged-text")?.textContent.trim() ?? "";
