@@ -91,7 +91,8 @@ ON_DATABASE := $(addprefix tests/,journeys/test_message.py journeys/test_researc
   webapp/participant/test_chat_images.py webapp/participant/test_choose.py \
   webapp/participant/test_device_transfer.py webapp/participant/test_entry.py \
   webapp/participant/test_gone.py webapp/participant/test_markdown_replies.py webapp/participant/test_trace.py \
-  webapp/participant/test_questions.py webapp/participant/test_reference.py webapp/participant/test_sittings.py \
+  webapp/participant/test_picks.py webapp/participant/test_questions.py webapp/participant/test_reference.py \
+  webapp/participant/test_sittings.py \
   webapp/participant/test_socket.py webapp/pay/test_sending.py webapp/pay/test_services.py \
   webapp/ratings/test_attention_results.py webapp/ratings/test_flags.py webapp/ratings/test_judging.py \
   webapp/ratings/test_leaving_out.py webapp/ratings/test_scale_trigger.py webapp/results/test_cache.py \
@@ -143,7 +144,7 @@ QUICK := $(addprefix tests/,architecture/test_arrows.py architecture/test_circle
   webapp/jobs/test_commands.py webapp/jobs/test_jobs.py webapp/jobs/test_kinds.py webapp/jobs/test_metrics.py \
   webapp/participant/test_access.py webapp/participant/test_arena.py \
   webapp/participant/test_chat.py webapp/participant/test_entry.py webapp/participant/test_judge.py \
-  webapp/participant/test_questions.py webapp/participant/test_quiz.py webapp/participant/test_socket.py \
+  webapp/participant/test_picks.py webapp/participant/test_questions.py webapp/participant/test_quiz.py webapp/participant/test_socket.py \
   webapp/ratings/test_attention_results.py webapp/ratings/test_flags.py webapp/ratings/test_judged.py \
   webapp/ratings/test_judging.py webapp/results/test_pairs_by_hand.py \
   webapp/results/test_summary.py webapp/search/test_index.py webapp/search/test_query.py \

@@ -83,6 +83,23 @@ class Kappa:
     shared: int
 
 
+MOST_EXCHANGES = 10
+"""Exchanges that have a share of their own; later ones share the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class PickShare:
+    """Share of a bot's comparisons that it won, ties as halves, with its interval over raters.
+
+    Attributes:
+        exchange: of the chat, from 1; one past `MOST_EXCHANGES` for all later ones; None for all.
+    """
+
+    bot: str
+    exchange: int | None
+    share: Interval
+
+
 @dataclass(frozen=True, slots=True)
 class PairResults:
     """Results of pairwise judgements.
@@ -93,6 +110,7 @@ class PairResults:
         held: the same between bots of equal controls; None where no control differs.
         is_collecting: whether the intervals of outcomes are anytime-valid; all others are valid for one look.
         test: the test that decides which bot is preferred.
+        picks: where replies of chats were compared one by one, each bot's share of wins, in all and by exchange.
         smallest_difference: the smallest of interest, between the shares of judgements that prefer either.
     """
 
@@ -107,6 +125,7 @@ class PairResults:
     is_collecting: bool = False
     test: Test = "fixed"
     smallest_difference: float = 2 * SMALLEST_SHARE
+    picks: tuple[PickShare, ...] = ()
 
     def of(self, question: str, a: str, b: str) -> PairOutcome | None:
         """Return the outcome of two bots, `a` before `b` in the alphabet."""
@@ -195,7 +214,22 @@ def judge_pairs(
         is_collecting=judged.is_collecting,
         test="always" if judged.is_collecting else "fixed",
         smallest_difference=2 * judged.smallest_share,
+        picks=_pick_shares(judged, raters, level),
     )
+
+
+def _pick_shares(judged: PairJudgements, raters: np.ndarray, level: float) -> tuple[PickShare, ...]:
+    if judged.exchange is None or not len(judged):
+        return ()
+    won = (judged.answers[judged.leading] + 1) / 2
+    exchange = np.minimum(judged.exchange, MOST_EXCHANGES + 1)
+    found = []
+    for number in (None, *sorted(set(exchange.tolist()))):
+        here = np.ones(len(won), dtype=bool) if number is None else exchange == number
+        for bot in sorted({*judged.first.tolist(), *judged.second.tolist()}):
+            scores = np.where(judged.first == bot, won, np.where(judged.second == bot, 1 - won, np.nan))
+            found.append(PickShare(bot, number, mean_interval(scores[here], raters[here], level, scale=SHARE)))
+    return tuple(found)
 
 
 def _unasked(a: str, b: str) -> Comparison:

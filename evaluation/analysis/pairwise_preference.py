@@ -54,6 +54,8 @@ class PairJudgements:
         rater: (k,) rater of each; None for an unnamed rater.
         answers: per question (k,): 1 the first is better, 0 they are the same, -1 the second; NaN without an answer.
         titles: per question, for people; the first one is what bots are ranked by.
+        exchange: (k,) which exchange of a chat the two replies were of, from 1; None where no single replies of chats
+            were compared.
         controls: by name (k,) how much more the first has of something that is not the bot's merit, as
             `evaluation.analysis.pairwise_preference` makes them; empty where texts are not known.
         is_collecting: whether more are still coming and people look at them meanwhile, as `Ratings.is_collecting`.
@@ -67,12 +69,14 @@ class PairJudgements:
     answers: Mapping[str, np.ndarray]
     titles: Mapping[str, str]
     controls: Mapping[str, np.ndarray] = field(default_factory=dict)
+    exchange: np.ndarray | None = None
     is_collecting: bool = False
     smallest_share: float = SMALLEST_SHARE
 
     def __post_init__(self) -> None:
         columns = {"first": self.first, "second": self.second, "rater": self.rater}
         columns |= {**self.answers, **self.controls}
+        columns |= {} if self.exchange is None else {"exchange": self.exchange}
         for name, values in columns.items():
             if len(values) != len(self.item):
                 raise ValueError(f"{name} has {len(values)} values for {len(self.item)} judgements")

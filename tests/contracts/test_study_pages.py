@@ -34,7 +34,7 @@ NO_DATA = re.compile(
     r"|No participant has finished a task yet|No conversation yet|nothing to report|\b0 rated"
     r"|cannot give participants a chatbot|Participants cannot get a chatbot"
 )
-PER_TASK = {"arena": 4, "dialogues": 3, "pairwise": 5}
+PER_TASK = {"arena": 4, "dialogues": 3, "pairwise": 5, "picks": 6}
 """Pairs that one person of the protocol's example judges; the attention check of pairwise is none of them."""
 
 
@@ -59,7 +59,7 @@ def pages_agree(study: Study, n_people: int, **query: str) -> None:
     client.force_login(user)
     if not synthetic:  # of scripted people alone the list says nothing
         row = next(one for one in study_rows(Study.objects.all()) if one.study == study)
-        each = 1 if name not in ("chat", "marked_chat", "arena", "survey") else None
+        each = 1 if name not in ("chat", "marked_chat", "arena", "picks", "survey") else None
         assert row.n_completed >= n_people, name
         assert each is None or row.n_completed == n_people, name
         assert "chat" not in row.latest or talks_to_bots(study), name

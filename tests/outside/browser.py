@@ -149,7 +149,7 @@ class Page:
                 return "form"
             case ["withdraw", _token]:
                 return "withdraw"
-            case ["task", _id, "quiz" | "questions" | "practice" | "arena" | "judge" as step]:
+            case ["task", _id, "quiz" | "questions" | "practice" | "arena" | "picks" | "judge" as step]:
                 return step
         return ""
 
@@ -164,7 +164,7 @@ class Page:
         if self.step == "form":
             return Place("chat", self.path.removesuffix("rate/"))
         form = self.form(f"/{self.step}/") if self.step not in ("chat", "") else None
-        ids = (*(form.ids if form else ()), *(self.chats if self.step == "arena" else ()))
+        ids = (*(form.ids if form else ()), *(self.chats if self.step in ("arena", "picks") else ()))
         return Place(self.step, self.path, ids)
 
     def form(self, ending: str) -> Form | None:

@@ -121,12 +121,14 @@ def stored(study: Study) -> dict[str, list[Any]]:
             chats.order_by("created_at").values_list("pk", "state", "ended_at", "slot", "n_exchanges", "due_turn")
         ),
         "turns": list(
-            Turn.objects.filter(conversation__in=chats).order_by("pk").values_list("conversation", "index", "vote")
+            Turn.objects.filter(conversation__in=chats)
+            .order_by("pk")
+            .values_list("conversation", "index", "vote", "goes_on")
         ),
         "ratings": list(
             Rating.objects.filter(participant__platform__in=LINKS, participant__study=study)
             .order_by("pk")
-            .values_list("pk", "answers", "other_answers", "comment")
+            .values_list("pk", "at_turn", "answers", "other_answers", "comment")
         ),
         "revisions": list(RatingRevision.objects.order_by("pk").values_list("pk")),
         "quiz": list(QuizAttempt.objects.filter(**theirs).values_list("attempt", "is_right")),

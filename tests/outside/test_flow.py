@@ -72,7 +72,8 @@ MOVES = {
     "decline": 1,
 }
 """Acts of participants, and how often each is chosen; one that is not possible goes on instead."""
-STEPS = {"quiz", "questions", "practice", "chat", "form", "arena", "judge"}
+STEPS = {"quiz", "questions", "practice", "chat", "form", "arena", "picks", "judge"}
+TALKS = ("chat", "arena", "picks")
 PAID = (Outcome.RATED, Outcome.BOT_FAILED)
 
 
@@ -131,7 +132,7 @@ class ParticipantMachine(RuleBasedStateMachine):
         step = self.page.step
         if step == "entry":
             self.send("/start/", {"consent": "on"})
-        elif step in ("chat", "arena") and self.is_talking(pick):
+        elif step in TALKS and self.is_talking(pick):
             pass
         elif step == "chat":
             self.send("/end/", {}) or self.show(self.browser.open(self.page.main["data-rate"]))
@@ -196,6 +197,7 @@ class ParticipantMachine(RuleBasedStateMachine):
         Returns:
             False if a reply failed too often.
         """
+        self.pick_reply()
         failed = [chat for chat, one in zip(self.page.chats, self.heard(), strict=True) if one.ways_out]
         if failed and "retry" not in self.ways_out():
             return False
@@ -210,11 +212,22 @@ class ParticipantMachine(RuleBasedStateMachine):
                 if self.page.main.get("data-marks") == "all":
                     marks = {"type": "marks", "turn": reply["turn"], "marks": ["asks"]}
                     assert self.browser.chat(chat, marks).last("marks") == marks
+        if not fails:
+            self.pick_reply()
         self.show(self.browser.open(self.page.address))
         return True
 
+    def pick_reply(self) -> None:
+        """Pick a reply where one is to be picked; where the other one failed, the chat goes on with this one."""
+        for chat in self.page.chats if self.page.step == "picks" else ():
+            [*_before, last] = self.browser.chat(chat).last("history")["turns"] or [{"speaker": "human"}]
+            if last["speaker"] == "bot" and "goes_on" not in last:
+                picked = self.browser.chat(chat, {"type": "pick", "turn": last["turn"]}).last("pick", "error")
+                assert picked == {"type": "pick", "turn": last["turn"], "goes_on": True}
+                return
+
     def break_the_bot(self, pick: int) -> bool:
-        return self.page.step in ("chat", "arena") and self.write(fails=True)
+        return self.page.step in TALKS and self.write(fails=True)
 
     def let_time_pass(self, pick: int) -> bool:
         """Be away for some minutes where the study limits the time of a chat."""
@@ -239,7 +252,7 @@ class ParticipantMachine(RuleBasedStateMachine):
 
     def give_up(self, pick: int) -> bool:
         """Take another bot, or end the task with credit, after a failure."""
-        if self.page.step not in ("chat", "arena"):
+        if self.page.step not in TALKS:
             return False
         if not self.ways_out():
             self.write(fails=True)
@@ -261,7 +274,7 @@ class ParticipantMachine(RuleBasedStateMachine):
     def miss(self, pick: int) -> bool:
         """Miss everything that has a right answer, and some miss it at the second attempt too."""
         step = self.page.step
-        if step not in STEPS - {"chat"} or (step == "arena" and self.is_talking(0)):
+        if step not in STEPS - {"chat"} or (step in ("arena", "picks") and self.is_talking(0)):
             return False
         for _attempt in range(1 + pick // 2):
             if self.page.step == step:

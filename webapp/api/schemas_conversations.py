@@ -74,7 +74,8 @@ class TurnOut(Schema):
     """An utterance.
 
     `reported` has what people reported and filters found, in words; `withheld_text` what a filter kept from people;
-    `trace` the reasoning and tool calls before a reply.
+    `trace` the reasoning and tool calls before a reply;
+    `goes_on` whether the chat went on with this one of two replies.
     """
 
     index: int
@@ -85,6 +86,7 @@ class TurnOut(Schema):
     answered_by: str
     withheld_text: str
     trace: list[dict[str, Any]]
+    goes_on: bool | None
     created_at: datetime
     reported: list[str]
     image: ImageOut | None

@@ -74,13 +74,21 @@ class MarksFrame(Frame):
     marks: Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=200)]
 
 
+class PickFrame(Frame):
+    """The pick of this chat's reply numbered `turn`, or that it and the other chat's are equal."""
+
+    type: Literal["pick"] = "pick"
+    turn: int = Field(ge=0, lt=1_000_000)
+    equal: bool = False
+
+
 class RetryFrame(Frame):
     """After `bot_failed`: ask for the same reply again."""
 
     type: Literal["retry"] = "retry"
 
 
-ClientFrame = MessageFrame | VoteFrame | MarksFrame | RetryFrame
+ClientFrame = MessageFrame | VoteFrame | MarksFrame | PickFrame | RetryFrame
 _ANY: Any = Annotated[ClientFrame, Field(discriminator="type")]
 
 
@@ -155,6 +163,11 @@ def waiting_frame(*, state: str, seconds_left: int, writes_first: bool) -> dict[
     """
     known = {"seconds_left": seconds_left} if state == "waiting" else {"writes_first": writes_first}
     return {"type": "waiting", "state": state, **known}
+
+
+def pick_frame(*, turn: int, goes_on: bool) -> dict[str, Any]:
+    """Say that one of two replies was picked, and whether the chat goes on with this chat's."""
+    return {"type": "pick", "turn": turn, "goes_on": goes_on}
 
 
 def error_frame(*, code: str, message: str, **details: Any) -> dict[str, Any]:

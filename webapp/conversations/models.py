@@ -271,6 +271,11 @@ class Turn(models.Model):
         blank=True,
         help_text=_("Who gave the reply in the bot's place: the id of another bot, or the bot's second address."),
     )
+    goes_on = models.BooleanField(
+        null=True,
+        blank=True,
+        help_text=_("Of two replies to one message: whether the chat went on with this one; null until picked."),
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -39,6 +39,7 @@ from webapp.conversations.filtering import FilterLabel, names_of, reply_check, w
 from webapp.conversations.images import images_attached, images_for_bot
 from webapp.conversations.models import Conversation, PartnerSeat
 from webapp.conversations.pacing import FRAME_EVERY_S, PacedReply, ReplyTimes
+from webapp.conversations.picked_replies import conversation_picked, picks_replies
 from webapp.core.database import DATABASE_AWAY, in_database
 from webapp.core.markdown import BlockStream
 from webapp.studies.assignment.counterbalance import pair_of_slot
@@ -122,21 +123,25 @@ def reply_begin(conversation_id: uuid.UUID, lease: uuid.UUID) -> ReplyPlan | Non
         return None
     with suppress(UnknownName):  # a bot added in the browser may have changed since this process read it
         bot_find(row.bot.bot_id)
+    context, is_picked = selectors.conversation_remembered(row), picks_replies(row)
+    is_paced = row.version.values.pacing.paces_alike
+    slots = pair_of_slot(row.slot) if row.slot is not None and (is_paced or is_picked) else None
+    if slots is not None and is_picked:
+        context = conversation_picked(context, slots)
     due = ReplyPlan(
         conversation_id,
         row.due_turn,
         row.due_since or timezone.now(),
         row.bot,
-        conversation_conditioned(selectors.conversation_remembered(row), row.version.values, row.condition),
+        conversation_conditioned(context, row.version.values, row.condition),
         row.version.values,
         images=images_for_bot(row) if row.version.values.chat.images else {},
     )
     if seat is not None and seat.given_at is not None:
         waited = seat.given_at - due.since
         due = replace(due, given=seat.given_text, waited_s=max(0.0, waited.total_seconds()))
-    if not due.values.pacing.paces_alike:
+    if not is_paced:
         return due
-    slots = pair_of_slot(row.slot) if row.slot is not None else None
     if slots is None:
         pace = due.values.pacing.draw(row.seed, due.turn)
         return replace(due, pace=replace(pace, first_s=due.waited_s + pace.first_s))

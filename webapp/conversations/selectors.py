@@ -108,9 +108,8 @@ def conversation_for(participant_ids: Collection[UUID], conversation_id: UUID) -
 def chats_under_way() -> QuerySet[Conversation]:
     """Return all conversations with what storing and showing a message reads; other columns are read when asked for."""
     return Conversation.objects.select_related("bot", "slot__task__version").only(
-        *("source", "state", "seed", "n_exchanges", "condition", "is_synthetic"),
-        *("slot__side", "slot__task__version__values"),
-        *("bot__bot_id", "bot__kind", "bot__title", "bot__params"),
+        *("source", "state", "seed", "n_exchanges", "condition", "is_synthetic", "bot__params"),
+        *("slot__side", "slot__task__kind", "slot__task__version__values", "bot__bot_id", "bot__kind", "bot__title"),
         *("due_turn", "due_since", "due_lease", "due_lease_until", "due_error", "due_attempts", "due_retries"),
     )
 
@@ -284,6 +283,7 @@ def turns_of(conversation: Conversation) -> list[dict[str, Any]]:
                 **({"html": html} if html else {}),
                 **({"trace": trace} if trace else {}),
                 **image_fields(images.get(row.index), row.text, html),
+                **({} if row.goes_on is None else {"goes_on": row.goes_on}),
             }
         )
     return turns

@@ -23,6 +23,7 @@ from webapp.ratings.error_spans import SPANS, spans_stored
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import title_as_given
 from webapp.search.text_search import ExcerptPiece, SearchWords, html_with_hits, opening_of, pieces_of
+from webapp.studies.assignment.counterbalance import pair_of_slot
 from webapp.studies.questions import BETWEEN_CHOICES
 from webapp.studies.reply_filters.base import reply_filters
 from webapp.studies.selectors import condition_said, other_questions_of_study
@@ -63,6 +64,8 @@ class TurnView:
     html: str = ""
     image: ChatImage | None = None
     trace: Sequence[dict[str, Any]] = ()
+    goes_on: bool | None = None
+    other_reply: str = ""
 
     @property
     def has_missing(self) -> bool:
@@ -150,6 +153,7 @@ def read_conversation(
     pieces = {turn.index: tuple(pieces_of(turn.text, words)) for turn in turns}
     at = _chosen(chosen, turns, [i for i, found in pieces.items() if any(p.is_hit for p in found)])
     views, said_of, images = [], reported_of(conversation), images_of(conversation)
+    others = _other_replies(conversation) if any(turn.goes_on is not None for turn in turns) else {}
     for i, turn in enumerate(turns):
         spelled = [
             TurnValue(
@@ -182,6 +186,8 @@ def read_conversation(
                 html=html_with_hits(html, words),
                 image=images.get(turn.index),
                 trace=turn.trace,
+                goes_on=turn.goes_on,
+                other_reply=others.get(turn.index, "") if turn.goes_on is not None else "",
             )
         )
     overall = [
@@ -205,6 +211,13 @@ def read_conversation(
         chosen=at,
         condition=condition_said(conversation.study, conversation.condition),
     )
+
+
+def _other_replies(conversation: Conversation) -> dict[int, str]:
+    """Return the other bot's replies to the same messages, by turn."""
+    pair = pair_of_slot(conversation.slot) if conversation.slot is not None else None
+    turns = Turn.objects.filter(conversation__slot__in=pair or (), speaker=Turn.Speaker.BOT)
+    return dict(turns.exclude(conversation=conversation).values_list("index", "text"))
 
 
 def numbers_beside(both: Sequence[ConversationReading]) -> list[tuple[TurnValue, list[TurnValue | None]]]:

@@ -29,6 +29,7 @@ from webapp.core.errors import Refused
 from webapp.core.language import locale_of
 from webapp.core.logs import request_id_new
 from webapp.participant.access import is_here, known_of
+from webapp.ratings.reply_picks import reply_pick
 from webapp.ratings.turn_annotation import annotation_request, marks_given, reply_mark
 from webapp.studies.conditions import condition_texts
 
@@ -215,6 +216,8 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
                 await self._vote(frame)
             elif isinstance(frame, frames.MarksFrame):
                 await self._mark(frame)
+            elif isinstance(frame, frames.PickFrame):
+                await self._pick(frame)
             else:
                 await self._retry()
         except Refused as refused:
@@ -279,6 +282,21 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
     async def _mark(self, frame: frames.MarksFrame) -> None:
         await in_database(self._in_place)(reply_mark, turn_index=frame.turn, marks=frame.marks)
         await self._tell(frames.marks_frame(turn=frame.turn, marks=frame.marks))
+
+    async def _pick(self, frame: frames.PickFrame) -> None:
+        """Store a pick, and tell the pages of both chats."""
+        picked = await in_database(self._in_place)(reply_pick, turn_index=frame.turn, is_equal=frame.equal)
+        if picked.copied is not None:
+            copied = picked.copied
+            html = await in_database(selectors.reply_html)(copied.conversation, copied.text)
+            reply = frames.reply_frame(turn=copied.index, text=copied.text, can_rate=False, html=html)
+            await events.frame_publish(copied.conversation_id, reply)
+        for chat_id, goes_on in picked.goes_on.items():
+            told = frames.pick_frame(turn=picked.turn, goes_on=goes_on)
+            if chat_id == self.conversation_id:
+                await self._tell(told)
+            else:
+                await events.frame_publish(chat_id, told)
 
     async def _tell(self, frame: dict[str, Any]) -> None:
         """Tell that something is stored: this page for certain, other pages if the channel layer keeps the message."""

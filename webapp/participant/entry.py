@@ -201,6 +201,14 @@ def work_of(study: Study, version: StudyVersion) -> WorkDescription:
     """Return the description of the work in a study, from its protocol's settings."""
     settings = protocols.get(study.protocol).settings
     values = version.values
+    if "picking" in settings:
+        n = values.chat.min_exchanges * min(values.arena.n_comparisons, comb(len(values.bots), 2) or 1)
+        return WorkDescription(
+            _("You write to a computer program, get two replies to each message, and pick the better one."),
+            ngettext("%(n)s message", "%(n)s messages", n) % {"n": n},
+            _("or more, by you"),
+            "min_exchanges",
+        )
     if "arena" in settings:
         # No participant gets a pair twice, so few chatbots make fewer pairs.
         n = min(values.arena.n_comparisons, comb(len(values.bots), 2) or 1)

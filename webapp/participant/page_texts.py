@@ -330,6 +330,7 @@ def arena_notes() -> dict[str, tuple[str, str]]:
         "too_soon": (_("Not yet."), _("Chat a little longer before you choose.")),
         "waiting_for_reply": (_("Not yet."), _("You can choose when both have answered.")),
         "check_due": (_("One question first."), _("Answer it, then continue.")),
+        "pick_due": (_("Not yet."), _("Pick a reply first.")),
         "not_failed": (_("Both chatbots are still running."), _("Keep writing.")),
         "no_bot": (failed, _("No other pair is available now. Try again, or finish early.")),
         "all_rated": (failed, _("You have chatted with all other pairs. Try again, or finish early.")),

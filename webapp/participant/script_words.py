@@ -140,3 +140,24 @@ def arena_words(version: StudyVersion) -> dict[str, Any]:
         "bot_failed": " ".join([_("One chatbot did not answer."), _("This is our fault. Choose how to continue.")]),
         "closed": _("This conversation is finished. You can choose now."),
     }
+
+
+def picks_words(version: StudyVersion) -> dict[str, Any]:
+    """Return the words that `arena.js` shows where one of two replies is picked at every turn."""
+    return {
+        **arena_words(version),
+        "speakers": {place: _("Reply %(side)s") % {"side": place} for place in ("1", "2")},
+        "typing": chat_words(version)["typing"],
+        "said_by": _("Reply %(side)s: %(text)s"),
+        "pick": _("Pick reply %(side)s"),
+        "pick_due": _("Pick a reply first. Your text stays in the box."),
+        "picked": _("Chatbot"),
+        "picked_now": _("Saved. The chat goes on with the reply that you picked."),
+        "choose_later": _("You can finish when you have picked a reply."),
+        "choose_after": plural_forms(
+            "You can finish after %(n)s more message.", "You can finish after %(n)s more messages."
+        ),
+        "choose_now": _("Finish, or keep writing."),
+        "choose_last": _("This chat is complete."),
+        "closed": _("This chat is finished."),
+    }

@@ -22,7 +22,7 @@ class Rating(TimeStamped):
     """One rater's answers about one target: `{dimension key: number}`.
 
     The target is a conversation, a turn, an item, or a pair: the `first` slot of a task against the
-    `second`. What was imported belongs to no task.
+    `second`, as wholes or in their replies `at_turn`. What was imported belongs to no task.
     """
 
     task = models.ForeignKey(Task, null=True, blank=True, on_delete=models.CASCADE, related_name="ratings")
@@ -33,6 +33,11 @@ class Rating(TimeStamped):
     item = models.ForeignKey(Item, null=True, blank=True, on_delete=models.CASCADE, related_name="ratings")
     first = models.ForeignKey(Slot, null=True, blank=True, on_delete=models.CASCADE, related_name="rated_first")
     second = models.ForeignKey(Slot, null=True, blank=True, on_delete=models.CASCADE, related_name="rated_second")
+    at_turn = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        help_text=_("Number of the turn whose two replies were compared; null: whole chats, or no pair."),
+    )
     participant = models.ForeignKey(
         Participant, null=True, blank=True, on_delete=models.CASCADE, related_name="ratings"
     )
@@ -60,7 +65,17 @@ class Rating(TimeStamped):
                 fields=["task", "item"], condition=Q(item__isnull=False), name="rating_of_item_once"
             ),
             models.UniqueConstraint(
-                fields=["task", "first", "second"], condition=Q(first__isnull=False), name="rating_of_pair_once"
+                fields=["task", "first", "second"],
+                condition=Q(first__isnull=False, at_turn=None),
+                name="rating_of_pair_once",
+            ),
+            models.UniqueConstraint(
+                fields=["task", "first", "second", "at_turn"],
+                condition=Q(at_turn__isnull=False),
+                name="rating_of_pair_turn_once",
+            ),
+            models.CheckConstraint(
+                condition=Q(at_turn=None) | Q(first__isnull=False), name="rating_at_turn_is_of_pair"
             ),
             models.UniqueConstraint(
                 fields=["conversation", "external_id"], condition=~Q(external_id=""), name="rating_import_once"

@@ -36,6 +36,7 @@ from webapp.studies.assignment.capacity import is_collecting
 from webapp.studies.models import Item, Outcome, Study
 from webapp.studies.privacy import pseudonym
 from webapp.studies.protocols.base import protocols
+from webapp.studies.protocols.chat import PicksProtocol
 from webapp.studies.selectors import items_judged, judges_items, marks_turns, talks_to_bots
 
 _CHATS = 100
@@ -60,6 +61,8 @@ def rates_conversations(study: Study) -> bool:
 def pairs_counted(study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()) -> QuerySet[Rating]:
     """Return the study's ratings that are paired comparisons and count: of two replies, or of two slots.
 
+    Where each reply was picked, these are the picks, and not what was asked at the end of the chat.
+
     Args:
         without: names of flags; participants with one of them are left out.
     """
@@ -68,6 +71,8 @@ def pairs_counted(study: Study, *, include_synthetic: bool = False, without: Seq
     found = Rating.objects.filter(
         left_out(study, without), of_items | Q(task__participant__study=study, first__isnull=False)
     ).exclude(task__outcome__in=[Outcome.WITHDRAWN, Outcome.FAILED_CHECK])
+    if study.protocol == PicksProtocol.name:
+        found = found.filter(at_turn__isnull=False)
     return found if include_synthetic else found.filter(participant__is_synthetic=False)
 
 
@@ -107,7 +112,7 @@ def study_pair_chats(
     """
     counted = pairs_counted(study, include_synthetic=include_synthetic, without=without)
     rows = (
-        counted.filter(first__isnull=False)
+        counted.filter(first__isnull=False, at_turn=None)
         .annotate(a=_bot("first"), b=_bot("second"), left=_talk("first"), right=_talk("second"))
         .order_by("pk")
         .values_list("left", "right", "a", "b")
@@ -147,24 +152,29 @@ def study_judgements(
         .annotate(a=_bot("first"), b=_bot("second"), left=_talk("first"), right=_talk("second"))
         .order_by("pk")
         .values_list(
-            "item__key", "left", "right", "item__responses__0", "item__responses__1", "a", "b", "person", "answers"
+            *("item__key", "left", "right", "item__responses__0", "item__responses__1", "a", "b"),
+            *("person", "answers", "at_turn"),
         )
     )
     replies = _replies_of({talk for row in rows for talk in row[1:3] if talk is not None})
-    item, first, second, rater, answers = [], [], [], [], []
+    item, first, second, rater, answers, at = [], [], [], [], [], []
     texts: list[tuple[Sequence[str], Sequence[str]]] = []
-    for key, left, right, reply, other, a, b, person, given in rows:
+    for key, left, right, reply, other, a, b, person, given, turn in rows:
         bots = (a, b) if key is None else (_model(reply), _model(other))
         if bots[0] == bots[1] or None in bots:
             continue
-        item.append(key if key is not None else _chats_key(left, right))
+        name = key if key is not None else _chats_key(left, right)
+        item.append(name if turn is None else f"{name}/{turn}")
+        at.append(turn)
         first.append(bots[0])
         second.append(bots[1])
         rater.append(str(person) if person else None)
         answers.append(given)
-        # Of a chat all its replies count: they are what was compared.
+        # Of a chat all its replies count, unless two of them were compared.
         of_item = None if key is None else ([reply["text"]], [other["text"]])
-        texts.append(of_item or (replies.get(left, []), replies.get(right, [])))
+        said = (replies.get(talk, {}) for talk in (left, right))
+        one, two = ([text for index, text in some.items() if turn in (None, index)] for some in said)
+        texts.append(of_item or (one, two))
     given_to = {key: np.array([_number(one.get(key)) for one in answers], dtype=float) for key in titles}
     smallest = study.values.quotas.smallest_difference
     return PairJudgements(
@@ -175,6 +185,7 @@ def study_judgements(
         answers=given_to,
         titles=titles,
         controls=style_controls([one for one, _two in texts], [two for _one, two in texts]),
+        exchange=None if None in at else np.array([(turn + 1) // 2 for turn in at], dtype=int),
         is_collecting=is_collecting(study),
         smallest_share=SMALLEST_SHARE if smallest is None else smallest / 2,
     )
@@ -184,12 +195,12 @@ def _model(response: Mapping[str, str]) -> str:
     return response.get("model") or NO_MODEL
 
 
-def _replies_of(conversation_ids: Collection[Any]) -> dict[Any, list[str]]:
-    """Return the bot's replies in each of these conversations, in one query."""
-    found: dict[Any, list[str]] = {}
+def _replies_of(conversation_ids: Collection[Any]) -> dict[Any, dict[int, str]]:
+    """Return the bot's replies in each of these conversations by their turns, in one query."""
+    found: dict[Any, dict[int, str]] = {}
     turns = Turn.objects.filter(conversation__in=conversation_ids, speaker=Turn.Speaker.BOT)
-    for talk, text in turns.order_by("conversation", "index").values_list("conversation", "text"):
-        found.setdefault(talk, []).append(text)
+    for talk, index, text in turns.order_by("conversation", "index").values_list("conversation", "index", "text"):
+        found.setdefault(talk, {})[index] = text
     return found
 
 

@@ -33,7 +33,7 @@ def target_fields(target: Target) -> dict[str, Any]:
         case Item():
             return {"item": target}
         case (first, second):
-            return {"first": first, "second": second}
+            return {"first": first, "second": second, "at_turn": None}
     raise TypeError(f"{quote(target)} cannot be rated: a conversation, turn, item or two slots can")
 
 
@@ -73,7 +73,7 @@ def task_progress(task: Task) -> TaskProgress:
         for group in slots_judged(kept)
         for slot in group
     ]
-    given = Rating.objects.filter(task=task).values_list(
+    given = Rating.objects.filter(task=task, at_turn=None).values_list(
         "first_id", "second_id", "item_id", "conversation_id", "turn__conversation_id"
     )
     rated: set[tuple[str, Any]] = {("slot", one) for row in given for one in row[:2]}
@@ -136,7 +136,7 @@ def requested_ratings(task: Task) -> list[RequestedRating]:
     found = [RequestedRating(slots) for slots in _grouped(task)]
     if "turns" in task.payload:
         found = _by_turn(found, task.payload["turns"])
-    ratings = list(Rating.objects.filter(task=task)) if found else []
+    ratings = list(Rating.objects.filter(task=task, at_turn=None)) if found else []
     return [replace(one, rating=_rating_of(one, ratings)) for one in found]
 
 

@@ -38,7 +38,7 @@ from webapp.ratings.models import Rating, RatingRevision
 from webapp.ratings.rating_tasks import Target, checks_not_asked, slots_rated, target_fields, task_progress
 from webapp.studies.models import Item, Outcome, Participant, Slot, Study, StudyVersion, Task
 from webapp.studies.protocols.base import protocols
-from webapp.studies.protocols.chat import BOTH_BAD
+from webapp.studies.protocols.chat import BOTH_BAD, PicksProtocol
 from webapp.studies.questions import Answers, answers_read
 from webapp.studies.rubrics import post_task_questions, rubric_freeze
 from webapp.studies.services import task_complete, task_end
@@ -126,7 +126,7 @@ def rating_submit(
         found, errors = answers_check(version=version, answers=answers)
         if errors:
             raise Refused("bad_answers", _("Some answers are missing."), errors=errors)
-        rating = _rating_store(task, participant, found, comment, conversation)
+        rating = rating_store(task, participant, found, comment, target_fields(conversation))
         conversation_complete(conversation=conversation)
         if protocol.is_complete(task_progress(task)):
             task = task_judged(task)
@@ -156,7 +156,9 @@ def chat_end_check(conversation: Conversation, version: StudyVersion) -> None:
         raise Refused("waiting_for_reply", str(WAITS_FOR_REPLY))
 
 
-def rating_add(*, task: Task, target: Target, answers: Mapping[str, Any], comment: str = "") -> RatingOutcome:
+def rating_add(
+    *, task: Task, target: Target, answers: Mapping[str, Any], comment: str = "", without: Collection[str] = ()
+) -> RatingOutcome:
     """Store the rating of something that is looked at in the task, and complete the task once all is rated.
 
     Submitted again with other answers while the task is open, they take the place of the first ones, which are
@@ -164,6 +166,7 @@ def rating_add(*, task: Task, target: Target, answers: Mapping[str, Any], commen
 
     Args:
         target: what is rated; two slots of the task: the first against the second.
+        without: keys of questions that are not asked here.
 
     Raises:
         Refused: `not_found`, `closed`, or `bad_answers` with `errors` per question.
@@ -195,6 +198,7 @@ def rating_add(*, task: Task, target: Target, answers: Mapping[str, Any], commen
             answers=answers,
             more=protocol.more_answers(task.version),
             without={
+                *without,
                 *(protocol.not_asked(task.version, target) if isinstance(target, Item) else ()),
                 *checks_not_asked(task, target),
             },
@@ -207,7 +211,7 @@ def rating_add(*, task: Task, target: Target, answers: Mapping[str, Any], commen
         if existing is not None:
             _rating_revise(existing, found, comment)
             return RatingOutcome(existing, task, created=False)
-        rating = _rating_store(task, participant, found, comment, target)
+        rating = rating_store(task, participant, found, comment, target_fields(target))
         task.save(update_fields=["updated_at"])  # its participant is at work on it
         # A reply that is marked while its chat goes on completes nothing: the end of the chat says what is left.
         goes_on = isinstance(target, Turn) and "turns" not in task.payload
@@ -246,7 +250,10 @@ def _rating_revise(rating: Rating, answers: Answers, comment: str) -> None:
     rating.save(update_fields=["answers", "other_answers", "comment", "submitted_at", "updated_at"])
 
 
-def _rating_store(task: Task, participant: Participant, answers: Answers, comment: str, target: Target) -> Rating:
+def rating_store(
+    task: Task, participant: Participant, answers: Answers, comment: str, target: Mapping[str, Any]
+) -> Rating:
+    """Store a rating, and freeze its rubric unless the participant is scripted; `target`: the fields that name it."""
     rubric = protocols.get(participant.study.protocol).form(task.version)
     if not participant.is_synthetic and rubric.frozen_at is None:
         # A rehearsal is there to try a study out, so that it can still be changed.
@@ -259,7 +266,7 @@ def _rating_store(task: Task, participant: Participant, answers: Answers, commen
         other_answers=_others(answers),
         comment=sanitise_input(comment, COMMENT_MAX_CHARS),
         submitted_at=timezone.now(),
-        **target_fields(target),
+        **target,
     )
 
 
@@ -292,28 +299,33 @@ def comparison_submit(
 ) -> RatingOutcome:
     """Store the choice, close both chats and open the next pair's, or complete the task, in one transaction.
 
+    Where each reply was picked, nothing is left to choose: what is asked besides is stored alone.
+
     A pair to come with a bot that was set aside meanwhile makes way for another one.
 
     Submitted again, the first choice stays.
 
     Args:
-        choice: a name in `CHOICES`.
+        choice: a name in `COMPARISON_CHOICES`; of no matter where each reply was picked.
         besides: answers to the questions that the study asks beside the choice, by their keys.
 
     Raises:
         Refused: `bad_answers` for another choice and wrong answers, and as `pair_close` and `rating_add`.
     """
-    if choice not in COMPARISON_CHOICES:
+    is_picked = task.kind == PicksProtocol.name
+    if choice not in COMPARISON_CHOICES and not is_picked:
         raise Refused("bad_answers", _("Choose one of the four answers."))
-    preference, both_bad = COMPARISON_CHOICES[choice]
     with transaction.atomic():
-        given = Rating.objects.filter(task=task, first=slots[0], second=slots[1]).first()
+        given = Rating.objects.filter(task=task, **target_fields(slots)).first()
         if given is not None:
             return RatingOutcome(given, task, created=False)
         pair_close(slots=slots)
         [question] = task.version.rubric.dimensions.all()
-        answers = {**besides, question.key: preference, BOTH_BAD: both_bad}
-        outcome = rating_add(task=task, target=slots, answers=answers)
+        answers, without = dict(besides), {question.key}
+        if not is_picked:
+            answers[question.key], answers[BOTH_BAD] = COMPARISON_CHOICES[choice]
+            without = set()
+        outcome = rating_add(task=task, target=slots, answers=answers, without=without)
         if outcome.task.state == Task.State.OPEN and not task_goes_on(task=outcome.task):
             # No bot is left for the pairs to come: what was done earns the early end, which is our fault.
             ended = task_complete(task=outcome.task, outcome=Outcome.BOT_FAILED)

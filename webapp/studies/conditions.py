@@ -43,7 +43,7 @@ TAKEN_FACTOR_KEYS = frozenset(
     {
         *("answered_by", "better", "bot", "bot_version", "bots", "code", "comment", "completion_code"),
         *("condition", "consent_version", "consented_at", "conversation", "cost", "created_at"),
-        *("dialogue_id", "ended_at", "entered_at", "external_id", "first", "first_bot", "first_ms", "flags"),
+        *("dialogue_id", "ended_at", "entered_at", "external_id", "first", "first_bot", "first_ms", "flags", "goes_on"),
         *("id", "is_synthetic", "item", "kept_both", "language", "late_ms", "latency_ms", "messages"),
         *("n_chats", "n_exchanges", "n_human_turns_answered", "outcome", "participant", "platform", "rater"),
         *("rating", "ratings", "recruitment", "second", "second_bot", "seed", "shown_first_ms", "shown_ms", "sitting"),

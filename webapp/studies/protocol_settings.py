@@ -55,6 +55,16 @@ class Arena(InputModel):
     )
 
 
+class Picking(InputModel):
+    """Settings for picking one of two replies at every turn."""
+
+    allows_equal: bool = Field(
+        default=True,
+        title="Two replies may be equal",
+        description="People may then say so; which of the two the chat goes on with is drawn.",
+    )
+
+
 Raters = Annotated[int, Field(ge=0, le=10_000)]
 
 

@@ -38,6 +38,7 @@ from webapp.studies.protocol_settings import (
     Marking,
     OwnMarking,
     Pacing,
+    Picking,
     Referencing,
     Training,
     Typing,
@@ -303,6 +304,7 @@ class StudyValues(InputModel):
     checking: Checking = Checking()
     training: Training = Training()
     arena: Arena = Arena()
+    picking: Picking = Picking()
     recruitment: RecruitmentValues = RecruitmentValues()
     quotas: Quotas = Quotas()
     assignment: Assignment = Assignment()
@@ -374,6 +376,7 @@ SECTIONS: dict[str, type[InputModel]] = {
     "checking": Checking,
     "training": Training,
     "arena": Arena,
+    "picking": Picking,
     "recruitment": RecruitmentValues,
     "quotas": Quotas,
     "assignment": Assignment,

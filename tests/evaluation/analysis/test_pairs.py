@@ -12,7 +12,7 @@ import statsmodels.api as sm
 import confab
 from evaluation.analysis.comparisons import compare
 from evaluation.analysis.leaderboard import pair_ranking_progress
-from evaluation.analysis.pairs import judge_pairs
+from evaluation.analysis.pairs import MOST_EXCHANGES, judge_pairs
 from evaluation.analysis.pairwise_preference import (
     CONTROLS,
     PairJudgements,
@@ -26,6 +26,7 @@ from evaluation.analysis.single_turn import compare_protocols
 from evaluation.number_format import result_dump, result_load
 from evaluation.ratings import RatingDimension, Ratings
 from evaluation.stats.agreement import cohen_kappa
+from evaluation.stats.means import mean_interval
 from tests.conftest import ROOT
 from tests.reference import ratings as published
 
@@ -418,6 +419,21 @@ def test_outcomes_are_told_in_the_words_of_arenas_too() -> None:
 )
 def test_markup_is_counted(text: str, n: int) -> None:
     assert n_markup(text) == n
+
+
+def test_picks_of_late_exchanges_share_a_row_and_ties_are_halves() -> None:
+    judged = drawn(n_raters=4, n_items=30)
+    number = np.array([int(name[1:]) + 1 for name in judged.item])
+    found = judge_pairs(replace(judged, exchange=number)).picks
+    assert {one.exchange for one in found} == {None, *range(1, MOST_EXCHANGES + 2)}
+    won = (judged.answers["quality"] * np.where(judged.first == "a", 1, -1) + 1) / 2
+    late = next(one for one in found if (one.bot, one.exchange) == ("a", MOST_EXCHANGES + 1))
+    assert late.share.mean == pytest.approx(won[number > MOST_EXCHANGES].mean())
+    # Whole raters are the units: the standard error of four means, with three degrees of freedom.
+    whole = next(one for one in found if (one.bot, one.exchange) == ("b", None))
+    assert (whole.share.mean, whole.share.n) == (pytest.approx(1 - won.mean()), 120)
+    assert whole.share == mean_interval(1 - won, judged.rater, 0.90, scale=(0, 1))
+    assert judge_pairs(judged).picks == ()
 
 
 def test_a_unit_is_a_doubling() -> None:

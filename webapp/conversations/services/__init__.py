@@ -21,6 +21,7 @@ from chatbots.text import sanitise_input
 from webapp.conversations.frames import KeystrokeCounts, MessageImage
 from webapp.conversations.images import image_send, takes_images
 from webapp.conversations.models import Conversation, ReplyReport, Turn, Typing
+from webapp.conversations.picked_replies import picks_replies
 from webapp.conversations.selectors import chats_under_way, failure_of, time_left
 from webapp.conversations.services.endings import (
     conversation_complete,
@@ -98,8 +99,8 @@ def turn_add_human(
         if conversation is None:  # its participant was erased
             raise Refused("not_found", _("We cannot open this chat here."), client_id=str(client_id))
         turns = Turn.objects.filter(conversation=conversation)
-        client_ids = list(turns.values_list("client_id", flat=True))
-        if client_id in client_ids:
+        stored = list(turns.values_list("client_id", "goes_on"))
+        if any(one == client_id for one, _goes_on in stored):
             return HumanTurn(turns.get(client_id=client_id), conversation.bot.bot_id, created=False)
         version = conversation.version
         details: dict[str, Any] = {"client_id": str(client_id)}
@@ -108,7 +109,7 @@ def turn_add_human(
             or conversation.source != Conversation.Source.CHAT
             or conversation.state != Conversation.State.OPEN
             or conversation.n_exchanges >= version.values.chat.max_exchanges
-            or _time_is_over(conversation, len(client_ids))
+            or _time_is_over(conversation, len(stored))
         ):
             raise Refused("closed", _("This chat is finished. You can rate it now."), **details)
         failure = failure_of(conversation)
@@ -124,6 +125,8 @@ def turn_add_human(
             raise Refused(
                 "waiting_for_reply", _("The chatbot is still answering. Your text stays in the box."), **details
             )
+        if conversation.n_exchanges and stored[-1][1] is None and picks_replies(conversation):
+            raise Refused("pick_due", _("Pick a reply first. Your text stays in the box."), **details)
         seat = partner_seat_for(conversation=conversation, client_id=client_id)
         text = sanitise_input(text)
         if not text and image is None:
@@ -143,7 +146,7 @@ def turn_add_human(
                 limit=version.values.chat.max_message_chars,
                 **details,
             )
-        index = len(client_ids)
+        index = len(stored)
         turn = Turn.objects.create(
             conversation=conversation, index=index, speaker=Turn.Speaker.HUMAN, text=text, client_id=client_id
         )

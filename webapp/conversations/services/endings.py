@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 
 from webapp.conversations.attention_checks import chat_check_due
 from webapp.conversations.models import Conversation
+from webapp.conversations.picked_replies import picks_replies
 from webapp.conversations.selectors import bots_unavailable_at_hosts, early_reason, failure_of, reply_is_coming
 from webapp.conversations.services.partners import partner_words_remove
 from webapp.conversations.services.replies import NOTHING_DUE, due_set
@@ -175,6 +176,8 @@ def pair_close(*, slots: tuple[Slot, ...]) -> None:
                 "too_soon": _("Chat a little longer before you choose."),
             }
             raise Refused(early, messages[early])
+        if picks_replies(chat) and chat.turns.filter(speaker="bot", goes_on=None, index__gt=0).exists():
+            raise Refused("pick_due", _("Pick a reply first."))
     if chats[0].n_exchanges != chats[1].n_exchanges:
         raise Refused("waiting_for_reply", _("You can choose when both have answered."))
     if chats[0].version is not None and chat_check_due(chats[0], chats[0].version):

@@ -231,6 +231,7 @@ SECTION_TITLES = {
     "error_marking": "Errors and their weights",
     "dialogues": "Conversations",
     "arena": "Comparisons",
+    "picking": "Picks",
     "quotas": "Limits",
     "assignment": "Assignment of chatbots",
     "rights": "Withdrawal and retention",

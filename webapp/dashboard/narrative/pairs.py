@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from evaluation.analysis.pairs import Kappa, PairOutcome, PairResults
+from evaluation.analysis.pairs import MOST_EXCHANGES, Kappa, PairOutcome, PairResults
 from evaluation.analysis.single_turn import ProtocolComparison, ProtocolPair
 from evaluation.number_format import figure, percent, share, span
 from evaluation.stats.bradley_terry import BradleyTerry
@@ -58,6 +58,8 @@ def pairs_section(study: Study, found: PairResults, titles: Titles, bots: Bots) 
     section.lead += [_kappa_sentence(one, titles) for one in found.kappas if one.question == leading]
     section.tables.append(_outcomes_table(found, titles, bots))
     section.tables.append(_ambiguous_table(found, titles, bots))
+    if found.picks:
+        section.tables.append(_picks_table(found, bots))
     if found.strengths.reason is None:
         section.tables.append(_strengths_table(found, titles[leading], bots))
     else:
@@ -238,6 +240,28 @@ def _strengths_table(found: PairResults, title: str, bots: Bots) -> NamedTable:
         method=method,
         note=_held_note(held, level) if held else "",
     )
+
+
+def _picks_table(found: PairResults, bots: Bots) -> NamedTable:
+    table = declared_table(
+        "picks",
+        "Share of replies picked, by exchange",
+        found.picks,
+        ("Exchange", lambda one: Cell(_exchange_text(one.exchange), raw=(one.exchange,))),
+        ("Bot", lambda one: named_cell(bots, one.bot)),
+        (("Picked", percent(found.level)), lambda one: mean_cells(one.share, shares=True)),
+        ("Replies", lambda one: count_cell(one.share.n)),
+        method="Of a bot's replies that were compared, the share that was picked; equal replies count as half. "
+        f"{percent(found.level)} intervals with whole participants as units. Later replies follow those that were "
+        "picked before, so exchanges are not independent of each other.",
+    )
+    return replace(table, note=one_look()) if found.is_collecting else table
+
+
+def _exchange_text(number: int | None) -> str:
+    if number is None:
+        return "all"
+    return str(number) if number <= MOST_EXCHANGES else f"{number} and later"
 
 
 def _rank_cell(best: int, worst: int) -> Cell:

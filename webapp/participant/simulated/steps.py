@@ -190,6 +190,46 @@ async def arena(person: ScriptedPerson) -> None:
         raise StepRefused(f"the choice was not taken at {after.url.path} ({after.status_code})")
 
 
+async def picks(person: ScriptedPerson) -> None:
+    """Write to both chatbots and pick the reply that makes the better impression, turn by turn; then end the chat."""
+    doors = person.doors
+    asked = doors.form("/picks/")
+    chats = re.findall(r'data-conversation="([^"]+)"', doors.page.text)
+    [n_most] = map(int, re.findall(r'data-max-exchanges="(\d+)"', doors.page.text))
+    allows_equal = 'id="tpl-pick-equal"' in doors.page.text
+    script = list(person.rng.choice(person.lines))
+    n_extra = person.rng.randint(0, person.n_more)
+    async with AsyncExitStack() as stack:
+        sockets = [await stack.enter_async_context(doors.socket(chat_id)) for chat_id in chats]
+        for socket in sockets:
+            await frames_until(socket, "history")
+        can_end, n_said = False, 0
+        while (not can_end or n_extra > 0) and n_said < n_most:
+            n_extra -= can_end
+            n_said += 1
+            text = script.pop(0) if script else person.rng.choice(person.lines)[0]
+            last = [frames[-1] for frames in await asyncio.gather(*(say(socket, text) for socket in sockets))]
+            if not (given := [place for place, one in enumerate(last) if one["type"] == "reply"]):
+                raise StepRefused(f"a chat answered {last[0]['code']}: {last[0]['message']}")
+            heard = [Impression.of([text], [last[place]["text"]]) for place in given]
+            choice = "a" if len(given) == 1 else person.between(heard[0], heard[1], "pick", ["a", "equal", "b"])
+            place = given[choice == "b"]
+            is_equal = choice == "equal" and allows_equal
+            frame = {"type": "pick", "turn": last[place]["turn"], "equal": is_equal}
+            await sockets[place].send(json.dumps(frame))
+            if (told := (await frames_until(sockets[place], "pick", "error"))[-1])["type"] == "error":
+                raise StepRefused(f"the pick was not taken: {told['code']}: {told['message']}")
+            person.n_exchanges += 1
+            can_end = all(last[place]["can_rate"] for place in given)
+    await _aside(person, str(doors.page.url))
+    asked = doors.form("/picks/")
+    beside = _by_chance(asked, person)
+    beside |= {name: person.rng.choice(options) for name, options in asked.choices.items()}
+    after = await doors.send(asked, {**beside, **_attentive(asked, person.rng)})
+    if doors.step == "picks" and doors.form("/picks/").hidden.get("_n") == asked.hidden["_n"]:
+        raise StepRefused(f"the chat was not ended at {after.url.path} ({after.status_code})")
+
+
 async def form(person: ScriptedPerson) -> None:
     """Rate the chat."""
     await person.doors.rate(person.answer, comments=person.comment, besides=lambda asked: _attentive(asked, person.rng))
@@ -276,6 +316,7 @@ STEP_SCRIPTS: dict[str, StepScript] = {
     "practice": practice,
     "chat": chat,
     "arena": arena,
+    "picks": picks,
     "form": form,
     "judge": judge,
 }

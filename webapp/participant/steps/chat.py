@@ -1,4 +1,4 @@
-"""Chat steps: the chat, its rating form, and the arena.
+"""Chat steps: the chat, its rating form, the arena, and picks at every turn.
 
 Messages come by the sockets of `consumers.py`, one for each conversation.
 """
@@ -26,10 +26,11 @@ from webapp.participant.question_view import (
     right_of,
 )
 from webapp.participant.reply_reports import report_address, report_shown, turns_reported
-from webapp.participant.script_words import arena_words, chat_words, marked_words
+from webapp.participant.script_words import arena_words, chat_words, marked_words, picks_words
 from webapp.participant.selectors import chats_by_slot
 from webapp.participant.steps.base import ConversationStep, Standing, register_step, steps, steps_of
 from webapp.participant.steps.judge import RatingsStep
+from webapp.ratings.reply_picks import shown_first
 from webapp.ratings.services import (
     COMPARISON_CHOICES,
     WAITS_FOR_REPLY,
@@ -177,6 +178,8 @@ class ArenaStep(RatingsStep):
     """Talk to the two chatbots of each pair and choose; every choice is stored as it is made."""
 
     name = "arena"
+    are_picked = False
+    """Whether replies are picked one by one, so that nothing is left to choose."""
 
     def get(self) -> HttpResponse:
         return self._page(self.n_current, self._form(self.n_current))
@@ -186,7 +189,7 @@ class ArenaStep(RatingsStep):
         if self.request.POST.get("_n") != str(n):  # sent twice, or from an older page
             return self.again()
         choice, form = self.request.POST.get("choice", ""), self._form(n)
-        if choice in COMPARISON_CHOICES and not form.is_valid():
+        if (choice in COMPARISON_CHOICES or self.are_picked) and not form.is_valid():
             return self._page(n, form)
         try:
             comparison_submit(task=self.task, slots=self._slots(n), choice=choice, besides=form.answers)
@@ -207,6 +210,11 @@ class ArenaStep(RatingsStep):
         first, second = self.judgements[n - 1].slots
         return first, second
 
+    def _firsts(self, slots: tuple[Slot, Slot]) -> str:
+        """Return for each exchange which side's reply is shown first, 0 or 1."""
+        exchanges = range(self.standing.version.values.chat.max_exchanges)
+        return " ".join(str(shown_first(slots, 2 * exchange + 1)) for exchange in exchanges)
+
     def _page(self, n: int, form: RatingForm) -> HttpResponse:
         version, others, slots = self.standing.version, form.questions(), self._slots(n)
         wrong = [one for one in others if one.errors]
@@ -223,7 +231,8 @@ class ArenaStep(RatingsStep):
             segments=self.segments(number < n for number in range(1, len(self.judgements) + 1)),
             note=arena_notes().get(self.request.GET.get("note", "")),
             held_until=place_held_until(chats[0]),
-            words=arena_words(version),
+            firsts=self._firsts(slots) if self.are_picked else "",
+            words=picks_words(version) if self.are_picked else arena_words(version),
             **mid_chat_question(chats, version),
             choice=self.request.POST.get("choice", ""),
             others=others,
@@ -236,3 +245,11 @@ class ArenaStep(RatingsStep):
                 for (side, chat), address in zip(sides, reports, strict=True)
             ],
         )
+
+
+@register_step
+class PicksStep(ArenaStep):
+    """Pick one of two replies to each message; the pick is stored by the socket, and the form ends the chat."""
+
+    name = "picks"
+    are_picked = True

@@ -1,8 +1,11 @@
-"""Protocols of live chats, and of labelled replies: chat, arena, turns, error spans, and marked chat.
+"""Protocols of live chats, and of labelled replies: chat, arena, picks, turns, error spans, and marked chat.
 
 Chat: one conversation with one bot and the rubric's questions about it.
 
 Arena: two anonymous chatbots answer the same messages side by side, and the participant names the better one.
+
+Picks: two chatbots reply to each message, and the chat goes on with the reply that was picked. As the pairwise
+per-turn evaluation of Smith et al. (2022).
 
 Turns: single replies of stored conversations are marked with the study's labels, one after another.
 
@@ -14,6 +17,8 @@ Marked chat: participants chat with a bot and give its replies the study's label
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 
@@ -69,7 +74,7 @@ class ArenaProtocol(StudyProtocol):
     description = "Each person talks to two chatbots side by side and says which one is better."
     headline = "Talk to two chatbots at once"
     gives: Gives = "bots"
-    settings = ("chat", "arena", "pacing", "filtering", "typing")
+    settings: tuple[str, ...] = ("chat", "arena", "pacing", "filtering", "typing")
     instructions = (
         "You write to two chatbots at once, and both answer.\n"
         "Talk about anything you like.\n"
@@ -88,6 +93,36 @@ class ArenaProtocol(StudyProtocol):
 
     def more_answers(self, version: StudyVersion) -> Mapping[str, tuple[float, float]]:
         return {BOTH_BAD: (0, 1)}
+
+
+@register_protocol
+class PicksProtocol(ArenaProtocol):
+    """Some pairs of bots a task, one after another; each reply is compared with the other bot's reply."""
+
+    name = "picks"
+    title = "Pick a reply at every turn"
+    description = (
+        "Each person gets two replies to every message, picks the better one, and the chat goes on with that one."
+    )
+    headline = "Chat, and pick the better reply each time"
+    settings = ("chat", "arena", "picking", "pacing", "filtering", "typing")
+    instructions = (
+        "You get two replies to each of your messages.\n"
+        "Pick the better one; the chat goes on with it.\n"
+        "Talk about anything you like."
+    )
+    asks = ready_questions("picks")
+    identity = Identity("picks", "1")
+    steps = usual_steps(Step("picks", _("Chat")))
+
+    def next_task(self, draw: Draw) -> TaskPlan:
+        return replace(super().next_task(draw), kind=self.name)
+
+    def more_answers(self, version: StudyVersion) -> Mapping[str, tuple[float, float]]:
+        return {}
+
+    def example(self) -> dict[str, Any]:
+        return {"arena": {"n_comparisons": 1}, "chat": {"min_exchanges": 6, "max_exchanges": 6}}
 
 
 LABEL_PAGE = JudgePage(

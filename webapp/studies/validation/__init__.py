@@ -208,6 +208,10 @@ def validate_opening(on: Checked) -> Errors:
             return _validate_dialogues(study, on.values)
         return {} if protocol.gives != "items" or protocol.has_one_item else _validate_items(study, protocol.n_replies)
     bots = list(on.values.bots)
+    if protocol is not None and "arena" in protocol.settings and len(bots) == 1:
+        return {
+            "bots": f"The protocol “{protocol.title}” compares chatbots; the study has one ({bots[0]}). Add another."
+        }
     if on.was_open and on.before is not None and on.before.bots == bots:
         return {}
     if not bots:

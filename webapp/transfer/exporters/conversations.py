@@ -233,6 +233,12 @@ _MESSAGES_COLUMNS = (
         "What the image shows, in the participant's words.",
         missing="The message has no image.",
     ),
+    ExportColumn(
+        "goes_on",
+        "boolean",
+        "Of two replies to one message, of which one was picked: whether the chat went on with this one.",
+        missing="Nothing was picked: there was one reply, or the person left before.",
+    ),
 )
 _TOKENS_IN = [column.name for column in _MESSAGES_COLUMNS].index("tokens_in") - 5  # behind study and chat
 
@@ -284,6 +290,7 @@ class MessagesTable:
                 "trace",
                 "image",
                 "image__description",
+                "goes_on",
                 *(["conversation__condition", "conversation__sitting"] if factors else []),
             )
             .iterator(chunk_size=CHUNK)

@@ -65,10 +65,15 @@ _TARGET = (
             ("conversation", "A whole conversation"),
             ("turn", "One reply of a conversation"),
             ("item", "An item"),
-            ("pair", "Two conversations against each other"),
+            ("pair", "Two conversations, or one reply of each, against each other"),
         ),
     ),
-    ExportColumn("turn", "integer", "Number of the rated turn in the conversation, from 0."),
+    ExportColumn(
+        "turn",
+        "integer",
+        "Number of the rated turn in the conversation, from 0; of a pair the turn whose two replies were compared.",
+        missing="Whole conversations or items were rated.",
+    ),
     ExportColumn("item", "text", "Name of the rated item; bot is then the model of its reply."),
     ExportColumn("first", "text", "First of a pair: id of a conversation, or name of an item."),
     ExportColumn("second", "text", "Second of a pair."),
@@ -319,7 +324,7 @@ def _target_cells(rating: Rating) -> tuple[Any, ...]:
     given_in = (task.pk, task.version.number) if task else (None, None)
     if rating.first is not None and rating.second is not None:
         pair = (rating.first, rating.second)
-        return "pair", None, None, *map(_looked_at, pair), *map(_bot_of, pair), *given_in
+        return "pair", rating.at_turn, None, *map(_looked_at, pair), *map(_bot_of, pair), *given_in
     nothing = (None, None, None, None)
     if rating.item is not None:
         return "item", None, rating.item.key, *nothing, *given_in

@@ -322,6 +322,7 @@ def _turn(row: Mapping[str, str]) -> ReadTurn:
             "answered_by": row["answered_by"],
             # Packages of earlier releases have none.
             "trace": [step.model_dump() for step in read_trace(json.loads(row.get("trace") or "[]"))],
+            "goes_on": {"true": True, "false": False}.get(row.get("goes_on", "")),
         },
     )
 

@@ -340,6 +340,7 @@ class _Placing:
                 self._slot(task, one.about[0])
         else:
             assert task is not None, "looked at before"
+            row.at_turn = one.turn
             row.first, row.second = (self._slot(task, name, side) for name, side in zip(one.about, "ab", strict=True))
         return row
 

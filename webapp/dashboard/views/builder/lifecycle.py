@@ -162,7 +162,7 @@ def _tasks() -> list[StudyTask]:
     """Return the tasks with their protocols; one from elsewhere is put to those that are given the same."""
     found = {
         "bots": StudyTask("Chat and rate", "People talk to a chatbot.", ("chat", "marked_chat")),
-        "arena": StudyTask("Compare two chatbots", "People talk to two chatbots at once.", ("arena",)),
+        "arena": StudyTask("Compare two chatbots", "People talk to two chatbots at once.", ("arena", "picks")),
         "pairs": StudyTask("Compare replies", "People read two replies to the same words.", ("pairwise",)),
         "items": StudyTask(
             "Rate replies",

@@ -1,5 +1,6 @@
 // The arena: one message goes to two chatbots, whose chats have a socket each. The server's rows are the truth, as on
-// the chat page: after every connection `history` says how things stand, and everything is keyed by turn.
+// the chat page: after every connection `history` says how things stand, and everything is keyed by turn. Where one of
+// the two replies is picked at every turn, the bottom of the page only ends the chat.
 
 import { asideDue, asideFollow } from "./aside.js";
 import { Composer } from "./composer.js";
@@ -7,6 +8,7 @@ import "./condition.js";
 import { Delivery, LostBanner, errorWords, say, warn } from "./delivery.js";
 import { Outbox } from "./outbox.js";
 import { byId, fill, hiddenSet, plural } from "./page.js";
+import { Picks } from "./picks.js";
 import { numbersIn, reportLink } from "./report.js";
 import { Rounds } from "./rounds.js";
 import { Socket, socketAddress } from "./socket.js";
@@ -19,6 +21,7 @@ const nMin = Number(main.dataset.minExchanges);
 const nMax = Number(main.dataset.maxExchanges);
 const storeKey = `confab.${main.dataset.task}.${main.dataset.number}`;
 const others = document.getElementById("others"); // what is asked beside the choice
+const firsts = main.dataset.firsts?.split(" "); // which side stands first, round by round, where replies are picked
 const radios = [...document.querySelectorAll("input[name=choice]")];
 
 const outbox = new Outbox(`${storeKey}.outbox`);
@@ -48,6 +51,7 @@ const rounds = new Rounds(byId("rounds"), {
   speakers: words.speakers,
   slowWords: words.slow,
   inBlocks: main.dataset.format === "markdown",
+  firsts,
   onRead(side, text) {
     const line = document.createElement("p");
     line.dir = "auto";
@@ -60,6 +64,10 @@ rounds.reportOf = (name, turn) => {
   const { reportUrl, reported } = sides.find((side) => side.name === name);
   return reportLink(reportUrl, turn, reported.has(turn));
 };
+
+const picks = firsts && new Picks(rounds, sides.map((side) => side.name), words, (name, turn, equal) => {
+  sides.find((side) => side.name === name).socket.send({ type: "pick", turn, equal });
+});
 
 const composer = new Composer({
   form: byId("composer"),
@@ -77,7 +85,9 @@ composer.onChange = () => {
 };
 
 const isDue = () => outbox.message !== null || some((side) => side.due !== null && !side.can);
-const hasFailed = () => some((side) => side.can);
+const isPickDue = () => Boolean(picks && (picks.due || some((side) => side.can)));
+// Where replies are picked, the chat can go on with one alone.
+const hasFailed = () => (picks ? all((side) => side.can) : some((side) => side.can));
 const nComplete = () => Math.min(...sides.map((side) => rounds.nReplies(side.name)));
 
 function send() {
@@ -86,6 +96,7 @@ function send() {
   if (!text) warn(words.empty);
   else if (hasFailed()) warn(words.hint_failed);
   else if (isDue()) warn(words.waiting_for_reply);
+  else if (isPickDue()) warn(words.pick_due);
   else if (composer.nOver > 0) warn(plural(words.too_long, composer.nOver));
   else {
     outbox.put(text, typing.take());
@@ -147,6 +158,8 @@ const handlers = {
     side.due = pending ? pending.turn : null;
     side.socket.settled();
     if (side.due !== null) rounds.typing(side.name, side.due);
+    for (const { turn, goes_on: goesOn } of turns) if (goesOn) picks?.stored(side.name, turn);
+    goOnAlone();
     if (!all((one) => one.loaded && one.connected)) return;
     rounds.readFromHere();
     byId("loading").hidden = true;
@@ -183,8 +196,16 @@ const handlers = {
     if (side.due === turn) side.due = null;
     side.can = null;
     rounds.reply(side.name, turn, { text, html, trace });
+    goOnAlone();
     if (!isDue() && !hasFailed()) say("");
     levelOut();
+  },
+
+  pick(side, { turn, goes_on: goesOn }) {
+    if (!goesOn) return;
+    picks?.stored(side.name, turn);
+    say(words.picked_now);
+    if (!composer.byTouch.matches) byId("text").focus({ preventScroll: true });
   },
 
   error(side, frame) {
@@ -193,7 +214,8 @@ const handlers = {
       side.due = frame.turn ?? side.due;
       side.can = frame.can ?? ["retry", "swap", "finish"];
       if (side.due !== null) rounds.failed(side.name, side.due);
-      say(words.bot_failed);
+      if (hasFailed()) say(words.bot_failed);
+      goOnAlone();
     } else if (code === "unavailable") {
       if (frame.client_id && outbox.holds(frame.client_id)) sendAgain();
     } else {
@@ -206,6 +228,14 @@ const handlers = {
     }
   },
 };
+
+// Where replies are picked and one chatbot has failed, the chat goes on with the other one's reply.
+function goOnAlone() {
+  const failed = picks && sides.find((side) => side.can && side.due !== null);
+  const other = failed && sides.find((side) => !side.can && side.due === null);
+  const turn = other && rounds.rounds[Math.floor(failed.due / 2)]?.replies[other.name].turn;
+  if (turn === failed?.due) other?.socket.send({ type: "pick", turn });
+}
 
 function sendAgain() {
   delivery.again();
@@ -230,6 +260,7 @@ for (const side of sides) {
     open() {},
     frame(frame) {
       handlers[frame.type]?.(side, frame);
+      picks?.follow();
       update();
     },
     down() {
@@ -245,7 +276,8 @@ const chosen = () => radios.find((radio) => radio.checked);
 
 function canChoose() {
   const isComplete = all((side) => side.loaded && rounds.nReplies(side.name) === nComplete());
-  return isComplete && !isDue() && !hasFailed() && !asideDue() && time.isEnough(nComplete(), nMin, nMax);
+  const isQuiet = isComplete && !isDue() && !isPickDue() && !hasFailed() && !asideDue();
+  return isQuiet && time.isEnough(nComplete(), nMin, nMax);
 }
 
 function choose(radio) {
@@ -272,14 +304,14 @@ for (const [i, radio] of radios.entries()) {
   radio.addEventListener("change", update);
 }
 
-byId("write-on").addEventListener("click", () => {
+document.getElementById("write-on")?.addEventListener("click", () => {
   for (const radio of radios) radio.checked = false;
   update();
   byId("text").focus();
 });
 
 byId("choice").addEventListener("submit", (event) => {
-  if (canChoose() && chosen()) return;
+  if (canChoose() && (picks || chosen())) return;
   event.preventDefault();
   event.stopImmediatePropagation();
 });
@@ -301,7 +333,7 @@ byId("failed")
 function update() {
   const isLoaded = all((side) => side.loaded);
   const n = nComplete();
-  const isQuiet = isLoaded && !isDue() && !hasFailed();
+  const isQuiet = isLoaded && !isDue() && !isPickDue() && !hasFailed();
   asideFollow(n, { isQuiet, onShown: update });
   const isAsked = asideDue();
   const isLast = n >= nMax || (time.isOver && n > 0);
@@ -314,26 +346,26 @@ function update() {
   }
   const picked = chosen();
 
-  composer.openFor(!isDue() && !hasFailed() && !state.ended);
+  composer.openFor(!isDue() && !isPickDue() && !hasFailed() && !state.ended);
   hintShow();
 
-  const ways = sides.flatMap((side) => (side.can ? [side.can] : []));
+  const ways = hasFailed() ? sides.flatMap((side) => (side.can ? [side.can] : [])) : [];
   byId("failed").hidden = !ways.length;
   for (const way of byId("failed").querySelectorAll("[data-can]")) {
     way.hidden = !ways.every((can) => can.includes(way.dataset.can));
   }
 
   for (const radio of radios) radio.setAttribute("aria-disabled", String(!isOpen));
-  const instead = () => (hasFailed() ? byId("failed") : radios[0]);
+  const instead = () => (hasFailed() ? byId("failed") : (radios[0] ?? byId("save")));
   hiddenSet(byId("choice"), hasFailed(), instead);
   hiddenSet(byId("composer"), isLast || isAsked || Boolean(picked) || hasFailed(), instead);
-  byId("save").hidden = !picked;
-  if (others) others.hidden = !picked;
-  if (picked && state.wrong) {
+  byId("save").hidden = picks ? !isOpen : !picked;
+  if (others) others.hidden = byId("save").hidden;
+  if (!byId("save").hidden && state.wrong) {
     state.wrong.focus(); // shown now, with the choice that it stands beside
     state.wrong = null;
   }
-  byId("write-on").hidden = !picked || isOver;
+  if (!picks) byId("write-on").hidden = !picked || isOver;
   byId("chosen").textContent = picked ? `${picked.closest("label").querySelector(".long").textContent}.` : "";
   if (isLoaded) byId("choice-words").textContent = choiceWords(n, isOpen, picked, isOver);
   document.body.classList.toggle("has-chosen", Boolean(picked));
@@ -355,6 +387,7 @@ function hintShow() {
   let text = composer.byTouch.matches ? "" : words.hint_keys;
   if (!all((side) => side.connected) && all((side) => side.loaded)) text = words.hint_offline;
   else if (isDue()) text = words.hint_wait;
+  else if (isPickDue()) text = words.pick_due;
   byId("hint").textContent = text;
 }
 

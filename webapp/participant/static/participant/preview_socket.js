@@ -30,6 +30,7 @@ export class SampleSocket extends EventTarget {
       speaker: turn % 2 ? "bot" : "human",
       text,
       vote: 0,
+      ...(turn % 2 && turn < nShown - 1 ? { goes_on: true } : {}), // where replies are picked
     }));
     const pending = nShown % 2 ? { turn: nShown } : null;
     this.tell({ type: "history", turns: this.turns, can_rate: this.canRate, pending, time: this.told.time });
@@ -43,6 +44,7 @@ export class SampleSocket extends EventTarget {
   send(text) {
     const frame = JSON.parse(text);
     if (frame.type === "vote" || frame.type === "marks") this.tell(frame);
+    if (frame.type === "pick") this.tell({ type: "pick", turn: frame.turn, goes_on: true });
     if (frame.type !== "message") return;
     const turn = this.turns.length;
     this.turns.push({ turn, speaker: "human", text: frame.text, vote: 0 });

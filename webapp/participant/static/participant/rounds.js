@@ -16,13 +16,24 @@ const roundOf = (turn) => Math.floor(turn / 2);
 
 export class Rounds {
   // `sides` are their letters in order; `speakers` says what to call each.
-  // `inBlocks`: replies are Markdown, and shown by whole blocks.
-  constructor(list, { frame, pill, sides, speakers, slowWords, onRead, inBlocks }) {
-    Object.assign(this, { list, sides, speakers, slowWords, onRead, inBlocks });
+  // `inBlocks`: replies are Markdown, and shown by whole blocks. `firsts`: for each round the number of the side that
+  // stands first, where that is drawn; sides are then called by their places, 1 and 2.
+  constructor(list, { frame, pill, sides, speakers, slowWords, onRead, inBlocks, firsts }) {
+    Object.assign(this, { list, sides, speakers, slowWords, onRead, inBlocks, firsts });
     this.follower = new Follower(frame, pill);
     this.rounds = []; // {node, human, held, broken, toldTo, replies: {side: {node, bubble, text, html, pieces, blocks, paint, slow}}}
     this.waiting = null; // the message that is not stored yet
     this.nRead = null; // replies read aloud, in order; null until the history is drawn
+  }
+
+  // The sides of a round, the first one first.
+  order(number) {
+    return this.firsts?.[number] === "1" ? [...this.sides].reverse() : this.sides;
+  }
+
+  // What the side at a place of a round is called.
+  label(side, place) {
+    return this.firsts ? String(place + 1) : side;
   }
 
   // How many replies of a side are complete.
@@ -49,15 +60,17 @@ export class Rounds {
     this.nRead ??= this.inOrder().length;
   }
 
-  round(number) {
-    while (this.rounds.length <= number) {
-      const node = this.waiting && this.rounds.length === number ? this.waiting : clone("tpl-round");
+  round(index) {
+    while (this.rounds.length <= index) {
+      const number = this.rounds.length;
+      const node = this.waiting && number === index ? this.waiting : clone("tpl-round");
       this.waitingRelease(node);
       const replies = {};
-      for (const side of this.sides) {
+      for (const [place, side] of this.order(number).entries()) {
         const reply = clone("tpl-side");
-        reply.querySelector(".side-mark").textContent = side;
-        reply.querySelector(".speaker-name").textContent = this.speakers[side];
+        const label = this.label(side, place);
+        reply.querySelector(".side-mark").textContent = label;
+        reply.querySelector(".speaker-name").textContent = this.speakers[label];
         reply.hidden = true;
         node.querySelector(".pair").append(reply);
         replies[side] = { node: reply, bubble: reply.querySelector(".bubble"), text: null, pieces: null };
@@ -65,9 +78,9 @@ export class Rounds {
       if (!node.isConnected) this.list.append(node);
       // Whether the page was left while a reply was late or had failed is not known yet.
       const held = this.nRead === null;
-      this.rounds.push({ node, human: "", held, broken: new Set(), toldTo: new Set(), replies });
+      this.rounds.push({ number, node, human: "", held, broken: new Set(), toldTo: new Set(), replies });
     }
-    return this.rounds[number];
+    return this.rounds[index];
   }
 
   human(side, turn, text) {
@@ -164,7 +177,7 @@ export class Rounds {
     const round = this.round(roundOf(turn));
     const reply = round.replies[side];
     if (reply.text !== null) return;
-    Object.assign(reply, { text, html, trace });
+    Object.assign(reply, { text, html, trace, turn });
     if (!round.held) {
       this.replyShow(side, turn, reply);
     } else if (Object.values(round.replies).every((one) => one.text !== null)) {
@@ -213,10 +226,10 @@ export class Rounds {
   inOrder() {
     const found = [];
     for (const round of this.rounds) {
-      for (const side of this.sides) {
+      for (const [place, side] of this.order(round.number).entries()) {
         const { text, html } = round.replies[side];
         if (text === null) return found;
-        found.push({ side, text: html ? htmlWords(html) : text });
+        found.push({ side: this.label(side, place), text: html ? htmlWords(html) : text });
       }
     }
     return found;

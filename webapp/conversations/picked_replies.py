@@ -1,0 +1,26 @@
+"""Two chats side by side that both go on with the reply that their person picked, each of which keeps its bot's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import chatbots
+from webapp.conversations.models import Conversation, Turn
+from webapp.studies.models import Slot
+from webapp.studies.protocols.chat import PicksProtocol
+
+
+def picks_replies(conversation: Conversation) -> bool:
+    """Return True if its person picks one of two replies at every turn."""
+    return conversation.task is not None and conversation.task.kind == PicksProtocol.name
+
+
+def conversation_picked(context: chatbots.Conversation, slots: Sequence[Slot]) -> chatbots.Conversation:
+    """Return a chat of these two with the picked replies in place of its bot's own."""
+    picked = Turn.objects.filter(conversation__slot__in=slots, goes_on=True)
+    replies = dict(picked.values_list("index", "text"))
+    turns = (
+        replace(turn, text=replies.get(index, turn.text)) for index, turn in enumerate(context.turns, context.offset)
+    )
+    return replace(context, turns=tuple(turns))
