@@ -18,6 +18,7 @@ from evaluation import package as opening
 from evaluation.package import PackageError, package_open
 from tests.builders import QUIZ, exchange, make_annotated, make_arena, make_participant, make_staff, make_study
 from tests.webapp.dashboard.test_pair_pages import make_compared
+from tests.webapp.participant.test_error_spans import make_errors_study
 from tests.webapp.participant.test_judge import judge_all, make_dialogues
 from tests.webapp.participant.test_turns import make_marking
 from tests.webapp.ratings.test_attention_results import ATTENTIVE, COLOUR, IN_CHAT
@@ -29,6 +30,7 @@ from webapp.conversations.task_start import task_chats, task_start
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.jobs.models import MetricResult, MetricVersion
+from webapp.ratings.error_spans import spans_stored
 from webapp.ratings.models import Rating
 from webapp.ratings.paired_comparisons import study_judgements
 from webapp.ratings.rating_tasks import requested_ratings
@@ -341,7 +343,28 @@ def of_turns() -> Study:
     return study
 
 
-@pytest.mark.parametrize("make", [of_items, of_turns])
+def of_errors() -> Study:
+    study = make_errors_study()
+    task = task_open(participant=make_participant(study))
+    for one, spans in zip(
+        requested_ratings(task), (["0:4:accuracy:major", "5:10:style:minor"], ["_none"]), strict=True
+    ):
+        rating_add(task=task, target=one.target, answers={"spans": spans})
+    return study
+
+
+def test_errors_marked_in_replies_come_back(tmp_path: Path) -> None:
+    study = of_errors()
+    read = again(study, tmp_path)
+    before, after = (
+        [spans_stored(one) for one in Rating.objects.filter(task__participant__study=of).order_by("turn__index")]
+        for of in (study, read)
+    )
+    assert [len(one) for one in before] == [2, 0]
+    assert after == before
+
+
+@pytest.mark.parametrize("make", [of_items, of_turns, of_errors])
 def test_ratings_of_items_and_of_turns_come_back(make: Callable[[], Study], tmp_path: Path) -> None:
     study = make()
     assert_same_ratings(study, again(study, tmp_path))
