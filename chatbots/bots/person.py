@@ -64,3 +64,8 @@ class PersonBot(ConfiguredBot):
 def people_among(names: Collection[str]) -> list[str]:
     """Return those of these bots that are people; a name that is not registered is none."""
     return [name for name in names if name in bots and bots.get(name).kind == PERSON]
+
+
+def staff_among(names: Collection[str]) -> list[str]:
+    """Return those of these bots that are members of staff."""
+    return [name for name in people_among(names) if bots.get(name).identity.params.get("by") == "staff"]

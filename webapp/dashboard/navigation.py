@@ -19,6 +19,7 @@ from django.urls import reverse
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from chatbots.bots.person import staff_among
 from evaluation.plots.svg import FORMATS, Plot
 from webapp.core.pages import staff_refusal
 from webapp.core.rights import Right, may
@@ -162,7 +163,13 @@ class Tab:
 
 TABS = (
     Tab("Overview", (StudyPage("overview", "Overview", "study"),)),
-    Tab("People", (StudyPage("people", "People", "study_people"),)),
+    Tab(
+        "People",
+        (
+            StudyPage("people", "People", "study_people"),
+            StudyPage("console", "Console", "study_console", (Right.ADMINISTER,)),
+        ),
+    ),
     Tab("Conversations", (StudyPage("conversations", "Conversations", "study_conversations"),)),
     Tab(
         "Results",
@@ -193,6 +200,8 @@ def pages_open_to(user: Any, tab: Tab, study: Study) -> list[StudyPage]:
     pages = [page for page in tab.pages if may(user, *page.rights)]
     if tab is PEOPLE and study.is_imported:  # nobody comes there
         return []
+    if tab is PEOPLE and not staff_among(study.bots):
+        return [page for page in pages if page.name != "console"]
     if tab is RESULTS and chooses_things(study):
         by_name = {page.name: page for page in pages}
         return [by_name[name] for name in _OF_CHOICES if name in by_name]

@@ -35,11 +35,14 @@ from webapp.conversations.services.endings import (
     task_end_with_chats,
 )
 from webapp.conversations.services.partners import (
+    STAFF_REPLY_MAX_CHARS,
     PartnerLook,
     message_hand_over,
     partner_look,
     partner_seat_for,
     partner_words_remove,
+    seat_take,
+    staff_reply,
 )
 from webapp.conversations.services.replies import (
     DUE_FIELDS,
@@ -254,6 +257,7 @@ def reports_see(*, study: Study, reports: Collection[int] | None, by: str) -> in
 
 
 __all__ = [
+    "STAFF_REPLY_MAX_CHARS",
     "BotTurn",
     "HumanTurn",
     "PartnerLook",
@@ -276,6 +280,8 @@ __all__ = [
     "reply_report",
     "reply_retry",
     "reports_see",
+    "seat_take",
+    "staff_reply",
     "task_end_with_chats",
     "turn_add_bot",
     "turn_add_human",

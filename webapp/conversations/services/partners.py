@@ -16,21 +16,25 @@ from datetime import datetime, timedelta
 from typing import Literal
 from uuid import UUID
 
+from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from chatbots import derive_seed
 from chatbots.bots.person import PERSON
+from chatbots.text import sanitise_input
 from webapp.conversations.models import NO_PARTNER, Conversation, PartnerSeat, ReplyMark, Turn
 from webapp.conversations.selectors import Failure, early_reason, failure_of, time_left
 from webapp.conversations.services.replies import DUE_FIELDS, chat_locked, due_fail, due_set
 from webapp.core.errors import Refused
+from webapp.studies.models import Study
 
 SEEN_EVERY = timedelta(seconds=5)
 """So often an open page is noted."""
 WAITS_FOR = timedelta(seconds=15)
 """Only participants whose page was open so lately are paired."""
+STAFF_REPLY_MAX_CHARS = 5000
 LEFT_AFTER = timedelta(seconds=90)
 """A partner whose page was not open for so long has left; a phone that is laid down comes back sooner."""
 
@@ -216,6 +220,55 @@ def partner_words_remove(*, chats: Collection[UUID]) -> None:
     replies.update(text="", withheld_text="")
     for chat in Conversation.objects.filter(pk__in=partners):
         chat.items.all().delete()
+
+
+def seat_take(*, study: Study, conversation_id: UUID, user: User) -> None:
+    """Make a member of staff the partner in a chat.
+
+    Raises:
+        Refused: `closed` if it is over, `taken` if it is another member's.
+    """
+    with transaction.atomic():
+        seat = _staffed_seat(study, conversation_id)
+        if seat.state == PartnerSeat.State.WAITING:
+            seat.state, seat.staff = PartnerSeat.State.TAKEN, user
+            seat.save(update_fields=["state", "staff"])
+    if seat.staff_id != user.pk:
+        raise Refused("taken", "Another member of staff writes in this chat.")
+
+
+def staff_reply(*, study: Study, conversation_id: UUID, user: User, text: str) -> None:
+    """Store the reply of the member of staff who is the partner; it is shown at the study's pace.
+
+    Raises:
+        Refused: as `seat_take`; `empty`, `too_long`, or `not_due` if the participant waits for no reply.
+    """
+    text = sanitise_input(text)
+    if not text:
+        raise Refused("empty", "Write something first.")
+    if len(text) > STAFF_REPLY_MAX_CHARS:
+        words = f"The reply has {len(text)} characters, and {STAFF_REPLY_MAX_CHARS} is the most."
+        raise Refused("too_long", words)
+    with transaction.atomic():
+        seat = _staffed_seat(study, conversation_id)
+        chat = seat.conversation
+        if seat.staff_id != user.pk:
+            raise Refused("taken", "Another member of staff writes in this chat.")
+        if chat.due_turn is None or chat.due_error or seat.given_turn == chat.due_turn:
+            raise Refused("not_due", "The participant waits for no reply now.")
+        seat.given_turn, seat.given_text, seat.given_at = chat.due_turn, text, timezone.now()
+        seat.save(update_fields=["given_turn", "given_text", "given_at"])
+
+
+def _staffed_seat(study: Study, conversation_id: UUID) -> PartnerSeat:
+    """Return the seat of a study's open chat whose partner is staff, with the chat locked."""
+    chat = chat_locked(conversation_id)
+    seat = _seat(conversation_id) if chat is not None else None
+    if seat is None or seat.conversation.study_id != study.pk or not _is_staffed(seat):
+        raise Refused("closed", "This chat is over.")
+    if seat.conversation.state != Conversation.State.OPEN or seat.state == PartnerSeat.State.OVER:
+        raise Refused("closed", "This chat is over.")
+    return seat
 
 
 def _seat(conversation_id: UUID) -> PartnerSeat | None:

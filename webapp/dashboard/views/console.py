@@ -1,0 +1,82 @@
+"""Console of staff who are the partners in chats (Wizard of Oz): chats that wait, one of them with its reply box."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+
+from webapp.conversations.models import Conversation, PartnerSeat
+from webapp.conversations.selectors import turns_of
+from webapp.conversations.services import STAFF_REPLY_MAX_CHARS, seat_take, staff_reply
+from webapp.core.errors import Refused
+from webapp.core.rights import Right
+from webapp.dashboard.navigation import post_view, read_view
+from webapp.dashboard.views.studies import study_page
+from webapp.studies.models import Study
+
+MOST_CHATS = 50
+SHOWN_FOR = timedelta(minutes=10)
+"""A chat whose page was not open for so long is left out: nobody reads the reply."""
+
+
+@never_cache
+@read_view(Right.ADMINISTER)
+def console(request: HttpRequest, study: Study) -> HttpResponse:
+    """Show the study's open chats with staff as partner, and the chosen one."""
+    return study_page(request, "console.html", study, "console", **_context(request, study))
+
+
+@never_cache
+@read_view(Right.ADMINISTER)
+def console_now(request: HttpRequest, study: Study) -> HttpResponse:
+    """Return the part of the page that is asked for again and again."""
+    return render(request, "dashboard/_console_live.html", {"study": study, **_context(request, study)})
+
+
+@post_view(Right.ADMINISTER)
+def console_act(request: HttpRequest, study: Study, conversation_id: UUID) -> HttpResponse:
+    """Take a chat up, or send a reply in one."""
+    user: Any = request.user
+    try:
+        if request.POST.get("action") == "take":
+            seat_take(study=study, conversation_id=conversation_id, user=user)
+        else:
+            text = request.POST.get("text", "")
+            staff_reply(study=study, conversation_id=conversation_id, user=user, text=text)
+    except Refused as refused:
+        messages.error(request, refused.message)
+    return redirect(f"{reverse('dashboard:study_console', args=[study.key])}?chat={conversation_id}")
+
+
+def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
+    open_seats = PartnerSeat.objects.filter(
+        conversation__study=study,
+        conversation__bot__params__by="staff",
+        conversation__state=Conversation.State.OPEN,
+        seen_at__gte=timezone.now() - SHOWN_FOR,
+    ).exclude(state=PartnerSeat.State.OVER)
+    rows = open_seats.select_related("conversation__bot", "conversation__slot__task__version", "staff")
+    seats = list(rows.order_by("conversation__due_since", "created_at")[:MOST_CHATS])
+    wanted = request.GET.get("chat", "")
+    chosen = next((seat for seat in seats if str(seat.pk) == wanted), None)
+    context: dict[str, Any] = {"seats": seats, "chosen": chosen, "max_chars": STAFF_REPLY_MAX_CHARS}
+    if chosen is None:
+        return {**context, "is_gone": bool(wanted)}
+    params = chosen.conversation.bot.params
+    turns = turns_of(chosen.conversation)
+    return {
+        **context,
+        "turns": turns,
+        "is_mine": chosen.staff_id == request.user.pk,
+        "asked": [{"speaker": one["speaker"], "text": one["text"]} for one in turns],
+        "canned": params.get("canned", []),
+        "suggest_by": params.get("suggest_by", ""),
+    }
