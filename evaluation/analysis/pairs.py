@@ -133,9 +133,19 @@ class PairResults:
         return next(found, None)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values; undefined is null, with a reason."""
+        """Return plain values, and by question the counts of pairs; undefined is null, with a reason."""
         found: dict[str, Any] = to_plain(self)
-        return found
+        return {**found, "counts": {key: self.counts(key) for key in dict.fromkeys(o.question for o in self.outcomes)}}
+
+    def counts(self, question: str) -> dict[str, int]:
+        """Return how many pairs of bots are clearly different, equal for practical purposes and not yet known."""
+        outcomes = [one for one in self.outcomes if one.question == question]
+        return {
+            "n_pairs": len(outcomes),
+            "n_told_apart": sum(bool(one.sign) for one in outcomes),
+            "n_equal": sum(bool(one.equal) for one in outcomes),
+            "n_not_yet_known": sum(not one.sign and not one.equal for one in outcomes),
+        }
 
     def summary(self) -> str:
         """Return a table for a terminal."""

@@ -173,28 +173,28 @@ class _PairWords:
             # The comparison says who is better: it takes raters' strictness out, which plain means do not.
             if not is_of_pairs and pair["a" if pair["verdict"] == "higher" else "b"] != a.bot_id:
                 a, b = b, a
-            return Sentence("check", f"{a.title} above {b.title}", "is settled.")
+            return Sentence("check", both, f"are clearly different: {a.title} is ahead.")
         if pair.get("equal"):
             return Sentence("check", both, f"{equal_said(self.smallest)}.")
         if pair["verdict"] == "undefined" or (is_of_pairs and pair["low"] is None):
             return Sentence("info", both, f"cannot be compared: {reason_text(pair.get('reason')) or 'no test'}.")
         talked = [self.talked[one.bot_id] for one in (a, b) if one.bot_id in self.talked]
         if aside := [bot.info.title for bot in talked if bot.aside is not None]:
-            return Sentence("warning", both, f"are too close to order. Set aside: {listed(aside)}.")
+            return Sentence("warning", both, f"are not yet known to differ. Set aside: {listed(aside)}.")
         n_more = pair.get("raters_more")
         if n_more is None:
             return Sentence(
-                "clock", both, f"are too close to order: more than {TOO_MANY:,} each would be needed{self.aim}."
+                "clock", both, f"are not yet known to differ: more than {TOO_MANY:,} each would be needed{self.aim}."
             )
         if len(talked) == 2 and not is_of_pairs:
             return self._beside_plan(both, talked, n_more)
         one, many = _UNITS[is_of_pairs, unit == THINGS]
         words = plural(n_more, f"about %(n)s more {one} would be needed", f"about %(n)s more {many} would be needed")
-        return Sentence("clock", both, f"are too close to order: {words % {'n': two_digits(n_more)}}{self.aim}.")
+        return Sentence("clock", both, f"are not yet known to differ: {words % {'n': two_digits(n_more)}}{self.aim}.")
 
     def _beside_plan(self, both: str, talked: Sequence[LiveBot], n_more: int) -> Sentence:
         words = plural(n_more, "about %(n)s more rating each", "about %(n)s more ratings each")
-        words = f"are too close to order: {words % {'n': two_digits(n_more)}}{self.aim}."
+        words = f"are not yet known to differ: {words % {'n': two_digits(n_more)}}{self.aim}."
         plans = [(planned_of(self.study, bot.info.bot_id), bot.n_done) for bot in talked]
         left = [planned - n_done for planned, n_done in plans if planned is not None]
         if not left:

@@ -270,7 +270,7 @@ def _controls(frame: StudyFrame, ranked: list[LeaderboardEntry], controls: list[
             "info",
             f"{names} {plural(len(controls), '(a control) is', '(controls) are')} rated last, but not surely.",
             f"{close} of {phrases.pairs_text(len(controls) * len(ranked))} with another bot "
-            f"{plural(close, 'is', 'are')} too close to order.",
+            f"{plural(close, 'is', 'are')} not clearly different.",
         )
     if len(controls) == 1:
         return HeadlineFinding("good", f"{names} is last", "(a control), as it should be.")

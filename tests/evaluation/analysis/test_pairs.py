@@ -59,6 +59,8 @@ def test_shares_are_of_the_bots_whatever_stood_first() -> None:
     assert (outcome.ties.mean, outcome.losses.mean) == (pytest.approx(1 / 3), 0)
     assert outcome.ahead.mean == pytest.approx(2 / 3)
     assert (found.n, found.n_items, found.n_raters) == (3, 3, 3)
+    counts = {"n_pairs": 1, "n_told_apart": 0, "n_equal": 0, "n_not_yet_known": 1}
+    assert found.to_json()["counts"] == {"quality": counts}
 
 
 def test_items_with_two_most_frequent_answers_are_ambiguous() -> None:

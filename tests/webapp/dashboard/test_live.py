@@ -254,7 +254,8 @@ def test_what_is_settled_beside_the_plan(staff: Client) -> None:
     assert (order.n_told_apart, order.n_pairs) == (1, 1)
     [sentence] = order.sentences
     title = study_bots(study)["eliza"].title
-    assert (sentence.lead.split(" above ")[0], sentence.rest) == (title, "is settled.")
+    assert sentence.lead.startswith(f"{title} and ")
+    assert sentence.rest == f"are clearly different: {title} is ahead."
     html = staff.get(address(study)).content.decode()
     assert "1 of 1 pairs are clearly different" in html
     assert html.count("pairs are clearly different") == 1 + len(others)
@@ -301,7 +302,8 @@ def test_two_that_are_compared_are_settled_by_who_is_preferred() -> None:
     run_job(Job.objects.get(kind="order"))
     order, *others = room(study).orders
     assert (order.key, order.n_told_apart, order.n_pairs) == ("quality", 1, 1)
-    assert [one.lead for one in order.sentences] == ["a above b"]
+    [sentence] = order.sentences
+    assert (sentence.lead, sentence.rest) == ("a and b", "are clearly different: a is ahead.")
     assert others[0].sentences[0].lead == "a and b"
     assert "would be needed to show a difference of 0.20" in others[0].sentences[0].rest, "all said the same"
 
@@ -326,7 +328,7 @@ def test_items_are_settled_by_the_contexts_that_both_answered() -> None:
     run_job(Job.objects.get(kind="order"))
     order, *_others = room(study).orders
     assert (order.key, order.n_told_apart) == ("quality", 1)
-    assert order.sentences[0].lead == "a above b"
+    assert order.sentences[0].rest == "are clearly different: a is ahead."
     found = OrderState.objects.get().found
     # Each item has four ratings and each person rates three items: at least 6 * 4 / 3 people rated each bot.
     assert found["unit"] == "things", "six contexts are fewer than a bot's raters"

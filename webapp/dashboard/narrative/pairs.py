@@ -82,16 +82,16 @@ def pairs_conclusion(found: PairResults, titles: Titles, bots: Bots) -> str:
     beaten = {one.b if one.sign > 0 else one.a for one in outcomes if one.sign}
     every = dict.fromkeys(bot for one in outcomes for bot in (one.a, one.b))
     first = [_title(bots, bot) for bot in every if bot not in beaten]
-    n = sum(bool(one.sign) for one in outcomes)
+    counts = found.counts(leading)
     told = pairs_standing(
         f"“{titles[leading]}”",
-        n,
+        counts["n_told_apart"],
         [f"{_title(bots, one.a)} and {_title(bots, one.b)}" for one in outcomes if one.equal],
-        sum(not one.sign and not one.equal for one in outcomes),
-        len(outcomes),
+        counts["n_not_yet_known"],
+        counts["n_pairs"],
         figure(found.smallest_difference),
     )
-    if not n or not first:
+    if not counts["n_told_apart"] or not first:
         return told
     wins = [_title(bots, one.a if one.sign > 0 else one.b) for one in outcomes if one.sign]
     if wins.count(first[0]) == len(every) - 1:
