@@ -40,7 +40,7 @@ from webapp.studies.models import Item, Outcome, Participant, Slot, Study, Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.protocols.chat import BOTH_BAD, PicksProtocol
 from webapp.studies.questions import Answers, answers_read
-from webapp.studies.rubrics import post_task_questions, rubric_freeze
+from webapp.studies.rubrics import post_task_questions, questions_not_asked, rubric_freeze
 from webapp.studies.services import task_complete, task_end
 
 COMMENT_MAX_CHARS = 5000
@@ -123,7 +123,8 @@ def rating_submit(
                 return RatingOutcome(existing, task, created=False)
         chat_end_check(conversation, version)
         protocol = protocols.get(study.protocol)
-        found, errors = answers_check(version=version, answers=answers)
+        hidden = questions_not_asked(version, conversation.condition)
+        found, errors = answers_check(version=version, answers=answers, without=hidden)
         if errors:
             raise Refused("bad_answers", _("Some answers are missing."), errors=errors)
         rating = rating_store(task, participant, found, comment, target_fields(conversation))

@@ -175,6 +175,12 @@ class Question(InputModel):
         "need not be answered, and no answer is stored. Empty: always shown.",
     )
 
+    only_with_goal: bool = Field(
+        default=False,
+        title="Shown only where the condition has a goal",
+        description="After a chat under a condition without a goal it is not asked.",
+    )
+
     @model_validator(mode="after")
     def _fits_its_kind(self) -> Question:
         has_options = self.kind in ("choice", "choices")

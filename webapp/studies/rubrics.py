@@ -14,6 +14,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
+from webapp.studies.conditions import Condition, condition_texts
 from webapp.studies.models import Dimension, Rubric, Study, StudyVersion
 from webapp.studies.questions import Question
 from webapp.studies.ready_made import DEFAULT_QUESTIONS
@@ -83,6 +84,19 @@ def rubric_store(*, study: Study, questions: Sequence[Question], known: Rubric |
 def post_task_questions(version: StudyVersion) -> tuple[Question, ...]:
     """Return a version's questions after a task, in their stored order."""
     return version.values.after or questions_of(version.rubric)
+
+
+def questions_not_asked(version: StudyVersion, condition: Condition) -> frozenset[str]:
+    """Return the keys of questions that are not asked after a chat under this condition.
+
+    Without a goal these are the questions about it, and those that depend on them.
+    """
+    hidden: set[str] = set()
+    if not condition_texts(version.values, condition).goal:
+        for one in post_task_questions(version):
+            if one.only_with_goal or (one.show_when is not None and one.show_when.key in hidden):
+                hidden.add(one.key)
+    return frozenset(hidden)
 
 
 def questions_of(rubric: Rubric) -> tuple[Question, ...]:

@@ -82,6 +82,21 @@ def test_a_step_that_is_saved_as_it_stands_changes_nothing(staff: Client) -> Non
         study.delete()
 
 
+def test_the_question_about_the_goal_is_offered_where_a_level_has_one(staff: Client) -> None:
+    study = draft()
+    assert [one.name for one, _cards in staff.get(address(study, "questions")).context["sets"]] == ["interactive"]
+    study.delete()
+    levels = [{"key": "one", "goal": "Find a hotel."}, {"key": "two", "is_control": True}]
+    study = draft(factors=[{"key": "scenario", "levels": levels}])
+    page = staff.get(address(study, "questions"))
+    assert page.status_code == 200
+    assert [one.name for one, _cards in page.context["sets"]] == ["interactive", "goal"]
+    press(staff, study, "set:after:goal")
+    found = after(study)[-1]
+    assert (found.key, found.low, found.high, found.only_with_goal) == ("goal_reached", 0, 1, True)
+    assert found.labels == {0: "no", 1: "yes"}
+
+
 def test_all_of_a_question_can_be_worded(staff: Client) -> None:
     study = draft(after=[MOOD])
     data = sent(staff, study)
@@ -132,7 +147,10 @@ def test_a_question_of_each_kind_is_added_before_and_after(staff: Client, name: 
     assert told["keys"][f"{name}-{token}"] == "languages_speak"
 
 
-@pytest.mark.parametrize("chosen", QUESTION_SETS, ids=lambda one: one.name)
+SETS = [one for one in QUESTION_SETS if one.name != "goal"]  # offered only where a condition has a goal
+
+
+@pytest.mark.parametrize("chosen", SETS, ids=lambda one: one.name)
 def test_a_set_is_added_with_keys_that_differ(staff: Client, chosen: Any) -> None:
     study = draft()
     press(staff, study, f"set:after:{chosen.name}")

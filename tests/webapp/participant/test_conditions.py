@@ -8,10 +8,12 @@ from django.test import Client
 
 from tests.builders import make_conversation, make_study
 from tests.webapp.participant.conftest import begin, chat, entry_field, post
+from webapp.conversations.models import Conversation
 from webapp.ratings.models import Rating
 from webapp.ratings.services import answers_check
 from webapp.studies.models import QuestionAnswers
 from webapp.studies.questions import Question, questions_ordered
+from webapp.studies.ready_made import ready_questions
 
 pytestmark = pytest.mark.django_db
 
@@ -66,6 +68,52 @@ def test_conditions_hold_after_the_task_too(browser: Client) -> None:
     assert version is not None
     _found, wrong = answers_check(version=version, answers={"quality": 2})
     assert list(wrong) == ["low"]
+
+
+GOAL = ready_questions("goal")[0].to_plain()
+NOT_REACHED = {"key": "goal_reached", "answers": [0]}
+MISSED = {"key": "missed", "title": "What was missing?", "kind": "text", "show_when": NOT_REACHED}
+QUALITY = {"key": "quality", "title": "How good?", "kind": "scale", "low": 1, "high": 5}
+
+
+def with_goal(goal: str) -> list[dict[str, Any]]:
+    levels = [{"key": "one", "scenario": "You travel.", "goal": goal}, {"key": "two", "scenario": "You stay."}]
+    return [{"key": "scenario", "levels": levels}]
+
+
+@pytest.mark.parametrize("level", ["one", "two"])
+def test_the_question_about_the_goal_is_asked_where_there_is_one(browser: Client, level: str) -> None:
+    make_study("s", min_exchanges=1, after=[QUALITY, GOAL, MISSED], factors=with_goal("Find a hotel."))
+    conversation = begin(browser)
+    Conversation.objects.update(condition={"scenario": level})
+    chat(conversation, 1)
+    address = f"/chat/{conversation.pk}/rate/"
+    page = browser.get(address)
+    assert page.status_code == 200
+    has_goal = level == "one"
+    assert ("Did you reach your goal?" in page.content.decode()) is has_goal
+    response = post(browser, address, quality="4")
+    if has_goal:
+        assert (response.status_code, response.url) == (302, f"{address}?note=check")
+        assert "Please choose a number from 0 to 1." in browser.get(response.url).content.decode()
+        response = post(browser, address, quality="4", goal_reached="0", missed="A price.")
+    assert response.status_code == 302
+    rating = Rating.objects.get()
+    assert rating.answers == {"quality": 4, **({"goal_reached": 0} if has_goal else {})}
+    assert rating.other_answers == ({"missed": "A price."} if has_goal else {})
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"after": [QUALITY, GOAL], "factors": with_goal("")}, "no level has one"),
+        ({"after": [GOAL], "protocol": "marked_chat"}, "whatever the condition. Take only_with_goal out"),
+    ],
+)
+def test_a_question_about_a_goal_needs_a_goal_and_an_own_chat(fields: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        make_study("s", **fields)
+    assert told in str(refused.value)
 
 
 def test_shuffled_questions_follow_those_that_they_depend_on() -> None:

@@ -71,7 +71,7 @@ def fields_of(question: Question) -> Fields:
         "between": "all" if question.has_words_between else "",
         **{f"word_{point}": words for point, words in question.labels.items()},
     }
-    return found | {name: "on" for name in ("required", "reversed") if getattr(question, name)}
+    return found | {name: "on" for name in ("required", "reversed", "only_with_goal") if getattr(question, name)}
 
 
 _SPANS = ((0, 1), (0, 3), (1, 3), (1, 4), (1, 5), (1, 6), (1, 7), (1, 9), (1, 10), (0, 10), (0, 100))
@@ -131,7 +131,18 @@ class QuestionCard(Card):
         self.is_fixed, self.scale = is_fixed, scale
         kinds = forms.ChoiceField(choices=list(NEW_KINDS.items()), widget=forms.HiddenInput)
         self.fields |= {"kind": kinds, "was": forms.CharField(required=False, widget=forms.HiddenInput)}
-        for name in ("title", "help", "options", "required", "reversed", "expected", "admits", "name", "key"):
+        for name in (
+            "title",
+            "help",
+            "options",
+            "required",
+            "reversed",
+            "only_with_goal",
+            "expected",
+            "admits",
+            "name",
+            "key",
+        ):
             field = field_made(name, Question.model_fields[name])
             assert field is not None
             field.required = name == "title"
@@ -210,12 +221,17 @@ class QuestionCard(Card):
         return self.list_name == "questions" and self.kind_now != "text"
 
     @property
+    def may_need_goal(self) -> bool:
+        """True if it can be asked only where the condition has a goal."""
+        return self.list_name == "after" and self.scale is None
+
+    @property
     def key_now(self) -> str:
         """Its key, as far as it is known."""
         return str(self["key"].value() or "")
 
     def plain(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        found = {name: given[name] for name in ("kind", "title", "help", "required", "name")}
+        found = {name: given[name] for name in ("kind", "title", "help", "required", "only_with_goal", "name")}
         found |= {"key": given["key"] or "question", "expected": _lines(given["expected"])}
         found["admits"] = _lines(given["admits"])
         if given["when_key"] or given["when_answers"]:
@@ -386,7 +402,9 @@ class QuestionsStep(BuildStep):
 
     def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
         """Return the lists' headings, what can be added, and the question that was deleted just now."""
-        chosen = sets_for(plan.study.protocol)
+        has_goal = any(level.goal for factor in plan.study.values.conditions.factors for level in factor.levels)
+        sets = sets_for(plan.study.protocol)
+        chosen = [one for one in sets if has_goal or not any(asked.only_with_goal for asked in one.questions)]
         scale = plan.protocol.scale if plan.protocol else None
         language = plan.study.values.texts.language
         work = work_steps(plan.protocol) if plan.protocol else []

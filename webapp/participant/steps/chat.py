@@ -42,6 +42,7 @@ from webapp.ratings.turn_annotation import annotation_request
 from webapp.results.refresh import order_refresh_for_rule
 from webapp.studies.models import Participant, Slot
 from webapp.studies.questions import Question
+from webapp.studies.rubrics import questions_not_asked
 from webapp.studies.selectors import marks_own_chats
 
 
@@ -133,7 +134,9 @@ class RatingFormStep(ConversationStep):
 
     @cached_property
     def _asked(self) -> list[Question]:
-        return questions_after_task(self._participant, self.standing.version)
+        version = self.standing.version
+        hidden = questions_not_asked(version, self.conversation.condition)
+        return [one for one in questions_after_task(self._participant, version) if one.key not in hidden]
 
     @cached_property
     def _early(self) -> str:

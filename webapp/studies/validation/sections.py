@@ -242,6 +242,21 @@ def validate_conditions(on: Checked) -> Errors:
     return {"after": words}
 
 
+def validate_goals(on: Checked) -> Errors:
+    """Check that a question about a goal is asked after the participant's own chat, and that there is a goal."""
+    about_goal = [question for question in on.values.after if question.only_with_goal]
+    if not about_goal or on.protocol is None:
+        return {}
+    title = about_goal[0].title
+    if on.study.protocol != "chat":
+        words = f"The protocol “{on.protocol.title}” shows “{title}” whatever the condition. Take only_with_goal out."
+        return {"after": words}
+    factors = on.values.conditions.factors
+    if any(level.goal.strip() for factor in factors for level in factor.levels):
+        return {}
+    return {"after": f"“{title}” is shown only where the condition has a goal, and no level has one."}
+
+
 def validate_chat_checks(on: Checked) -> Errors:
     """Check that every check in a chat is reached."""
     checks, least = on.values.checking.chat_checks, on.values.chat.min_exchanges
