@@ -397,14 +397,14 @@ def _differences(
             reach = float(stdtrit(df, 0.5 + level / 2))
             p = float(2 * t.sf(abs(gap) / error, df))
             pairs.append(
-                Comparison(*a, *b, gap, gap - reach * error, gap + reach * error, p, None, False, None, error, df)
+                Comparison(a[0], b[0], gap, gap - reach * error, gap + reach * error, p, None, False, None, error, df)
             )
             d, half = gap / sd, reach * float(np.hypot(error / sd, gap / sd * sd_error))
             share = Effect(reason=no_share)
             if bounds is not None:
                 width = bounds[1] - bounds[0]
                 share = Effect(gap / width, (gap - reach * error) / width, (gap + reach * error) / width)
-            above = Effect(*(float(ndtr(one / np.sqrt(2))) for one in (d, d - half, d + half)))
+            above = Effect(*ndtr(np.array([d, d - half, d + half]) / np.sqrt(2)).tolist())
             effects.append(EffectSizes(Effect(d, d - half, d + half), share, above))
         for pair, p_holm, sizes in zip(pairs, holm([pair.p for pair in pairs]), effects, strict=True):
             ordered = p_holm is not None and p_holm < 1 - level

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 
 from chatbots.validation import InputModel
@@ -65,7 +66,8 @@ def study_model(data: StudyData, asked: ModelParams | None = None) -> FormulaMod
     # An item is what several replies share, also after the study has ended.
     ratings = replace(data.ratings, context=rating_contexts(data.study, data.ratings.conversation.tolist()))
     ratings = replace(ratings, condition={_column(name): levels for name, levels in ratings.condition.items()})
-    of_bots = {_column(name): levels for name, levels in {**data.bot_columns, **data.factors}.items()}
+    known: dict[str, Mapping[str, str | float]] = {**data.bot_columns, **data.factors}
+    of_bots = {_column(name): levels for name, levels in known.items()}
     try:
         return formula_model(model_frame(ratings, factors=of_bots), asked.formula, kind=asked.kind, ratings=ratings)
     except ValueError as error:
