@@ -57,6 +57,7 @@ OF_RESEARCHERS = (
     "studies/versions.py",
     "studies/lifecycle.py",
     "studies/items.py",
+    "studies/marking_settings.py",
     "studies/protocol_settings.py",
     "studies/assignment/capacity.py",
     "studies/reply_filters/*",

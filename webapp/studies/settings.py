@@ -25,18 +25,16 @@ from webapp.core.markdown import reply_html
 from webapp.studies.assignment.settings import Assignment
 from webapp.studies.attention_checks import Attention, Checking
 from webapp.studies.conditions import Conditions
+from webapp.studies.marking_settings import ErrorMarking, Marking, OwnMarking
 from webapp.studies.people import People
 from webapp.studies.protocol_settings import (
     Arena,
     Choosing,
     Comfort,
     Dialogues,
-    ErrorMarking,
     Filtering,
     Judging,
     LongText,
-    Marking,
-    OwnMarking,
     Pacing,
     Picking,
     Referencing,

@@ -1,0 +1,127 @@
+"""Settings of marking replies: labels by raters, labels in the own chat, and errors with their severity."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from chatbots import derive_seed
+from chatbots.validation import InputModel
+from evaluation.analysis.error_spans import SEVERITIES
+
+
+class Marking(InputModel):
+    """Settings for labelling replies of stored conversations."""
+
+    conversations_of: str = Field(
+        default="",
+        max_length=60,
+        title="Conversations of the study",
+        description="Key of the study whose completed conversations are marked; empty: those of this one, as an "
+        "import brought them.",
+    )
+    conversations_run: int | None = Field(
+        default=None,
+        ge=1,
+        title="Conversations of the self-play run",
+        description="Number of the run whose conversations are marked, in place of a study's; empty: none.",
+    )
+    n_conversations: int = Field(
+        default=1, ge=1, le=20, title="Conversations a task", description="Each with all its turns."
+    )
+    n_replies_marked: int = Field(
+        default=0,
+        ge=0,
+        le=200,
+        title="Replies of each",
+        description="So many of the chatbot's replies are drawn to be marked. 0: all of them.",
+    )
+
+
+class OwnMarking(InputModel):
+    """Settings for labelling the replies of the participant's own chat."""
+
+    marked_when: Literal["after", "during"] = Field(
+        default="after",
+        title="Replies are marked",
+        description="While they chat people may go on without marking; what is left is asked after the chat.",
+        json_schema_extra={"choices": {"after": "After the chat", "during": "While they chat"}},
+    )
+    n_own_marked: int = Field(
+        default=0,
+        ge=0,
+        le=200,
+        title="Replies of a chat",
+        description="So many are drawn to be marked: of the whole chat, or, while they chat, of as many replies as "
+        "the shortest chat has. 0: all of them.",
+    )
+
+    def asked_while_chatting(self, n_least: int, seed: int, chat: str) -> list[int] | None:
+        """Return the numbers of the turns that are labelled during the chat; None: those of all replies.
+
+        Args:
+            n_least: replies that every chat has. The participant writes first, so replies have odd numbers.
+            seed: the study's seed; chat: id of the chat. Equal arguments give equal turns.
+        """
+        if self.marked_when == "after":
+            return []
+        if not self.n_own_marked:
+            return None
+        return self._drawn(range(1, 2 * n_least, 2), seed, chat)
+
+    def chosen(self, replies: Sequence[int], n_least: int, seed: int, chat: str) -> list[int]:
+        """Return the turns of the replies that are labelled, for a chat that has ended.
+
+        Args:
+            n_least, seed, chat: as `asked_while_chatting`.
+        """
+        if self.marked_when == "during":
+            wanted = self.asked_while_chatting(n_least, seed, chat)
+            return [turn for turn in replies if wanted is None or turn in wanted]
+        return self._drawn(replies, seed, chat) if self.n_own_marked else list(replies)
+
+    def _drawn(self, replies: Sequence[int], seed: int, chat: str) -> list[int]:
+        rng = random.Random(derive_seed(seed, "own replies", chat))
+        return sorted(rng.sample(list(replies), min(self.n_own_marked, len(replies))))
+
+
+ErrorWeight = Annotated[int, Field(ge=0, le=50)]
+
+
+class ErrorMarking(InputModel):
+    """Settings for marking errors in replies: their number, and the weight of each severity in the score."""
+
+    n_errors_most: int = Field(default=5, ge=1, le=20, title="Errors in a reply", description="At most so many.")
+    weight_neutral: ErrorWeight = Field(default=0, title="Weight of a neutral error")
+    weight_minor: ErrorWeight = Field(default=1, title="Weight of a minor error")
+    weight_major: ErrorWeight = Field(default=5, title="Weight of a major error")
+    weight_critical: ErrorWeight = Field(
+        default=25,
+        title="Weight of a critical error",
+        description="The score of a reply is minus the sum of the weights of its errors.",
+    )
+
+    @model_validator(mode="after")
+    def _weights_rise(self) -> ErrorMarking:
+        names = list(self.weights)
+        for milder, graver in itertools.pairwise(names):
+            low, high = self.weights[milder], self.weights[graver]
+            if low > high:
+                raise ValueError(f"weight_{milder} is {low}; it must not be above weight_{graver}, which is {high}")
+        if not self.weight_critical:
+            raise ValueError("weight_critical is 0; it must be 1 or more, or no error counts")
+        return self
+
+    @property
+    def weights(self) -> dict[str, int]:
+        """The weight of each severity, the mildest first."""
+        return {name: getattr(self, f"weight_{name}") for name in SEVERITIES}
+
+    @property
+    def lowest(self) -> int:
+        """The lowest score that a reply can get."""
+        return -self.n_errors_most * self.weight_critical
