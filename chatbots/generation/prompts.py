@@ -71,7 +71,7 @@ def images_marked(context: Conversation) -> Conversation:
     return replace(
         context,
         turns=tuple(
-            replace(turn, text=f"{turn.text}{IMAGE_MARK}{n}{IMAGE_MARK}") if turn.image else turn
+            replace(turn, text=turn.text.replace(IMAGE_MARK, "") + f"{IMAGE_MARK}{n}{IMAGE_MARK}" * bool(turn.image))
             for n, turn in enumerate(context.turns)
         ),
     )
@@ -82,7 +82,8 @@ def image_parts(content: str, context: Conversation) -> str | list[dict[str, Any
     pieces = content.split(IMAGE_MARK)  # text and number of a turn by turns
     if len(pieces) == 1:
         return content
-    images, parts = {str(n): turn.image for n, turn in enumerate(context.turns)}, []
+    images = {str(n): turn.image for n, turn in enumerate(context.turns)}
+    parts: list[dict[str, Any]] = []
     for text, number in zip(pieces[::2], [*pieces[1::2], ""], strict=True):
         if text.strip():
             parts.append({"type": "text", "text": text.strip()})

@@ -34,6 +34,7 @@ ALLOWED = frozenset(
         "MIT",
         "MIT License",
         "MIT-0",
+        "MIT-CMU",
         # Copyleft of single files, which Confab does not change.
         "MPL-2.0",
         "Mozilla Public License 2.0 (MPL 2.0)",

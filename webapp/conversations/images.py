@@ -150,7 +150,7 @@ def images_of(conversation: Conversation | None) -> dict[int, ChatImage]:
     if version is None or not version.values.chat.images:
         return {}
     sent = ChatImage.objects.filter(conversation=conversation, turn__isnull=False)
-    return {image.turn.index: image for image in sent.select_related("turn")}
+    return {image.turn.index: image for image in sent.select_related("turn") if image.turn is not None}
 
 
 def images_for_bot(conversation: Conversation) -> dict[int, str]:
