@@ -159,6 +159,7 @@ CLICKS = {
     "majority": 7,
     "marked_chat": 8,
     "pairwise": 7,
+    "picks": 8,
     "reference": 7,
     "survey": 8,
     "turns": 7,
@@ -221,6 +222,13 @@ class ByKeys:
         self.page.keyboard.press("Enter")
         if "/arena/" in self.page.url:
             expect(self.page.get_by_text("Choose, or keep writing.")).to_be_visible()
+            self._answer()
+            return
+        if "/picks/" in self.page.url:
+            expect(self.page.locator(".pick")).to_have_count(3)
+            self._tab(lambda at: at["name"].startswith("Pick reply 1"))
+            self.page.keyboard.press("Enter")
+            expect(self.page.get_by_text("Finish, or keep writing.")).to_be_visible()
             self._answer()
             return
         expect(replies(self.page)).to_have_count(1)

@@ -27,6 +27,7 @@ from webapp.participant.steps.base import ParticipantStep, Standing, register_st
 from webapp.studies.models import Outcome, Participant, Study
 from webapp.studies.pre_task import task_admits
 from webapp.studies.privacy import may_withdraw, withdrawal_token, withdrawal_until
+from webapp.studies.protocols.chat import PicksProtocol
 from webapp.studies.recruitment.completion import TaskEnding, ending_of, has_earned
 from webapp.studies.selectors import participant_token, sitting_next, study_refusal
 
@@ -108,6 +109,7 @@ def done_page(
         # Of whom Mechanical Turk shows no frame: its task asks for the code.
         "is_pasted": bool(ending.code) and not submit_url and platform == PLATFORM_NAMES["mturk"],
         "revealed": bots_revealed(task),
+        "were_picked": task.kind == PicksProtocol.name,  # their replies had no letters
         "submit_url": submit_url,
         "assignment_id": task.submission,
         "return_url": "" if submit_url else ending.link,
