@@ -98,8 +98,9 @@ def _by_this_link(study: Study, participant: Participant, recruitment: Recruitme
     """Return a known participant with the parameters of the link that they came by."""
     if not recruitment.external_id:
         return participant
-    ids = {"platform": recruitment.platform, "external_id": recruitment.external_id}
-    return participant_enter(study=study, **ids, recruitment=recruitment.fields)
+    return participant_enter(
+        study=study, platform=recruitment.platform, external_id=recruitment.external_id, recruitment=recruitment.fields
+    )
 
 
 def _is_same_visit(participant: Participant, recruitment: Recruitment) -> bool:

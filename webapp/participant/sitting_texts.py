@@ -13,7 +13,7 @@ from webapp.studies.settings import StudyValues
 
 def sitting_lines(values: StudyValues) -> list[str]:
     """Return a line for each part of a study, with its gap and pay; none without parts."""
-    found, recruitment = [], values.recruitment
+    found, recruitment = list[str](), values.recruitment
     for part in values.sittings.parts:
         pay = pay_of_task(values, part.key)
         when = _gap_said(part.gap.least, part.gap.most) if found else _("Now")

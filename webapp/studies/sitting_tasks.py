@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -81,11 +80,11 @@ def sitting_counts(study: Study, *, include_synthetic: bool, now: datetime) -> l
     begun = Count("participant", distinct=True, filter=~Q(outcome=Outcome.LATE))
     done = Count("participant", distinct=True, filter=Q(state=Task.State.COMPLETED))
     rows = tasks.exclude(sitting="").order_by().values("sitting").annotate(begun=begun, done=done) if parts else ()
-    by_key: Mapping[str, Mapping[str, int]] = {row["sitting"]: row for row in rows}
+    by_key = {row["sitting"]: (row["begun"], row["done"]) for row in rows}
     for number, part in enumerate(parts, start=1):
-        row = by_key.get(part.key, {"begun": 0, "done": 0})
+        n_begun, n_done = by_key.get(part.key, (0, 0))
         waiting = _waiting(tasks, part, parts[number - 2].key, now) if number > 1 else {}
-        found.append(SittingCount(part, number, row["begun"], row["done"], **waiting))
+        found.append(SittingCount(part, number, n_begun, n_done, **waiting))
     return found
 
 
