@@ -17,11 +17,13 @@ from django.test import Client
 from django.utils import timezone
 from redis.exceptions import ConnectionError as RedisAway
 
+from chatbots.bots.person import PersonBot
+from chatbots.registry import bots
 from tests.builders import make_study
 from tests.webapp.participant.conftest import begin
 from webapp.asgi import application
 from webapp.conversations import events, selectors, services
-from webapp.conversations.models import Conversation
+from webapp.conversations.models import Conversation, PartnerSeat
 from webapp.core.database import in_database
 from webapp.core.page_layer import PageLayer
 from webapp.participant import consumers
@@ -306,3 +308,38 @@ async def test_the_first_frame_has_the_texts_of_the_condition_for_participants_a
         frame = json.loads(await socket.receive_from(timeout=10))
         await socket.disconnect()
         assert frame == {"type": "history", "turns": frame["turns"], "can_rate": False, "pending": None, **wanted}
+
+
+async def test_pages_of_two_participants_find_each_other() -> None:
+    def both_started() -> list[tuple[str, str]]:
+        make_study("two", bots=["somebody"], disclosure="before", min_exchanges=1)
+        browsers = [Client(enforce_csrf_checks=True) for _ in range(2)]
+        chats = [begin(browser, "two") for browser in browsers]
+        cookies = ["; ".join(f"{c.key}={c.value}" for c in browser.cookies.values()) for browser in browsers]
+        return [(str(chat.pk), cookie) for chat, cookie in zip(chats, cookies, strict=True)]
+
+    bots.search()
+    bots.put(PersonBot(name="somebody"))
+    try:
+        chats = await in_database(both_started)()
+        one = await Page(*chats[0]).open()
+        waiting = await one.hears()
+        assert (waiting["type"], waiting["state"]) == ("waiting", "waiting")
+        assert 0 < waiting["seconds_left"] <= 60
+        await one.says("Hello?", str(uuid.uuid4()))
+        assert (await one.hears())["code"] == "waiting_for_reply"
+        other = await Page(*chats[1]).open()
+        here = await other.hears()
+        assert (here["type"], here["state"]) == ("waiting", "here")
+        history, found = await one.hears(), await one.hears()
+        assert history["type"] == "history"
+        assert found == {"type": "waiting", "state": "here", "writes_first": not here["writes_first"]}
+        first, second = (one, other) if found["writes_first"] else (other, one)
+        await first.says("Hello!", str(uuid.uuid4()))
+        assert (await first.hears())["type"] == "turn"
+        seat = await in_database(PartnerSeat.objects.get)(writes_second=True)
+        assert (seat.given_turn, seat.given_text) == (0, "Hello!")
+        await first.socket.disconnect()
+        await second.socket.disconnect()
+    finally:
+        bots.discard("somebody")
