@@ -240,7 +240,8 @@ _MESSAGES_COLUMNS = (
         missing="Nothing was picked: there was one reply, or the person left before.",
     ),
 )
-_TOKENS_IN = [column.name for column in _MESSAGES_COLUMNS].index("tokens_in") - 5  # behind study and chat
+_NAMES = [column.name for column in _MESSAGES_COLUMNS][5:]  # behind study and chat
+_TOKENS_IN, _IMAGE = _NAMES.index("tokens_in"), _NAMES.index("image")
 
 
 @register_exporter
@@ -299,8 +300,8 @@ class MessagesTable:
                 rest[_TOKENS_IN + 2] = None  # nothing was counted, so nothing was estimated either
             sitting = rest.pop() if factors else ""
             under = condition_cells(factors, rest.pop(), sitting) if factors else []
-            if rest[-2] is not None:
-                rest[-2] = image_name(rest[-2])
+            if rest[_IMAGE] is not None:
+                rest[_IMAGE] = image_name(rest[_IMAGE])
             yield [str(conversation_id), state, bot, study_key(study), is_synthetic, *rest, *under]
 
 
