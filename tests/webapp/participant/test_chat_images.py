@@ -7,9 +7,11 @@ import json
 import re
 import struct
 import uuid
+import zipfile
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +40,8 @@ from webapp.core.rights import Right
 from webapp.studies.privacy import participants_erase
 from webapp.studies.privacy.retention import texts_counts, texts_erase
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
+from webapp.transfer.package.contents import package_pieces
+from webapp.transfer.package.import_package import package_import
 
 pytestmark = pytest.mark.django_db
 
@@ -431,3 +435,24 @@ def test_exports_and_the_api_name_the_image() -> None:
     human, bot = response.json()["turns"]
     assert (human["image"]["description"], bot["image"]) == ("A red <field>", None)
     assert Client().get(human["image"]["url"]).status_code == 200
+
+
+def test_a_package_has_the_images_where_it_is_asked_for_them(tmp_path: Path) -> None:
+    conversation = make_conversation(seen_study())
+    image, hidden = sent(conversation), sent(conversation)
+    images.image_withhold(conversation=conversation, index=2, by="r")
+    plain, full = (
+        zipfile.ZipFile(io.BytesIO(b"".join(package_pieces(conversation.study, ExportOptions(include_images=asked)))))
+        for asked in (False, True)
+    )
+    assert not [name for name in plain.namelist() if name.startswith("images/")]
+    assert "the images that people sent" in plain.read("README.md").decode()
+    assert [name for name in full.namelist() if name.startswith("images/")] == [f"images/{image.name}"]
+    assert full.read(f"images/{image.name}") == images.file_read(image.name)
+    assert f"images/{image.name}" in full.read("SHA256SUMS").decode()
+    assert hidden.name in full.read("data/turns.csv").decode()
+    file = tmp_path / "package.zip"
+    file.write_bytes(b"".join(package_pieces(conversation.study, ExportOptions(include_images=True))))
+    package_import(file, study_key="again")
+    texts = Turn.objects.filter(conversation__study__key="again").order_by("index").values_list("text", flat=True)
+    assert list(texts) == ["Look", "Red.", "Look", "Red."]
