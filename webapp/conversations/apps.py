@@ -15,7 +15,7 @@ class ConversationsConfig(AppConfig):
         from webapp.conversations import erasure
         from webapp.conversations.bot_host import bots_health
         from webapp.conversations.cost_meter import DatabaseMeter
-        from webapp.conversations.erasure import turns_texts
+        from webapp.conversations.erasure import images_texts, turns_texts
         from webapp.conversations.models import (
             ChatCheckAnswer,
             ChatImage,
@@ -28,7 +28,7 @@ class ConversationsConfig(AppConfig):
         )
         from webapp.core.health import health_check
         from webapp.studies.privacy import erasure_kind, rows_of
-        from webapp.studies.privacy.retention import TextsKind, texts_in, texts_kind
+        from webapp.studies.privacy.retention import texts_in, texts_kind
 
         erasure.connect_signals()
         health_check("bots", bots_health)
@@ -50,10 +50,7 @@ class ConversationsConfig(AppConfig):
         erasure_kind("reports", _("reports of replies"), rows_of(ReplyReport))
         erasure_kind("marks", _("marks of filters on replies"), rows_of(ReplyMark, "turn__conversation__participant"))
         texts_kind("turns", turns_texts())
-        texts_kind(
-            "images",
-            TextsKind(lambda study: ChatImage.objects.filter(conversation__study=study), lambda _, rows: rows.delete()),
-        )
+        texts_kind("images", images_texts())
         texts_kind("reports", texts_in(lambda study: ReplyReport.objects.filter(participant__study=study), "words"))
         texts_kind(
             "marks", texts_in(lambda study: ReplyMark.objects.filter(turn__conversation__study=study), "found", [])

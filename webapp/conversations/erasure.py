@@ -72,6 +72,15 @@ def image_deleted(*, instance: ChatImage, using: str, **_: Any) -> None:
     transaction.on_commit(partial(image_file_delete, instance.name), using=using)
 
 
+def images_texts() -> TextsKind:
+    """Return the images of a study's chats; their rows go with them."""
+
+    def blank(_study: Study, rows: QuerySet[Any]) -> None:
+        rows.delete()
+
+    return TextsKind(lambda study: ChatImage.objects.filter(conversation__study=study), blank)
+
+
 def turns_texts() -> TextsKind:
     """Return the texts of a study's chats; emptying them also forgets their encodings."""
 

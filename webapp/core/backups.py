@@ -383,7 +383,7 @@ def _elsewhere() -> dict[str, int]:
     """Return the data folder's other files worth keeping, such as checkpoints, with their sizes."""
     root = Path(settings.DATA_DIR)
     kept = set(_kept_files().values())
-    found = {}
+    found = dict[str, int]()
     for file in sorted(root.rglob("*")):
         inside = file.relative_to(root)
         if inside.parts[0] == "images" and file.is_file():  # of people: there may be thousands

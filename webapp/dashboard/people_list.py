@@ -345,7 +345,7 @@ class PeopleReader:
         if visit.is_synthetic:
             return "–"
         for_time = {Outcome.SCREENED_OUT: settings.pay_screened_out, Outcome.LATE: settings.pay_late}
-        if (paid := for_time.get(visit.outcome)) is not None:
+        if (paid := for_time.get(Outcome(visit.outcome)) if visit.outcome in for_time else None) is not None:
             return money(paid, settings.currency)
         if visit.status in GONE:
             return "Returned" if visit.status == GONE[0] else "Timed out"

@@ -318,13 +318,6 @@ def task_bot_add(*, task: Task, exclude: Collection[str] = ()) -> Slot:
         return Slot.objects.create(task=task, order=last + 1, **_slot_fields(bot))
 
 
-def order_state_store(*, study: Study, found: dict[str, Any], n_ratings: int) -> OrderState:
-    """Store the state of the ranking of the study's bots, in place of the earlier one."""
-    fields = {"found": found, "n_ratings": n_ratings, "made_at": timezone.now()}
-    state, _made = OrderState.objects.update_or_create(study=study, defaults=fields)
-    return state
-
-
 def _study_locked(participant: Participant) -> Study:
     """Return the participant's study, locked with the others of its group.
 

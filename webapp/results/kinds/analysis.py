@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from django.conf import settings
+from django.utils import timezone
 from django.utils.translation import gettext as __
 from django.utils.translation import gettext_lazy as _
 
@@ -47,8 +48,7 @@ from webapp.results.cache import RESULTS_KIND, AnalysisParams, compute_part, mad
 from webapp.results.compute import PARTS
 from webapp.results.refresh import FLAGS_KIND, RANKING_KIND
 from webapp.results.study_data import study_read
-from webapp.studies.models import Study
-from webapp.studies.services import order_state_store
+from webapp.studies.models import OrderState, Study
 
 if TYPE_CHECKING:
     from evaluation.metric_agreement import JudgedReplies
@@ -312,5 +312,6 @@ class RankingJob(_StudyJob):
                 return {"n_ratings": 0}
             n, found = len(ratings), ranking_progress(ratings)
         work.beat(now=True)
-        order_state_store(study=study, found=found.to_json(), n_ratings=n)
+        fields = {"found": found.to_json(), "n_ratings": n, "made_at": timezone.now()}
+        OrderState.objects.update_or_create(study=study, defaults=fields)
         return {"n_ratings": n}
