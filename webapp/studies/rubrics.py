@@ -92,7 +92,8 @@ def questions_not_asked(version: StudyVersion, condition: Condition) -> frozense
     Without a goal these are the questions about it, and those that depend on them.
     """
     hidden: set[str] = set()
-    if not condition_texts(version.values, condition).goal:
+    is_asked = any(one.only_with_goal for one in version.values.after)
+    if is_asked and not condition_texts(version.values, condition).goal:
         for one in post_task_questions(version):
             if one.only_with_goal or (one.show_when is not None and one.show_when.key in hidden):
                 hidden.add(one.key)
