@@ -19,7 +19,7 @@ from chatbots.registry import title_of
 from evaluation.metrics.registry import metric_list
 from webapp.bots.models import BotVersion
 from webapp.bots.selectors import bot_entry_list
-from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.models import Conversation, PartnerSeat, Turn
 from webapp.conversations.selectors import heartbeat_bots
 from webapp.core.language import plural
 from webapp.dashboard.bots import bot_state
@@ -444,3 +444,20 @@ def studies_to_compare(study: Study) -> list[Study]:
     """Return the studies that may stand beside this one: those in use, the newest first."""
     others = Study.objects.exclude(pk=study.pk).filter(archived_at__isnull=True)
     return list(others.order_by("-created_at", "-pk")[:MOST_TO_COMPARE])
+
+
+MOST_STAFF_CHATS = 50
+STAFF_CHAT_SHOWN_FOR = timedelta(minutes=10)
+"""A chat whose page was not open for so long is left out: nobody reads the reply."""
+
+
+def staff_seats(study: Study) -> list[PartnerSeat]:
+    """Return the seats of open chats in which staff are the partner, the one that waits longest first."""
+    open_seats = PartnerSeat.objects.filter(
+        conversation__study=study,
+        conversation__bot__params__by="staff",
+        conversation__state=Conversation.State.OPEN,
+        seen_at__gte=timezone.now() - STAFF_CHAT_SHOWN_FOR,
+    ).exclude(state=PartnerSeat.State.OVER)
+    rows = open_seats.select_related("conversation__bot", "conversation__slot__task__version", "staff")
+    return list(rows.order_by("conversation__due_since", "created_at")[:MOST_STAFF_CHATS])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -10,21 +9,16 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.cache import never_cache
 
-from webapp.conversations.models import Conversation, PartnerSeat
 from webapp.conversations.selectors import turns_of
 from webapp.conversations.services import STAFF_REPLY_MAX_CHARS, seat_take, staff_reply
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.navigation import post_view, read_view
+from webapp.dashboard.selectors import staff_seats
 from webapp.dashboard.views.studies import study_page
 from webapp.studies.models import Study
-
-MOST_CHATS = 50
-SHOWN_FOR = timedelta(minutes=10)
-"""A chat whose page was not open for so long is left out: nobody reads the reply."""
 
 
 @never_cache
@@ -57,14 +51,7 @@ def console_act(request: HttpRequest, study: Study, conversation_id: UUID) -> Ht
 
 
 def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
-    open_seats = PartnerSeat.objects.filter(
-        conversation__study=study,
-        conversation__bot__params__by="staff",
-        conversation__state=Conversation.State.OPEN,
-        seen_at__gte=timezone.now() - SHOWN_FOR,
-    ).exclude(state=PartnerSeat.State.OVER)
-    rows = open_seats.select_related("conversation__bot", "conversation__slot__task__version", "staff")
-    seats = list(rows.order_by("conversation__due_since", "created_at")[:MOST_CHATS])
+    seats = staff_seats(study)
     wanted = request.GET.get("chat", "")
     chosen = next((seat for seat in seats if str(seat.pk) == wanted), None)
     context: dict[str, Any] = {"seats": seats, "chosen": chosen, "max_chars": STAFF_REPLY_MAX_CHARS}
