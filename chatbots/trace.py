@@ -54,7 +54,8 @@ def read_trace(stored: Any) -> tuple[TraceStep, ...]:
     Raises:
         ValuesError: it is no list of steps; every mistake with its path.
     """
-    return _within_limits(values_read(Annotated[list[TraceStep], Field(max_length=MAX_STEPS)], stored, path="trace"))  # type: ignore[arg-type]
+    steps = values_read(Annotated[list[TraceStep], Field(max_length=MAX_STEPS)], stored, path="trace")  # type: ignore[arg-type]
+    return _within_limits(steps)
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,7 @@ class PairResults:
         return {**found, "counts": {key: self.counts(key) for key in dict.fromkeys(o.question for o in self.outcomes)}}
 
     def counts(self, question: str) -> dict[str, int]:
-        """Return how many pairs of bots are clearly different, equal for practical purposes and not yet known."""
+        """Count the pairs of bots that are clearly different, equal for practical purposes and not yet known."""
         outcomes = [one for one in self.outcomes if one.question == question]
         return {
             "n_pairs": len(outcomes),

@@ -157,7 +157,7 @@ def marks_frame(*, turn: int, marks: list[str]) -> dict[str, Any]:
 
 
 def waiting_frame(*, state: str, seconds_left: int, writes_first: bool) -> dict[str, Any]:
-    """Say whether the person who is the partner is here, and how long the page waits for one at most.
+    """Report the state of the partner, who is a person, and the longest wait of the page for one.
 
     It follows every history of such a chat.
     """

@@ -50,7 +50,7 @@ _DECODING = threading.Semaphore(2)
 
 
 def image_storage() -> Storage:
-    """Return where the files are: the data folder, or a bucket."""
+    """Return the storage of the files: the data folder, or a bucket."""
     return storages["images"]
 
 

@@ -115,7 +115,7 @@ def chats_under_way() -> QuerySet[Conversation]:
 
 
 def partner_told_afterwards(task: Task) -> str:
-    """Return what the last page says to those who chatted with a person; empty if nothing is told afterwards."""
+    """Return the notice of the last page for those who chatted with a person; empty if nothing is told afterwards."""
     people = task.version.values.people
     if people.disclosure != "afterwards":
         return ""
@@ -197,7 +197,7 @@ def _has_enough(conversation: Conversation) -> bool:
 
 
 def early_reason(conversation: Conversation) -> str:
-    """Return why the chat is too short to be rated: `too_early` (messages), `too_soon` (minutes); empty if it is not.
+    """Return a reason if the chat is too short to be rated: `too_early` (messages), `too_soon` (minutes); else "".
 
     After the time limit one answered message is enough, and after the last message no time must pass.
     """

@@ -136,7 +136,7 @@ def _of_turn(conversation_id: Any, index: int) -> ReplyToReport:
 
 
 def _at(judgement: RequestedRating, number: int) -> list[ReplyToReport]:
-    """Return what can be reported at a place of a page: a reply of an item; a conversation's replies and images."""
+    """Return the replies and images that can be reported at a place of a page."""
     places = places_shown(judgement)
     if number >= len(places):
         raise Http404

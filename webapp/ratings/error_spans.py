@@ -29,7 +29,7 @@ _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\s\u3040-\u30ff
 
 
 def words_of(text: str) -> list[tuple[str, int, int]]:
-    """Return what stands before each word of a reply, and the offsets of its beginning and end."""
+    """Return the text before each word of a reply, and the offsets of its beginning and end."""
     ends = [(0, 0), *(one.span() for one in _WORD.finditer(text))]
     return [(text[before:start], start, end) for (_start, before), (start, end) in pairwise(ends)]
 

@@ -27,7 +27,7 @@ from webapp.studies.protocols.chat import PicksProtocol
 
 
 def shown_first(pair: Pair, turn: int) -> int:
-    """Return which of the two slots, 0 or 1, has the reply that is shown first at this turn; it is drawn."""
+    """Draw the slot, 0 or 1, whose reply is shown first at this turn."""
     return derive_seed(pair[0].pk, "shown first", (turn - 1) // 2) % 2
 
 
