@@ -54,8 +54,8 @@ def read_trace(stored: Any) -> tuple[TraceStep, ...]:
     Raises:
         ValuesError: it is no list of steps; every mistake with its path.
     """
-    steps = values_read(Annotated[list[TraceStep], Field(max_length=MAX_STEPS)], stored, path="trace")  # type: ignore[arg-type]
-    return _within_limits(steps)
+    steps: Any = Annotated[list[TraceStep], Field(max_length=MAX_STEPS)]
+    return _within_limits(values_read(steps, stored, path="trace"))
 
 
 @dataclass(frozen=True, slots=True)
