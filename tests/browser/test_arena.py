@@ -14,12 +14,12 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 ARENA = {"protocol": "arena", "min_exchanges": 1}
 
 
-def begin(page: Page, server: ConfabServer, key: str) -> None:
+def begin(page: Page, server: ConfabServer, key: str, step: str = "arena") -> None:
     page.goto(f"{server.url}/s/{key}/")
     page.get_by_role("checkbox").check()
     page.get_by_role("button", name="Continue").click()
     page.get_by_role("button", name="Start").last.click()
-    page.wait_for_url("**/arena/")
+    page.wait_for_url(f"**/{step}/")
 
 
 def choices(page: Page) -> Any:
@@ -74,6 +74,41 @@ def test_two_chatbots_answer_and_one_is_chosen(
     told = page.locator(".revealed li").text_content()
     assert "Slow" in told
     assert "Quick" in told
+
+
+@pytest.mark.parametrize(("protocol", "n_openings"), [("arena", 2), ("picks", 1)])
+def test_an_opening_stands_before_the_messages_and_is_no_reply(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page], protocol: str, n_openings: int
+) -> None:
+    levels = [{"key": key, "opening": f"Hello, {key}."} for key in ("one", "two")]
+    factors = [{"key": "greeting", "levels": levels}]
+    settings = {"protocol": protocol, "n_comparisons": 1, "min_exchanges": 2, "max_exchanges": 2, "factors": factors}
+    page = new_page(360, 740)
+    key = study(test_bots_server, f"{protocol}-opening", ["test-quick", "parrot"], **settings)
+    begin(page, test_bots_server, key, protocol)
+    rounds, left = page.locator(".round"), page.locator("#choice-words")
+    shown = page.locator(".round .msg-bot:visible")
+    expect(shown).to_have_count(n_openings)
+    expect(shown.last).to_contain_text("Hello, ")
+    expect(page.locator(".pick")).to_have_count(0)
+    expect(left).to_contain_text("after 2 more messages")
+    for number in (1, 2):
+        say(page, f"Message {number}")
+        here = rounds.nth(number)
+        expect(here.locator(".msg-you .bubble")).to_have_text(f"Message {number}")
+        expect(here.locator(".msg-bot .bubble:visible")).to_have_count(2)
+        if protocol == "picks":
+            here.get_by_role("button", name="Pick reply 2").click()
+            expect(here.locator(".msg-bot .bubble:visible")).to_have_count(1)
+        if number == 1:
+            expect(left).to_contain_text("after 1 more message")
+        page.reload()
+        expect(rounds).to_have_count(number + 1)
+        expect(rounds.nth(number)).to_contain_text(f"Message {number}")
+        expect(shown.first).to_contain_text("Hello, ")
+    expect(page.locator("#composer")).to_be_hidden()
+    no_sideways_scroll(page)
+    accessible(page)
 
 
 def test_a_chatbot_that_fails_is_not_named_and_another_pair_goes_on(

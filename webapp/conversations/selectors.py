@@ -352,7 +352,7 @@ def reply_is_awaited(conversation_id: UUID, turn_index: int) -> bool:
         state=Conversation.State.OPEN,
         due_error="",
         due_ready_at=None,
-        n_exchanges__lte=turn_index // 2,  # with it there would be one more
+        n_exchanges__lte=(turn_index - 1) // 2,  # with it there would be one more, also after a bot's opening
     )
     return chats.exists()
 

@@ -21,7 +21,7 @@ from webapp.ratings.turn_annotation import marking_begin
 from webapp.studies.assignment.cells import DrawnBot
 from webapp.studies.assignment.draw import StudyDraw
 from webapp.studies.attention_checks import quiz_digest, quiz_rows
-from webapp.studies.conditions import Condition
+from webapp.studies.conditions import Condition, condition_texts
 from webapp.studies.items import item_add
 from webapp.studies.models import Outcome, Participant, QuestionAnswers, QuizAttempt, Study, Task, TrainingAnswer
 from webapp.studies.protocols.base import protocols
@@ -44,15 +44,18 @@ def chat_sample() -> list[str]:
 
 
 def turns_add(conversation: Conversation, *, least: int) -> None:
-    """Give the chat the sample's turns, and count so many exchanges that it can be rated.
+    """Give the chat its opening and the sample's turns, and count so many exchanges that it can be rated.
 
     Args:
         least: exchanges that are needed for a rating.
     """
     speakers = [Turn.Speaker.HUMAN, Turn.Speaker.BOT]
+    study = conversation.study
+    opening = condition_texts(study.values, conversation.condition).opening if study is not None else ""
+    texts = [opening, *chat_sample()] if opening else chat_sample()
     Turn.objects.bulk_create(
-        Turn(conversation=conversation, index=i, speaker=speakers[i % 2], text=text)
-        for i, text in enumerate(chat_sample())
+        Turn(conversation=conversation, index=i, speaker=speakers[(i + bool(opening)) % 2], text=text)
+        for i, text in enumerate(texts)
     )
     conversation.n_exchanges = max(least, len(chat_sample()) // 2)
     conversation.save(update_fields=["n_exchanges"])

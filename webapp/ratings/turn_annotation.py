@@ -18,11 +18,13 @@ from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
 from webapp.ratings.rating_tasks import NONE, task_progress
 from webapp.ratings.services import chat_end_check, rating_add, task_judged
+from webapp.studies.conditions import condition_texts
 from webapp.studies.models import Participant, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Question
 from webapp.studies.rubrics import post_task_questions
 from webapp.studies.selectors import marks_own_chats
+from webapp.studies.settings import StudyValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class AnnotationRequest:
 
     Attributes:
         labels: to tick.
-        turns: numbers of the turns that are annotated; None: those of all replies.
+        turns: numbers of the turns that are annotated; None: those of all replies. An opening, turn 0, is no reply.
     """
 
     labels: tuple[Question, ...]
@@ -39,7 +41,7 @@ class AnnotationRequest:
 
     def asks(self, turn: int) -> bool:
         """Return True if the reply with this number is annotated."""
-        return self.turns is None or turn in self.turns
+        return turn > 0 and (self.turns is None or turn in self.turns)
 
 
 def annotation_request(conversation: Conversation) -> AnnotationRequest | None:
@@ -50,8 +52,14 @@ def annotation_request(conversation: Conversation) -> AnnotationRequest | None:
     values = version.values
     if values.own_marking.marked_when != "during":
         return None
-    turns = values.own_marking.asked_while_chatting(values.chat.min_exchanges, study.seed, str(conversation.pk))
+    turns = values.own_marking.asked_while_chatting(*_draw_of(study, conversation, values))
     return AnnotationRequest(post_task_questions(version), turns)
+
+
+def _draw_of(study: Study, conversation: Conversation, values: StudyValues) -> tuple[int, int, str, bool]:
+    """Return what the draw of replies needs besides its settings."""
+    is_opened = bool(condition_texts(values, conversation.condition).opening)
+    return values.chat.min_exchanges, study.seed, str(conversation.pk), is_opened
 
 
 def marks_given(conversation_id: UUID) -> dict[int, list[str]]:
@@ -143,9 +151,9 @@ def _place_taken_again(task: Task) -> None:
 def marking_begin(*, study: Study, task: Task, conversation: Conversation) -> None:
     """Draw which replies of the ended chat are marked, and store that in the task."""
     values = task.version.values
-    replies = conversation.turns.filter(speaker=Turn.Speaker.BOT).order_by("index")
+    replies = conversation.turns.filter(speaker=Turn.Speaker.BOT, index__gt=0).order_by("index")
     chosen = values.own_marking.chosen(
-        list(replies.values_list("index", flat=True)), values.chat.min_exchanges, study.seed, str(conversation.pk)
+        list(replies.values_list("index", flat=True)), *_draw_of(study, conversation, values)
     )
     task.payload = {**task.payload, "turns": {str(conversation.pk): chosen}}
     task.save(update_fields=["payload", "updated_at"])

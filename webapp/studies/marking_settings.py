@@ -60,27 +60,27 @@ class OwnMarking(InputModel):
         "the shortest chat has. 0: all of them.",
     )
 
-    def asked_while_chatting(self, n_least: int, seed: int, chat: str) -> list[int] | None:
+    def asked_while_chatting(self, n_least: int, seed: int, chat: str, is_opened: bool) -> list[int] | None:
         """Return the numbers of the turns that are labelled during the chat; None: those of all replies.
 
         Args:
-            n_least: replies that every chat has. The participant writes first, so replies have odd numbers.
+            n_least: replies that every chat has. They have odd numbers, and even ones after a bot's opening, turn 0.
             seed: the study's seed; chat: id of the chat. Equal arguments give equal turns.
         """
         if self.marked_when == "after":
             return []
         if not self.n_own_marked:
             return None
-        return self._drawn(range(1, 2 * n_least, 2), seed, chat)
+        return self._drawn(range(1 + is_opened, 2 * n_least + is_opened, 2), seed, chat)
 
-    def chosen(self, replies: Sequence[int], n_least: int, seed: int, chat: str) -> list[int]:
+    def chosen(self, replies: Sequence[int], n_least: int, seed: int, chat: str, is_opened: bool) -> list[int]:
         """Return the turns of the replies that are labelled, for a chat that has ended.
 
         Args:
-            n_least, seed, chat: as `asked_while_chatting`.
+            replies: numbers of all of them; n_least, seed, chat, is_opened: as `asked_while_chatting`.
         """
         if self.marked_when == "during":
-            wanted = self.asked_while_chatting(n_least, seed, chat)
+            wanted = self.asked_while_chatting(n_least, seed, chat, is_opened)
             return [turn for turn in replies if wanted is None or turn in wanted]
         return self._drawn(replies, seed, chat) if self.n_own_marked else list(replies)
 

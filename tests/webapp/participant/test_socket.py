@@ -20,13 +20,16 @@ from redis.exceptions import ConnectionError as RedisAway
 from chatbots.bots.person import PersonBot
 from chatbots.registry import bots
 from tests.builders import make_study
-from tests.webapp.participant.conftest import begin
+from tests.webapp.participant.conftest import begin, entry_field, post
 from webapp.asgi import application
 from webapp.conversations import events, selectors, services
 from webapp.conversations.models import Conversation, PartnerSeat
 from webapp.core.database import in_database
 from webapp.core.page_layer import PageLayer
 from webapp.participant import consumers
+from webapp.ratings.paired_comparisons import study_judgements
+from webapp.studies.models import Study
+from webapp.transfer.exporters.base import ExportOptions, table_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 CASES = Path(__file__).parents[2] / "cases"
@@ -308,6 +311,43 @@ async def test_the_first_frame_has_the_texts_of_the_condition_for_participants_a
         frame = json.loads(await socket.receive_from(timeout=10))
         await socket.disconnect()
         assert frame == {"type": "history", "turns": frame["turns"], "can_rate": False, "pending": None, **wanted}
+
+
+async def test_replies_are_picked_after_an_opening() -> None:
+    def started_picks() -> tuple[list[str], str]:
+        levels = [{"key": key, "opening": "Hello."} for key in ("one", "two")]
+        settings = {"protocol": "picks", "n_comparisons": 1, "min_exchanges": 2}
+        make_study("p", bots=["eliza", "parrot"], factors=[{"key": "greeting", "levels": levels}], **settings)
+        browser = Client(enforce_csrf_checks=True)
+        page = browser.get("/s/p/")
+        assert post(browser, "/s/p/start/", consent="on", _entry=entry_field(page)).status_code == 302
+        chats = Conversation.objects.order_by("slot__order").values_list("pk", flat=True)
+        return list(map(str, chats)), "; ".join(f"{c.key}={c.value}" for c in browser.cookies.values())
+
+    chats, cookies = await in_database(started_picks)()
+    pages = [await Page(chat, cookies).open() for chat in chats]
+    for n, turn in enumerate((2, 4)):
+        for chat, page in zip(chats, pages, strict=True):
+            await page.says("hello", str(uuid.uuid4()))
+            assert ((frame := await page.hears())["type"], frame.get("turn")) == ("turn", turn - 1)
+            assert await in_database(selectors.reply_is_awaited)(chat, turn)
+            await in_database(answer)(chat)
+            assert not await in_database(selectors.reply_is_awaited)(chat, turn)
+            reply = await page.hears()
+            assert (reply["type"], reply["turn"], reply["can_rate"]) == ("reply", turn, n == 1)
+        for number in (0, turn):
+            await pages[n].socket.send_to(json.dumps({"type": "pick", "turn": number}))
+            frame = await pages[n].hears()
+            assert (frame["type"], frame["turn"]) == ("pick" if number else "error", number)
+        assert (await pages[1 - n].hears())["goes_on"] is False
+    for page in pages:
+        await page.socket.disconnect()
+    study = await in_database(Study.objects.get)(key="p")
+    judged = await in_database(study_judgements)(study)
+    assert judged.exchange.tolist() == [1, 2]
+    table = await in_database(table_of)(study, "ratings", ExportOptions())
+    at = [column.name for column in table.columns].index("turn")
+    assert await in_database(lambda: [row[at] for row in table.rows])() == [2, 4]
 
 
 async def test_pages_of_two_participants_find_each_other() -> None:

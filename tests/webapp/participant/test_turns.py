@@ -1,6 +1,7 @@
 """Replies of stored conversations are marked one after another, each with labels or with none of them."""
 
 import re
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -215,6 +216,26 @@ def test_a_chat_whose_replies_are_all_marked_ends_at_once_and_no_question_is_lef
     with pytest.raises(ValidationError) as refused:
         make_study("more", protocol="marked_chat", marked_when="during", after=asked)
     assert "answer nothing else" in refused.value.message_dict["after"][0]
+
+
+@pytest.mark.parametrize("marked_when", ["during", "after"])
+@pytest.mark.parametrize("n_own_marked", [0, 2])
+def test_an_opening_is_no_reply_to_mark(browser: Client, marked_when: str, n_own_marked: int) -> None:
+    levels = [{"key": key, "opening": "Hello."} for key in ("one", "two")]
+    settings = {"marked_when": marked_when, "n_own_marked": n_own_marked}
+    make_marked_chat(factors=[{"key": "greeting", "levels": levels}], **settings)
+    talk = begin_chat(browser, "own")
+    exchange(talk, "hi", "a")
+    exchange(talk, "so", "b")
+    if marked_when == "during":
+        asked = annotation_request(talk)
+        assert [turn for turn in range(5) if asked.asks(turn)] == ([2, 4] if n_own_marked else [1, 2, 3, 4])
+        for turn in (0, 2):
+            with pytest.raises(Refused, match="no reply") if turn == 0 else nullcontext():
+                reply_mark(conversation_id=talk.pk, turn_index=turn, marks=["asks"])
+    page = shown(browser.get(post(browser, f"/chat/{talk.pk}/end/").url))
+    assert Task.objects.get().payload["turns"] == {str(talk.pk): [2, 4]}
+    assert f"Reply {1 + (marked_when == 'during')} of 2" in page
 
 
 def test_conversations_of_a_self_play_run_are_marked(browser: Client) -> None:

@@ -177,7 +177,7 @@ const handlers = {
     time.begin();
     rounds.human(side.name, turn, text);
     if (outbox.holds(clientId)) delivered(side);
-    if (rounds.rounds[Math.floor(turn / 2)].replies[side.name].text !== null) return;
+    if (rounds.replyAt(side.name, turn + 1).text !== null) return;
     side.due = turn + 1;
     side.can = null;
     rounds.typing(side.name, side.due);
@@ -233,7 +233,7 @@ const handlers = {
 function goOnAlone() {
   const failed = picks && sides.find((side) => side.can && side.due !== null);
   const other = failed && sides.find((side) => !side.can && side.due === null);
-  const turn = other && rounds.rounds[Math.floor(failed.due / 2)]?.replies[other.name].turn;
+  const turn = other && rounds.replyAt(other.name, failed.due)?.turn;
   if (turn === failed?.due) other?.socket.send({ type: "pick", turn });
 }
 

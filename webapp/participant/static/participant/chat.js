@@ -31,7 +31,7 @@ const time = new ChatTime(words, () => update());
 const marks = new Map(); // turn -> Marks
 function marksAdd(node, turn) {
   const wanted = main.dataset.marks;
-  if (wanted === undefined || (wanted !== "all" && !wanted.split(" ").includes(String(turn)))) return;
+  if (!turn || wanted === undefined || (wanted !== "all" && !wanted.split(" ").includes(String(turn)))) return;
   const box = byId("tpl-marks").content.firstElementChild.cloneNode(true);
   node.append(box);
   const cast = (of, ticked) => {

@@ -64,6 +64,8 @@ export class Picks {
 
   // Everything that is known by now is shown.
   follow() {
+    const { opening } = this.rounds;
+    if (opening) this.settle(Object.assign(opening, { picked: this.sides[0] })); // both chats have the same
     for (const round of this.rounds.rounds) this.settle(round);
     this.show();
   }

@@ -1,5 +1,5 @@
 // Two chats in one log, round by round: the message, the reply of A, the reply of B. Nodes are appended, never
-// rewritten. Round r holds the turns 2r and 2r + 1 of both chats. Where a chatbot failed, its round is held: both places
+// rewritten. Round r holds message r and its replies, whose turns are one later where a bot opens the chat. Where a chatbot failed, its round is held: both places
 // look alike, empty or with dots, until both replies are complete, so that the page does not tell whose fault it was.
 
 import { htmlShow, htmlWords } from "../core/markdown.js";
@@ -12,7 +12,8 @@ const SLOW_AFTER_MS = 15000;
 const PAINT_EVERY_MS = 100;
 
 const clone = (id) => byId(id).content.firstElementChild.cloneNode(true);
-const roundOf = (turn) => Math.floor(turn / 2);
+const roundOfMessage = (turn) => Math.floor(turn / 2);
+const roundOfReply = (turn) => Math.floor((turn - 1) / 2);
 
 export class Rounds {
   // `sides` are their letters in order; `speakers` says what to call each.
@@ -21,6 +22,7 @@ export class Rounds {
   constructor(list, { frame, pill, sides, speakers, slowWords, onRead, inBlocks, firsts }) {
     Object.assign(this, { list, sides, speakers, slowWords, onRead, inBlocks, firsts });
     this.follower = new Follower(frame, pill);
+    this.opening = null; // the bots' opening lines, turn 0; a round without a message, and none of `rounds`
     this.rounds = []; // {node, human, held, broken, toldTo, replies: {side: {node, bubble, text, html, pieces, blocks, paint, slow}}}
     this.waiting = null; // the message that is not stored yet
     this.nRead = null; // replies read aloud, in order; null until the history is drawn
@@ -34,6 +36,11 @@ export class Rounds {
   // What the side at a place of a round is called.
   label(side, place) {
     return this.firsts ? String(place + 1) : side;
+  }
+
+  // The reply of a side with this number; undefined before its round is here.
+  replyAt(side, turn) {
+    return this.rounds[roundOfReply(turn)]?.replies[side];
   }
 
   // How many replies of a side are complete.
@@ -65,16 +72,7 @@ export class Rounds {
       const number = this.rounds.length;
       const node = this.waiting && number === index ? this.waiting : clone("tpl-round");
       this.waitingRelease(node);
-      const replies = {};
-      for (const [place, side] of this.order(number).entries()) {
-        const reply = clone("tpl-side");
-        const label = this.label(side, place);
-        reply.querySelector(".side-mark").textContent = label;
-        reply.querySelector(".speaker-name").textContent = this.speakers[label];
-        reply.hidden = true;
-        node.querySelector(".pair").append(reply);
-        replies[side] = { node: reply, bubble: reply.querySelector(".bubble"), text: null, pieces: null };
-      }
+      const replies = this.repliesAdd(node, number);
       if (!node.isConnected) this.list.append(node);
       // Whether the page was left while a reply was late or had failed is not known yet.
       const held = this.nRead === null;
@@ -83,8 +81,32 @@ export class Rounds {
     return this.rounds[index];
   }
 
+  repliesAdd(node, number) {
+    const replies = {};
+    for (const [place, side] of this.order(number).entries()) {
+      const reply = clone("tpl-side");
+      const label = this.label(side, place);
+      reply.querySelector(".side-mark").textContent = label;
+      reply.querySelector(".speaker-name").textContent = this.speakers[label];
+      reply.hidden = true;
+      node.querySelector(".pair").append(reply);
+      replies[side] = { node: reply, bubble: reply.querySelector(".bubble"), text: null, pieces: null };
+    }
+    return replies;
+  }
+
+  openingRound() {
+    if (!this.opening) {
+      const node = clone("tpl-round");
+      node.querySelector(".msg-you").remove();
+      this.list.prepend(node);
+      this.opening = { node, held: false, replies: this.repliesAdd(node, 0) };
+    }
+    return this.opening;
+  }
+
   human(side, turn, text) {
-    const round = this.round(roundOf(turn));
+    const round = this.round(roundOfMessage(turn));
     round.human = text;
     round.toldTo.add(side);
     const bubble = round.node.querySelector(".msg-you .bubble");
@@ -123,7 +145,7 @@ export class Rounds {
   // A reply is due: dots until its first piece, for both in a round that is held. While the other one has failed there
   // are none: what is late does not change what the page tells.
   typing(side, turn) {
-    const round = this.round(roundOf(turn));
+    const round = this.round(roundOfReply(turn));
     round.broken.delete(side);
     if (round.broken.size) return;
     if (round.held) for (const reply of Object.values(round.replies)) this.dotsShow(reply);
@@ -155,7 +177,7 @@ export class Rounds {
   }
 
   add(side, turn, kind, piece) {
-    const round = this.round(roundOf(turn));
+    const round = this.round(roundOfReply(turn));
     const reply = round.replies[side];
     if (reply.text !== null) return;
     this.typing(side, turn);
@@ -174,7 +196,7 @@ export class Rounds {
 
   // The whole reply is stored: it replaces whatever streamed.
   reply(side, turn, { text, html, trace }) {
-    const round = this.round(roundOf(turn));
+    const round = turn === 0 ? this.openingRound() : this.round(roundOfReply(turn));
     const reply = round.replies[side];
     if (reply.text !== null) return;
     Object.assign(reply, { text, html, trace, turn });
@@ -212,7 +234,7 @@ export class Rounds {
 
   // The other one's reply goes too, until there are both.
   failed(side, turn) {
-    const round = this.round(roundOf(turn));
+    const round = this.round(roundOfReply(turn));
     round.held = true;
     round.broken.add(side);
     for (const reply of Object.values(round.replies)) {
