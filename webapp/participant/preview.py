@@ -33,6 +33,7 @@ from webapp.participant.preview_data import chat_sample, condition_shown, standi
 from webapp.participant.recruitment_links import Recruitment
 from webapp.participant.steps.base import Standing, steps, steps_of
 from webapp.participant.steps.before_task import entry_page
+from webapp.studies.conditions import condition_texts
 from webapp.studies.models import Outcome, Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import participant_token, steps_asked, study_by_key
@@ -161,6 +162,7 @@ def _front(standing: Standing, step: str, look: Look) -> str:
         "next": look.address(study.key, following[0]) if following else "",
         "done": look.address(study.key, "done", outcome="OUTCOME"),
         "talk": talk,
+        "opening": condition_texts(study.values, condition_shown(study, look.level)).opening,
         "least": study.values.chat.min_exchanges,
         # A chat near its end, so that its line is seen.
         **({"time": {"least_s": None, "most_s": 120, "runs": False}} if study.values.chat.most_minutes else {}),

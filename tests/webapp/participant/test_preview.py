@@ -114,6 +114,21 @@ def test_it_takes_as_many_queries_as_the_page_and_a_few(
 
 
 @pytest.mark.django_db
+def test_a_preview_begins_with_the_opening(staff: Client) -> None:
+    levels = [{"key": key, "opening": f"Hello, {key}."} for key in ("one", "two")]
+    fields = {"protocol": "marked_chat", "marked_when": "during", "n_own_marked": 2, "min_exchanges": 3}
+    make_study("opened", bots=["eliza"], factors=[{"key": "greeting", "levels": levels}], **fields)
+    page = staff.get("/preview/opened/chat/")
+    assert page.status_code == 200
+    assert told(page)["opening"] == "Hello, one."
+    page = staff.get("/preview/opened/judge/?level=1.2")
+    assert page.status_code == 200
+    text = page.content.decode()
+    assert text.count("Hello, two.") == 2  # on the page, and in what its script is told
+    assert "Reply 1 of 2" in text
+    assert (text.count('class="marked-bot'), text.count("data-reply=")) == (4, 2)
+
+
 def test_completion_codes_are_shown_to_those_who_pay_or_set_them() -> None:
     study = make_study("codes", **BY_PROLIFIC)
     for rights, status in (((Right.READ,), 403), ((Right.READ, Right.ADMINISTER), 200)):

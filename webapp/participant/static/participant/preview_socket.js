@@ -7,7 +7,7 @@ export class SampleSocket extends EventTarget {
   static CONNECTING = 0;
   static OPEN = 1;
   static CLOSED = 3;
-  static told = { talk: [], least: 1, still: true };
+  static told = { talk: [], opening: "", least: 1, still: true };
 
   constructor() {
     super();
@@ -23,22 +23,24 @@ export class SampleSocket extends EventTarget {
   begin() {
     this.readyState = SampleSocket.OPEN;
     this.dispatchEvent(new Event("open"));
-    const { talk, still } = this.told;
-    const nShown = still ? talk.length : talk.length - 1;
-    this.turns = talk.slice(0, nShown).map((text, turn) => ({
+    const { talk, opening, still } = this.told;
+    const lines = opening ? [opening, ...talk] : talk;
+    const nShown = still ? lines.length : lines.length - 1;
+    const isBot = (turn) => turn % 2 === (opening ? 0 : 1);
+    this.turns = lines.slice(0, nShown).map((text, turn) => ({
       turn,
-      speaker: turn % 2 ? "bot" : "human",
+      speaker: isBot(turn) ? "bot" : "human",
       text,
       vote: 0,
-      ...(turn % 2 && turn < nShown - 1 ? { goes_on: true } : {}), // where replies are picked
+      ...(turn && isBot(turn) && turn < nShown - 1 ? { goes_on: true } : {}), // where replies are picked
     }));
-    const pending = nShown % 2 ? { turn: nShown } : null;
+    const pending = isBot(nShown) ? { turn: nShown } : null;
     this.tell({ type: "history", turns: this.turns, can_rate: this.canRate, pending, time: this.told.time });
     if (pending) this.answer();
   }
 
   get canRate() {
-    return this.turns.filter(({ speaker }) => speaker === "bot").length >= this.told.least;
+    return this.turns.filter(({ turn, speaker }) => turn && speaker === "bot").length >= this.told.least;
   }
 
   send(text) {
@@ -56,7 +58,7 @@ export class SampleSocket extends EventTarget {
   answer() {
     const turn = this.turns.length;
     const replies = this.told.talk.filter((_, i) => i % 2);
-    const text = replies[Math.floor(turn / 2) % replies.length];
+    const text = replies[Math.floor((turn - 1) / 2) % replies.length];
     this.turns.push({ turn, speaker: "bot", text, vote: 0 });
     const pieces = text.match(/\S+\s*/gu) ?? [text];
     let offset = 0;
