@@ -125,6 +125,32 @@ async def test_web_process_dies_after_the_message_is_acknowledged(own_bots_serve
         assert [t["text"] for t in (await history(doors))["turns"]] == ["hello", SLOW_REPLY]
 
 
+async def test_web_process_that_paired_two_participants_dies(own_bots_server: ConfabServer) -> None:
+    server = own_bots_server
+    (server.data_dir / "bots.yaml").write_text("- {id: somebody, kind: person, name: Somebody}\n")
+    server.add_study("people", ["somebody"], disclosure="before")
+    async with visitor(server, "people") as one, visitor(server, "people") as other:
+        async with one.socket() as waits, other.socket() as comes:
+            here = (await frames_until(comes, "waiting"))[-1]
+            while here["state"] == "waiting":  # the page looks again
+                here = (await frames_until(comes, "waiting"))[-1]
+            first, second, socket = (other, one, comes) if here["writes_first"] else (one, other, waits)
+            await send(socket, "hello")
+            await frames_until(socket, "turn")
+            server.kill("web")
+        await asyncio.to_thread(server.start_web)
+        assert (await wait_for_reply(second, 0))["text"] == "hello"
+        async with second.socket() as socket:
+            assert (await frames_until(socket, "waiting"))[-1] == {**here, "writes_first": False}
+            await send(socket, "hello yourself")
+            await frames_until(socket, "turn")
+        assert (await wait_for_reply(first, 1))["text"] == "hello yourself"
+        for person, speakers in ((first, ["human", "bot"]), (second, ["bot", "human"])):
+            stored = (await history(person))["turns"]
+            assert [turn["text"] for turn in stored] == ["hello", "hello yourself"]
+            assert [turn["speaker"] for turn in stored] == speakers
+
+
 async def test_socket_drops_in_mid_reply(test_bots_server: ConfabServer) -> None:
     server = test_bots_server
     server.add_study("slow", ["test-slow"])

@@ -11,6 +11,8 @@ import pytest
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections
 from django.test import Client
 from django.utils import timezone
 
@@ -80,3 +82,14 @@ def document(text: str) -> object:
 def installation(tmp_path_factory: pytest.TempPathFactory, vector_cache: Path) -> Iterator[Installation]:
     """Run a Confab with the bots of `told_bots.py` for the tests of a file."""
     yield from installation_start(tmp_path_factory.mktemp("outside"), vector_cache)
+
+
+@pytest.fixture
+def one_connection(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Keep the connection, in whose transaction all is done, open between requests and frames."""
+    monkeypatch.setattr("channels.db.close_old_connections", lambda: None)
+    for signal in (request_started, request_finished):
+        signal.disconnect(close_old_connections)
+    yield
+    for signal in (request_started, request_finished):
+        signal.connect(close_old_connections)

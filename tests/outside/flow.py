@@ -20,6 +20,7 @@ from tests.outside.browser import Answers, Browser, Form, Frame, Page
 from webapp.asgi import application
 from webapp.conversations import services
 from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.reply_pipeline import reply_begin
 from webapp.core.database import in_database
 from webapp.ratings.models import Rating, RatingRevision
 from webapp.studies.lifecycle import study_import
@@ -99,7 +100,7 @@ def study_open(protocol: str, platform: str, settings: Mapping[str, Any]) -> Stu
     short |= {
         name: SHORT[name] for section in found.settings for name in SECTIONS[section].model_fields if name in SHORT
     }
-    return study_edit(study=study, state=Study.State.COLLECTING, **short, **LINKS[platform][0], **settings)
+    return study_edit(study=study, state=Study.State.COLLECTING, **{**short, **LINKS[platform][0], **settings})
 
 
 def stored(study: Study) -> dict[str, list[Any]]:
@@ -184,18 +185,19 @@ class InsideBrowser(Browser):
 
 
 async def _talk(chat: str, cookies: str, sent: tuple[Mapping[str, Any], ...], fails: bool | None) -> list[Frame]:
+    await in_database(_reply)(uuid.UUID(chat), False)  # what a partner has written meanwhile
     socket = WebsocketCommunicator(application, f"/ws/chat/{chat}/", headers=[(b"cookie", cookies.encode())])
-    assert (await socket.connect())[0]
+    assert (await socket.connect(PATIENCE_S))[0]
     heard: list[Frame] = []
 
     async def hear(*types: str) -> None:
         heard.append(json.loads(await socket.receive_from(timeout=PATIENCE_S)))
-        if types and heard[-1]["type"] not in types:
+        if heard[-1]["type"] not in types if types else heard[-1]["type"] == "waiting":
             await hear(*types)
 
     await hear("history", "error")
     if heard[-1].get("pending"):
-        await hear("error")  # replies come at once here, so one that is due has failed
+        await hear("error", "waiting")  # replies come at once here: one that is due has failed, or is a partner's
     for frame in sent:
         await socket.send_to(json.dumps(frame))
         await hear()
@@ -208,11 +210,12 @@ async def _talk(chat: str, cookies: str, sent: tuple[Mapping[str, Any], ...], fa
 def _reply(chat: uuid.UUID, fails: bool) -> bool:
     """Do with the due reply what a bot host does; False if none is due."""
     lease = uuid.uuid4()
-    if not services.reply_claim(conversation_id=chat, lease=lease, lease_s=30):
+    if (due := reply_begin(chat, lease)) is None:
         return False
     if fails:
         return services.reply_fail(conversation_id=chat, lease=lease, error="scripted failure") is not None
-    return services.turn_add_bot(conversation_id=chat, lease=lease, text="And then?") is not None
+    text = "And then?" if due.given is None else due.given
+    return services.turn_add_bot(conversation_id=chat, lease=lease, text=text) is not None
 
 
 def filled(form: Form, pick: int, *, wrong: bool = False) -> Answers:

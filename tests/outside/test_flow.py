@@ -6,16 +6,14 @@ step, and outcome, code and pay agree. `CONFAB_FLOW_EXAMPLES` raises the number 
 
 import os
 import zlib
-from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.core.signals import request_finished, request_started
-from django.db import close_old_connections, transaction
-from django.db.models import F
+from django.db import transaction
+from django.db.models import F, QuerySet
 from hypothesis import HealthCheck, Phase, note, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
@@ -116,9 +114,14 @@ class ParticipantMachine(RuleBasedStateMachine):
             self.show(self.browser.post(form, answers), 409)
         return form is not None
 
+    def participants(self) -> QuerySet[Participant]:
+        """Return the rows of whom the link names, at most one."""
+        theirs = Participant.objects.filter(platform__in=LINKS, platform_ids__external_id__in=self.query.values())
+        return theirs.filter(study=self.study)
+
     def task(self) -> Task | None:
         """Return the newest task."""
-        return Task.objects.filter(participant__study=self.study).order_by("-created_at", "-pk").first()
+        return Task.objects.filter(participant__in=self.participants()).order_by("-created_at", "-pk").first()
 
     @rule(move=st.sampled_from([name for name, n in MOVES.items() for _ in range(n)]), pick=st.integers(0, 3))
     def act(self, move: str, pick: int) -> None:
@@ -145,7 +148,7 @@ class ParticipantMachine(RuleBasedStateMachine):
 
     def part_is_due(self) -> bool:
         """Return True if the study has another part, which is open."""
-        person = Participant.objects.filter(study=self.study, platform__in=LINKS).first()
+        person = self.participants().first()
         return person is not None and person.withdrawn_at is None and sitting_next(self.study, person) is not None
 
     def come_for_the_next_part(self) -> None:
@@ -203,7 +206,7 @@ class ParticipantMachine(RuleBasedStateMachine):
             return False
         self.browser.is_newest_sent = False
         for chat in failed or self.page.chats:
-            message = {"type": "message", "client_id": str(uuid4()), "text": "Hello."}
+            message = {"type": "message", "client_id": str(uuid4()), "text": f"Hello {uuid4()}."}
             frames = [{"type": "retry"}] if failed else [message, message]  # a second click
             heard = self.browser.chat(chat, *frames, fails=fails and chat == self.page.chats[0])
             if (reply := heard.last("reply")) is not None:
@@ -243,10 +246,11 @@ class ParticipantMachine(RuleBasedStateMachine):
         form = self.page.form("/messages/")
         if form is None:
             return False
-        before, known = stored(self.study), ParticipantMessage.objects.count()
+        messages = ParticipantMessage.objects.filter(participant__in=self.participants())
+        before, known = stored(self.study), messages.count()
         page = self.browser.post(form, {"text": f"Message {uuid4()}"})
         assert page.status == (200 if known < MOST_WAITING else 400), page.address
-        assert ParticipantMessage.objects.count() == min(known + 1, MOST_WAITING)
+        assert messages.count() == min(known + 1, MOST_WAITING)
         assert stored(self.study) == before
         return True
 
@@ -302,7 +306,7 @@ class ParticipantMachine(RuleBasedStateMachine):
 
     def ended(self) -> list[tuple[Any, ...]]:
         """Return the tasks that are over for good."""
-        tasks = Task.objects.filter(participant__study=self.study).exclude(outcome__in=("", Outcome.NO_CONSENT))
+        tasks = Task.objects.filter(participant__in=self.participants()).exclude(outcome__in=("", Outcome.NO_CONSENT))
         return list(tasks.order_by("pk").values_list("pk", "outcome", "told", "completion_code", "ended_at"))
 
     def look_back(self, pick: int) -> None:
@@ -390,7 +394,7 @@ class ParticipantMachine(RuleBasedStateMachine):
         if (self.page.place, self.page.outcome, before) == self.resumed:
             return
         self.resumed = self.page.place, self.page.outcome, before
-        assert Participant.objects.filter(study=self.study, platform__in=LINKS).count() <= 1
+        assert self.participants().count() <= 1
         browser = InsideBrowser()
         page = browser.open(f"/s/{self.study.key}/", self.query)
         if task is not None and task.state == Task.State.OPEN:
@@ -414,12 +418,13 @@ class ParticipantMachine(RuleBasedStateMachine):
     @invariant()
     def outcome_code_and_pay_agree(self) -> None:
         task = self.task()
-        visits = [one for one in submissions_of(self.study).all if one.platform in LINKS]
+        visits = [one for one in submissions_of(self.study).all if one.external_id in self.query.values()]
         if task is None:
             assert not visits
             return
         [visit] = [one for one in visits if one.key.submission == task.submission]
-        assert len(visits) == len(set(Task.objects.filter(participant__platform__in=LINKS).values_list("submission")))
+        theirs = Task.objects.filter(participant__in=self.participants())
+        assert len(visits) == len(set(theirs.values_list("submission")))
         outcome = task.outcome or INSIDE
         assert visit.key.submission in self.query.values() or self.part_is_due()
         assert (visit.outcome, visit.earns) == (outcome, outcome in PAID)
@@ -427,17 +432,6 @@ class ParticipantMachine(RuleBasedStateMachine):
             code = (ending_of(task) or task).code
             assert (visit.told, codes_shown([visit])[visit.key]) == (code, code)
             assert bool(code) or task.outcome in (Outcome.NO_CONSENT, Outcome.WITHDRAWN)
-
-
-@pytest.fixture
-def one_connection(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Keep the connection, in whose transaction all is done, open between requests and frames."""
-    monkeypatch.setattr("channels.db.close_old_connections", lambda: None)
-    for signal in (request_started, request_finished):
-        signal.disconnect(close_old_connections)
-    yield
-    for signal in (request_started, request_finished):
-        signal.connect(close_old_connections)
 
 
 @pytest.mark.usefixtures("one_connection")
