@@ -125,6 +125,8 @@ def test_the_wait_ends_after_its_seconds(without: str) -> None:
     assert found.failure is not None
     assert not found.failure.can_rate
     assert found.failure.can == (["swap", "finish"] if without == "bot" else ["finish"])
+    assert services.reply_retry(conversation_id=chat.pk) is None, "nobody can be asked again"
+    assert look(chat).state == "failed"
     if without == "bot":
         assert services.conversation_swap(conversation=chat).bot.bot_id == "eliza"
     else:

@@ -20,7 +20,7 @@ from chatbots.trace import TraceStep
 from webapp.bots.services import bot_answered, bot_failed
 from webapp.conversations.filtering import FilterLabel, marks_store
 from webapp.conversations.frames import BUSY
-from webapp.conversations.models import BotHostHeartbeat, Conversation, PartnerSeat, ReplyFailure, Turn
+from webapp.conversations.models import NO_PARTNER, BotHostHeartbeat, Conversation, PartnerSeat, ReplyFailure, Turn
 from webapp.conversations.pacing import ReplyTimes
 from webapp.conversations.selectors import Failure, can_rate, chats_under_way, failure_of
 from webapp.core.health import REPLIES, REPLY_FAILURES, REPLY_FIRST, REPLY_WHOLE
@@ -258,6 +258,7 @@ def reply_retry(*, conversation_id: UUID) -> str | None:
             due_retries__lt=Conversation.MAX_RETRIES,
         )
         .exclude(due_error="")
+        .exclude(due_error__startswith=NO_PARTNER)
         .update(
             due_error="",
             due_lease=None,
