@@ -81,9 +81,9 @@ ON_DATABASE := $(addprefix tests/,journeys/test_message.py journeys/test_researc
   journeys/test_starts.py journeys/test_run_with_redis.py outside/test_sockets.py contracts/test_study_pages.py \
   upgrades/test_upgrades.py upgrades/test_backups.py webapp/search webapp/studies/assignment webapp/studies/privacy \
   webapp/test_builders.py webapp/api/test_api.py webapp/api/test_lengths.py webapp/bots/test_health.py \
-  webapp/bots/test_services.py webapp/conversations/test_bot_host.py webapp/conversations/test_cost_meter.py \
-  webapp/conversations/test_partners.py webapp/conversations/test_services.py webapp/conversations/test_trials.py \
-  webapp/core/test_backups.py \
+  webapp/bots/test_services.py webapp/conversations/test_bot_host.py webapp/conversations/test_bot_images.py \
+  webapp/conversations/test_cost_meter.py webapp/conversations/test_partners.py \
+  webapp/conversations/test_services.py webapp/conversations/test_trials.py webapp/core/test_backups.py \
   webapp/core/test_databases.py webapp/core/test_unstorable.py webapp/dashboard/test_conversation_list.py \
   webapp/dashboard/test_export_files.py webapp/dashboard/test_form_lengths.py webapp/dashboard/test_pages.py \
   webapp/jobs/test_claims.py webapp/jobs/test_jobs.py webapp/jobs/test_metrics.py webapp/jobs/test_selfplay.py \

@@ -1,7 +1,8 @@
 """Trace of a reply: the bot's reasoning and tool calls, which are stored with the reply and are no part of its text.
 
 A bot that reasons or calls tools adds to `current_trace()` while it makes a reply; who asked for the reply listens. The
-log belongs to the task that asked, so replies under way at the same time do not mix. No trace goes into a prompt.
+log belongs to the task that asked, so replies under way at the same time do not mix. No trace goes into a prompt. The
+log takes the reply's image, too.
 
 Endpoints run their tools themselves; Confab runs none. What they report is untrusted and may be large, so texts are
 cut while they grow, and sanitised before they are passed on.
@@ -118,10 +119,11 @@ class TraceLog:
 
     Args:
         on_step: called with a step's number, from 0, and the step, whenever something else follows it.
+        takes_image: False: bots leave the images of replies where they are.
     """
 
-    def __init__(self, on_step: Callable[[int, TraceStep], None] | None = None) -> None:
-        self._on_step = on_step
+    def __init__(self, on_step: Callable[[int, TraceStep], None] | None = None, takes_image: bool = False) -> None:
+        self._on_step, self.takes_image = on_step, takes_image
         self.restart()
 
     def restart(self, clean: Callable[[str], str] = str) -> None:
@@ -129,6 +131,13 @@ class TraceLog:
         self._clean = clean
         self._steps: list[_GrowingStep] = []
         self._touched: _GrowingStep | None = None
+        self.image: tuple[str, str] | None = None
+        """Address and description of the reply's first image, both untrusted."""
+
+    def add_image(self, address: str, description: str = "") -> None:
+        """Keep the first image of the reply, if images are taken."""
+        if self.takes_image and self.image is None:
+            self.image = address, self._clean(description)
 
     def think(self, text: str) -> None:
         """Add reasoning; it goes on with the last step if that is reasoning."""

@@ -35,6 +35,7 @@ from chatbots.endpoints.addresses import Address, AddressRests, address_of, refu
 from chatbots.endpoints.chat_completions import CallFailed, call
 from chatbots.endpoints.metering import CapReached, ReplyCost, meter_get
 from chatbots.endpoints.options import EndpointOptions, KeyFilter, redact_keys
+from chatbots.generation.output_filter import MarkdownImageFilter
 from chatbots.generation.prompts import (
     IMAGE_MARK,
     chat_messages,
@@ -281,6 +282,7 @@ class EndpointBot(ConfiguredBot):
         sentences = SentencePieces()
         trace = current_trace()
         trace.restart(self._clean)
+        images = MarkdownImageFilter(trace.add_image) if trace.takes_image else None
         async with route.address.client(route.model) as client:
             # A second way needs what is left of the time when the first one hangs.
             patience = math.inf if is_last else seconds_left() / 2
@@ -303,11 +305,14 @@ class EndpointBot(ConfiguredBot):
                         finish = chunk.finish or finish
                         trace.think(chunk.reasoning)
                         trace.call(chunk.calls)
-                        if chunk.text:
+                        for address in chunk.images:
+                            trace.add_image(address)
+                        text = images.take(chunk.text) if images else chunk.text
+                        if text:
                             if chunk.likely and not n_bytes:
                                 self._likely_keep(context, chunk.likely)
-                            n_bytes += len(chunk.text.encode("utf-8", "replace"))
-                            said = sentences.take(keys.take(reply.take(chunk.text)))
+                            n_bytes += len(text.encode("utf-8", "replace"))
+                            said = sentences.take(keys.take(reply.take(text)))
                             trace.think(reply.take_thought())
                             if said:
                                 has_said = True
@@ -315,14 +320,15 @@ class EndpointBot(ConfiguredBot):
                                 yield said
                 if finish is None:
                     raise CallFailed("the stream ended before the model said that it was done")
-                said = sentences.take(keys.take(reply.end()) + keys.end())
+                held = reply.take(images.end()) if images else ""
+                said = sentences.take(keys.take(held + reply.end()) + keys.end())
                 said += sentences.end(cut=finish == "length")
                 trace.think(reply.take_thought())
                 trace.close()
                 if said:
                     has_said = True
                     yield said
-                if not has_said:
+                if not has_said and trace.image is None:
                     beside = " beside its thoughts" if reply.has_thought else ""
                     wants = "; Confab runs no tools, the endpoint has to" if finish == "tool_calls" else ""
                     raise CallFailed(f"the model sent no text{beside} (finish reason {quote(finish)}){wants}")

@@ -93,7 +93,7 @@ class CallFailed(BotError):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of the stream: text, reasoning, parts of tool calls, why the model ended, tokens; each may be absent.
+    """A piece of the stream: text, reasoning, calls, images, why the model ended, tokens; each may be absent.
 
     `likely` are the likeliest tokens in the place of the piece's first one with their log-probabilities, where they
     were asked for (`logprobs`) and given.
@@ -105,6 +105,7 @@ class Chunk:
     likely: tuple[tuple[str, float], ...] = ()
     reasoning: str = ""
     calls: tuple[CallDelta, ...] = ()
+    images: tuple[str, ...] = ()
 
 
 async def call(
@@ -313,6 +314,7 @@ def _chunk(data: str, *, is_error: bool = False, is_whole: bool = False) -> Chun
         text="" if is_result else _text(delta),
         reasoning="" if is_result else _reasoning(delta),
         calls=tuple(_calls(delta, is_result=is_result)),
+        images=() if is_result else tuple(_images(delta)),
         finish=str(finish) if finish else None,
         usage=_usage(usage) if isinstance(usage, dict) else None,
         likely=_likely(choice.get("logprobs")),
@@ -368,6 +370,19 @@ def _parts(content: Any, field: str, kinds: tuple[str, ...]) -> str:
         found = (part for part in content if isinstance(part, dict) and part.get("type", "text") in kinds)
         content = "".join(text for part in found if isinstance(text := part.get(field), str))
     return content if isinstance(content, str) else ""
+
+
+def _images(delta: dict[str, Any]) -> Iterator[str]:
+    """Yield the addresses of the images in a delta.
+
+    OpenRouter, LiteLLM and Vercel send a list `images` beside the content, vLLM-Omni parts of the content.
+    """
+    for entries in (delta.get("images"), delta.get("content")):
+        for entry in entries if isinstance(entries, list) else ():
+            found = entry.get("image_url") if isinstance(entry, dict) else None
+            address = found.get("url") if isinstance(found, dict) else found
+            if isinstance(address, str):
+                yield address
 
 
 def _calls(delta: dict[str, Any], *, is_result: bool) -> Iterator[CallDelta]:

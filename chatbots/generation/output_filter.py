@@ -7,7 +7,7 @@ write a template's marks out where a server does not take them for ends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 import regex
@@ -286,3 +286,36 @@ class OutputFilter:
     def end(self) -> str:
         """Return the text that was held back and belongs to the reply."""
         return self._template.take(self._thoughts.end()) + self._template.end()
+
+
+_IMAGE = regex.compile(r"!\[([^\]]{0,1000}+)\]\(\s{0,9}+<?(data:image/[^)\s>]*+)[^)]*+\)")
+
+
+class MarkdownImageFilter:
+    """Filter of a text that comes in pieces: gives Markdown images with `data:` addresses to `add_image`.
+
+    An image from elsewhere stays in the text as it is.
+    """
+
+    def __init__(self, add_image: Callable[[str, str], None]) -> None:
+        self._add_image = add_image
+        self._held, self._is_inside = [""], False
+
+    def take(self, piece: str) -> str:
+        """Add a piece; return what can be passed on now."""
+        self._held.append(piece)
+        if self._is_inside and ")" not in piece:  # addresses are long: not all of it is read again
+            return ""
+        text = _IMAGE.sub(self._take_out, "".join(self._held))
+        found = _IMAGE.search(text, partial=True)
+        end = found.start() if found else len(text)
+        self._held, self._is_inside = [text[end:]], "data:image/" in text[end:]
+        return text[:end]
+
+    def end(self) -> str:
+        """Return the text that was held back and turned out to be no image, nor half of one."""
+        return "" if self._is_inside else "".join(self._held)
+
+    def _take_out(self, found: regex.Match[str]) -> str:
+        self._add_image(found[2], found[1])
+        return ""

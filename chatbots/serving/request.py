@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from chatbots.bots.base import REPLY_MAX_CHARS, BotError
 from chatbots.conversation import Conversation
 from chatbots.text import SanitisedStream, error_text, is_blank, sanitise
+from chatbots.trace import current_trace
 
 REASON_MAX_CHARS = 400
 """Of what an exception says."""
@@ -74,12 +75,12 @@ class ReplyRequest:
         """Check the whole reply; return the last of it that the asker has not seen.
 
         Raises:
-            BotError: if it is blank, or a second try ended before the first.
+            BotError: if it is blank and has no image, or a second try ended before the first.
         """
         last = self._add(self._storable.end())
         if len(self._text) < len(self.sent):
             raise BotError("failed in mid-reply, and its second try ended earlier")
-        if is_blank(self.sent):
+        if is_blank(self.sent) and current_trace().image is None:
             raise BotError("gave an empty reply")
         return last
 

@@ -1,8 +1,8 @@
 """Images of messages: decoding, storage, signed links, and the removal of those that were never sent.
 
-What a participant sends is decoded and encoded again as a JPEG, so no metadata and nothing hidden in the file is kept.
-The file lies in the storage `images` under the row's id and is deleted with its row, after the commit. Files that a
-crash has left without a row are deleted by `images_sweep`.
+What a participant or a bot sends is decoded and encoded again as a JPEG, so no metadata and nothing hidden in the file
+is kept. The file lies in the storage `images` under the row's id and is deleted with its row, after the commit. Files
+that a crash has left without a row are deleted by `images_sweep`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
 import chatbots
+from chatbots.text import quote, sanitise
 from webapp.bots.selectors import bots_taking_images
 from webapp.conversations.models import ChatImage, Conversation, Turn, image_name
 from webapp.core.errors import Refused
@@ -105,6 +106,17 @@ def image_store(*, conversation: Conversation, client_id: UUID, data: bytes) -> 
         raise Refused("closed", _("No image can be sent in this chat."))
     if conversation.images.filter(turn=None).count() >= MOST_UNSENT:
         raise Refused("too_fast", _("You have chosen many images. Wait an hour, or send your message without one."))
+    new = _file_store(data)
+    # A file whose row is not stored, since its person was erased meanwhile, is swept.
+    defaults = {"pk": new.pk, "width": new.width, "height": new.height}
+    stored, is_new = ChatImage.objects.get_or_create(conversation=conversation, client_id=client_id, defaults=defaults)
+    if not is_new:
+        image_file_delete(new.name)
+    return stored
+
+
+def _file_store(data: bytes) -> ChatImage:
+    """Encode an image and store its file; return its row, which is not stored."""
     encoded, (width, height) = image_encode(data)
     pk = uuid4()
     try:
@@ -112,12 +124,21 @@ def image_store(*, conversation: Conversation, client_id: UUID, data: bytes) -> 
     except Exception as error:  # of the disk, or of any kind of bucket
         log.exception("image %s could not be stored", pk)
         raise Refused("unavailable", _("The image could not be saved. Try again soon.")) from error
-    # A file whose row is not stored, since its person was erased meanwhile, is swept.
-    defaults = {"pk": pk, "width": width, "height": height}
-    stored, is_new = ChatImage.objects.get_or_create(conversation=conversation, client_id=client_id, defaults=defaults)
-    if not is_new:
-        image_file_delete(image_name(pk))
-    return stored
+    return ChatImage(pk=pk, width=width, height=height)
+
+
+def bot_image_store(address: str, description: str) -> ChatImage | Refused:
+    """Store the file of an image in a bot's reply; return its row, which is not stored, or why it was left out."""
+    head, _comma, data = address.partition(",")
+    if not head.startswith("data:"):
+        return Refused("bad_image", f"an image from elsewhere, which is never loaded: {quote(address)}")
+    try:
+        image = _file_store(base64.b64decode(data))
+    except (Refused, ValueError) as error:
+        return Refused("bad_image", f"an image was left out: {error}")
+    image.client_id = image.pk  # no page has made one
+    image.description = sanitise(description, ChatImage.MOST_DESCRIPTION_CHARS)
+    return image
 
 
 def takes_images(conversation: Conversation) -> bool:
@@ -212,13 +233,15 @@ def images_attached(context: chatbots.Conversation, names: Mapping[int, str]) ->
     """Return the conversation with the images of its turns as `data:` addresses, for a bot that takes them.
 
     Args:
-        names: files by the number of their turn; one that is missing is left out.
+        names: files by the number of their turn; one that is missing is left out, and so are bots' own, which endpoints
+            refuse.
     """
     turns = list(context.turns)
     for index, name in names.items():
-        if (data := file_read(name)) is not None:
+        at = index - context.offset
+        if turns[at].speaker == Turn.Speaker.HUMAN and (data := file_read(name)) is not None:
             address = f"data:image/jpeg;base64,{base64.b64encode(data).decode()}"
-            turns[index] = replace(turns[index], image=address)
+            turns[at] = replace(turns[at], image=address)
     return replace(context, turns=tuple(turns))
 
 

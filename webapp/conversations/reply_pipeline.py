@@ -23,7 +23,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from django.conf import settings
-from django.utils import timezone
+from django.utils import timezone, translation
 
 import chatbots
 from chatbots.bots.base import BotError, FallbackBot
@@ -36,11 +36,13 @@ from webapp.bots.selectors import bot_find
 from webapp.bots.services import bot_answered, bot_failed, bot_try_claim
 from webapp.conversations import events, frames, selectors, services
 from webapp.conversations.filtering import FilterLabel, names_of, reply_check, withheld_notice, withholds
-from webapp.conversations.images import images_attached, images_for_bot
-from webapp.conversations.models import Conversation, PartnerSeat
+from webapp.conversations.images import bot_image_store, image_fields, images_attached, images_for_bot
+from webapp.conversations.models import ChatImage, Conversation, PartnerSeat
 from webapp.conversations.pacing import FRAME_EVERY_S, PacedReply, ReplyTimes
 from webapp.conversations.picked_replies import conversation_picked, picks_replies
 from webapp.core.database import DATABASE_AWAY, in_database
+from webapp.core.errors import Refused
+from webapp.core.language import locale_of
 from webapp.core.markdown import BlockStream
 from webapp.studies.assignment.counterbalance import pair_of_slot
 from webapp.studies.conditions import Condition, condition_texts
@@ -94,6 +96,7 @@ class FinishedReply:
     Attributes:
         text: what people read; withheld_text: what the bot said, where that is something else.
         trace: reasoning and tool calls before it.
+        image: row of its image, which is not stored yet, or why it was left out.
     """
 
     text: str
@@ -103,6 +106,7 @@ class FinishedReply:
     marks: tuple[FilterLabel, ...] = ()
     withheld_text: str = ""
     trace: tuple[TraceStep, ...] = ()
+    image: ChatImage | Refused | None = None
 
 
 def reply_begin(conversation_id: uuid.UUID, lease: uuid.UUID) -> ReplyPlan | None:
@@ -183,7 +187,7 @@ class _Replying:
         rules = due.values.chat
         self._blocks = BlockStream(links_as_text=rules.links == "text") if rules.format == "markdown" else None
         self._shows_trace = rules.trace != "hidden"
-        self._trace = TraceLog(self._tell_step)
+        self._trace = TraceLog(self._tell_step, takes_image=rules.images)
         self._telling: set[asyncio.Task[None]] = set()
 
     def _clock(self) -> float:
@@ -250,9 +254,14 @@ class _Replying:
             said = "\n".join(f"{step.name} {step.arguments} {step.text or ''}" for step in trace)
             found = await reply_check(said, FilterInput(self.due.values, names))
             marks += tuple(one for one in found if one.is_withheld)
-        made = FinishedReply(gathered, times, cost, stand_in, marks, trace=trace)
+        image = await asyncio.to_thread(bot_image_store, *self._trace.image) if self._trace.image else None
+        if isinstance(image, Refused) and not gathered.strip():
+            raise BotError(image.message)
+        made = FinishedReply(gathered, times, cost, stand_in, marks, trace=trace, image=image)
         if any(one.is_withheld for one in marks):
             made = replace(made, text=withheld_notice(self.due.values), withheld_text=gathered)
+            if isinstance(image, ChatImage):
+                image.withheld_at, image.withheld_by = timezone.now(), "a filter"
         if showing is not None:
             showing.add(made.text, is_whole=True)
         return made
@@ -287,6 +296,7 @@ class _Replying:
                     marks=made.marks,
                     withheld_text=made.withheld_text,
                     trace=made.trace,
+                    image=made.image,
                 )
             except DATABASE_AWAY as error:
                 if time.monotonic() >= until:
@@ -303,14 +313,17 @@ class _Replying:
             await self._tell(self._sent, made.text)
         if self._telling:
             await asyncio.wait(self._telling)
-        turn = self._stored.turn
+        turn, html = self._stored.turn, self.due.values.reply_html(self._stored.turn.text)
         frame = frames.reply_frame(
             turn=self.due.turn,
             text=turn.text,
             can_rate=self._stored.can_rate,
-            html=self.due.values.reply_html(turn.text),
+            html=html,
             trace=turn.trace if self._shows_trace and not turn.withheld_text else (),
         )
+        if isinstance(made.image, ChatImage):
+            with translation.override(locale_of(self.due.values.texts.language)):
+                frame |= image_fields(made.image, turn.text, html)
         await events.frame_publish(self.due.conversation_id, frame)
 
     def _tell_step(self, number: int, step: TraceStep) -> None:

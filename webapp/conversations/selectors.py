@@ -17,7 +17,7 @@ import chatbots
 from chatbots.bots.person import PERSON
 from chatbots.trace import TraceStep
 from webapp.conversations.images import image_fields, images_of
-from webapp.conversations.models import NO_PARTNER, BotHostHeartbeat, Conversation, PartnerSeat, Turn
+from webapp.conversations.models import NO_PARTNER, BotHostHeartbeat, ChatImage, Conversation, PartnerSeat, Turn
 from webapp.core.markdown import without_marks
 from webapp.studies.models import Study, Task
 from webapp.studies.selectors import talks_to_bots
@@ -79,6 +79,7 @@ class DueReply:
     text: str | None
     html: str
     trace: list[dict[str, Any]]
+    image: ChatImage | None
     can_rate: bool
     is_due: bool
     failure: Failure | None
@@ -308,8 +309,7 @@ def shown_trace(conversation: Conversation | None, turn: Turn) -> list[dict[str,
 def history(conversation_id: UUID) -> History:
     """Return the turns in order, the pending reply, and whether rating is open."""
     conversation = chats_under_way().get(pk=conversation_id)
-    is_open = conversation.state == Conversation.State.OPEN
-    due = conversation.due_turn if is_open else None
+    due = conversation.due_turn if conversation.state == Conversation.State.OPEN else None
     return History(
         turns=turns_of(conversation),
         can_rate=can_rate(conversation),
@@ -323,12 +323,12 @@ def reply_state(conversation_id: UUID, turn_index: int) -> DueReply:
     """Return the state of the reply with this number."""
     conversation = chats_under_way().get(pk=conversation_id)
     turn = Turn.objects.filter(conversation_id=conversation_id, index=turn_index, speaker="bot").first()
-    is_due = conversation.due_turn == turn_index
-    until = conversation.due_lease_until
+    is_due, until = conversation.due_turn == turn_index, conversation.due_lease_until
     return DueReply(
         text=turn.text if turn is not None else None,
         html=reply_html(conversation, turn.text) if turn is not None else "",
         trace=shown_trace(conversation, turn) if turn is not None else [],
+        image=getattr(turn, "image", None),
         can_rate=can_rate(conversation),
         is_due=is_due,
         failure=failure_of(conversation) if is_due else None,

@@ -404,7 +404,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
             frame = frames.reply_frame(
                 turn=turn, text=state.text, can_rate=state.can_rate, html=state.html, trace=state.trace
             )
-            await self._send(frame)
+            await self._send({**frame, **image_fields(state.image, state.text, state.html)})
             return True
         if state.failure is not None and state.failure != told:
             await self._send(frames.bot_failed_frame(state.failure))

@@ -215,7 +215,7 @@ class ChatRules(InputModel):
         default=False,
         title="Participants may send images",
         description="One with each message, in chats whose bot takes images. JPEG, PNG or WebP of at most 5 MB; stored "
-        "without metadata such as the place.",
+        "without metadata such as the place. A reply of an endpoint bot may have one, too.",
     )
     trace: Literal["hidden", "folded", "shown"] = Field(
         default="hidden",

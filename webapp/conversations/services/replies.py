@@ -20,9 +20,18 @@ from chatbots.trace import TraceStep
 from webapp.bots.services import bot_answered, bot_failed
 from webapp.conversations.filtering import FilterLabel, marks_store
 from webapp.conversations.frames import BUSY
-from webapp.conversations.models import NO_PARTNER, BotHostHeartbeat, Conversation, PartnerSeat, ReplyFailure, Turn
+from webapp.conversations.models import (
+    NO_PARTNER,
+    BotHostHeartbeat,
+    ChatImage,
+    Conversation,
+    PartnerSeat,
+    ReplyFailure,
+    Turn,
+)
 from webapp.conversations.pacing import ReplyTimes
 from webapp.conversations.selectors import Failure, can_rate, chats_under_way, failure_of
+from webapp.core.errors import Refused
 from webapp.core.health import REPLIES, REPLY_FAILURES, REPLY_FIRST, REPLY_WHOLE
 
 
@@ -118,6 +127,7 @@ def turn_add_bot(
     marks: Sequence[FilterLabel] = (),
     withheld_text: str = "",
     trace: Sequence[TraceStep] = (),
+    image: ChatImage | Refused | None = None,
 ) -> BotTurn | None:
     """Store the whole reply, if the chat is open and the lease still holds; else None.
 
@@ -128,6 +138,7 @@ def turn_add_bot(
         marks: what filters found in it.
         withheld_text: what the bot said, where `text` says that it was withheld.
         trace: reasoning and tool calls before it.
+        image: its image, of which the file is stored, or why it was left out.
     """
     with transaction.atomic():
         conversation = chat_locked(conversation_id)
@@ -162,6 +173,11 @@ def turn_add_bot(
                 else:
                     bot_answered(bot_id=one, seconds=times.whole_s)
         turn.save(force_insert=True)
+        if isinstance(image, Refused):
+            _failure_keep(conversation, image.message)
+        elif image is not None:
+            image.conversation, image.turn = conversation, turn
+            image.save(force_insert=True)
         marks_store([turn], [marks])
         conversation.n_exchanges += is_counted
         due_set(conversation)

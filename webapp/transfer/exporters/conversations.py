@@ -224,13 +224,13 @@ _MESSAGES_COLUMNS = (
     ExportColumn(
         "image",
         "text",
-        "Name of the image that the participant sent with the message; a package with images has it in `images/`.",
+        "Name of the image that was sent with the message; a package with images has it in `images/`.",
         missing="The message has no image.",
     ),
     ExportColumn(
         "image_description",
         "text",
-        "What the image shows, in the participant's words.",
+        "What the image shows, in the words of the participant or bot that sent it.",
         missing="The message has no image.",
     ),
     ExportColumn(
