@@ -8,10 +8,11 @@ from django.utils.translation import ngettext
 
 from tests.checks import catalogues
 from webapp.participant.script_words import plural_forms
+from webapp.studies.languages import translate_values
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import texts_said
 from webapp.studies.settings import StudyValues, texts_first
-from webapp.studies.study_file import study_example, translate_values
+from webapp.studies.study_file import study_example
 
 BLANK = re.compile(r"%%?\(\w+\)[sdg]|<[^>]*?>|%%")
 FEW = {"ar": 3}

@@ -46,6 +46,7 @@ from webapp.core.language import locale_of
 from webapp.core.markdown import BlockStream
 from webapp.studies.assignment.counterbalance import pair_of_slot
 from webapp.studies.conditions import Condition, condition_texts
+from webapp.studies.languages import values_in
 from webapp.studies.protocol_settings import LONGEST_PACED_REPLY_S, ReplyPace
 from webapp.studies.reply_filters.base import FilterInput
 from webapp.studies.settings import StudyValues
@@ -138,7 +139,7 @@ def reply_begin(conversation_id: uuid.UUID, lease: uuid.UUID) -> ReplyPlan | Non
         row.due_since or timezone.now(),
         row.bot,
         conversation_conditioned(context, row.version.values, row.condition),
-        row.version.values,
+        _values_read(row),
         images=images_for_bot(row) if row.version.values.chat.images else {},
     )
     if seat is not None and seat.given_at is not None:
@@ -153,6 +154,14 @@ def reply_begin(conversation_id: uuid.UUID, lease: uuid.UUID) -> ReplyPlan | Non
     chats = Conversation.objects.filter(slot__in=slots).exclude(pk=conversation_id)
     pair = chats.values_list("pk", flat=True).first()
     return replace(due, pace=due.values.pacing.draw(slots[0].pk, due.turn), pair=pair)
+
+
+def _values_read(row: Conversation) -> StudyValues:
+    """Return the values as the chat's participant reads them; where a study has one language, without a query."""
+    assert row.version is not None
+    values = row.version.values
+    person = row.participant if values.texts.languages else None
+    return values_in(values, person.language) if person is not None else values
 
 
 def conversation_conditioned(

@@ -25,6 +25,7 @@ from csp.decorators import csp_replace
 from django.conf import settings
 from django.contrib.sessions.backends.db import SessionStore
 from django.contrib.sessions.models import Session
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -37,7 +38,14 @@ from webapp.conversations.selectors import conversation_for
 from webapp.core.language import activate_language, locale_for, locale_of
 from webapp.core.pages import not_found
 from webapp.participant.page_texts import study_texts
-from webapp.participant.recruitment_links import MTURK_FRAMES, PLATFORM_NAMES, recruitment_read, recruitment_unsign
+from webapp.participant.recruitment_links import (
+    MTURK_FRAMES,
+    PLATFORM_NAMES,
+    Recruitment,
+    recruitment_read,
+    recruitment_unsign,
+)
+from webapp.studies.languages import version_speak
 from webapp.studies.models import Participant, Study, StudyVersion, Task
 from webapp.studies.recruitment.settings import frame_origins
 from webapp.studies.selectors import known_as, known_read, participant_from_token, study_by_key, task_for, token_read
@@ -177,9 +185,11 @@ def study_page(view: View) -> View:
             return moved_page(request, study, visit.left)
         sent = recruitment_unsign(study, request.POST.get("_entry", ""))
         signed = visit.participant is not None or sent is not None
+        came = sent or recruitment_read(study, request.GET)
+        version_speak(study.version, visit.language or _language(request, study, visit, came))
         with activate_language(request, visit.locale(study.version)):
             response = checked(view, request, signed)(request, study, visit)
-        platform = (sent or recruitment_read(study, request.GET)).platform
+        platform = came.platform
         if visit.participant is not None:
             platform = visit.participant.platform
         return framed(request, study, platform, response)
@@ -217,11 +227,25 @@ def _own_page(view: View, find: Callable[[Known, UUID], Conversation | Task | No
         if visit.participant is not None and visit.participant.pk != participant.pk:
             visit = replace(visit, token="", participant=None)
         signed = visit.participant is not None
+        for one in (row, task, participant.study):
+            if one is not None and one.version is not None:
+                version_speak(one.version, visit.language or participant.language)
         with activate_language(request, visit.locale(row.version)):
             response = checked(view, request, signed)(request, row, visit)
         return framed(request, participant.study, participant.platform, response)
 
     return page
+
+
+def _language(request: HttpRequest, study: Study, visit: ParticipantRequest, came: Recruitment) -> str:
+    """Return the language in which a participant agreed; of others, that which their link or form chose."""
+    if not study.values.texts.languages:
+        return ""
+    people = Participant.objects.filter(study=study, is_synthetic=False, consented_at__isnull=False)
+    known = Q(pk__in=list(known_of(request.session, _token(request, visit))))
+    if came.external_id:
+        known = Q(platform_ids__platform=came.platform, platform_ids__external_id=came.external_id)
+    return people.filter(known).values_list("language", flat=True).first() or came.language
 
 
 def _token(request: HttpRequest, visit: ParticipantRequest) -> str:
@@ -231,6 +255,7 @@ def _token(request: HttpRequest, visit: ParticipantRequest) -> str:
 
 def moved_page(request: HttpRequest, study: Study, participant: Participant) -> HttpResponse:
     """Show, on a device that the participant has left, that they continued on another one."""
+    version_speak(study.version, participant.language)
     context = {
         **study_texts(study, study.version),
         "has_sent": request.method == "POST",

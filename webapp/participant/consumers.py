@@ -32,6 +32,7 @@ from webapp.participant.access import is_here, known_of
 from webapp.ratings.reply_picks import reply_pick
 from webapp.ratings.turn_annotation import annotation_request, marks_given, reply_mark
 from webapp.studies.conditions import condition_texts
+from webapp.studies.languages import version_speak
 
 logger = logging.getLogger(__name__)
 lines = logging.getLogger("webapp.core.middleware")
@@ -159,6 +160,8 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         conversation = selectors.conversation_for(known, self.conversation_id)
         if conversation is None or conversation.participant is None:
             return None, False
+        if conversation.version is not None:
+            version_speak(conversation.version, conversation.participant.language)
         return conversation, is_here(known, conversation.participant)
 
     def _in_place(self, service: Callable[..., Any], **asked: Any) -> Any:

@@ -21,6 +21,7 @@ from webapp.core.language import activate_language, locale_for
 from webapp.participant.access import ParticipantRequest, checked, has_cookies, participant_remember, task_page
 from webapp.participant.page_texts import study_texts
 from webapp.participant.steps.base import standing_of, standing_open, to_next_step
+from webapp.studies.languages import version_speak
 from webapp.studies.models import Participant, Task
 from webapp.studies.recruitment.links import (
     MOVE_LINK_LIFETIME,
@@ -81,6 +82,7 @@ def go_on(request: HttpRequest, token: str) -> HttpResponse:
             participant, _move = move_read(token)
         except Refused as refused:
             return _refused(request, refused)
+    version_speak(participant.study.version, participant.language)
     with activate_language(request, ParticipantRequest().locale(participant.study.version)):
         # Without cookies of ours a forged request has none to use, and the link itself is signed.
         return checked(_go_on, request, not has_cookies(request))(request, participant, token)

@@ -28,6 +28,7 @@ from webapp.participant.selectors import (
 )
 from webapp.participant.steps.done import done_page
 from webapp.studies.assignment.capacity import tasks_had
+from webapp.studies.languages import version_speak
 from webapp.studies.models import Item, Outcome, Participant, Study, StudyVersion, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.recruitment.completion import has_earned
@@ -127,6 +128,7 @@ class EntryRequest:
         if ending is None or (may_agree and ending.outcome == Outcome.NO_CONSENT):
             return None
         shown = codes_shown(participant=self.participant, recruitment=self.recruitment, is_theirs=self.is_theirs)
+        version_speak(ending.task.version, self.visit.language or self.participant.language)
         # It may be of an earlier version, in another language than the study speaks now.
         with activate_language(self.request, self.visit.locale(ending.task.version)):
             return done_page(self.request, self.shown_visit, ending, recruitment=self.recruitment, shown=shown)

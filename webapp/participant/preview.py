@@ -34,6 +34,7 @@ from webapp.participant.recruitment_links import Recruitment
 from webapp.participant.steps.base import Standing, steps, steps_of
 from webapp.participant.steps.before_task import entry_page
 from webapp.studies.conditions import condition_texts
+from webapp.studies.languages import version_speak
 from webapp.studies.models import Outcome, Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import participant_token, steps_asked, study_by_key
@@ -220,6 +221,7 @@ def preview(request: HttpRequest, study_key: str, step: str) -> HttpResponseBase
 
 def _shown(request: HttpRequest, study: Study, step: str, look: Look) -> HttpResponse:
     if step in BEFORE_TASKS:
+        version_speak(study.version, look.language)
         standing = Standing(study)
         page = step_page(request, standing, step, look)
         return made_preview(request, page, standing, step, look)

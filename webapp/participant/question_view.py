@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy
 
 from webapp.conversations.attention_checks import chat_checks_left
 from webapp.conversations.models import Conversation
+from webapp.studies.languages import question_told
 from webapp.studies.models import Participant, StudyVersion
 from webapp.studies.questions import BETWEEN_CHOICES, MOST_CHARS, Question, answers_read, questions_ordered
 from webapp.studies.rubrics import post_task_questions
@@ -98,13 +99,15 @@ class QuestionShown:
 def questions_before_task(participant: Participant, version: StudyVersion) -> list[Question]:
     """Return the version's questions before a task, in the participant's order."""
     values = version.values
-    return questions_ordered(values.questions, values.asking.questions_order, participant.pk, "before")
+    asked = [question_told(one, version) for one in values.questions]
+    return questions_ordered(asked, values.asking.questions_order, participant.pk, "before")
 
 
 def questions_after_task(participant: Participant, version: StudyVersion) -> list[Question]:
     """Return the version's questions about what was rated, in the participant's order."""
     order = version.values.asking.after_order
-    return questions_ordered(post_task_questions(version), order, participant.pk, "after")
+    asked = [question_told(one, version) for one in post_task_questions(version)]
+    return questions_ordered(asked, order, participant.pk, "after")
 
 
 def right_of(participant: Participant, asked: Sequence[QuestionShown]) -> list[tuple[str, str]]:

@@ -57,6 +57,7 @@ class Recruitment:
         rehearsal: token of a scripted participant.
         nonce: nonce of the entry form that carried them; empty before there is a form.
         consent: version of the texts on that form.
+        language: that the link or the first page chose among the study's; empty: its own.
     """
 
     fields: dict[str, str] = field(default_factory=dict)
@@ -66,6 +67,7 @@ class Recruitment:
     rehearsal: str = ""
     nonce: str = ""
     consent: str = ""
+    language: str = ""
 
     @property
     def platform(self) -> str:
@@ -119,7 +121,9 @@ def recruitment_read(study: Study, query: Mapping[str, str]) -> Recruitment:
         number, problem = link_read(study, sanitise_id(query.get(LINK_PARAMETER, "")))
         known |= {LINK_PARAMETER: number} if number else {}
     rehearsal = sanitise_id(query.get("rehearsal", ""))
-    return _named(study, Recruitment(known, problem=problem, rehearsal=rehearsal))
+    chosen = query.get("lang", "")
+    language = chosen if chosen in study.values.texts.languages else ""
+    return _named(study, Recruitment(known, problem=problem, rehearsal=rehearsal, language=language))
 
 
 def _named(study: Study, recruitment: Recruitment) -> Recruitment:
@@ -149,6 +153,7 @@ def recruitment_sign(study: Study, version: StudyVersion, recruitment: Recruitme
         "rehearsal": recruitment.rehearsal,
         "nonce": recruitment.nonce or secrets.token_urlsafe(16),
         "consent": consent_version(version.values),
+        "language": recruitment.language,
     }
     return signing.dumps(value, salt=_SALT, compress=True)
 
@@ -161,10 +166,8 @@ def recruitment_unsign(study: Study, text: str) -> Recruitment | None:
         return None
     if value["study"] != study.key:
         return None
-    sent = Recruitment(
-        value["fields"], rehearsal=value["rehearsal"], nonce=value.get("nonce", ""), consent=value.get("consent", "")
-    )
-    return _named(study, sent)
+    later = {name: value.get(name, "") for name in ("nonce", "consent", "language")}
+    return _named(study, Recruitment(value["fields"], rehearsal=value["rehearsal"], **later))
 
 
 def mturk_submit_url(participant: Participant) -> str:

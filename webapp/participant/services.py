@@ -16,6 +16,7 @@ from webapp.participant.selectors import participant_of_form, start_refusal, tas
 from webapp.ratings.erasure import task_settle
 from webapp.studies.assignment.draw import bot_chosen
 from webapp.studies.attention_checks import MOST_QUIZ_ATTEMPTS
+from webapp.studies.languages import language_store
 from webapp.studies.models import Outcome, Participant, Study, Task
 from webapp.studies.pre_task import question_answers_store, quiz_attempt_store, task_admits
 from webapp.studies.privacy import consent_version
@@ -78,6 +79,8 @@ def task_begin(
     if participant is not None and (open_task := task_under_way(participant)) is not None:
         task_settle(task=open_task)  # its content may be deleted: Start would redirect here for ever
     wanted = bot_chosen(study, recruitment.nonce, choice)
+    if participant is not None:
+        language_store(participant=participant, language=study.values.texts.language)
     if participant is not None and (by_token or not recruitment.external_id):
         with transaction.atomic():
             consent_record(participant=participant)
@@ -133,6 +136,7 @@ def consent_decline(
             entry_nonce=recruitment.nonce,
             is_synthetic=rehearsal_token_valid(study, recruitment.rehearsal),
         )
+    language_store(participant=participant, language=study.values.texts.language)
     return task_decline(participant=participant, version=study.version)
 
 

@@ -29,6 +29,7 @@ from webapp.participant.access import (
 )
 from webapp.participant.page_texts import study_texts
 from webapp.participant.recruitment_links import platform_name
+from webapp.studies.languages import version_speak
 from webapp.studies.models import Participant, Task
 from webapp.studies.privacy import (
     erasure_kinds,
@@ -59,6 +60,7 @@ def withdraw_all(request: HttpRequest, token: str) -> HttpResponse:
         with translation.override(locale_for(request)):
             return render(request, "participant/withdraw_unknown.html", status=410)
     visit = visit_of(request)
+    version_speak(participant.study.version, participant.language)
     with activate_language(request, visit.locale(participant.study.version)):
         # Without cookies of ours a forged request has none to use, and the link itself is signed.
         view = checked(_withdraw_all, request, not has_cookies(request))

@@ -25,6 +25,7 @@ from webapp.studies.assignment.draw import StudyDraw
 from webapp.studies.assignment.rules.base import rules
 from webapp.studies.bot_columns import BotColumns, columns_write
 from webapp.studies.items import items_copy
+from webapp.studies.languages import values_in
 from webapp.studies.models import (
     ConsentText,
     Item,
@@ -211,7 +212,7 @@ def consent_record(*, participant: Participant) -> Participant:
     if not participant.is_synthetic:
         version = participant.study.version = version_freeze(version=version)
     if participant.consented_at is None:
-        given = consent_given(version)
+        given = consent_given(version, participant.language)
         if Participant.objects.filter(pk=participant.pk, consented_at=None).update(**given):
             for name, value in given.items():  # what else is known of them here stays known
                 setattr(participant, name, value)
@@ -220,16 +221,16 @@ def consent_record(*, participant: Participant) -> Participant:
     return participant
 
 
-def consent_given(version: StudyVersion) -> dict[str, Any]:
-    """Return the fields of a participant who agrees to the version now.
+def consent_given(version: StudyVersion, language: str = "") -> dict[str, Any]:
+    """Return the fields of a participant who agrees to the version now, in a language that it offers.
 
     Its texts are stored on first use.
     """
-    digest = consent_version(version.values)
-    texts, _made = ConsentText.objects.only("digest").get_or_create(
-        digest=digest, defaults={"texts": consent_texts(version.values)}
-    )
-    return {"consented_at": timezone.now(), "consent_version": digest, "consent": texts}
+    values = values_in(version.values, language)
+    digest, agreed = consent_version(values), consent_texts(values)
+    texts, _made = ConsentText.objects.only("digest").get_or_create(digest=digest, defaults={"texts": agreed})
+    said = values.texts.language
+    return {"consented_at": timezone.now(), "consent_version": digest, "consent": texts, "language": said}
 
 
 def task_open(

@@ -16,7 +16,7 @@ from django.core.validators import validate_email
 from django.db import models
 from django.db.models.fields.json import KeyTransform
 from django.utils.safestring import SafeString
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
 from chatbots.validation import InputModel, Many, Number, ValuesError
@@ -47,6 +47,7 @@ from webapp.studies.questions import (
     TEXTS,
     Order,
     Question,
+    first_duplicate,
     texts_in,
     validate_keys,
     validate_no_screening,
@@ -106,6 +107,13 @@ class Texts(InputModel):
         description="Pages, buttons and messages of the study speak it. Your own texts are yours to write in it.",
         json_schema_extra={"choices": dict(LANGUAGES)},
     )
+    languages: Many[Language] = Field(
+        default=(),
+        title="Participants choose among",
+        description="The language above is one of them. The first page lists them, or the link says (?lang=de). Pages "
+        "and texts of Confab follow; your own texts stay as they are. None: all read the language above.",
+        json_schema_extra={"choices": dict(LANGUAGES)},
+    )
     title: str = Field(
         default="Chat with a chatbot",
         min_length=1,
@@ -161,6 +169,21 @@ class Texts(InputModel):
     thanks_text: LongText = Field(
         default=DEFAULT_THANKS, title="Words of thanks", description="On the last page, above the code."
     )
+
+    @field_validator("languages")
+    @classmethod
+    def _with_their_own(cls, languages: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if twice := first_duplicate(languages):
+            raise ValueError(f"it names {twice} twice; once is enough")
+        own = info.data.get("language", "")
+        if languages and own and own not in languages:
+            raise ValueError(f"it leaves out {own}, the study's own language; name that, too")
+        return tuple(sorted(languages, key=lambda one: one != own))
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """Languages that participants may read the study in, its own first."""
+        return self.languages or (self.language,)
 
 
 class ChatRules(InputModel):

@@ -23,7 +23,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -42,7 +41,7 @@ from webapp.studies.assignment.rules.base import rules
 from webapp.studies.items import gold_fields
 from webapp.studies.models import Item, Study, StudyVersion
 from webapp.studies.protocols.base import StudyProtocol, protocols
-from webapp.studies.questions import Key, each_text, texts_in, texts_said
+from webapp.studies.questions import Key, texts_in, texts_said
 from webapp.studies.ready_made import DEFAULT_QUESTIONS, QUESTION_SETS, READY_MADE, STUDIES, QuestionSet
 from webapp.studies.rubrics import post_task_questions
 from webapp.studies.settings import SECTION_OF, SECTIONS, StudyValues
@@ -455,24 +454,3 @@ def sets_for(protocol: str) -> list[QuestionSet]:
         for one in QUESTION_SETS
         if protocol in one.only_in or (not one.only_in and found.scale is None and one.about == about)
     ]
-
-
-def translate_values(values: StudyValues, before: str) -> StudyValues:
-    """Return the values with every line that Confab worded in the language that they name.
-
-    Args:
-        before: the language that they were in.
-    """
-    told = dict(zip(_lines_in(before), _lines_in(values.texts.language), strict=True))
-    return StudyValues.model_validate(each_text(values.to_json(), lambda line: told.get(line, line)))
-
-
-@cache
-def _lines_in(language: str) -> tuple[str, ...]:
-    """Return the lines that Confab brings in a language, in an order that is the same for all.
-
-    They are those that a new study may begin with, and those of the ready-made sets of questions.
-    """
-    ready = [question.to_plain() for asked in QUESTION_SETS for question in asked.questions]
-    lines = default_lines() | set(texts_said(ready))
-    return tuple(texts_in({"title": line}, language)["title"] for line in sorted(lines))

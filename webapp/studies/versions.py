@@ -24,13 +24,13 @@ from pydantic import ValidationError as WrongValues
 
 from chatbots.validation import mistakes_of
 from webapp.studies.items import question_item_ensure
+from webapp.studies.languages import translate_values
 from webapp.studies.models import Rubric, Study, StudyVersion
 from webapp.studies.protocols.base import protocol_asks, protocols
 from webapp.studies.questions import Question, translate_questions
 from webapp.studies.ready_made import DEFAULT_QUESTIONS
 from webapp.studies.rubrics import DEFAULT_RUBRIC_NAME, post_task_questions, rubric_default, rubric_store
 from webapp.studies.settings import NAMES, SECTIONS, StudyValues, values_nested
-from webapp.studies.study_file import translate_values
 from webapp.studies.validation import study_errors
 
 _LISTS = {"questions": "Before the task", "after": "After the task"}

@@ -20,7 +20,7 @@ from chatbots.registry import title_of
 from evaluation.analysis.agreement import rater_agreement
 from evaluation.number_format import share
 from webapp.conversations.models import Conversation
-from webapp.jobs.selectors.metrics import language_name, study_languages
+from webapp.jobs.selectors.metrics import language_name, languages_named, study_languages
 from webapp.ratings.attention_results import own_of_questions, repeats_answered
 from webapp.ratings.paired_comparisons import compares_pairs
 from webapp.ratings.selectors import conversations_counted, ratings_counted, study_ratings
@@ -105,7 +105,7 @@ def _of_study(study: Study) -> dict[str, str]:
     texts, values = study.values.texts, study.values
     people = participants_included(study, ExportOptions())
     outputs = _outputs(study)
-    language = language_name(texts.language)
+    language = languages_named(texts.offered)
     heard = [language_name(code) for code, _n in study_languages(study).most_common(3)]
     spoken = ", ".join(heard) if heard else f"{language}, as the pages of the study"
     n_raters = people.filter(ratings__isnull=False).distinct().count()

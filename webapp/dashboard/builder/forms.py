@@ -66,6 +66,9 @@ def field_made(name: str, info: FieldInfo) -> forms.Field | None:
     if get_origin(kind) is dict:
         value, _extra = _unwrapped(get_args(kind)[1])
         return ListsByNameField(**told) if get_origin(value) is tuple else ByNameField(**told)
+    if get_origin(kind) is tuple and get_origin(get_args(kind)[0]) is Literal:
+        several = [(value, _words(info, str(value))) for value in get_args(get_args(kind)[0])]
+        return forms.MultipleChoiceField(choices=several, widget=forms.CheckboxSelectMultiple, **told)
     if get_origin(kind) is tuple and _unwrapped(get_args(kind)[0])[0] is str:
         if " line" not in told["help_text"]:
             told["help_text"] = f"One a line. {told['help_text']}".rstrip()

@@ -32,6 +32,7 @@ from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_ratings
 from webapp.studies.assignment.capacity import is_collecting
 from webapp.studies.bot_columns import GROUP
+from webapp.studies.languages import languages_read
 from webapp.studies.models import Study
 
 if TYPE_CHECKING:
@@ -347,7 +348,10 @@ def features_held(
     whole = [one for one in found if one.is_whole]
     gone = {name: one for one in whole for name in column_names([one.metric]) if name in features}
     spoken = {
-        study.values.texts.language for study in studies if not study.is_imported and study.conversations.exists()
+        language
+        for study in studies
+        if not study.is_imported and study.conversations.exists()
+        for language in languages_read(study)
     }
     encoder = metrics_find(["semantic_similarity"])[0].languages if blocks else ()  # type: ignore[attr-defined]
     foreign = sorted(code for code in spoken if not holds_for(encoder, code))

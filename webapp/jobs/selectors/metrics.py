@@ -1,7 +1,8 @@
 """Metrics, the languages they hold for, and conversations without their results.
 
-A chat is in the language of its study, an imported conversation in that which its import named. For others the
-language is detected from their words; where these are too few it is unknown, and no metric is skipped.
+A chat is in the language in which its participant read the study, an imported conversation in that which its import
+named. For others the language is detected from their words; where these are too few it is unknown, and no metric is
+skipped.
 """
 
 from __future__ import annotations
@@ -187,7 +188,12 @@ def languages_of(metric: Metric) -> str:
     codes: Sequence[str] | None = getattr(metric, "languages", None)
     if codes is None:
         return _("the languages of its model")
-    return get_text_list([language_name(code) for code in codes], _("and")) or _("any language")
+    return languages_named(codes) or _("any language")
+
+
+def languages_named(codes: Sequence[str]) -> str:
+    """Return the English names of languages, joined by commas and “and”."""
+    return get_text_list([language_name(code) for code in codes], _("and"))
 
 
 def language_name(code: str) -> str:
@@ -199,14 +205,16 @@ def conversation_languages(conversations: Sequence[chatbots.Conversation]) -> di
     """Return the languages of stored conversations by their ids; those whose language is not known are left out."""
     from evaluation.languages import language_of
 
-    said = "values__texts__language"
     rows = Conversation.objects.filter(pk__in=[one.id for one in conversations])
-    chats = rows.filter(source=Conversation.Source.CHAT).values_list(
-        "pk", f"slot__task__version__{said}", f"study__version__{said}"
-    )
+    versions = ("slot__task__version", "study__version")
+    said = [f"{version}__values__texts__{name}" for version in versions for name in ("language", "languages")]
+    chats = rows.filter(source=Conversation.Source.CHAT).values_list("pk", "participant__language", *said)
     said_by_import = rows.exclude(language="").values_list("pk", "language")
     # Chats of before studies had a language are in English, as every page was.
-    of_studies = {str(pk): of_task or of_study or "en" for pk, of_task, of_study in chats}
+    of_studies = {
+        str(pk): own if own in (offered or of_study_offered or ()) else of_task or of_study or "en"
+        for pk, own, of_task, offered, of_study, of_study_offered in chats
+    }
     of_studies |= {str(pk): language for pk, language in said_by_import}
     found = {one.id: of_studies.get(one.id) or language_of(one.texts) for one in conversations}
     return {pk: language for pk, language in found.items() if language}

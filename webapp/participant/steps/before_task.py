@@ -18,6 +18,7 @@ from django.urls import URLPattern, path
 from django.utils.translation import gettext as _
 
 from webapp.core.errors import Refused
+from webapp.core.language import LANGUAGES
 from webapp.participant.access import ParticipantRequest, study_page
 from webapp.participant.entry import EntryRequest, work_of
 from webapp.participant.page_texts import consent_texts, header_progress, study_texts
@@ -78,7 +79,8 @@ class ConsentStep(ParticipantStep):
                 return ended
             refusal = arrival.refusal()
         page = arrival.refused_page(refusal) if refusal else entry_page(arrival)
-        arrival.opened(refusal)
+        if "chosen" not in request.GET:
+            arrival.opened(refusal)
         return page
 
 
@@ -114,9 +116,25 @@ def entry_page(arrival: EntryRequest, **errors: Any) -> HttpResponse:
         "due": sitting_next(arrival.study, arrival.participant) if arrival.participant else None,
         "continue_url": step.address(going_on, visit) if step and going_on else "",
         "way": header_progress(arrival.study, "consent"),
+        "languages": _languages(arrival),
         **errors,
     }
     return render(arrival.request, "participant/entry.html", context)
+
+
+def _languages(arrival: EntryRequest) -> list[tuple[str, str, str]]:
+    """Return code, own name and address of each language to choose; empty without a choice, and after they agreed."""
+    person, offered = arrival.participant, arrival.study.values.texts.languages
+    has_agreed = person is not None and person.consented_at is not None
+    if len(offered) < 2 or has_agreed or arrival.request.method != "GET":
+        return []
+    query = arrival.request.GET.copy()
+    query["chosen"] = "1"  # no further opening of the link
+    found = []
+    for code in sorted(offered):
+        query["lang"] = code
+        found.append((code, LANGUAGES[code], f"?{query.urlencode()}"))
+    return found
 
 
 def _device_link(arrival: EntryRequest) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from django.core.validators import RegexValidator
 from django.db import models
@@ -132,6 +133,9 @@ class StudyVersion(models.Model):
     frozen_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
+    lines_told: Mapping[str, str] = MappingProxyType({})
+    """Translations of Confab's lines, where this instance speaks a participant's language (`version_speak`)."""
+
     class Meta:
         constraints = [models.UniqueConstraint(fields=["study", "number"], name="study_version_unique")]
 
@@ -252,6 +256,9 @@ class Participant(TimeStamped):
         help_text=_("What they agreed to; none where it was not kept yet."),
     )
     consented_at = models.DateTimeField(null=True, blank=True)
+    language = models.CharField(
+        max_length=20, blank=True, help_text=_("That they read the study in; empty: the study's.")
+    )
     n_moves = models.PositiveIntegerField(
         default=0,
         editable=False,

@@ -51,6 +51,7 @@ _COLUMNS = (
     ExportColumn("ended_at", "time", "When their last chat that is over ended."),
     ExportColumn("consent_version", "text", "Version of what they agreed to; the table consent_texts has it."),
     ExportColumn("is_synthetic", "boolean", "The participant was a script."),
+    ExportColumn("language", "text", "Code of the language in which they read the study.", missing="Not stored yet."),
 )
 _PRIVATE = (
     ExportColumn("platform", "text", "Recruitment platform of the participant."),
@@ -109,6 +110,7 @@ class ParticipantsTable:
                 max(over, default=None),
                 person.consent_version,
                 person.is_synthetic,
+                person.language or None,
             ]
             answered: dict[str, Any] = {}
             for one in person.question_answers.all():

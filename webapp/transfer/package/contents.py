@@ -8,7 +8,7 @@ from typing import Any
 from chatbots.registry import title_of
 from webapp.conversations.images import image_files
 from webapp.core.rights import Right
-from webapp.jobs.selectors.metrics import language_name, study_languages
+from webapp.jobs.selectors.metrics import language_name, languages_named, study_languages
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.rubrics import post_task_questions
@@ -369,7 +369,7 @@ def _asked(study: Study) -> str:
 
 
 def _languages(study: Study) -> str:
-    said = f"The study speaks {language_name(study.values.texts.language)}."
+    said = f"The study speaks {languages_named(study.values.texts.offered)}."
     found = study_languages(study)
     if not found:
         return f"{said} In which languages people wrote was not measured."

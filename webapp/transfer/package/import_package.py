@@ -230,6 +230,7 @@ class _Reading:
             consented_at=_time(row["consented_at"]),
             consent=row["consent_version"],
             answers=answers,
+            language=_language(row.get("language", "")),  # packages of earlier releases have none
         )
 
     def _rating(self, row: Mapping[str, str], apart: frozenset[str]) -> ReadRating:

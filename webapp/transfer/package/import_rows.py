@@ -36,6 +36,7 @@ class ReadPerson:
     consented_at: datetime | None
     consent: str
     answers: Mapping[str, Any]
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,7 @@ def people_store(
                 consented_at=person.consented_at,
                 consent_version=person.consent,
                 consent=consent,
+                language=person.language,
             )
             if person.entered_at is not None:
                 row.created_at = person.entered_at
@@ -126,9 +128,8 @@ def people_store(
             if person.answers:
                 version = _asking(versions, person.answers)
                 answers.append(QuestionAnswers(participant_id=row.pk, version=version, answers=dict(person.answers)))
-        Participant.objects.bulk_update(
-            rows, ["is_synthetic", "consented_at", "consent_version", "consent"], batch_size=200
-        )
+        given = ["is_synthetic", "consented_at", "consent_version", "consent", "language"]
+        Participant.objects.bulk_update(rows, given, batch_size=200)
         entered = [row for row in rows if row.created_at is not None]
         Participant.objects.bulk_update(entered, ["created_at"], batch_size=200)
         QuestionAnswers.objects.bulk_create(answers, ignore_conflicts=True)
