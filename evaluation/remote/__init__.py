@@ -187,7 +187,7 @@ class Studies(Jobs):
 
         Args:
             asked: `targets`, `preset`, `intercept`, `run`, `features`, `exclude_bots`, `include_synthetic`, `without`,
-                `seed`.
+                `condition`, `seed`.
         """
         return RemoteJob.of(self._post(f"/studies/{study}/fits", asked))
 

@@ -192,6 +192,7 @@ class AskFit(InputModel):
     with_people: bool = False
     include_synthetic: bool = False
     without: Names = Field((), description="Flags; what people with one of them did is left out.")
+    condition: Names = Field((), description="Levels of factors, as `scenario=trip`: conversations of these alone.")
     seed: int = Field(0, ge=-(2**63), lt=2**63)
 
 

@@ -24,6 +24,7 @@ from webapp.results.benchmark import BenchmarkMetric
 from webapp.results.formula_models import ModelParams, formula_columns, model_params, usual_terms
 from webapp.studies.bot_columns import LIMIT_BYTES
 from webapp.studies.models import Study
+from webapp.studies.selectors import factors_of_study
 from webapp.transfer.report_links import LONGEST_DAYS as SHARE_LONGEST_DAYS
 from webapp.transfer.report_links import LONGEST_NAME
 from webapp.transfer.writers import FORMATS
@@ -105,21 +106,32 @@ class FitForm(forms.Form):
     without_controls = forms.BooleanField(label="Leave out control bots", required=False)
     include_synthetic = forms.BooleanField(label="Count scripted participants (rehearsals only)", required=False)
 
-    def __init__(
-        self, *args: Any, targets: Choices, presets: Choices, whole: Sequence[str] = (), **kwargs: Any
-    ) -> None:
+    def __init__(self, *args: Any, study: Study, presets: Choices, **kwargs: Any) -> None:
         """Make the form.
 
         Args:
-            targets: dimensions that can be predicted, as choices.
+            study: whose dimensions can be predicted, and whose factors chosen.
             presets: feature sets, as choices.
-            whole: the targets ticked at first.
         """
         super().__init__(*args, **kwargs)
-        self.fields["targets"].choices = targets  # type: ignore[attr-defined]
+        self.fields["targets"].choices = study_targets(study)  # type: ignore[attr-defined]
         self.fields["preset"].choices = presets  # type: ignore[attr-defined]
-        self.fields["targets"].initial = list(whole)
+        self.fields["targets"].initial = list(study_whole(study))
+        self.factors = factors_of_study(study)
+        for factor in self.factors:
+            levels = [(f"{factor.key}={level.key}", level.title) for level in factor.levels]
+            self.fields[f"condition_{factor.key}"] = forms.ChoiceField(
+                label=factor.title, choices=[("", "all levels"), *levels], required=False
+            )
         styled(self)
+
+    def condition_fields(self) -> list[forms.BoundField]:
+        """Return a field for each factor of the study."""
+        return [self[f"condition_{factor.key}"] for factor in self.factors]
+
+    def condition(self) -> list[str]:
+        """Return the levels chosen, as `scenario=trip`."""
+        return [level for field in self.condition_fields() if (level := self.cleaned_data[field.name])]
 
 
 class TokenForm(forms.Form):

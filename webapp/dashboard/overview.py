@@ -119,7 +119,7 @@ def pipeline_data(study: Study, cards: StudyCards, progress: list[BotProgress]) 
     chats = Conversation.objects.filter(study=study, state=Conversation.State.COMPLETED)
     newest = chats.aggregate(at=Max(Coalesce("ended_at", "created_at")))["at"]
     fit = fit_leading(study)
-    asked = HybridFit.objects.filter(study=study).exclude(request__has_key="without")
+    asked = HybridFit.objects.filter(study=study).exclude(request__has_any_keys=["without", "condition"])
     since = Rating.objects.none()
     if fit is not None:
         since = Rating.objects.filter(

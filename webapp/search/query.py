@@ -22,13 +22,11 @@ from django.db.models import (
     OuterRef,
     Q,
     QuerySet,
-    TextField,
     Value,
     When,
 )
 from django.db.models.fields.json import KT
 from django.db.models.functions import MD5, Cast, Concat, Replace
-from django.db.models.lookups import Contains
 from django.utils.translation import gettext as _
 
 from chatbots.text import nearest_names
@@ -51,7 +49,7 @@ from webapp.search.fields import (
 from webapp.search.models import Figure, Note, Series
 from webapp.search.text_search import SearchWords, words_within
 from webapp.studies.models import Study
-from webapp.studies.selectors import factors_of_study
+from webapp.studies.selectors import condition_names, in_condition
 
 _NEVER = Q(pk__in=[])
 _IS: dict[str, Callable[[], Q]] = {
@@ -226,13 +224,11 @@ class _Reader:
         return Q(bot__bot_id=value)
 
     def _by_condition(self, value: str) -> Q:
-        factors = factors_of_study(self.study) if self.study is not None else []
-        names = [f"{factor.key}={level.key}" for factor in factors for level in factor.levels]
+        names = condition_names(self.study) if self.study is not None else []
         if not names:
             raise Unreadable(_("These conversations have no conditions."), EXAMPLE)
         factor, _sign, level = _known(value, names, _("There is no condition “{name}”."), "condition:{}").partition("=")
-        # As the text that both databases print: keys that are numbers would be places in a list.
-        return Q(Contains(Cast("condition", TextField()), f'"{factor}": "{level}"'))
+        return in_condition({factor: level})
 
     def _by_first(self, value: str) -> Q:
         alone = Q(selfplay__partner_bot_id="", selfplay__bot_id=value)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 from typing import Any
 from uuid import UUID
 
 from django.apps import apps
 from django.core import signing
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet, TextField
+from django.db.models.functions import Cast
+from django.db.models.lookups import Contains
 from django.utils import timezone
 from django.utils.text import slugify
 from django.utils.translation import gettext as _
@@ -281,6 +283,18 @@ def factors_of_study(study: Study) -> list[Factor]:
             levels = {level.key: level for level in (*earlier, *factor.levels)}
             found[factor.key] = factor.model_copy(update={"levels": tuple(levels.values())})
     return list(found.values())
+
+
+def condition_names(study: Study) -> list[str]:
+    """Return every level of every factor as searches and fits name it: `scenario=trip`."""
+    return [f"{factor.key}={level.key}" for factor in factors_of_study(study) for level in factor.levels]
+
+
+def in_condition(levels: Mapping[str, str]) -> Q:
+    """Return the condition on conversations that they were held under these levels of factors."""
+    text = Cast("condition", TextField())
+    # As the text that both databases print: keys that are numbers would be places in a list.
+    return Q(*(Contains(text, f'"{factor}": "{level}"') for factor, level in levels.items()))
 
 
 def parts_of_study(study: Study) -> list[Sitting]:

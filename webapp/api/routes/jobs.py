@@ -105,6 +105,7 @@ def fit_start(request: HttpRequest, key: str, asked: AskFit) -> Any:
         with_people=asked.with_people,
         include_synthetic=asked.include_synthetic,
         without=without,
+        condition=asked.condition,
         seed=asked.seed,
         created_by=request.user,  # type: ignore[arg-type]
     )

@@ -37,6 +37,8 @@ from webapp.dashboard.narrative.hybrid_verdict import caution_sentences, verdict
 from webapp.dashboard.narrative.phrases import NamedTable, feature_titles, listed, reason_text, short_titles
 from webapp.dashboard.narrative.verdicts import test_named
 
+CONDITIONS = ("within_condition", "several_conditions")
+"""Cautions that stand with the verdict."""
 MANY_BOTS = 30
 """From so many on a correlation over bots is not called one of few."""
 
@@ -105,15 +107,17 @@ def hybrid_view(
     )
     caution = " ".join(_cautions(result))
     conclusion, stop, because = (verdict_text(result.get("verdict")) or caution).partition(". ")
+    cautions = result.get("cautions", [])
+    conditions = [found for found in cautions if not isinstance(found, str) and found["code"] in CONDITIONS]
     return HybridView(
         target=target,
         intercept=intercept_in_words(result),
         conclusion=conclusion + stop.strip(),
-        because=because,
+        because=" ".join(filter(None, [because, *caution_sentences(conditions)])),
         caution=caution,
         tiles=list(_tiles(result)),
         pairs=_pairs(result["pairs"]),
-        notes=caution_sentences(result.get("cautions", [])),
+        notes=caution_sentences(cautions),
         figures={figure.id: figure for figure in _figures(result, bots, link, target)},
         tables=[table for table in tables if table is not None],
     )

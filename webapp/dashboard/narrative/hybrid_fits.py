@@ -35,7 +35,7 @@ from webapp.dashboard.narrative.phrases import (
     span_cell,
 )
 from webapp.jobs.models import HybridFit, SelfPlayRun
-from webapp.jobs.selectors.fits import fits_newest
+from webapp.jobs.selectors.fits import fit_condition, fits_newest
 from webapp.results.study_data import StudyFrame
 
 
@@ -51,15 +51,17 @@ def hybrid_section(frame: StudyFrame) -> Section:
             f"No hybrid metric has been fitted{who}; run `{settings.CONFAB_PROGRAM} fit_hybrid --study "
             f"{frame.study.key}{options}`."
         )
-    drawn: set[tuple[str, str]] = set()
+    drawn: set[tuple[str, str, str]] = set()
     for fit in fits:
         assert fit.result is not None
         view = hybrid_view(fit.result, frame.bots, frame.link, dimensions)
         name = f"Fit {fit.pk}: preset {fit.result['preset']}, target {view.target}, {view.intercept}"
+        if within := fit_condition(fit):
+            name += f", {within}"
         if fit is fits[0]:
             section.caution = view.caution
         section.lead.append(_sentence(name, view, fit.result))
-        same = (fit.result["preset"], fit.result["target"])
+        same = (fit.result["preset"], fit.result["target"], within)
         section.figures += [
             replace(figure, id=f"{figure.id}-{fit.pk}", method=f"{figure.method} ({name}.)")
             for figure in view.figures.values()
@@ -152,7 +154,7 @@ def _params_of(fit: HybridFit) -> str:
         parts.append(f"without {', '.join(asked['without'])}")
     if asked.get("exclude_bots"):
         parts.append(f"without {phrases.bots_text(len(asked['exclude_bots']))}")
-    return ", ".join(parts)
+    return ", ".join(filter(None, [*parts, fit_condition(fit)]))
 
 
 def runs_table(

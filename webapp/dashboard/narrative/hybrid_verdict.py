@@ -101,6 +101,8 @@ _CAUTIONS = {
     "constant_features": "Constant in at least one fold and dropped there: {features}.",
     "other_language": "Left out, since they do not hold for the language of the conversations ({languages}): "
     "{features}.",
+    "within_condition": "Only conversations with {levels} count: nothing follows for other conditions.",
+    "several_conditions": "Conversations of {n_conditions} conditions are mixed here.",
     "collinear": "Features are nearly collinear (condition number up to {condition}): single weights mean little.",
     "collinear:none": "A feature is a sum of others (the condition number is infinite): single weights mean little.",
     "partly_rated": "Counted as unrated, for lack of a rating of one of the target dimensions: {n_conversations}.",

@@ -28,7 +28,7 @@ from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import NamedTable, Section, bot_cell, declared_table
 from webapp.jobs.models import HybridFit, MetricVersion
 from webapp.jobs.selectors.analysis_tables import bot_versions
-from webapp.jobs.selectors.fits import fits_newest
+from webapp.jobs.selectors.fits import fit_condition, fits_newest
 from webapp.jobs.selectors.metrics import versions_used
 from webapp.ratings.flags.base import flag_kinds
 from webapp.ratings.selectors import study_conversations, title_as_given
@@ -279,6 +279,7 @@ def _fits(fits: Sequence[HybridFit]) -> NamedTable:
         ("Target", lambda fit: Cell(", ".join(fit.request.get("targets") or ()))),
         ("Intercept", lambda fit: Cell(str(fit.request.get("intercept")))),
         ("Bots left out", lambda fit: Cell(", ".join(fit.request.get("exclude_bots") or ()) or "–")),
+        *[("Condition", lambda fit: Cell(fit_condition(fit) or "all"))] * any(map(fit_condition, fits)),
         ("Version", lambda fit: Cell(str((fit.result or {}).get("identity", {}).get("version", "–")))),
         ("Made", lambda fit: Cell(f"{fit.ended_at:%Y-%m-%d %H:%M} UTC" if fit.ended_at else "–")),
     )

@@ -33,7 +33,15 @@ from webapp.dashboard.views.studies import (
     synthetic_asked,
 )
 from webapp.jobs.models import HybridFit
-from webapp.jobs.selectors.fits import fit_is_behind, fit_leading, fit_rule_has_changed, fits_beside, fits_of
+from webapp.jobs.selectors.fits import (
+    fit_condition,
+    fit_is_behind,
+    fit_leading,
+    fit_rule_has_changed,
+    fits_beside,
+    fits_newest,
+    fits_of,
+)
 from webapp.jobs.selectors.metrics import (
     language_sentences,
     left_out_sentences,
@@ -46,7 +54,7 @@ from webapp.jobs.services.fits import fit_create, metric_run_create
 from webapp.jobs.services.jobs import jobs_settle
 from webapp.ratings.flags.base import flag_kinds
 from webapp.ratings.paired_comparisons import rates_conversations
-from webapp.ratings.selectors import BotInfo, conversations_counted, study_bots, study_whole
+from webapp.ratings.selectors import BotInfo, conversations_counted, study_bots
 from webapp.search.index_statistics import conversation_totals
 from webapp.studies.models import Study
 
@@ -64,13 +72,13 @@ def prediction(request: HttpRequest, study: Study) -> HttpResponse:
         return _compute_metrics(request, study)
     form = FitForm(
         request.POST or None,
-        targets=study_targets(study),
+        study=study,
         presets=[(preset.name, f"{preset.name}: {preset.short}") for preset in PRESETS.values()],
-        whole=study_whole(study),
     )
-    if request.method == "POST" and _start_fit(request, study, form, bots, without):
+    started = _start_fit(request, study, form, bots, without) if request.method == "POST" else None
+    if started is not None:
         here = reverse("dashboard:study_prediction", args=[study.key])
-        return redirect(f"{here}{kept_in_address(request)}")
+        return redirect(_fit_address(started) if fit_condition(started) else f"{here}{kept_in_address(request)}")
     jobs_settle()
     context = _metrics_context(study)
     n_rated = 0
@@ -124,15 +132,16 @@ def _compute_metrics(request: HttpRequest, study: Study) -> HttpResponse:
 
 def _start_fit(
     request: HttpRequest, study: Study, form: FitForm, bots: Mapping[str, BotInfo], without: Sequence[str]
-) -> bool:
-    """Start a fit with the settings of the form, or mark what is wrong with them; return True if it was started."""
+) -> HybridFit | None:
+    """Start a fit with the settings of the form, or mark what is wrong with them and return None."""
     if not form.is_valid():
-        return False
+        return None
     data = form.cleaned_data
     controls = [bot.bot_id for bot in bots.values() if bot.is_control]
     try:
-        fit_create(
+        return fit_create(
             study=study,
+            condition=form.condition(),
             **{name: data[name] for name in ("targets", "preset", "intercept", "run", "include_synthetic")},
             exclude_bots=controls if data["without_controls"] else (),
             without=without,
@@ -140,8 +149,7 @@ def _start_fit(
         )
     except (Refused, UnknownName) as error:
         form.add_error(None, str(error))
-        return False
-    return True
+        return None
 
 
 def _metrics_context(study: Study) -> dict[str, Any]:
@@ -177,13 +185,13 @@ def _fit_context(
     if asked:
         fit = next((one for one in fits if one.result and str(one.pk) == asked), None)
     else:
-        fit = fit_leading(study, without)
+        fit = fit_leading(study, without) or next(iter(fits_newest(study, without)), None)
     context: dict[str, Any] = {
         "fit": fit,
         "behind": fit is not None and fit_is_behind(fit),
         "rule_has_changed": fit is not None and fit_rule_has_changed(fit),
         "unfinished": [one for one in fits if not one.result],
-        "broken_off": fits[0] if fits and fits[0].can_go_on and not asked else None,
+        "broken_off": fits[0] if fits and fits[0].can_go_on and asked in ("", str(fits[0].pk)) else None,
     }
     if fit is not None and fit.result:
         synthetic = synthetic_asked(request)
@@ -193,6 +201,7 @@ def _fit_context(
             lambda bot: conversations_link(study, bot=bot, synthetic=synthetic, without=without),
             dict(study_targets(study)),
         )
+        context["condition"] = fit_condition(fit)
         flags = fit.request.get("without", ())
         context["without_whom"] = ", ".join(str(flag_kinds.get(name).title) for name in flags if name in flag_kinds)
     if fits and not fits[0].is_over:

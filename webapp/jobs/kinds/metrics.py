@@ -22,7 +22,7 @@ from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversations_for_metrics
 from webapp.jobs.kinds.base import JobKind, Queue, ShardPlan, ShardWork, register_kind
 from webapp.jobs.models import HybridFit, MetricRun
-from webapp.jobs.selectors.fits import fit_encodes_texts
+from webapp.jobs.selectors.fits import fit_condition, fit_encodes_texts
 from webapp.jobs.selectors.metrics import conversation_languages, conversations_lacking, metrics_find, metrics_lacked
 from webapp.jobs.selectors.selfplay import selfplay_alone
 from webapp.jobs.services.fits import (
@@ -130,6 +130,7 @@ class HybridFitParams(InputModel):
     exclude_bots: list[str] = []
     include_synthetic: bool = False
     without: list[str] = []
+    condition: dict[str, str] = {}
     seed: int = 0
     applies_kept_fit: bool = False
     same_instrument: bool = False
@@ -145,7 +146,8 @@ class HybridFitJob(JobKind[HybridFit, HybridFitParams]):
     model = HybridFit
 
     def job_title(self, job: HybridFit) -> str:
-        return str(_("Hybrid metric for {name}")).format(name=job.study.name)
+        name = ", ".join(filter(None, [job.study.name, fit_condition(job)]))
+        return str(_("Hybrid metric for {name}")).format(name=name)
 
     def queue_of(self, job: HybridFit) -> Queue:
         return "gpu" if fit_encodes_texts(job) else "default"
@@ -204,7 +206,7 @@ class HybridFitJob(JobKind[HybridFit, HybridFitParams]):
                 study=fit.study.key,
                 same_instrument=asked.same_instrument,
             )
-        if out:
+        if out := [*tables.conditions_found(ratings), *out]:
             result = replace(result, cautions=(*result.cautions, *out))
         work.beat(now=True)
         identities["bots"] = bot_keys(fit)

@@ -18,7 +18,7 @@ from evaluation.languages import holds_for
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversations_for_metrics
 from webapp.core.errors import Refused
-from webapp.jobs.models import HybridFit, Job
+from webapp.jobs.models import HybridFit, Job, SelfPlayRun
 from webapp.jobs.selectors.analysis_tables import (
     bot_groups,
     check_computed,
@@ -34,6 +34,7 @@ from webapp.studies.assignment.capacity import is_collecting
 from webapp.studies.bot_columns import GROUP
 from webapp.studies.languages import languages_read
 from webapp.studies.models import Study
+from webapp.studies.selectors import condition_names, in_condition
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,12 +59,13 @@ def fit_encodes_texts(fit: HybridFit) -> bool:
 
 
 def fit_leading(study: Study, without: Sequence[str] = ()) -> HybridFit | None:
-    """Return the leading fit, which pages show unless another is requested: the newest that is done.
+    """Return the leading fit, which pages show unless another is requested: the newest of all conditions that is done.
 
     Args:
         without: names of flags; a fit that leaves out the people with one of these, and nobody else.
     """
-    return _done(study, without).defer("kept", "predictions").order_by("-pk").first()
+    done = _done(study, without).exclude(request__has_key="condition")
+    return done.defer("kept", "predictions").order_by("-pk").first()
 
 
 def _done(study: Study, without: Sequence[str]) -> QuerySet[HybridFit]:
@@ -95,8 +97,15 @@ def fit_is_behind(fit: HybridFit) -> bool:
     return changed.exists()
 
 
+def fit_condition(fit: HybridFit) -> str:
+    """Return the levels of factors that a fit is restricted to, as `scenario=trip`; empty for all conditions."""
+    return ", ".join(map("=".join, sorted(fit.request.get("condition", {}).items())))
+
+
 def fits_newest(study: Study, without: Sequence[str] = ()) -> list[HybridFit]:
-    """Return the newest finished fit of each preset, target, intercept, choice of bots and run; `fit_leading` first.
+    """Return the newest finished fit of each preset, target, intercept, choice of bots, run and condition.
+
+    `fit_leading` comes first, fits within conditions last.
 
     Args:
         without: as `fit_leading`.
@@ -112,10 +121,11 @@ def fits_newest(study: Study, without: Sequence[str] = ()) -> list[HybridFit]:
                 str(asked.get("intercept")),
                 ",".join(sorted(asked.get("exclude_bots") or ())),
                 str(fit.run_id),
+                fit_condition(fit),
             ),
             fit,
         )
-    return list(newest.values())
+    return sorted(newest.values(), key=lambda fit: bool(fit_condition(fit)))
 
 
 def fits_of(study: Study, n: int) -> list[HybridFit]:
@@ -163,6 +173,33 @@ def fit_arguments_check(
     # A study without ratings gets the sentence of the fit itself, which says just that.
     if dimensions:
         _known(f"rating dimension of study {study.key}", targets, list(dimensions))
+
+
+def levels_read(asked: Sequence[str], *, studies: Sequence[Study], run: SelfPlayRun | None) -> dict[str, str]:
+    """Return the level asked for by factor.
+
+    Args:
+        asked: as `scenario=trip`, at most one level of each factor.
+        studies: whose conversations are restricted to the condition; each must vary these factors.
+        run: self-play that must have drawn the condition.
+
+    Raises:
+        Refused: `unknown_name`, with the levels that exist; `bad_condition` for two levels of one factor.
+    """
+    for study in studies if asked else ():
+        names = condition_names(study)
+        for one in asked:
+            if one not in names:
+                known = f"there is: {', '.join(names)}" if names else "it varies no factors"
+                raise Refused("unknown_name", f"there is no condition {quote(one)} in study {study.key}; {known}")
+    levels = dict(one.split("=") for one in asked)
+    if len(levels) < len(set(asked)):
+        raise Refused("bad_condition", f"name one level of each factor: {', '.join(asked)} names two of one")
+    drawn = [each["levels"] for each in run.plan.get("conditions", ())] if run is not None else []
+    if levels and run is not None and not any(levels.items() <= each.items() for each in drawn):
+        known = "; ".join(", ".join(map("=".join, each.items())) for each in drawn) or "no conditions"
+        raise Refused("unknown_name", f"run {run.pk} has no self-play with {', '.join(asked)}; it has: {known}")
+    return levels
 
 
 def people_of(studies: Sequence[Study]) -> list[str]:
@@ -236,8 +273,7 @@ class FitTables:
             return None
         check_computed(self.metrics, run=run)
         table = metric_frame(run=run, metrics=[*self.metrics, *self._lengths()])
-        table = table[~table["bot"].isin(self.fit.request["exclude_bots"])]
-        return self._embedded(table, self_play=True)
+        return self._embedded(self._counted(table, study=None, run=run), self_play=True)
 
     def rated(self, study: Study) -> tuple[pd.DataFrame, Ratings]:
         """Return the study's rated conversations, and every single rating.
@@ -264,14 +300,38 @@ class FitTables:
             table[GROUP] = table["bot"].map(groups).fillna("")
         return self._embedded(table), ratings
 
+    def conditions_found(self, ratings: Ratings) -> list[Finding]:
+        """Return the condition that the fit is restricted to, and how many conditions these ratings still mix."""
+        names, conditions = fit_condition(self.fit), ratings.conditions
+        n = 0 if conditions is None else len(set(conditions))
+        within = [finding("within_condition", levels=names)] if names else []
+        return within + ([finding("several_conditions", n_conditions=n)] if n > 1 else [])
+
+    def _in_condition(self, *, study: Study | None, run: SelfPlayRun | None) -> set[str] | None:
+        """Return the ids of conversations in the fit's condition; None for all conditions."""
+        if not (levels := self.fit.request.get("condition")):
+            return None
+        rows = measurable(study=study, run=run).filter(in_condition(levels))
+        return {str(pk) for pk in rows.values_list("pk", flat=True)}
+
+    def _counted(self, table: pd.DataFrame, *, study: Study | None, run: SelfPlayRun | None) -> pd.DataFrame:
+        """Return the rows of bots that are not left out, in the fit's condition."""
+        ids = self._in_condition(study=study, run=run)
+        table = table[~table["bot"].isin(self.fit.request["exclude_bots"])]
+        return table if ids is None else table[table["conversation"].isin(ids)]
+
     def _ratings(self, study: Study) -> Ratings:
-        return study_ratings(
+        import numpy as np
+
+        found = study_ratings(
             study,
             include_synthetic=self.fit.request["include_synthetic"],
             exclude_bots=self.fit.request["exclude_bots"],
             earlier_questions=True,
             without=self._without,
         )
+        ids = self._in_condition(study=study, run=None)
+        return found if ids is None else found.where(np.array([one in ids for one in found.conversation], dtype=bool))
 
     @property
     def _without(self) -> Sequence[str]:
@@ -296,7 +356,7 @@ class FitTables:
             table = rated_frame(ratings, study=study, metrics=self.metrics, include_synthetic=synthetic)
         else:
             table = metric_frame(study=study, metrics=self.metrics, include_synthetic=synthetic, without=self._without)
-            table = table[~table["bot"].isin(asked["exclude_bots"])]
+            table = self._counted(table, study=study, run=None)
         return self._embedded(table), ratings
 
     def _embedded(self, table: pd.DataFrame, *, self_play: bool = False) -> pd.DataFrame:

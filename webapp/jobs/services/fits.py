@@ -18,7 +18,7 @@ from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.jobs import queue
 from webapp.jobs.models import HybridFit, JobBase, MetricResult, MetricRun, MetricVersion, SelfPlayRun
-from webapp.jobs.selectors.fits import fit_arguments_check, instrument_check, people_of
+from webapp.jobs.selectors.fits import fit_arguments_check, instrument_check, levels_read, people_of
 from webapp.jobs.selectors.metrics import conversations_lacking_count, metrics_find
 from webapp.jobs.services.selfplay import run_create
 from webapp.ratings.selectors import study_whole
@@ -191,6 +191,7 @@ def fit_create(
     with_people: bool = False,
     include_synthetic: bool = False,
     without: Sequence[str] = (),
+    condition: Sequence[str] = (),
     seed: int = 0,
     kept: Mapping[str, Any] | None = None,
     same_instrument: bool = False,
@@ -208,6 +209,7 @@ def fit_create(
         exclude_bots: bots to leave out, deliberately degraded controls say.
         with_people: fit also on chats whose partner was a person, who is the reference and no bot.
         without: names of flags; what people with one of them did is left out, of both studies.
+        condition: levels of factors, as `scenario=trip`; only conversations and self-play with all of them count.
         kept: a fit kept before, to apply instead of fitting (`KeptFit.to_json`).
         same_instrument: the study fitted to asked the same questions, so that bots have values and not only ranks.
         enqueue: False for a caller that does the work itself.
@@ -224,8 +226,10 @@ def fit_create(
             features=features or (),
             exclude_bots=exclude_bots,
         )
+    studies = [one for one in (study, train_study) if one is not None]
+    levels = levels_read(condition, studies=studies, run=run)
     if not with_people:
-        exclude_bots = [*exclude_bots, *people_of([one for one in (study, train_study) if one is not None])]
+        exclude_bots = [*exclude_bots, *people_of(studies)]
     whole = (kept or {}).get("targets") or study_whole(train_study or study) or ["quality"]
     if same_instrument and train_study is not None:
         instrument_check([train_study, study], targets or whole)
@@ -245,6 +249,7 @@ def fit_create(
                 "seed": seed,
                 "applies_kept_fit": kept is not None,
                 **({"without": sorted(without)} if without else {}),
+                **({"condition": levels} if levels else {}),
                 **({"same_instrument": True} if same_instrument else {}),
             },
             kept=None if kept is None else dict(kept),

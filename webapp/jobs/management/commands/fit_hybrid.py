@@ -50,6 +50,13 @@ class Command(ConfabCommand):
         parser.add_argument("--with-people", action="store_true", help="fit also on chats with a person as partner")
         parser.add_argument("--include-synthetic", action="store_true")
         without_argument(parser)
+        parser.add_argument(
+            "--condition",
+            action="append",
+            default=[],
+            metavar="scenario=trip",
+            help="count only conversations and self-play with this level of a factor (once for each factor)",
+        )
         parser.add_argument("--seed", type=int, default=0, help="of bootstrap and permutations")
         parser.add_argument("--output", type=Path, metavar="FIT.json", help="keep the fit")
         parser.add_argument("--fit", type=Path, metavar="FIT.json", help="apply a kept fit")
@@ -80,6 +87,7 @@ class Command(ConfabCommand):
                 with_people=options["with_people"],
                 include_synthetic=options["include_synthetic"],
                 without=without_option([one for one in (study, train_study) if one is not None], options["without"]),
+                condition=options["condition"],
                 seed=options["seed"],
                 kept=kept,
                 same_instrument=options["same_instrument"],
