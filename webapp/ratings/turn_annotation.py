@@ -57,7 +57,7 @@ def annotation_request(conversation: Conversation) -> AnnotationRequest | None:
 
 
 def _draw_of(study: Study, conversation: Conversation, values: StudyValues) -> tuple[int, int, str, bool]:
-    """Return what the draw of replies needs besides its settings."""
+    """Return the facts that the draw of replies needs besides its settings."""
     is_opened = bool(condition_texts(values, conversation.condition).opening)
     return values.chat.min_exchanges, study.seed, str(conversation.pk), is_opened
 

@@ -197,7 +197,7 @@ def test_two_who_edit_at_once_see_the_difference(staff: Client) -> None:
     assert "Theirs" in answer["conflict"]
     assert "Mine" in answer["conflict"]
     # A browser ends lines in its own way: that is no difference.
-    mine |= {name: str(text).replace("\n", "\r\n") for name, text in mine.items()}
+    mine |= {name: text.replace("\n", "\r\n") for name, text in mine.items() if isinstance(text, str)}
     page = staff.post(where, {**mine, "_seen": stale})
     html = page.content.decode()
     titles = re.findall(r'<th scope="row">([^<]+)', html.split("_keep")[0])

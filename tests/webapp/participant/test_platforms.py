@@ -33,7 +33,8 @@ ACTIONS = {
     "REFUSED1": "RETURNED",
     "GONE1": "RETURNED",
 }
-CODES = {outcome: BY_PROLIFIC[f"code_{outcome}"] for outcome in Outcome.values}
+# Nobody is late in a study without parts.
+CODES = {outcome: BY_PROLIFIC[f"code_{outcome}"] for outcome in Outcome.values if outcome != Outcome.LATE}
 
 
 class Page(HTMLParser):

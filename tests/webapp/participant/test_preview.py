@@ -129,6 +129,7 @@ def test_a_preview_begins_with_the_opening(staff: Client) -> None:
     assert (text.count('class="marked-bot'), text.count("data-reply=")) == (4, 2)
 
 
+@pytest.mark.django_db
 def test_completion_codes_are_shown_to_those_who_pay_or_set_them() -> None:
     study = make_study("codes", **BY_PROLIFIC)
     for rights, status in (((Right.READ,), 403), ((Right.READ, Right.ADMINISTER), 200)):
