@@ -135,7 +135,8 @@ def test_both_chats_of_a_pair_have_one_condition() -> None:
             assert first.condition == second.condition != {}
         assert {slot.condition["scenario"] for slot in slots} == {"trip", "refund"}
         assert len({slot.condition["told"] for slot in slots}) == 1
-    assert max(cells(study).values()) - min(cells(study).values()) <= 2
+    # Four on average; the levels that stay with a person keep single draws from evening all of them out.
+    assert set(cells(study).values()) <= {2, 3, 4, 5, 6}
     full = make_study("full", factors=FACTORS, protocol="arena", n_comparisons=1, n_each_cell=1)
     for _ in range(4):
         start(full)
