@@ -40,6 +40,7 @@ WRONG = {
     "CONFAB_UPLOAD_LIMIT_MB": ["200MB", "0"],
     "CONFAB_API_RATE": ["600", "many/m", "600/minute", "0/m"],
     "CONFAB_PROLIFIC_URL": ["api.prolific.com"],
+    "CONFAB_IMAGES_ENDPOINT": ["minio.example.org"],
     "CONFAB_DEVICE": ["gpu", "cuda:", "CPU"],
     "CONFAB_BOT_MEMORY_MB": ["8GB", "-1"],
     "CONFAB_KEPT_TURNS_MB": ["512MB", "-1"],
@@ -72,7 +73,7 @@ ANYTHING_GOES = {
     *("HOST", "CONFAB_DATA_DIR", "CONFAB_STATIC_DIR", "CONFAB_BOTS", "CONFAB_METRICS"),
     *("CONFAB_PLUGINS", "CONFAB_CHANNEL_PREFIX", "CONFAB_PROLIFIC_TOKEN", "CONFAB_ALERT_SECRET"),
     *("CONFAB_PROLIFIC_HOOK_SECRET", "CONFAB_PROMETHEUS_TOKEN"),
-    *("CONFAB_BOT_KEY_VARIABLES", "CONFAB_MODEL_FOLDERS"),
+    *("CONFAB_BOT_KEY_VARIABLES", "CONFAB_MODEL_FOLDERS", "CONFAB_IMAGES_BUCKET"),
 }
 """Texts, secrets of others, and files and modules that are looked for where they are used."""
 
