@@ -129,7 +129,7 @@ test: develop ## The whole suite; beside it on PostgreSQL and Redis where both U
 	fi; \
 	exit $$failed
 
-# Something of every area within two minutes on two cores: no browser, server, training or page of large results.
+# Something of every area within three minutes on two cores: no browser, server, training or page of large results.
 QUICK := $(addprefix tests/,architecture/test_arrows.py architecture/test_circles.py architecture/test_doors.py \
   architecture/test_passes.py architecture/test_settings_documented.py architecture/test_source.py chatbots/corpora \
   chatbots/generation/test_decoding.py chatbots/test_eliza.py chatbots/test_endpoint.py \
