@@ -28,7 +28,7 @@ from webapp.studies.assignment.rules.base import FLOOR, rules
 from webapp.studies.models import OrderState, Slot, Study
 from webapp.studies.reply_filters.base import FilterInput, reply_filters
 from webapp.studies.selectors import participant_token
-from webapp.studies.services import order_state_store, task_open
+from webapp.studies.services import task_open
 from webapp.studies.settings import StudyValues
 from webapp.studies.versions import study_edit
 
@@ -198,8 +198,9 @@ def test_a_filter_that_is_not_there_or_lacks_something_is_refused() -> None:
     assert {"filter_phrases", "filter_model"} <= set(refused.value.message_dict)
 
 
-def state(study: Study, **needs: int) -> OrderState:
-    return order_state_store(study=study, found={"needs": needs}, n_ratings=60)
+def state(study: Study, **needs: int) -> None:
+    fields = {"found": {"needs": needs}, "n_ratings": 60, "made_at": timezone.now()}
+    OrderState.objects.update_or_create(study=study, defaults=fields)
 
 
 @pytest.mark.django_db
