@@ -1,0 +1,1 @@
+"""Comparison of simulated participants with people (`docs/background/simulated_participants.md`)."""

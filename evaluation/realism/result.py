@@ -1,0 +1,313 @@
+"""Result of comparing simulated participants with people: traits, two-sample tests, reactions, predictions, verdict.
+
+`docs/background/simulated_participants.md` defines each figure. Undefined is None, with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from evaluation.findings import Reason
+from evaluation.number_format import columns_printed, counted, figure, result_dump, result_load, share, span
+from evaluation.stats.effect_sizes import Effect
+
+Trait = Literal["length", "questions", "sentiment", "repetition", "reactions", "entrainment", "leaving", "surface"]
+TRAITS: dict[Trait, str] = {
+    "length": "Length of messages",
+    "questions": "Questions",
+    "sentiment": "Sentiment and its course",
+    "repetition": "Repetition",
+    "reactions": "Reactions",
+    "entrainment": "Entrainment to the bot",
+    "leaving": "Leaving time",
+    "surface": "Surface of the text",
+}
+"""The eight traits, with their titles."""
+
+Standing = Literal["different", "close", "not_known"]
+"""`different`: the interval of the distance lies above that of two halves of people; `close`: it ends less than 0.2
+standard deviations above it; `not_known`: neither, or no interval."""
+ReactionStanding = Literal["as_people", "not_as_people", "people_unclear", "not_known"]
+"""`as_people`: slopes of both have the same sign and intervals without 0; `not_as_people`: people's slope has one, and
+the interval of the difference excludes 0; `people_unclear`: people's own slope may be 0; `not_known`: none of these."""
+Order = Literal["as_people", "not_as_people", "not_known"]
+Source = Literal["people", "simulated", "selfplay"]
+
+
+@dataclass(frozen=True, slots=True)
+class TraitDistance:
+    """Distance of one quantity between simulated participants and people.
+
+    Attributes:
+        quantity: its key, "log_words"; title: its readable name.
+        level: of the values compared: single turns, or whole conversations (means where the quantity is of turns).
+        people, simulated: means, bots weighing the same.
+        distance: Wasserstein's, in people's standard deviations, of half the people to as many simulated chats.
+        halves: mean distance of two random halves of people; halves95: that 5 % of pairs of halves exceed.
+    """
+
+    trait: Trait
+    quantity: str
+    title: str
+    level: Literal["turn", "conversation"]
+    people: float | None
+    simulated: float | None
+    distance: Effect
+    halves: float | None = None
+    halves95: float | None = None
+    standing: Standing = "not_known"
+
+    @property
+    def excess(self) -> float | None:
+        """Distance beyond that of two halves of people."""
+        if self.distance.value is None or self.halves is None:
+            return None
+        return self.distance.value - self.halves
+
+
+@dataclass(frozen=True, slots=True)
+class GiveawayTurn:
+    """A simulated turn that a classifier recognised.
+
+    Attributes:
+        bot, conversation, turn: where it stands; turns count from 0.
+        score: what it adds to the log odds of "simulated" against people's mean turn.
+        text: its words, before: the bot's turn before it; empty in a result without texts.
+        n: different conversations with a turn of these words.
+    """
+
+    bot: str
+    conversation: str
+    turn: int
+    score: float
+    text: str
+    before: str
+    n: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TwoSampleTest:
+    """Classifier that separates simulated chats from people's with the same bot.
+
+    Attributes:
+        features: what it reads: `vectors` of sentences, or `traits`.
+        auc: chance that it scores a simulated chat above a person's, bots weighing the same; 0.5 by chance.
+        by_bot: the same of each bot.
+        folds: what is left out of training: a bot, or with one bot a fifth of its conversations.
+        n_people, n_simulated: chats compared.
+        n_masked: turns left out of training since their words are on the other side, too; mean over folds.
+        giveaways: the most recognisable simulated turns, the most recognisable first.
+    """
+
+    features: Literal["vectors", "traits"]
+    auc: Effect
+    by_bot: Mapping[str, float] = field(default_factory=dict)
+    folds: Literal["bots", "conversations"] = "bots"
+    n_people: int = 0
+    n_simulated: int = 0
+    n_masked: float = 0.0
+    giveaways: tuple[GiveawayTurn, ...] = ()
+
+    @property
+    def is_separable(self) -> bool:
+        """True if the interval lies above chance."""
+        return self.auc.low is not None and self.auc.low > 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class ReactionSlopes:
+    """Slopes of a reaction on the bots' mean ratings by people.
+
+    Attributes:
+        reaction: its key, "appreciation"; title: its readable name.
+        people, simulated: change of the bots' mean reaction, in people's standard deviations of conversations, per
+            standard deviation of the bots' mean ratings.
+        difference: simulated less people, paired by bot.
+        n_bots: rated bots with both kinds of chats.
+    """
+
+    reaction: str
+    title: str
+    people: Effect
+    simulated: Effect
+    difference: Effect
+    n_bots: int
+    standing: ReactionStanding = "not_known"
+
+
+@dataclass(frozen=True, slots=True)
+class BotPrediction:
+    """Accuracy of a hybrid metric over bots, each predicted by the fold without it.
+
+    Attributes:
+        fit: preset (`paper`, `strong`) or length (`log_turns`, `log_words`) that predicts.
+        fitted_on: chats that the fit has its features from; people's ratings are the target of all.
+        applied_to: chats that bots are predicted from.
+        r: Pearson's r with people's means, one intercept for all folds; r_null95: what permuted ratings pass once in
+            twenty.
+        q2: by the intercept of each fold; q2_null95: as r_null95.
+        accuracy: share of pairs of bots in people's order; n_pairs: pairs of bots.
+        reason: why nothing is predicted.
+    """
+
+    fit: str
+    fitted_on: Source
+    applied_to: Source
+    n_bots: int
+    r: Effect = Effect()  # noqa: RUF009
+    r_null95: float | None = None
+    q2: Effect = Effect()  # noqa: RUF009
+    q2_null95: float | None = None
+    accuracy: Effect = Effect()  # noqa: RUF009
+    n_pairs: int = 0
+    reason: Reason | None = None
+
+    @property
+    def beats_chance(self) -> bool:
+        """True if r exceeds 0 with its whole interval, and what permuted ratings pass once in twenty."""
+        if self.r.value is None or self.r.low is None:
+            return False
+        return self.r.low > 0 and self.r.value > (self.r_null95 or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RealismVerdict:
+    """Verdict in plain words.
+
+    Attributes:
+        sentence: what the figures support; change: what would change it.
+        is_separable: a classifier separates simulated chats from people's; None: not known.
+        order: whether simulated chats order the bots as people's ratings do.
+    """
+
+    sentence: str
+    change: str
+    is_separable: bool | None
+    order: Order
+
+
+@dataclass(frozen=True)
+class RealismResult:
+    """Comparison of simulated participants with people on the same bots.
+
+    Attributes:
+        participant: name of the simulated participants.
+        bots: compared; left_out: bot to the reason why it is not.
+        n_people, n_simulated: chats compared.
+        is_within: the simulated turns replace people's within stored chats; the bots did not answer them.
+        missing: part of the comparison ("traits", "tests", "reactions", "predictions") to the reason why it is empty.
+    """
+
+    participant: str
+    verdict: RealismVerdict
+    bots: tuple[str, ...]
+    n_people: int
+    n_simulated: int
+    is_within: bool
+    traits: tuple[TraitDistance, ...] = ()
+    tests: tuple[TwoSampleTest, ...] = ()
+    reactions: tuple[ReactionSlopes, ...] = ()
+    predictions: tuple[BotPrediction, ...] = ()
+    left_out: Mapping[str, Reason] = field(default_factory=dict)
+    missing: Mapping[str, Reason] = field(default_factory=dict)
+    seed: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values that `from_json` reads back."""
+        found: dict[str, Any] = result_dump(self, RealismResult)
+        return found
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> RealismResult:
+        """Read the output of `to_json`.
+
+        Raises:
+            ValueError: it is another document.
+        """
+        return result_load(dict(document), cls)
+
+    def without_texts(self) -> RealismResult:
+        """Return the result without words of chats, to be stored longer than these."""
+        bare = tuple(
+            replace(one, giveaways=tuple(replace(turn, text="", before="") for turn in one.giveaways))
+            for one in self.tests
+        )
+        return replace(self, tests=bare)
+
+    def different_traits(self) -> list[Trait]:
+        """Return the traits of which a quantity differs, the furthest first."""
+        furthest: dict[Trait, float] = {}
+        for one in self.traits:
+            if one.standing == "different":
+                furthest[one.trait] = max(furthest.get(one.trait, 0.0), one.excess or 0.0)
+        return sorted(furthest, key=lambda trait: -furthest[trait])
+
+    def summary(self) -> str:
+        """Return the verdict and the tables as lines of text."""
+        kind = "turns within stored chats" if self.is_within else "chats"
+        lines = [
+            self.verdict.sentence,
+            self.verdict.change,
+            f"{counted(self.n_people, 'chat')} of people, {self.n_simulated:,} simulated ({kind}), "
+            f"{counted(len(self.bots), 'bot')}.",
+        ]
+        lines += [f"No {part}: {reason}." for part, reason in self.missing.items()]
+        if self.traits:
+            head = ("trait", "quantity", "level", "people", "simulated", "distance", "95 %", "halves", "standing")
+            rows = [
+                (
+                    TRAITS[one.trait],
+                    one.title,
+                    one.level,
+                    figure(one.people),
+                    figure(one.simulated),
+                    *_printed(one.distance),
+                    figure(one.halves),
+                    one.standing.replace("_", " "),
+                )
+                for one in self.traits
+            ]
+            lines += ["", *columns_printed([head, *rows], 3)]
+        if self.tests:
+            head = ("classifier", "AUC", "95 %")
+            rows = [(one.features, *_printed(one.auc, shares=True)) for one in self.tests]
+            lines += ["", *columns_printed([head, *rows], 1)]
+            lines += [f"  {turn.score:+.1f}  {turn.text!r}" for one in self.tests for turn in one.giveaways[:5]]
+        if self.reactions:
+            head = ("reaction", "people", "95 %", "simulated", "95 %", "difference", "95 %", "standing")
+            rows = [
+                (
+                    one.title,
+                    *_printed(one.people),
+                    *_printed(one.simulated),
+                    *_printed(one.difference),
+                    one.standing.replace("_", " "),
+                )
+                for one in self.reactions
+            ]
+            lines += ["", *columns_printed([head, *rows], 1)]
+        if self.predictions:
+            head = ("fit", "fitted on", "applied to", "r", "95 %", "null95", "Q²", "95 %", "pairs in order", "95 %")
+            rows = [
+                (
+                    one.fit,
+                    one.fitted_on,
+                    one.applied_to,
+                    *_printed(one.r, shares=True),
+                    share(one.r_null95),
+                    *_printed(one.q2),
+                    *_printed(one.accuracy, shares=True),
+                )
+                for one in self.predictions
+            ]
+            lines += ["", *columns_printed([head, *rows], 3)]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"RealismResult({self.verdict.sentence})"
+
+
+def _printed(one: Effect, *, shares: bool = False) -> tuple[str, str]:
+    return (share if shares else figure)(one.value), span(one.low, one.high, shares=shares)
