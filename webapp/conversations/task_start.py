@@ -19,7 +19,8 @@ from webapp.conversations.selectors import bots_unavailable_at_hosts
 from webapp.core.errors import Refused
 from webapp.studies.assignment.capacity import NO_TASKS, TasksHad
 from webapp.studies.assignment.counterbalance import slots_grouped, slots_kept
-from webapp.studies.conditions import condition_texts
+from webapp.studies.conditions import Condition, condition_texts
+from webapp.studies.languages import values_in
 from webapp.studies.models import Participant, Slot, Study, StudyVersion, Task
 from webapp.studies.services import (
     consent_given,
@@ -194,11 +195,14 @@ def _chat_open(task: Task, slot: Slot, *, is_drawn: bool) -> Conversation:
         chat = Conversation.objects.get(slot=slot)
     if chat.bot.kind == PERSON:
         PartnerSeat.objects.bulk_create([PartnerSeat(conversation=chat)], ignore_conflicts=True)
-    opening = condition_texts(task.version.values, slot.condition).opening if slot.condition else ""
-    if opening:
+    if slot.condition and (opening := _opening_read(task, slot.condition, participant.language)):
         first = Turn(conversation=chat, index=0, speaker=Turn.Speaker.BOT, text=opening)
         Turn.objects.bulk_create([first], ignore_conflicts=True)
     return chat
+
+
+def _opening_read(task: Task, condition: Condition, language: str) -> str:
+    return condition_texts(values_in(task.version.values, language), condition).opening
 
 
 def chat_elsewhere_close(*, participant: Participant, submission: str) -> None:

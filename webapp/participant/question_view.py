@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy
 
 from webapp.conversations.attention_checks import chat_checks_left
 from webapp.conversations.models import Conversation
-from webapp.studies.languages import question_told
+from webapp.studies.languages import question_told, text_told
 from webapp.studies.models import Participant, StudyVersion
 from webapp.studies.questions import BETWEEN_CHOICES, MOST_CHARS, Question, answers_read, questions_ordered
 from webapp.studies.rubrics import post_task_questions
@@ -59,10 +59,15 @@ class QuestionShown:
         ]
 
     @property
-    def options(self) -> list[tuple[str, bool]]:
-        """The options, and whether each is chosen."""
+    def options(self) -> list[tuple[str, str, bool]]:
+        """The options as stored and as shown, and whether each is chosen."""
         chosen = [self.given] if isinstance(self.given, str) else self.given
-        return [(option, option in chosen) for option in self.question.options]
+        return [(option, words, option in chosen) for option, words in self.question.options_shown]
+
+    @property
+    def given_words(self) -> str:
+        """The chosen option as the participant reads it, or the text that they wrote."""
+        return dict(self.question.options_shown).get(str(self.given), str(self.given))
 
     @property
     def low_words(self) -> str:
@@ -148,6 +153,8 @@ def mid_chat_question(chats: Sequence[Conversation], version: StudyVersion) -> d
     due = next((one for one in left if one.after <= n_answered), None)
     return {
         "aside": due,
+        "aside_question": text_told(due.question, version) if due else "",
+        "aside_options": [(one, text_told(one, version)) for one in due.options] if due else [],
         # Only scripted participants get the right answers.
         "aside_right": due.expected[0] if due and first.is_synthetic else "",
         "asks_after": [one.after for one in left if one != due],

@@ -1,6 +1,7 @@
-"""Languages of one study: what participants read follows the one they chose, where Confab worded it.
+"""Languages of one study: what participants read follows the one they chose.
 
-A study's own texts stay as they are written. Answers to choose from stay, too: they are stored as they read.
+Lines that Confab worded are translated by Confab, a study's own lines by the study (`texts.translations`). A line
+without a translation stays as it is written. Answers to choose from are shown translated and stored as written.
 """
 
 from __future__ import annotations
@@ -8,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
+from webapp.studies.conditions import TEXT_NAMES, Conditions, Level
 from webapp.studies.models import Participant, Study, StudyVersion
 from webapp.studies.questions import TEXTS, Question, each_text, texts_in, texts_said
 from webapp.studies.ready_made import QUESTION_SETS
+from webapp.studies.rubrics import post_task_questions
 from webapp.studies.settings import SECTIONS, StudyValues
 from webapp.studies.study_file import default_lines
+
+LEVEL_TEXTS = tuple(name for name in TEXT_NAMES if name != "bot_prompt")
+"""Texts of a condition that participants read; the prompt of the bots stays as written."""
 
 
 def translate_values(values: StudyValues, before: str) -> StudyValues:
@@ -29,25 +35,58 @@ def values_in(values: StudyValues, language: str) -> StudyValues:
     """Return the values as participants of this language read them; unchanged if the study does not offer it."""
     if language == values.texts.language or language not in values.texts.languages:
         return values
-    told = _translations(values.texts.language, language)
+    told = _lines_told(values, language)
     changed = {}
-    for section, kind in SECTIONS.items():
-        texts = {name: getattr(getattr(values, section), name) for name in kind.model_fields if name in TEXTS}
-        own = {name: _translated(text, told) for name, text in texts.items() if isinstance(text, str)}
+    for section, texts in _section_texts(values).items():
+        own = {name: _translated(text, told) for name, text in texts.items()}
         changed[section] = getattr(values, section).model_copy(update=own)
     changed["texts"] = changed["texts"].model_copy(update={"language": language})
+    changed["conditions"] = _conditions_in(values.conditions, told)
     return values.model_copy(update=changed)
 
 
-def texts_kept(values: StudyValues) -> list[str]:
-    """Return the names of the study's own texts, which all participants read in one language."""
-    if len(values.texts.offered) < 2:
-        return []
-    told = values_in(values, values.texts.offered[1])
-    own, after = values.flat(), told.flat()
-    return [
-        name for name in own if name in TEXTS and isinstance(own[name], str) and own[name] and own[name] == after[name]
-    ]
+def _section_texts(values: StudyValues) -> dict[str, dict[str, str]]:
+    """Return the texts for participants by their section and name."""
+    found: dict[str, dict[str, str]] = {}
+    for section, kind in SECTIONS.items():
+        texts = {name: getattr(getattr(values, section), name) for name in kind.model_fields if name in TEXTS}
+        found[section] = {name: text for name, text in texts.items() if isinstance(text, str)}
+    return found
+
+
+def _conditions_in(conditions: Conditions, told: Mapping[str, str]) -> Conditions:
+    def level_in(level: Level) -> Level:
+        return level.model_copy(update={name: _translated(getattr(level, name), told) for name in LEVEL_TEXTS})
+
+    factors = [one.model_copy(update={"levels": tuple(map(level_in, one.levels))}) for one in conditions.factors]
+    return conditions.model_copy(update={"factors": tuple(factors)})
+
+
+def own_lines(version: StudyVersion) -> list[str]:
+    """Return the lines for participants that Confab does not translate, each once and in order."""
+    values = version.values
+    texts = [text for section in _section_texts(values).values() for text in section.values()]
+    levels = [level for factor in values.conditions.factors for level in factor.levels]
+    texts += [getattr(level, name) for level in levels for name in LEVEL_TEXTS]
+    for one in [*values.questions, *post_task_questions(version)]:
+        texts += [one.title, one.help, *one.labels.values(), *one.options]
+    for quiz in values.checking.quiz_questions:
+        texts += [quiz.question, *quiz.options, quiz.why]
+    for check in values.checking.chat_checks:
+        texts += [check.question, *check.options]
+    lines = dict.fromkeys(" ".join(line.split()) for text in texts for line in text.split("\n"))
+    ready = _lines_in(values.texts.language)
+    return [line for line in lines if any(map(str.isalpha, line)) and line not in ready]
+
+
+def lines_untranslated(version: StudyVersion) -> dict[str, list[str]]:
+    """Return by offered language the study's own lines that it does not translate; complete languages are left out."""
+    own, texts = own_lines(version), version.values.texts
+    lacking = {
+        language: [line for line in own if line not in texts.translations.get(language, {})]
+        for language in texts.offered[1:]
+    }
+    return {language: lines for language, lines in lacking.items() if lines}
 
 
 def version_speak(version: StudyVersion, language: str) -> None:
@@ -55,7 +94,12 @@ def version_speak(version: StudyVersion, language: str) -> None:
     before = version.values
     version.values = values_in(before, language)
     if version.values is not before:
-        version.lines_told = _translations(before.texts.language, language)
+        version.lines_told = _lines_told(before, language)
+
+
+def text_told(text: str, version: StudyVersion) -> str:
+    """Return a text in the language that the version speaks."""
+    return _translated(text, version.lines_told)
 
 
 def question_told(question: Question, version: StudyVersion) -> Question:
@@ -65,7 +109,9 @@ def question_told(question: Question, version: StudyVersion) -> Question:
         return question
     labels = {point: _translated(words, told) for point, words in question.labels.items()}
     texts = {name: _translated(getattr(question, name), told) for name in ("title", "help")}
-    return question.model_copy(update={**texts, "labels": labels})
+    shown = question.model_copy(update={**texts, "labels": labels})
+    shown._options_shown = {option: _translated(option, told) for option in question.options}
+    return shown
 
 
 def languages_read(study: Study) -> set[str]:
@@ -81,8 +127,14 @@ def language_store(*, participant: Participant, language: str) -> None:
 
 
 def _translated(text: str, told: Mapping[str, str]) -> str:
-    changed: str = each_text(text, lambda line: told.get(line, line), is_text=True)
+    changed: str = each_text(text, lambda line: told.get(" ".join(line.split()), line), is_text=True)
     return changed
+
+
+def _lines_told(values: StudyValues, language: str) -> Mapping[str, str]:
+    """Return the translations into a language: Confab's, and over them the study's."""
+    own = values.texts.translations.get(language, {})
+    return {**_translations(values.texts.language, language), **own}
 
 
 @cache

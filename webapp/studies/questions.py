@@ -29,7 +29,7 @@ from typing import Annotated, Any, Literal
 from django.utils import translation
 from django.utils.translation import gettext
 from django.utils.translation import gettext as _
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
 from chatbots import derive_seed
 from chatbots.text import is_blank, quote, sanitise_input
@@ -180,6 +180,14 @@ class Question(InputModel):
         title="Shown only where the condition has a goal",
         description="After a chat under a condition without a goal it is not asked.",
     )
+
+    _options_shown: dict[str, str] = PrivateAttr(default_factory=dict)
+    """Options as a participant reads them, where that is another language (`languages.question_told`)."""
+
+    @property
+    def options_shown(self) -> list[tuple[str, str]]:
+        """The options as they are stored, each with the words that the participant reads."""
+        return [(option, self._options_shown.get(option, option)) for option in self.options]
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> Question:

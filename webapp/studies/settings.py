@@ -89,6 +89,13 @@ DEFAULT_THANKS = "Thank you for taking part."
 Count = Annotated[int, Field(ge=0, le=2_000_000_000)]
 
 
+def _without_ends(text: str) -> str:
+    return " ".join(text.split())
+
+
+TextLine = Annotated[str, Field(min_length=1, max_length=4000), AfterValidator(_without_ends)]
+
+
 def _email(text: str) -> str:
     if text:
         try:
@@ -111,8 +118,13 @@ class Texts(InputModel):
         default=(),
         title="Participants choose among",
         description="The language above is one of them. The first page lists them, or the link says (?lang=de). Pages "
-        "and texts of Confab follow; your own texts stay as they are. None: all read the language above.",
+        "and texts of Confab follow; your own texts can be translated below. None: all read the language above.",
         json_schema_extra={"choices": dict(LANGUAGES)},
+    )
+    translations: dict[Language, dict[TextLine, TextLine]] = Field(
+        default_factory=dict,
+        title="Your own texts in the other languages",
+        description="Line by line; a line without a translation stays as you wrote it.",
     )
     title: str = Field(
         default="Chat with a chatbot",
@@ -179,6 +191,15 @@ class Texts(InputModel):
         if languages and own and own not in languages:
             raise ValueError(f"it leaves out {own}, the study's own language; name that, too")
         return tuple(sorted(languages, key=lambda one: one != own))
+
+    @field_validator("translations")
+    @classmethod
+    def _into_other_languages(cls, found: dict[str, dict[str, str]], info: ValidationInfo) -> dict[str, dict[str, str]]:
+        languages, own = info.data.get("languages", ()), info.data.get("language", "")
+        for language in found:
+            if language == own or (language not in languages and "languages" in info.data):
+                raise ValueError(f"it has {language}, which must be one of languages and not the study's own")
+        return found
 
     @property
     def offered(self) -> tuple[str, ...]:

@@ -167,5 +167,104 @@ def test_the_builder_takes_them_and_says_what_stays_as_written() -> None:
     assert len(re.findall(r'name="languages" value="\w+"[^>]* checked', texts)) == 3
     check = page_of(client.get("/dashboard/studies/s/build/check/"))
     assert "Participants choose among English, German and Arabic." in check
-    assert "stay as written: Title on the first page." in check
+    assert "without a translation stay as written: 1 into German, 1 into Arabic." in check
     assert spoken(client.get("/preview/s/consent/?lang=de")) == DE
+
+
+AGE = {"key": "age", "title": "How old are you?", "kind": "choice", "options": ["Under 30", "30 or older"]}
+QUIZ = {
+    "question": "Who replies?",
+    "options": ["A person", "A program"],
+    "right": "A program",
+    "why": "It is no person.",
+}
+LEVELS = [
+    {"key": key, "scenario": "You travel.", "opening": "Where to?", "bot_prompt": f"Be {key}."}
+    for key in ("kind", "curt")
+]
+GERMAN = {
+    "About tea": "Über Tee",
+    "How old are you?": "Wie alt sind Sie?",
+    "Under 30": "Unter 30",
+    "30 or older": "30 oder älter",
+    "Who replies?": "Wer antwortet?",
+    "A person": "Ein Mensch",
+    "A program": "Ein Programm",
+    "It is no person.": "Es ist kein Mensch.",
+    "You travel.": "Sie reisen.",
+    "Where to?": "Wohin?",
+}
+
+
+def make_translated(**fields: Any) -> Study:
+    """Make a study with every kind of text of its own."""
+    factors = [{"key": "story", "levels": LEVELS}]
+    return make_spoken(questions=[AGE], quiz_questions=[QUIZ], factors=factors, bots=["eliza"], **fields)
+
+
+def test_own_lines_are_translated_in_the_builder() -> None:
+    study = make_translated(state=Study.State.DRAFT)
+    client = Client()
+    client.force_login(make_staff(*Right))
+    address = "/dashboard/studies/s/build/texts/"
+    page = page_of(client.get(address))
+    lines = dict(re.findall(r'name="(translations_de_\w+)"[^>]* aria-label="Deutsch: ([^"]+)"', page))
+    assert set(lines.values()) == set(GERMAN), "each once, none of Confab's"
+    form = client.get(address).context["form"]
+    sent = {field.html_name: field.value() for field in form if field.name != "translations"}
+    sent = {name: value for name, value in sent.items() if value not in (None, False)}
+    sent |= {name: f" {GERMAN[line]} " for name, line in lines.items() if line != "Where to?"}
+    assert client.post(address, sent).status_code == 302
+    study.refresh_from_db()
+    wanted = {line: words for line, words in GERMAN.items() if line != "Where to?"}
+    assert study.values.texts.translations == {"de": wanted}
+    check = page_of(client.get("/dashboard/studies/s/build/check/"))
+    assert "stay as written: 1 into German, 10 into Arabic." in check
+    assert "Über Tee" in page_of(client.get("/preview/s/consent/?lang=de"))
+    assert client.post(address, {**sent, "languages": ["en", "ar"]}).status_code == 302
+    study.refresh_from_db()
+    assert study.values.texts.translations == {}, "German is no longer offered"
+
+
+def test_participants_read_them_and_answers_are_stored_as_written(browser: Client) -> None:
+    make_translated(translations={"de": GERMAN})
+    first = page_of(browser.get("/s/s/?lang=de"))
+    assert "Über Tee" in first
+    begun = post(browser, "/s/s/start/", consent="on", _entry=entry_field(browser.get("/s/s/?lang=de")))
+    task = begun.url.removesuffix("/quiz/")
+    conversation = Conversation.objects.get()
+    assert [turn.text for turn in conversation.turns.all()] == ["Wohin?"]
+    quiz = page_of(browser.get(f"{task}/quiz/"))
+    assert "Wer antwortet?" in quiz
+    assert re.search(r'value="A program"[^>]*>\s*<span dir="auto">Ein Programm', quiz)
+    hidden = dict(re.findall(r'name="(_quiz|_attempt)" value="([^"]*)"', quiz))
+    post(browser, f"{task}/quiz/", **hidden, quiz_1="A person")
+    again = page_of(browser.get(f"{task}/quiz/"))
+    assert "Es ist kein Mensch." in again
+    hidden = dict(re.findall(r'name="(_quiz|_attempt)" value="([^"]*)"', again))
+    assert post(browser, f"{task}/quiz/", **hidden, quiz_1="A program").status_code == 302
+    asked = page_of(browser.get(f"{task}/questions/"))
+    assert "Wie alt sind Sie?" in asked
+    assert re.search(r'value="Under 30"[^>]*>\s*<span dir="auto">Unter 30', asked)
+    name = re.search(r'name="(\w*age)"', asked)
+    assert name is not None
+    assert post(browser, f"{task}/questions/", **{name[1]: "Under 30"}).status_code == 302
+    assert "Under 30" in exported(Study.objects.get())[0].values()
+    assert "Sie reisen." in page_of(browser.get(f"/chat/{conversation.pk}/"))
+
+
+@pytest.mark.parametrize(
+    ("translations", "error"),
+    [
+        ({"fr": {"a": "b"}}, r"texts\.translations.*fr"),
+        ({"en": {"a": "b"}}, r"texts\.translations .*en"),
+        ({"de": {"a": ""}}, r"texts\.translations\.de\.a"),
+        ({"de": {"a": "x" * 4001}}, r"texts\.translations\.de\.a"),
+        ({"de": "b"}, r"texts\.translations\.de"),
+    ],
+)
+def test_translations_that_cannot_be_are_told_with_their_path(translations: Any, error: str) -> None:
+    texts = {"languages": ["en", "de"], "translations": translations}
+    plain = {"confab_study": 1, "key": "s", "name": "s", "protocol": "chat", "texts": texts}
+    with pytest.raises(ValuesError, match=error):
+        study_file_read(json.dumps(plain))

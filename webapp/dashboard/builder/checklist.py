@@ -16,11 +16,10 @@ from django.http import HttpRequest
 from webapp.conversations.models import Turn
 from webapp.core.language import plural
 from webapp.dashboard.builder.base import BuildStep, Plan, StepState
-from webapp.dashboard.builder.forms import title_of_value
 from webapp.dashboard.builder.materials import texts_missing
 from webapp.dashboard.builder.pay import PROLIFIC_LEAST, Cost, cost_of, n_wanted, reach_of
 from webapp.jobs.selectors.metrics import languages_named
-from webapp.studies.languages import texts_kept
+from webapp.studies.languages import lines_untranslated
 from webapp.studies.models import Outcome, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.recruitment.completion import money_text
@@ -210,11 +209,14 @@ def _texts(plan: Plan) -> list[ChecklistFinding]:
             rest = "People are not told who runs the study."
         found.append(ChecklistFinding("warn", "Contact missing.", rest, step="texts", field="organisation"))
     if len(texts.offered) > 1:
-        kept = ", ".join(map(title_of_value, texts_kept(plan.study.values)))
-        rest = "Pages and Confab's own texts follow the choice; texts, questions and items of your own stay as written"
-        rest += f": {kept}." if kept else "."
         lead = f"Participants choose among {languages_named(texts.offered)}."
-        found.append(ChecklistFinding("info", lead, rest, step="texts", field="languages"))
+        lacking = lines_untranslated(plan.study.version)
+        rest = "Pages and all texts follow the choice; items and attention checks in them stay as written."
+        if lacking:
+            n = ", ".join(f"{len(lines)} into {languages_named([code])}" for code, lines in lacking.items())
+            rest = f"Lines of your own without a translation stay as written: {n}."
+        level = "warn" if lacking else "info"
+        found.append(ChecklistFinding(level, lead, rest, step="texts", field="languages"))
     return found
 
 

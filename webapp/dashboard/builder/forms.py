@@ -5,6 +5,7 @@ Any section of the settings is shown without a line written for it. Lists of ent
 
 from __future__ import annotations
 
+import hashlib
 import types
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -14,6 +15,7 @@ from django import forms
 from pydantic.fields import FieldInfo
 
 from chatbots.validation import InputModel
+from webapp.core.language import LANGUAGES
 from webapp.studies.assignment.settings import by_bot_text
 from webapp.studies.protocol_settings import text_lines
 from webapp.studies.reply_filters.base import reply_filters
@@ -141,6 +143,53 @@ class FiltersField(forms.MultiValueField):
         """Return the filters in use, each with the action on replies that it matches."""
         names = [one.name for one in self.widget.filters]
         return {name: action for name, action in zip(names, data_list, strict=False) if action}
+
+
+class TranslationsWidget(forms.MultiWidget):
+    """A box for each line in each language, below the line as it is written."""
+
+    template_name = "dashboard/builder/translations_widget.html"
+
+    def __init__(self, lines: Sequence[str], languages: Sequence[str]) -> None:
+        self.places = [(line, language) for line in lines for language in languages]
+        self.languages = languages
+        attributes = {"class": "input", "maxlength": 4000, "dir": "auto"}
+        boxes: dict[str, forms.Widget | type[forms.Widget]] = {
+            f"{language}_{hashlib.sha256(line.encode()).hexdigest()[:12]}": forms.TextInput(
+                attrs={**attributes, "lang": language, "aria-label": f"{LANGUAGES[language]}: {line}"}
+            )
+            for line, language in self.places
+        }
+        super().__init__(boxes)
+
+    def decompress(self, value: Any) -> list[str]:
+        """Return the translation in each box, in their order."""
+        return [(value or {}).get(language, {}).get(line, "") for line, language in self.places]
+
+    def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
+        """Return the lines, each with its boxes."""
+        context = super().get_context(name, value, attrs)
+        rows: dict[str, list[Any]] = {}
+        for (line, language), part in zip(self.places, context["widget"]["subwidgets"], strict=True):
+            rows.setdefault(line, []).append((LANGUAGES[language], part))
+        return {**context, "rows": rows}
+
+
+class TranslationsField(forms.MultiValueField):
+    """Translations of a study's own lines, by language."""
+
+    def __init__(self, lines: Sequence[str], languages: Sequence[str], **told: Any) -> None:
+        self.boxes = TranslationsWidget(lines, languages)
+        parts = [forms.CharField(max_length=4000, required=False) for _place in self.boxes.places]
+        super().__init__(parts, widget=self.boxes, require_all_fields=False, required=False, **told)
+
+    def compress(self, data_list: list[str]) -> dict[str, dict[str, str]]:
+        """Return the lines that are translated, by language."""
+        found: dict[str, dict[str, str]] = {}
+        for (line, language), text in zip(self.boxes.places, data_list, strict=False):
+            if text:
+                found.setdefault(language, {})[line] = text
+        return found
 
 
 class ListsByNameField(forms.CharField):
@@ -302,6 +351,8 @@ def value_words(value: Any) -> str:
     if isinstance(value, bool):
         return "✓" if value else "–"
     if isinstance(value, dict):
+        if any(isinstance(one, dict) for one in value.values()):
+            return str(yaml.safe_dump(value, allow_unicode=True))
         return by_bot_text(value) or "–"
     if isinstance(value, list | tuple) and any(isinstance(one, dict | InputModel) for one in value):
         return _as_yaml(value)

@@ -18,10 +18,17 @@ from webapp.dashboard.bots import BotState
 from webapp.dashboard.builder.attention_checks import CHECKED
 from webapp.dashboard.builder.base import BuildStep, Plan, StepState
 from webapp.dashboard.builder.conditions import conditions_said
-from webapp.dashboard.builder.forms import SettingsForm, section_fields, section_title, title_of_value
+from webapp.dashboard.builder.forms import (
+    SettingsForm,
+    TranslationsField,
+    section_fields,
+    section_title,
+    title_of_value,
+)
 from webapp.dashboard.builder.item_sources import ItemDrawForm, conversation_count, source_fields
 from webapp.ratings.selectors import study_bots
 from webapp.studies.items import ItemSet, item_sets
+from webapp.studies.languages import own_lines
 from webapp.studies.models import Study
 from webapp.studies.rubrics import rubric_directions_store
 
@@ -192,7 +199,7 @@ class TextsStep(BuildStep):
         return StepState(plural(n, "%(n)d is empty", "%(n)d are empty") % {"n": n}, "warn")
 
     def form(self, plan: Plan, data: Mapping[str, Any] | None = None) -> SettingsForm:
-        fields = section_fields("texts")
+        fields = section_fields("texts", ["translations"])
         instructions = {"instructions_text": fields.pop("instructions_text")}
         thanks = {name: fields.pop(name) for name in ("thanks_text", "organisation", "contact")}
         groups = [
@@ -202,7 +209,23 @@ class TextsStep(BuildStep):
             ("Thanks and contact", thanks),
             (section_title("rights"), section_fields("rights")),
         ]
-        return SettingsForm(data, groups=groups, initial=plan.study.values.flat())
+        if others := plan.study.values.texts.offered[1:]:
+            lines = own_lines(plan.study.version)
+            title = title_of_value("translations")
+            help_text = "A line without a translation stays as you wrote it. Answers are stored as you wrote them."
+            translated = TranslationsField(lines, others, label=title, help_text=help_text)
+            groups.append(("Your own texts", {"translations": translated}))
+        return TextsForm(data, groups=groups, initial=plan.study.values.flat())
+
+
+class TextsForm(SettingsForm):
+    def changes(self) -> dict[str, Any]:
+        """Return the values; translations into a language that is no longer offered are left out."""
+        found = super().changes()
+        if "translations" in found:
+            kept = {name: lines for name, lines in found["translations"].items() if name in found["languages"]}
+            found["translations"] = kept
+        return found
 
 
 class GeneralForm(SettingsForm):

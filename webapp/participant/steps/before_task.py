@@ -35,7 +35,7 @@ from webapp.participant.services import questions_answer, quiz_answer
 from webapp.participant.sitting_texts import sitting_lines, sitting_pay
 from webapp.participant.steps.base import ParticipantStep, Standing, TaskStep, next_step, register_step, standing_open
 from webapp.studies.assignment.draw import choices_of, lets_choose
-from webapp.studies.attention_checks import QuizQuestion
+from webapp.studies.languages import question_told, text_told
 from webapp.studies.models import Outcome
 from webapp.studies.pre_task import DueQuiz
 from webapp.studies.questions import Question
@@ -217,7 +217,12 @@ class QuizStep(TaskStep):
         if due.attempt == 1:
             return self._page([], {})
         n_points = len(study_texts(self.standing.study, self.standing.version)["instructions"])
-        hints = {at: _hint(one, n_points) for at, one in enumerate(due.questions) if at not in due.right}
+        version = self.standing.version
+        hints = {
+            at: _hint(one.point, text_told(one.why, version), n_points)
+            for at, one in enumerate(due.questions)
+            if at not in due.right
+        }
         return self._page(list(due.before), hints, is_missed=True)
 
     def post(self) -> HttpResponse:
@@ -233,8 +238,15 @@ class QuizStep(TaskStep):
 
     def _page(self, given: Sequence[str], errors: Mapping[int, str], *, is_missed: bool = False) -> HttpResponse:
         due = self._due
+        version = self.standing.version
         shown = [
-            QuestionShown(at + 1, one.asked(at + 1), _field(at), given[at] if given else "", errors.get(at, ""))
+            QuestionShown(
+                at + 1,
+                question_told(one.asked(at + 1), version),
+                _field(at),
+                given[at] if given else "",
+                errors.get(at, ""),
+            )
             for at, one in enumerate(due.questions)
         ]
         missed = [one for at, one in enumerate(due.questions) if at not in due.right]
@@ -258,13 +270,10 @@ def _field(at: int) -> str:
     return f"quiz_{at + 1}"
 
 
-def _hint(one: QuizQuestion, n_points: int) -> str:
+def _hint(point: int, why: str, n_points: int) -> str:
     """Return the hint next to a question with a wrong answer."""
-    if one.why and 0 < one.point <= n_points:
-        return _("Not quite. %(why)s Look at point %(point)d above and choose again.") % {
-            "why": one.why,
-            "point": one.point,
-        }
-    if one.why:
-        return _("Not quite. %(why)s Choose again.") % {"why": one.why}
-    return _("Not quite. Look at point %(point)d above and choose again.") % {"point": one.point}
+    if why and 0 < point <= n_points:
+        return _("Not quite. %(why)s Look at point %(point)d above and choose again.") % {"why": why, "point": point}
+    if why:
+        return _("Not quite. %(why)s Choose again.") % {"why": why}
+    return _("Not quite. Look at point %(point)d above and choose again.") % {"point": point}
