@@ -5,6 +5,7 @@
     study = confab.read("ratings.jsonl.gz")
     played = confab.selfplay(["eliza", "retrieval"], conversations=20)
     confab.selfplay(confab.load_bots("bots.yaml"))
+    confab.simulate(["eliza"], "retrieval", people=study, conversations=20)
     study.metrics(["question", "sentiment"])
     confab.compare(study, "quality")
     confab.powered(study, "words", "words_user").sentence
@@ -41,6 +42,7 @@ from evaluation.loading import read
 from evaluation.metric_agreement import judge
 from evaluation.remote import connect
 from evaluation.selfplay import selfplay
+from evaluation.simulation import simulate
 from evaluation.study import Study, agreement, compare, model, models, raters, vectors_kept_in
 
 __all__ = [
@@ -62,6 +64,7 @@ __all__ = [
     "raters",
     "read",
     "selfplay",
+    "simulate",
 ]
 
 batches_made_exact()

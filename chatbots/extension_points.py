@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chatbots.bots.base import Bot
+from chatbots.participants.base import SimulatedParticipant, participants, register_participant
 from chatbots.registry import Registry, bots, register_bot
 from chatbots.yaml_registry import ConfiguredBot, bot_kinds, register_bot_kind
 
@@ -33,4 +34,7 @@ class ExtensionPoint:
 EXTENSION_POINTS: tuple[ExtensionPoint, ...] = (
     ExtensionPoint("a bot", "chatbots/bots", register_bot, Bot, bots),
     ExtensionPoint("a kind of bot for `bots.yaml`", "chatbots/bots", register_bot_kind, ConfiguredBot, bot_kinds),
+    ExtensionPoint(
+        "a simulated participant", "chatbots/participants", register_participant, SimulatedParticipant, participants
+    ),
 )

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from chatbots import Conversation
 from chatbots.bots.base import Bot
-from chatbots.conversation import Speaker, Turn
-from chatbots.endpoints.metering import PaidBot, ReplyCost
+from chatbots.conversation import Turn
+from chatbots.endpoints.metering import ReplyCost
 from chatbots.identity import derive_seed
+from evaluation.running_chats import RunningChats, validate_run
 
 if TYPE_CHECKING:
     from evaluation.study import Study
@@ -92,44 +93,27 @@ def play(
     Raises:
         ValueError: for a number of turns or a window below 1, or a seed given twice.
     """
-    from chatbots.serving import reply
-
     if n_turns < 1:
         raise ValueError(f"n_turns is {n_turns}; a conversation has at least 1 turn")
-    if window is not None and window < 1:
-        raise ValueError(f"window is {window}; it must be at least 1, or None for all turns")
-    if len(set(seeds)) < len(seeds):
-        twice = next(seed for i, seed in enumerate(seeds) if seed in seeds[:i])
-        raise ValueError(f"seed {twice} is given twice: two conversations would be the same")
-
+    validate_run(seeds, window)
     title = bot.name if partner is None else f"{partner.name}>{bot.name}"
     under = conditions or [SelfPlayCondition()] * len(seeds)
-    conversations = [_opened(title, seed, openers, one) for seed, one in zip(seeds, under, strict=True)]
-    costs: list[dict[int, ReplyCost]] = [{} for _ in seeds]
-    errors: list[str | None] = [None] * len(seeds)
+    chats = RunningChats([_opened(title, seed, openers, one) for seed, one in zip(seeds, under, strict=True)])
     n_planned = n_turns * len(seeds)
-    n_made = sum(len(conversation.turns) for conversation in conversations)
+    n_made = sum(len(conversation.turns) for conversation in chats.conversations)
     for turn in range(n_turns):
-        unbroken = [i for i, error in enumerate(errors) if error is None]
+        unbroken = chats.unbroken
         if not unbroken:
             break
-        going = [i for i in unbroken if len(conversations[i].turns) == turn]
+        going = [i for i in unbroken if len(chats.conversations[i].turns) == turn]
         if not going:  # all of them have their opener
             continue
         speaks = partner if partner is not None and turn % 2 == 0 else bot
-        contexts = [_as_heard(conversations[i]).last(window) for i in going]
-        for i, context, answer in zip(going, contexts, reply(speaks, contexts, timeout_s=timeout_s), strict=True):
-            if isinstance(speaks, PaidBot) and (cost := speaks.cost_take(context)) is not None:
-                costs[i][turn] = cost
-            if answer.text is None:
-                errors[i] = answer.error or "the bot gave neither a reply nor an error"
-                continue
-            speaker: Speaker = "human" if turn % 2 == 0 else "bot"
-            conversations[i] = conversations[i].with_turn(speaker, answer.text, trace=answer.trace)
-            n_made += 1
+        contexts = [as_heard(chats.conversations[i]).last(window) for i in going]
+        n_made += chats.add_replies(speaks, going, contexts, "human" if turn % 2 == 0 else "bot", timeout_s)
         if progress is not None:
             progress(n_made, n_planned)
-    return [SelfPlayed(*one) for one in zip(conversations, errors, costs, strict=True)]
+    return [SelfPlayed(*one) for one in zip(chats.conversations, chats.errors, chats.costs, strict=True)]
 
 
 def seed_of_conversation(seed: int, names: Sequence[str], ordinal: int) -> int:
@@ -152,7 +136,7 @@ def _opened(title: str, seed: int, openers: Sequence[str], condition: SelfPlayCo
     return conversation.with_turn("human", openers[derive_seed(seed, "opener") % len(openers)])
 
 
-def _as_heard(conversation: Conversation) -> Conversation:
+def as_heard(conversation: Conversation) -> Conversation:
     """Return the conversation as the side that is to speak sees it: the other's last turn is the human's."""
     if not conversation.turns or conversation.turns[-1].speaker == "human":
         return conversation

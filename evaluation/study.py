@@ -30,6 +30,7 @@ from evaluation.ratings import Ratings
 if TYPE_CHECKING:
     import pandas as pd
 
+    from chatbots.encoders.cache import TextStore
     from evaluation.analysis.agreement import ItemSets
     from evaluation.analysis.comparisons import Comparisons
     from evaluation.analysis.formula_model import FormulaModel, Kind
@@ -51,6 +52,15 @@ def vectors_kept_in(data_folder: Callable[[], Path] | None) -> None:
     """
     global _data_folder
     _data_folder = data_folder
+
+
+def text_store() -> TextStore | None:
+    """Return the store of encoders' vectors, or None where none are kept (`vectors_kept_in`)."""
+    if _data_folder is None:
+        return None
+    from chatbots.encoders.cache import TextStore
+
+    return TextStore(_data_folder() / TEXT_STORE_PATH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,11 +317,7 @@ class Study:
 
         A text that was encoded earlier is not encoded again where vectors are stored (`vectors_kept_in`).
         """
-        if _data_folder is None:
-            return TextCache(self.device)
-        from chatbots.encoders.cache import TextStore
-
-        return TextCache(self.device, store=TextStore(_data_folder() / TEXT_STORE_PATH))
+        return TextCache(self.device, store=text_store())
 
     def plot(self, target: str | Sequence[str] | None = None) -> Plot:
         """Draw every bot's mean rating against every other's, as the page of comparisons does.

@@ -1,0 +1,1 @@
+"""Simulated participants: one file for each kind."""

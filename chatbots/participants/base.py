@@ -1,0 +1,250 @@
+"""Protocol of simulated participants, who take a person's side in conversations with bots.
+
+A participant keeps no memory of a chat: a `ParticipantTurn` is all it needs, so that chats advance in any batches and
+are resumed anywhere. A kind is one class in a file of this folder, registered by its decorator:
+
+    @register_participant
+    class Patient(ParticipantDefaults):
+        name = "patient"
+        title = "Patient"
+        description = "Says the same again."
+
+        def moves(self, turns: Sequence[ParticipantTurn]) -> list[Move]:
+            return [Move("And then?") for turn in turns]
+
+A kind that speaks by a bot is named with it: `prompted:smollm2`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from chatbots.bots.base import BotError
+from chatbots.conversation import Conversation
+from chatbots.endpoints.metering import ReplyCost
+from chatbots.identity import Identity, derive_seed
+from chatbots.participants.human_chats import HumanChat, HumanChats
+from chatbots.registry import C, Registry
+from chatbots.text import quote
+
+if TYPE_CHECKING:
+    from chatbots.encoders.cache import TextStore
+
+
+@dataclass(frozen=True, slots=True)
+class ParticipantProfile:
+    """Character of a participant. Empty fields leave it to the participant.
+
+    Attributes:
+        persona: who the participant is.
+        goal: what the participant wants of the chat.
+        mood: how the participant feels.
+    """
+
+    persona: str = ""
+    goal: str = ""
+    mood: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ParticipantTurn:
+    """Point of a chat at which the participant has to act.
+
+    Attributes:
+        conversation: all turns so far; the participant's are "human".
+        bot: name of the bot. Nothing may be learned from chats with it.
+        profile: character of the participant.
+        n_planned: messages that the participant is to write in all; None: it leaves when it wants to.
+        drawn: a person's chat with another bot, drawn by the chat's seed, whose opening and length are taken over.
+        person: whose stored chat is simulated; nothing may be learned from chats of this person. Empty: unknown.
+    """
+
+    conversation: Conversation
+    bot: str
+    profile: ParticipantProfile = ParticipantProfile()
+    n_planned: int | None = None
+    drawn: HumanChat | None = None
+    person: str = ""
+
+    @property
+    def number(self) -> int:
+        """Number of messages that the participant has written."""
+        return sum(turn.speaker == "human" for turn in self.conversation.turns)
+
+    @property
+    def chat_seed(self) -> int:
+        """Seed of what stays the same throughout the chat."""
+        return derive_seed(self.conversation.seed, "participant")
+
+    @property
+    def seed(self) -> int:
+        """Seed of this move; depends on the chat and the turn, not on the batch."""
+        return derive_seed(self.chat_seed, "move", len(self.conversation.turns))
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Action of a participant: a message, or leaving.
+
+    Attributes:
+        text: the message; None: the participant leaves, or failed.
+        vote: on the bot's last turn, 1 or −1; None: none.
+        error: why the participant could not act. It ends the chat.
+        is_last: the participant leaves after the reply to this message.
+        source: id of the stored chat that the text is taken from, so that erasing it can erase the text.
+        cost: what the message took, of participants that cost money.
+    """
+
+    text: str | None = None
+    vote: int | None = None
+    error: str | None = None
+    is_last: bool = False
+    source: str = ""
+    cost: ReplyCost | None = None
+
+
+class SimulatedParticipant(Protocol):
+    """Protocol of all simulated participants."""
+
+    name: str
+    """Name in commands, URLs and files."""
+    title: str
+    """Name on pages."""
+    kind: str
+    """Name of the kind, which is the name without its bot."""
+    capacity: int
+    """Most moves made at once."""
+    deterministic: bool
+    """The same turn and seed give the same move."""
+    needs_people: bool
+    """Learns from stored chats of people and cannot do without."""
+    speaks_by_bot: bool
+    """Needs the name of the bot that it speaks by."""
+    votes: bool
+    """May vote on replies."""
+
+    @property
+    def description(self) -> str:
+        """One sentence for lists."""
+        ...
+
+    @property
+    def identity(self) -> Identity:
+        """Identity without the chats of people; known before loading."""
+        ...
+
+    def unavailable_reason(self) -> str | None:
+        """Explain why the participant cannot be loaded here, or return None."""
+        ...
+
+    def load(self, device: str, people: HumanChats | None = None, store: TextStore | None = None) -> None:
+        """Make ready.
+
+        Args:
+            people: stored chats to learn from.
+            store: keeps sentence vectors of texts between runs; erasing a person removes them there.
+
+        Raises:
+            BotError: the participant cannot be loaded; the message gives the reason.
+        """
+        ...
+
+    def unload(self) -> None:
+        """Free memory. The participant can be loaded again."""
+        ...
+
+    def moves(self, turns: Sequence[ParticipantTurn]) -> list[Move]:
+        """Return one move for each turn, in order. A failure is a move with an error."""
+        ...
+
+
+@dataclass
+class ParticipantDefaults:
+    """Default attributes of most participants; derive from it and set the class attributes.
+
+    Args:
+        bot: name of the bot that it speaks by; empty for participants that need none.
+    """
+
+    bot: str = ""
+    people: HumanChats | None = field(default=None, init=False, repr=False)
+
+    name = ""
+    title = ""
+    description = ""
+    capacity = 256
+    deterministic = True
+    needs_people = False
+    speaks_by_bot = False
+    votes = False
+    version = "1"
+
+    def __post_init__(self) -> None:
+        self.kind = type(self).name
+        if self.bot:
+            self.name = f"{self.kind}:{self.bot}"
+            self.title = f"{type(self).title}: {self.bot}"
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Everything that decides the moves, for the identity. No secrets."""
+        return {}
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self.name, self.version, self.params)
+
+    def unavailable_reason(self) -> str | None:
+        return None
+
+    def load(self, device: str, people: HumanChats | None = None, store: TextStore | None = None) -> None:
+        if self.needs_people and not people:
+            raise BotError(f"{self.name} learns from chats of people, and there are none")
+        self.people = people
+
+    def unload(self) -> None:
+        self.people = None
+
+
+participants: Registry[SimulatedParticipant] = Registry("simulated participant", "chatbots.participants")
+
+
+def register_participant(cls: C) -> C:
+    """Decorate a class: make one participant of it, without arguments, and list it."""
+    participants.register(cls)
+    return cls
+
+
+def participant_get(name: str) -> SimulatedParticipant:
+    """Return a new participant, not loaded, by its name, such as `retrieval` or `prompted:smollm2`.
+
+    Raises:
+        UnknownName: there is no such kind; the message names the nearest ones.
+        BotError: the kind and the bot in the name do not go together.
+    """
+    kind, _, bot = name.partition(":")
+    entry = participants.get(kind)
+    make: Callable[..., SimulatedParticipant] = type(entry)
+    if entry.speaks_by_bot != bool(bot):
+        wanted = f"write {kind}:BOT with the id of a bot" if entry.speaks_by_bot else f"write {kind} alone"
+        raise BotError(f"{quote(name)} is no participant; {wanted}")
+    return make(bot) if bot else make()
+
+
+def participant_load(
+    name: str, device: str = "cpu", people: HumanChats | None = None, store: TextStore | None = None
+) -> SimulatedParticipant:
+    """Return a participant that is ready to act.
+
+    Raises:
+        UnknownName: there is no such kind or bot; the message names the nearest ones.
+        BotError: it cannot be loaded; the message gives the reason.
+    """
+    participant = participant_get(name)
+    reason = participant.unavailable_reason()
+    if reason is not None:
+        raise BotError(f"{name} cannot be loaded: {reason}")
+    participant.load(device, people, store)
+    return participant

@@ -1,0 +1,145 @@
+"""Stored chats of people with bots, from which simulated participants learn."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from chatbots.conversation import Conversation, Turn
+from chatbots.corpora.situations import repetition_key
+from chatbots.identity import canonical_json, derive_seed
+
+SHORT_WORDS = 3
+"""Texts of so many words, such as greetings, are nobody's own: they may occur in chats with any bot."""
+
+
+@dataclass(frozen=True)
+class HumanChat:
+    """One chat of a person with a bot.
+
+    Attributes:
+        bot: name of the bot.
+        conversation: its turns; the person's are "human".
+        person: name of the person; empty: unknown.
+    """
+
+    bot: str
+    conversation: Conversation
+    person: str = ""
+
+    @cached_property
+    def turns(self) -> tuple[Turn, ...]:
+        """The turns that have text, neighbouring ones of one speaker joined; the last vote of them counts."""
+        joined: list[Turn] = []
+        for turn in self.conversation.turns:
+            text = turn.text.strip()
+            if not text:
+                continue
+            if joined and joined[-1].speaker == turn.speaker:
+                before = joined.pop()
+                joined.append(Turn(turn.speaker, f"{before.text} {text}", vote=turn.vote or before.vote))
+            else:
+                joined.append(Turn(turn.speaker, text, vote=turn.vote))
+        return tuple(joined)
+
+    @cached_property
+    def said(self) -> tuple[str, ...]:
+        """The person's messages."""
+        return tuple(turn.text for turn in self.turns if turn.speaker == "human")
+
+    @cached_property
+    def own_keys(self) -> frozenset[str]:
+        """The person's messages of more than a few words, without capitals and punctuation."""
+        return frozenset(repetition_key(text) for text in self.said if len(text.split()) > SHORT_WORDS)
+
+    @property
+    def is_opened_by_bot(self) -> bool:
+        """True if the bot wrote first."""
+        return bool(self.turns) and self.turns[0].speaker == "bot"
+
+    def vote_before(self, number: int) -> int | None:
+        """Return the person's vote on the reply before message `number` (from 0); None if there is none."""
+        places = [i for i, turn in enumerate(self.turns) if turn.speaker == "human"]
+        place = places[number] if number < len(places) else len(self.turns)
+        before = self.turns[place - 1] if place else None
+        return before.vote or None if before is not None and before.speaker == "bot" else None
+
+
+@dataclass(frozen=True)
+class HumanChats:
+    """Chats of people with bots; those without any message of a person are left out.
+
+    Attributes:
+        chats: in any order; what is drawn of them depends on it.
+    """
+
+    chats: tuple[HumanChat, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "chats", tuple(chat for chat in self.chats if chat.said))
+
+    def __len__(self) -> int:
+        return len(self.chats)
+
+    def __iter__(self) -> Iterator[HumanChat]:
+        return iter(self.chats)
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of all texts, bots and votes, 16 hexadecimal digits."""
+        sha = hashlib.sha256()
+        for chat in self.chats:
+            turns = [[turn.speaker, turn.text, turn.vote] for turn in chat.turns]
+            sha.update(canonical_json([chat.bot, chat.person, turns]).encode("utf-8", "surrogatepass") + b"\n")
+        return sha.hexdigest()[:16]
+
+    @cached_property
+    def keys_by_bot(self) -> dict[str, frozenset[str]]:
+        """The messages of more than a few words to each bot, without capitals and punctuation."""
+        keys: dict[str, set[str]] = {}
+        for chat in self.chats:
+            keys.setdefault(chat.bot, set()).update(chat.own_keys)
+        return {bot: frozenset(own) for bot, own in keys.items()}
+
+    def with_others(self, bot: str, person: str = "") -> Sequence[HumanChat]:
+        """Return the chats of other people with other bots. An unknown person is nobody's."""
+        return [chat for chat in self._of_others(bot) if not person or chat.person != person]
+
+    def lengths(self, bot: str = "") -> list[int]:
+        """Return the number of messages of each person, in chats with other bots than `bot`."""
+        return sorted(len(chat.said) for chat in self._of_others(bot))
+
+    def openings(self, bot: str = "") -> list[str]:
+        """Return the first messages of the chats that people opened, with other bots than `bot`."""
+        return [chat.said[0] for chat in self._of_others(bot) if not chat.is_opened_by_bot]
+
+    def draw(
+        self, seed: int, bot: str, person: str = "", *, least: int = 1, unlike: HumanChat | None = None
+    ) -> HumanChat | None:
+        """Draw a chat of another person with another bot, whose opening and length a simulated chat takes over.
+
+        Args:
+            least: messages that the person has written at least, where there is such a chat.
+            unlike: a chat with which it may share no message of more than a few words.
+
+        Returns:
+            None if there are no chats of others.
+        """
+        chats = self.with_others(bot, person)
+        if unlike is not None:
+            chats = [chat for chat in chats if chat.own_keys.isdisjoint(unlike.own_keys)]
+        chats = [chat for chat in chats if not chat.is_opened_by_bot] or chats
+        chats = [chat for chat in chats if len(chat.said) >= least] or chats
+        return chats[derive_seed(seed, "drawn") % len(chats)] if chats else None
+
+    def _of_others(self, bot: str) -> Sequence[HumanChat]:
+        by_bot = self._others_by_bot
+        if bot not in by_bot:
+            by_bot[bot] = [chat for chat in self.chats if chat.bot != bot]
+        return by_bot[bot]
+
+    @cached_property
+    def _others_by_bot(self) -> dict[str, list[HumanChat]]:
+        return {}
