@@ -214,7 +214,7 @@ class TextsStep(BuildStep):
             title = title_of_value("translations")
             help_text = "A line without a translation stays as you wrote it. Answers are stored as you wrote them."
             translated = TranslationsField(lines, others, label=title, help_text=help_text)
-            groups.append(("Your own texts", {"translations": translated}))
+            groups.append(("Your texts in other languages", {"translations": translated}))
         return TextsForm(data, groups=groups, initial=plan.study.values.flat())
 
 
