@@ -3,12 +3,13 @@
 import re
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import accessible
-from tests.browser.test_participant import begin, replies, say, study
+from tests.browser.test_participant import begin, no_sideways_scroll, replies, say, study
 from tests.conftest import ConfabServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -58,3 +59,40 @@ def test_a_reply_is_shown_by_blocks_and_scrolls_within_itself(
     # Without the right to write to the clipboard the code is selected.
     expect(reply.locator(".code-block button")).to_have_text(re.compile("Cop"))
     accessible(page)
+
+
+STORED = """
+from webapp.bots.models import BotVersion
+from webapp.conversations.models import Conversation, Turn
+from webapp.studies.models import Study
+from webapp.studies.services import study_create
+from webapp.studies.versions import study_edit
+chats = study_create(key={key!r}, name={key!r}, bots=["test-quick"], format="markdown")
+bot = BotVersion.objects.create(key={key!r}, bot_id={key!r}, title="", kind="", version="")
+chat = Conversation.objects.create(source="import", state="completed", study=chats, bot=bot, external_id={key!r})
+Turn.objects.create(conversation=chat, index=0, speaker="human", text="How?")
+Turn.objects.create(conversation=chat, index=1, speaker="bot", text={message!r})
+marked = study_create(key={key!r} + "m", name="m", bots=[], protocol="error_spans", state="draft")
+study_edit(study=marked, state="collecting", conversations_of={key!r})
+"""
+
+
+def test_errors_are_marked_in_a_reply_with_code_on_a_phone(
+    new_page: Callable[..., Any], test_bots_server: ConfabServer
+) -> None:
+    key, page = f"spans-{uuid4().hex[:6]}", new_page(360, 740)
+    test_bots_server.shell(STORED.format(key=key, message=MESSAGE))
+    page.goto(f"{test_bots_server.url}/s/{key}m/")
+    page.get_by_role("checkbox").check()
+    page.get_by_role("button", name="Continue").click()
+    page.get_by_role("button", name="Start").last.click()
+    page.wait_for_url("**/judge/")
+    no_sideways_scroll(page)
+    for label, option in (("First word", 1), ("Last word", 2), ("What is wrong", 1), ("How bad it is", 3)):
+        page.get_by_role("combobox", name=label).select_option(index=option)
+    page.get_by_role("button", name="Add this error").click()
+    expect(page.locator(".span-list li")).to_have_count(1)
+    no_sideways_scroll(page)
+    accessible(page)
+    page.reload()
+    expect(page.locator(".span-list li")).to_have_count(1)
