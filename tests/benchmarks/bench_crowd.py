@@ -8,6 +8,9 @@ times of pages and replies stands the processor time of each kind of process, th
 It fails if anybody did not get through, was sent away for a while (503) or met an error, if the rows in the database
 are not exactly those that people left, or if one page in twenty took longer than a second. The last is stated for a
 machine of two cores with nothing else to do; the processor time of one participant hardly minds other load.
+
+With `--markdown` people write lists in Markdown, which one bot repeats, and all replies are paced: the benchmark says
+by how much their last words were shown later than the pace wants.
 """
 
 from __future__ import annotations
@@ -82,7 +85,9 @@ class Crowd:
         return [seconds for of_kind in self.page_s.values() for seconds in of_kind]
 
 
-async def one_person(crowd: Crowd, url: str, number: int, think_s: float, n_messages: int, study: str = STUDY) -> None:
+async def one_person(
+    crowd: Crowd, url: str, number: int, think_s: float, n_messages: int, study: str = STUDY, *, markdown: bool = False
+) -> None:
     """Go the whole way, pausing before every message."""
     import httpx
 
@@ -90,6 +95,7 @@ async def one_person(crowd: Crowd, url: str, number: int, think_s: float, n_mess
 
     rng = random.Random(number)
     doors = StudyClient(url, study)
+    between = "\n- **x** " if markdown else " "
     ask = doors.http.request
 
     async def timed(method: str, address: str, **request: Any) -> httpx.Response:
@@ -109,7 +115,7 @@ async def one_person(crowd: Crowd, url: str, number: int, think_s: float, n_mess
             for n_said in range(n_messages):
                 await asyncio.sleep(rng.expovariate(1 / think_s) if think_s else 0)
                 started = time.perf_counter()
-                last = (await say(socket, " ".join(rng.choices(WORDS, k=8))))[-1]
+                last = (await say(socket, between.join(rng.choices(WORDS, k=8))))[-1]
                 if last["type"] != "reply":
                     raise StepRefused(f"message {n_said} met {last['code']}")
                 crowd.reply_s.append(time.perf_counter() - started)
@@ -135,13 +141,13 @@ def kind_of(path: str) -> str:
     return "/".join("…" if len(part) > 30 else part for part in path.split("/"))
 
 
-async def crowd_sent(url: str, *, n_people: int, over_s: float, think_s: float, n: int) -> Crowd:
+async def crowd_sent(url: str, *, n_people: int, over_s: float, think_s: float, n: int, markdown: bool) -> Crowd:
     """Send everybody and return what they met."""
     crowd = Crowd()
 
     async def later(number: int) -> None:
         await asyncio.sleep(over_s * number / n_people)
-        await one_person(crowd, url, number, think_s, n)
+        await one_person(crowd, url, number, think_s, n, markdown=markdown)
 
     await asyncio.gather(*(later(number) for number in range(n_people)))
     return crowd
@@ -242,6 +248,17 @@ def rows_wrong(crowd: Crowd, n_people: int) -> list[str]:
     return wrong
 
 
+def lateness_s() -> list[float]:
+    """Return for each paced reply how much longer it was shown than its words take at the study's pace."""
+    from webapp.conversations.models import Turn
+    from webapp.studies.models import Study
+
+    words_per_s = Study.objects.get(key=STUDY).values.pacing.words_per_s
+    turns = Turn.objects.filter(conversation__study__key=STUDY, shown_ms__isnull=False)
+    rows = turns.values_list("text", "shown_first_ms", "shown_ms")
+    return [(last - first) / 1000 - (len(text.split()) - 1) / words_per_s for text, first, last in rows]
+
+
 def percentile(seconds: list[float], share: float) -> float:
     """Return the value below which this share of the times lies."""
     return sorted(seconds)[min(len(seconds) - 1, int(share * len(seconds)))]
@@ -261,6 +278,7 @@ def main() -> int:
     parser.add_argument("--think", type=float, default=5, help="mean seconds before a message")
     parser.add_argument("--messages", type=int, default=5, help="each person writes")
     parser.add_argument("--web", type=int, default=2, help="web processes")
+    parser.add_argument("--markdown", action="store_true", help="lists in Markdown, and paced replies")
     chosen = parser.parse_args()
     if missing := [name for name in ("DATABASE_URL", "REDIS_URL") if not os.environ.get(name)]:
         print(f"left out: {' and '.join(missing)} must name a PostgreSQL and a Redis")
@@ -286,10 +304,10 @@ def main() -> int:
 
         call_command("migrate", verbosity=0)
         call_command("collectstatic", verbosity=0, interactive=False)
+        more = {"format": "markdown", "paces_alike": True} if chosen.markdown else {}
         for key, n_exchanges in ((WARM_UP, 1), (STUDY, chosen.messages)):
-            study_create(
-                key=key, name=key, bots=BOTS, state="collecting", min_exchanges=n_exchanges, typing_chars_per_s=0
-            )
+            fields = {"min_exchanges": n_exchanges, "typing_chars_per_s": 0, **more}
+            study_create(key=key, name=key, bots=BOTS, state="collecting", **fields)
         connections.close_all()
         with confab(dict(os.environ), chosen.web) as (url, processes):
             asyncio.run(warmed_up(url))
@@ -297,18 +315,28 @@ def main() -> int:
             servers = {word: servers_s(word) for word in ("postgres", "redis")}
             own, started = time.process_time(), time.monotonic()
             crowd = asyncio.run(
-                crowd_sent(url, n_people=chosen.people, over_s=chosen.over, think_s=chosen.think, n=chosen.messages)
+                crowd_sent(
+                    url,
+                    n_people=chosen.people,
+                    over_s=chosen.over,
+                    think_s=chosen.think,
+                    n=chosen.messages,
+                    markdown=chosen.markdown,
+                )
             )
             took = time.monotonic() - started
             used = {name: processor_s(process) - before[name] for name, process in processes.items()}
             used |= {word: servers_s(word) - before for word, before in servers.items()}
             used["load generator"] = time.process_time() - own
         wrong = rows_wrong(crowd, chosen.people)
+        lateness = lateness_s() if chosen.markdown else []
         connections.close_all()
     for kind, seconds in sorted(crowd.page_s.items()):
         print(told(kind, seconds))
     print(told("all pages", crowd.pages))
     print(told("replies", crowd.reply_s))
+    if lateness:
+        print(told("last words later than the pace", lateness))
     each = ", ".join(f"{name} {s:.1f} ({s / chosen.people:.3f})" for name, s in used.items())
     print(f"{chosen.people} people in {took:.0f} s, {os.cpu_count()} cores; processor seconds (each person): {each}")
     problems = [f"{n} x {what}" for what, n in crowd.problems.items() if n] + wrong
