@@ -2,12 +2,14 @@
 
 import re
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.forms import MultiWidget
+from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 from pytest_django.asserts import assertContains
@@ -36,7 +38,7 @@ from webapp.studies.protocols.base import protocols
 from webapp.studies.recruitment.completion import money_text
 from webapp.studies.services import task_complete, task_open
 from webapp.studies.settings import SECTIONS, StudyValues
-from webapp.studies.versions import study_edit
+from webapp.studies.versions import state_of, study_edit
 
 pytestmark = pytest.mark.django_db
 CODES = Outcome.values
@@ -46,6 +48,17 @@ JSON = {"HTTP_ACCEPT": "application/json"}
 def address(study: Study | str, step: str) -> str:
     key = study if isinstance(study, str) else study.key
     return reverse("dashboard:study_build_step", args=[key, step])
+
+
+def send_step(
+    staff: Client, study: Study, step: str, names: Sequence[str], data: dict[str, Any], *, script: bool
+) -> HttpResponse:
+    """Send a step's form as a browser does, with the state of the settings that it holds."""
+    study.refresh_from_db()
+    headers = {"accept": "application/json"} if script else {}
+    answer = staff.post(address(study, step), {**data, "_seen": state_of(study, names)}, headers=headers)
+    study.refresh_from_db()
+    return answer
 
 
 def form_of(client: Client, where: str) -> dict[str, Any]:

@@ -9,18 +9,12 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
-from tests.builders import make_study, signed_in
-from webapp.core.rights import Right
+from tests.builders import make_study
+from tests.webapp.dashboard.test_build import address, send_step
 from webapp.studies.models import Study
-from webapp.studies.versions import state_of
 
 pytestmark = pytest.mark.django_db
 NAMES = ["factors", "n_each_cell"]
-
-
-@pytest.fixture
-def staff() -> Client:
-    return signed_in(Right.READ, Right.ADMINISTER)
 
 
 @pytest.fixture
@@ -28,18 +22,10 @@ def study() -> Study:
     return make_study("lab", bots=["eliza", "parrot"], state="draft")
 
 
-def address(study: Study) -> str:
-    return reverse("dashboard:study_build_step", args=[study.key, "conditions"])
-
-
 def send(staff: Client, study: Study, data: dict[str, Any], *, script: bool = False) -> HttpResponse:
-    study.refresh_from_db()
     sent = {"n_each_cell": "0", "factor1_varies": "between", "factor1_label": "Scenario"}
     sent |= {f"factor{n}_varies": "between" for n in (2, 3, 4)}
-    headers = {"accept": "application/json"} if script else {}
-    answer = staff.post(address(study), {**sent, **data, "_seen": state_of(study, NAMES)}, headers=headers)
-    study.refresh_from_db()
-    return answer
+    return send_step(staff, study, "conditions", NAMES, {**sent, **data}, script=script)
 
 
 def factors(study: Study) -> dict[str, list[str]]:
@@ -51,16 +37,16 @@ def level(n: int, token: str, **fields: Any) -> dict[str, Any]:
 
 
 def test_one_button_makes_a_factor_of_two_scenarios(staff: Client, study: Study) -> None:
-    page = staff.get(address(study))
+    page = staff.get(address(study, "conditions"))
     assert page.status_code == 200
     bots_page = staff.get(reverse("dashboard:study_build_step", args=["lab", "bots"]))
-    assert address(study) in bots_page.content.decode()
+    assert address(study, "conditions") in bots_page.content.decode()
 
     assert send(staff, study, {"_do": "set:levels1:two"}).status_code == 302
 
     assert factors(study) == {"scenario": ["weekend_trip", "broken_parcel"]}
     assert study.values.conditions.factors[0].levels[0].goal == "Find out what to do on Saturday."
-    page = staff.get(address(study))
+    page = staff.get(address(study, "conditions"))
     assert [len(place["cards"]) for place in page.context["form"].places] == [2, 0, 0, 0]
     assert page.context["n_cells"] == 4
     assert "4 cells." in page.content.decode()
@@ -108,13 +94,13 @@ def test_all_mistakes_are_told_at_once_each_at_its_field(staff: Client, study: S
 def test_the_preview_shows_the_chosen_level(staff: Client, study: Study) -> None:
     send(staff, study, {"_do": "set:levels1:two"})
 
-    page = staff.get(address(study), {"level": "1.2"})
+    page = staff.get(address(study, "conditions"), {"level": "1.2"})
 
     preview = page.context["preview"]
     assert preview.levels == [("1.1", "Scenario: A weekend trip"), ("1.2", "Scenario: A broken parcel")]
     assert "level=1.2" in preview.address
     assert staff.get(preview.address).status_code == 200
-    assert "level" not in staff.get(address(study), {"level": "7.7"}).context["preview"].address
+    assert "level" not in staff.get(address(study, "conditions"), {"level": "7.7"}).context["preview"].address
 
 
 def test_bots_without_a_prompt_are_named_where_a_level_has_one(staff: Client, study: Study) -> None:
@@ -128,7 +114,7 @@ def test_bots_without_a_prompt_are_named_where_a_level_has_one(staff: Client, st
 def test_a_level_without_a_name_is_shown_by_its_key(staff: Client) -> None:
     levels = [{"key": "trip", "scenario": "You plan a trip."}, {"key": "refund", "scenario": "A parcel is broken."}]
     factors = [{"key": "scenario", "levels": levels}]
-    page = staff.get(address(make_study("named", bots=["eliza"], factors=factors, state="draft")))
+    page = staff.get(address(make_study("named", bots=["eliza"], factors=factors, state="draft"), "conditions"))
     assert page.status_code == 200
     assert [card.title_now for card in page.context["form"].cards["levels1"]] == ["trip", "refund"]
     assert '<span class="q-title" dir="auto" data-title>trip</span>' in page.content.decode()

@@ -9,18 +9,12 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
-from tests.builders import make_study, signed_in
-from webapp.core.rights import Right
+from tests.builders import make_study
+from tests.webapp.dashboard.test_build import address, send_step
 from webapp.studies.models import Study
-from webapp.studies.versions import state_of
 
 pytestmark = pytest.mark.django_db
 NAMES = ["same_bot", "bots_remember", "pay_for_all", "parts"]
-
-
-@pytest.fixture
-def staff() -> Client:
-    return signed_in(Right.READ, Right.ADMINISTER)
 
 
 @pytest.fixture
@@ -28,16 +22,8 @@ def study() -> Study:
     return make_study("lab", bots=["eliza", "parrot"], state="draft")
 
 
-def address(study: Study) -> str:
-    return reverse("dashboard:study_build_step", args=[study.key, "sittings"])
-
-
 def send(staff: Client, study: Study, data: dict[str, Any], *, script: bool = False) -> HttpResponse:
-    study.refresh_from_db()
-    headers = {"accept": "application/json"} if script else {}
-    answer = staff.post(address(study), {**data, "_seen": state_of(study, NAMES)}, headers=headers)
-    study.refresh_from_db()
-    return answer
+    return send_step(staff, study, "sittings", NAMES, data, script=script)
 
 
 def part(token: str, **fields: Any) -> dict[str, Any]:
@@ -47,14 +33,14 @@ def part(token: str, **fields: Any) -> dict[str, Any]:
 def test_one_button_makes_two_parts_with_a_gap(staff: Client, study: Study) -> None:
     pay_page = staff.get(reverse("dashboard:study_build_step", args=["lab", "pay"]))
     assert pay_page.status_code == 200
-    assert address(study) in pay_page.content.decode()
+    assert address(study, "sittings") in pay_page.content.decode()
     assert send(staff, study, {"_do": "set:parts:two", "pay_for_all": "3", "same_bot": "on"}).status_code == 302
     first, second = study.values.sittings.parts
     assert (first.key, first.after_days, second.key) == ("first_chat", None, "after_some_days")
     assert second.after_days is not None
     assert (second.after_days.least, second.after_days.most) == (2, 4)
     assert (study.values.sittings.same_bot, study.values.sittings.pay_for_all) == (True, 3)
-    page = staff.get(address(study))
+    page = staff.get(address(study, "sittings"))
     assert page.status_code == 200
     assert len(page.context["form"].cards["parts"]) == 2
 

@@ -76,7 +76,7 @@ def partner_look(*, conversation_id: UUID) -> PartnerLook | None:
         elif seats_pair(chat=seat.conversation):
             seat = _seat(conversation_id) or seat
         if seat.state == PartnerSeat.State.WAITING and until is not None and until <= now:
-            _seat_fail(conversation_id, f"nobody came within {people.wait_seconds} s")
+            _seat_fail(conversation_id, f"nobody came within {people.wait_seconds} s", only=PartnerSeat.State.WAITING)
     elif seat.state == PartnerSeat.State.TAKEN and not _is_staffed(seat):
         _partner_check(seat, now)
     seat = _seat(conversation_id) or seat
@@ -191,14 +191,18 @@ def _due_drop(conversation_id: UUID) -> None:
             chat.save(update_fields=DUE_FIELDS)
 
 
-def _seat_fail(conversation_id: UUID, reason: str) -> None:
-    """Fail the chat for want of a partner, unless one has come meanwhile or has written."""
+def _seat_fail(conversation_id: UUID, reason: str, *, only: PartnerSeat.State | None = None) -> None:
+    """Fail the chat for want of a partner, unless the partner has written meanwhile.
+
+    Args:
+        only: the state that the seat must still be in; None: any.
+    """
     with transaction.atomic():
         chat = chat_locked(conversation_id)
         seat = _seat(conversation_id)
         if chat is None or seat is None or chat.state != Conversation.State.OPEN or chat.due_error:
             return
-        if seat.state == PartnerSeat.State.TAKEN and reason.startswith("nobody"):
+        if only is not None and seat.state != only:
             return
         if chat.due_turn is not None and seat.given_turn == chat.due_turn:
             return
