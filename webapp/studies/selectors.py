@@ -335,9 +335,13 @@ def conversations_given(study: Study, values: StudyValues | None = None) -> Quer
 
 
 def replies_of(study: Study, conversations: Sequence[str]) -> dict[str, list[int]]:
-    """Return the numbers of the chatbot's turns in each of these conversations that the study gives, in order."""
+    """Return the numbers of the chatbot's replies in each of these conversations that the study gives, in order.
+
+    The opening line of a condition is the study's text and no reply; a partner's first message is the partner's own.
+    """
     found: dict[str, list[int]] = {str(pk): [] for pk in conversations}
-    rows = conversations_given(study).filter(pk__in=conversations, turns__speaker="bot")
+    is_reply = Q(turns__index__gt=0) | Q(condition={}) | Q(partner_seat__isnull=False)
+    rows = conversations_given(study).filter(is_reply, pk__in=conversations, turns__speaker="bot")
     for chat, index in rows.order_by("turns__index").values_list("pk", "turns__index"):
         found[str(chat)].append(index)
     return found

@@ -102,6 +102,23 @@ def test_chosen_replies_are_drawn_and_stay(browser: Client) -> None:
         rating_add(task=task, target=other, answers=dict.fromkeys(KEYS, 0))
 
 
+@pytest.mark.parametrize("protocol", ["turns", "error_spans"])
+def test_the_opening_of_a_stored_chat_is_no_reply(browser: Client, protocol: str) -> None:
+    levels = [{"key": key, "opening": "Welcome, what brings you here?"} for key in ("one", "two")]
+    talked = make_study("talked", factors=[{"key": "greeting", "levels": levels}], min_exchanges=2, max_exchanges=4)
+    talk = make_conversation(talked)
+    exchange(talk, "hi", "first reply")
+    exchange(talk, "so", "second reply")
+    make_rating(talk)
+    make_study("a", protocol=protocol, bots=[], conversations_of="talked")
+
+    page = shown(browser.get(begin(browser)))
+
+    assert "Reply 1 of 2" in page
+    assert page.index("Welcome, what brings you here?") < page.index("first reply") < page.index("second reply")
+    assert Task.objects.get(kind="judge").payload["turns"] == {str(talk.pk): [2, 4]}
+
+
 def test_a_study_without_conversations_does_not_open() -> None:
     with pytest.raises(ValidationError) as refused:
         make_study("b", protocol="turns", bots=[])
