@@ -10,9 +10,11 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.conftest import ROOT, TEST_BOTS, ConfabServer, start_confab
@@ -122,6 +124,22 @@ async def test_a_stopped_web_process_is_gone_and_its_port_free(server: ConfabSer
         for connection in live:
             await connection.close()
     server.kill("web")
+
+
+def test_a_killed_server_leaves_no_worker_behind(server: ConfabServer) -> None:
+    process = server.start("web", "manage.py", "serve", "--port", str(server.port), "--worker")
+    server.wait_until_healthy()
+    [worker, *_others] = psutil.Process(process.pid).children()
+    assert "celery" in worker.cmdline()
+
+    process.send_signal(signal.SIGKILL)
+    process.wait(NEVER_S)
+
+    never = time.monotonic() + NEVER_S
+    with contextlib.suppress(psutil.NoSuchProcess):  # it has ended, and nothing is left of it
+        while worker.status() != psutil.STATUS_ZOMBIE:
+            assert time.monotonic() < never, "it goes on without its server"
+            time.sleep(0.2)
 
 
 def test_a_thread_that_hangs_does_not_keep_the_process() -> None:

@@ -31,6 +31,7 @@ from django.db import DatabaseError, connections
 from django.utils import timezone
 
 from chatbots.installation import release
+from webapp.core.child import WORKER_GRACE_S
 from webapp.core.health import samples_now
 from webapp.core.models import Process
 
@@ -80,8 +81,6 @@ def _file() -> Path:
 
 # Open requests and sockets have this long to come to their end, then they are cut off.
 CONNECTIONS_GRACE_S = 5
-# A worker has this long to leave its slice.
-WORKER_GRACE_S = 15
 # Then the process ends, even if a thread hangs in a call that never returns.
 SHUTDOWN_LIMIT_S = CONNECTIONS_GRACE_S + WORKER_GRACE_S + 5
 
@@ -116,7 +115,10 @@ class _Child:
 
 
 class ChildProcesses:
-    """The children of this process, each in a session of its own, so that Ctrl-C reaches it through us."""
+    """The children of this process, each in a session of its own, so that Ctrl-C reaches it through us.
+
+    They end by themselves when this process is killed (`webapp.core.child`).
+    """
 
     def __init__(self) -> None:
         self._children: list[_Child] = []
@@ -129,7 +131,8 @@ class ChildProcesses:
             module: the module and its arguments.
             without_it: what no longer happens once it has ended.
         """
-        process = subprocess.Popen([sys.executable, "-m", *module], start_new_session=True)
+        watched = (sys.executable, "-m", "webapp.core.child", str(os.getpid()), *module)
+        process = subprocess.Popen(watched, start_new_session=True)
         self._children.append(_Child(name, without_it, process))
 
     async def watch(self) -> None:

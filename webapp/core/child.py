@@ -1,0 +1,34 @@
+"""Child process that ends with its parent: `python -m webapp.core.child PARENT MODULE ARGUMENT…`.
+
+A server that is killed cannot end its children, and a worker without one would go on taking jobs with the code of
+before. The child looks itself whether its parent is there, which every system allows.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import signal
+import sys
+import threading
+import time
+
+LOOK_INTERVAL_S = 1.0
+WORKER_GRACE_S = 15
+"""Time to leave a slice of work after SIGTERM."""
+
+
+def end_with_parent(parent: int) -> None:
+    """Ask this process to end once its parent is gone, and kill it with its own children if it does not."""
+    while os.getppid() == parent:
+        time.sleep(LOOK_INTERVAL_S)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(WORKER_GRACE_S)
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    _program, _parent, _module, *_arguments = sys.argv
+    threading.Thread(target=end_with_parent, args=(int(_parent),), name="parent", daemon=True).start()
+    sys.argv[1:] = _arguments
+    runpy.run_module(_module, run_name="__main__", alter_sys=True)
