@@ -49,6 +49,7 @@ class Conversation:
         offset: number of turns that a window has left out before the first one here; the seed of a reply does not
             depend on the window.
         bot_prompt: of the study's condition: put in place of `{condition}` in the bot's system prompt.
+        system_prompt: in place of the bot's own system prompt, for a bot that writes a participant's messages.
         is_opened: True if the study gave the bot its first message, which the bot is to see as its own.
     """
 
@@ -58,6 +59,7 @@ class Conversation:
     offset: int = 0
     bot_prompt: str = ""
     is_opened: bool = False
+    system_prompt: str | None = None
 
     def with_turn(self, speaker: Speaker, text: str, *, trace: tuple[TraceStep, ...] = ()) -> Conversation:
         """Return a copy with one more turn at the end."""

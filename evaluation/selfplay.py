@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 
 from chatbots import Conversation
 from chatbots.bots.base import Bot
-from chatbots.conversation import Turn
-from chatbots.endpoints.metering import ReplyCost
+from chatbots.conversation import Speaker, Turn
+from chatbots.endpoints.metering import PaidBot, ReplyCost
 from chatbots.identity import derive_seed
-from evaluation.running_chats import RunningChats, validate_run
 
 if TYPE_CHECKING:
     from evaluation.study import Study
@@ -55,6 +54,57 @@ class SelfPlayed:
     conversation: Conversation
     error: str | None = None
     costs: Mapping[int, ReplyCost] = field(default_factory=dict)
+
+
+class RunningChats:
+    """Conversations with the costs of their turns and the errors that ended them.
+
+    Args:
+        conversations: as they begin.
+    """
+
+    def __init__(self, conversations: Sequence[Conversation]) -> None:
+        self.conversations = list(conversations)
+        self.costs: list[dict[int, ReplyCost]] = [{} for _ in conversations]
+        self.errors: list[str | None] = [None] * len(conversations)
+
+    @property
+    def unbroken(self) -> list[int]:
+        """The numbers of the conversations without an error."""
+        return [i for i, error in enumerate(self.errors) if error is None]
+
+    def add_replies(
+        self,
+        bot: Bot,
+        numbers: Sequence[int],
+        contexts: Sequence[Conversation],
+        speaker: Speaker,
+        timeout_s: float | None,
+    ) -> int:
+        """Append a bot's reply to conversations; one that fails ends its conversation alone.
+
+        Args:
+            bot: loaded.
+            numbers: of the conversations.
+            contexts: what the bot sees of each.
+            speaker: side of the bot.
+
+        Returns:
+            The number of replies.
+        """
+        from chatbots.serving import reply
+
+        n_made = 0
+        for i, context, answer in zip(numbers, contexts, reply(bot, contexts, timeout_s=timeout_s), strict=True):
+            conversation = self.conversations[i]
+            if isinstance(bot, PaidBot) and (cost := bot.cost_take(context)) is not None:
+                self.costs[i][len(conversation.turns)] = cost
+            if answer.text is None:
+                self.errors[i] = answer.error or "the bot gave neither a reply nor an error"
+                continue
+            self.conversations[i] = conversation.with_turn(speaker, answer.text, trace=answer.trace)
+            n_made += 1
+        return n_made
 
 
 def play(
@@ -116,6 +166,19 @@ def play(
     return [SelfPlayed(*one) for one in zip(chats.conversations, chats.errors, chats.costs, strict=True)]
 
 
+def validate_run(seeds: Sequence[int], window: int | None) -> None:
+    """Raise an error for a window below 1 or a seed given twice.
+
+    Raises:
+        ValueError: with the reason.
+    """
+    if window is not None and window < 1:
+        raise ValueError(f"window is {window}; it must be at least 1, or None for all turns")
+    if len(set(seeds)) < len(seeds):
+        twice = next(seed for i, seed in enumerate(seeds) if seed in seeds[:i])
+        raise ValueError(f"seed {twice} is given twice: two conversations would be the same")
+
+
 def seed_of_conversation(seed: int, names: Sequence[str], ordinal: int) -> int:
     """Return the seed of one conversation of a run, wherever that is made: in the web or in a notebook.
 
@@ -165,24 +228,35 @@ def selfplay(
         UnknownName: for an unknown bot, with the nearest names.
         BotError: for one that cannot be loaded here.
     """
+    names = (bots,) if isinstance(bots, str) else tuple(bots)
+
+    def play_one(bot: Bot) -> list[SelfPlayed]:
+        seeds = [seed_of_conversation(seed, (bot.name,), number) for number in range(conversations)]
+        return play(bot, seeds=seeds, n_turns=turns, openers=openers)
+
+    study = study_of_runs(f"self-play of {', '.join(names)}", names, "selfplay", device, play_one)
+    return replace(study, is_selfplay=True)
+
+
+def study_of_runs(
+    title: str, names: Sequence[str], source: str, device: str, play_one: Callable[[Bot], Sequence[SelfPlayed]]
+) -> Study:
+    """Return a study of what each bot's loaded conversations give; those that failed are its skipped records."""
     from chatbots.registry import bot_load
     from evaluation.formats.base import Skipped
     from evaluation.study import Study, StudyDialogue
 
-    names = (bots,) if isinstance(bots, str) else tuple(bots)
     dialogues: list[StudyDialogue] = []
     failed: list[Skipped] = []
     for name in names:
         bot = bot_load(name, device)
         try:
-            seeds = [seed_of_conversation(seed, (name,), number) for number in range(conversations)]
-            played = play(bot, seeds=seeds, n_turns=turns, openers=openers)
+            played = play_one(bot)
         finally:
             bot.unload()
         for number, one in enumerate(played):
             if one.error is None:
-                dialogues.append(StudyDialogue(one.conversation, name, "selfplay"))
+                dialogues.append(StudyDialogue(one.conversation, name, source))
             else:
                 failed.append(Skipped(number, f"{name}: {one.error}"))
-    title = f"self-play of {', '.join(names)}"
-    return Study(title, tuple(dialogues), tuple(failed), is_selfplay=True, device=device)
+    return Study(title, tuple(dialogues), tuple(failed), device=device)

@@ -9,7 +9,7 @@ any batches and resumed anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -17,10 +17,9 @@ from chatbots import Conversation
 from chatbots.bots.base import Bot
 from chatbots.conversation import Turn
 from chatbots.identity import derive_seed
-from chatbots.participants.base import Move, ParticipantProfile, ParticipantTurn, SimulatedParticipant
+from chatbots.participants.base import Move, ParticipantProfile, ParticipantTurn, SimulatedParticipant, participant_load
 from chatbots.participants.human_chats import HumanChat, HumanChats
-from evaluation.running_chats import RunningChats, validate_run
-from evaluation.selfplay import Progress, SelfPlayCondition, SelfPlayed
+from evaluation.selfplay import Progress, RunningChats, SelfPlayCondition, SelfPlayed, study_of_runs, validate_run
 
 if TYPE_CHECKING:
     from evaluation.study import Study
@@ -47,19 +46,12 @@ class SimulatedChat(SelfPlayed):
 
 
 @dataclass(slots=True)
-class _Plan:
-    """Course of one chat.
+class _Course:
+    """Course of one chat: its first turn, after how many exchanges it ends, and what `SimulatedChat` reports."""
 
-    Attributes:
-        n_most: exchanges after which it ends.
-        is_leaving: the participant has said that its last message was the last.
-    """
-
-    profile: ParticipantProfile
-    drawn: HumanChat | None
+    first: ParticipantTurn
     n_most: int
     left_after: int | None = None
-    is_leaving: bool = False
     sources: dict[int, str] = field(default_factory=dict)
 
 
@@ -104,33 +96,27 @@ def simulate_chats(
     under = conditions or [SelfPlayCondition()] * len(seeds)
     title = f"{participant.name}>{bot.name}"
     chats = RunningChats([_opened(title, seed, one) for seed, one in zip(seeds, under, strict=True)])
-    plans = [_plan(seed, bot.name, n_exchanges, people, may_leave, profiles) for seed in seeds]
-    n_planned = sum(plan.n_most for plan in plans)
-    n_made = 0
+    courses = [_course(one, bot.name, n_exchanges, people, may_leave, profiles) for one in chats.conversations]
+    n_planned, n_made = sum(course.n_most for course in courses), 0
     going = list(range(len(seeds)))
     while going:
-        turns = [
-            ParticipantTurn(
-                chats.conversations[i],
-                bot.name,
-                plans[i].profile,
-                None if may_leave else plans[i].n_most,
-                plans[i].drawn,
-            )
-            for i in going
-        ]
+        turns = [replace(courses[i].first, conversation=chats.conversations[i]) for i in going]
         for i, move in zip(going, _moves(participant, turns), strict=True):
-            _apply(chats, i, plans[i], move)
-        going = [i for i in going if _awaits_reply(chats, i)]
+            _apply(chats, i, courses[i], move)
+        going = [i for i in going if chats.errors[i] is None and _awaits_reply(chats.conversations[i])]
         n_made += chats.add_replies(bot, going, [chats.conversations[i].last(window) for i in going], "bot", timeout_s)
+        # One that votes acts once more at the end, on the last reply.
         going = [
-            i for i in going if chats.errors[i] is None and _goes_on(participant, chats.conversations[i], plans[i])
+            i
+            for i in going
+            if chats.errors[i] is None and (participant.votes or chats.conversations[i].n_exchanges < courses[i].n_most)
         ]
         if progress is not None:
             progress(n_made, n_planned)
+    ends = zip(chats.conversations, chats.errors, chats.costs, courses, strict=True)
     return [
-        SimulatedChat(conversation, error, costs, plan.left_after, plan.sources)
-        for conversation, error, costs, plan in zip(chats.conversations, chats.errors, chats.costs, plans, strict=True)
+        SimulatedChat(chat, error, costs, None if error else course.left_after, course.sources)
+        for chat, error, costs, course in ends
     ]
 
 
@@ -160,46 +146,34 @@ def simulate_within(
     """
     stored = list(chats)
     source = people or HumanChats(tuple(stored))
-    turns: list[ParticipantTurn] = []
-    places: list[tuple[int, int]] = []
+    turns: dict[tuple[int, int], ParticipantTurn] = {}
     for number, chat in enumerate(stored):
         own_seed = derive_seed(seed, "within", participant.name, chat.bot, chat.conversation.id)
         drawn = source.draw(own_seed, chat.bot, chat.person, least=len(chat.said), unlike=chat)
+        n_planned = None if may_leave else len(chat.said)
+        profile = _drawn_profile(own_seed, profiles)
         for place, turn in enumerate(chat.turns):
             if turn.speaker == "human":
                 before = replace(chat.conversation, turns=chat.turns[:place], seed=own_seed)
-                n_planned = None if may_leave else len(chat.said)
-                profile = _drawn_profile(own_seed, profiles)
-                turns.append(ParticipantTurn(before, chat.bot, profile, n_planned, drawn, chat.person))
-                places.append((number, place))
-    moves = dict(zip(places, _moves(participant, turns), strict=True))
-    return [
-        _within(chat, {p: moves[n, p] for p in range(len(chat.turns)) if (n, p) in moves})
-        for n, chat in enumerate(stored)
-    ]
+                turns[number, place] = ParticipantTurn(before, chat.bot, profile, n_planned, drawn, chat.person)
+    moves: list[dict[int, Move]] = [{} for _ in stored]
+    for (number, place), move in zip(turns, _moves(participant, list(turns.values())), strict=True):
+        moves[number][place] = move
+    return [_within(*one) for one in zip(stored, moves, strict=True)]
 
 
 def seed_of_simulation(seed: int, participant: str, bot: str, ordinal: int) -> int:
-    """Derive the seed of one chat of a run, for the web and notebooks alike.
-
-    Args:
-        seed: of the run.
-        participant: name of the participant.
-        bot: name of the bot.
-        ordinal: number of the chat among those of the same participant and bot, from 0.
-    """
+    """Derive the seed of one chat of a run by its number among those of the same participant and bot, from 0."""
     return derive_seed(seed, "simulation", participant, bot, ordinal)
 
 
 def human_chats(study: Study) -> HumanChats:
     """Collect the chats of people of a study in a notebook. The person of a chat is its only rater."""
     chats = []
-    for dialogue in study.dialogues:
-        if study.is_selfplay or dialogue.source in ("selfplay", SOURCE):
-            continue
-        raters = {rating.rater for rating in dialogue.ratings if rating.rater}
-        person = raters.pop() if len(raters) == 1 else ""
-        chats.append(HumanChat(dialogue.bot, dialogue.conversation, person))
+    for dialogue in () if study.is_selfplay else study.dialogues:
+        if dialogue.source not in ("selfplay", SOURCE):
+            raters = {rating.rater for rating in dialogue.ratings if rating.rater}
+            chats.append(HumanChat(dialogue.bot, dialogue.conversation, raters.pop() if len(raters) == 1 else ""))
     return HumanChats(tuple(chats))
 
 
@@ -233,56 +207,38 @@ def simulate(
         UnknownName: for an unknown bot or participant, with the nearest names.
         BotError: for one that cannot be loaded here.
     """
-    from chatbots.participants.base import participant_load
-    from chatbots.registry import bot_load
-    from evaluation.formats.base import Skipped
-    from evaluation.study import Study, StudyDialogue, text_store
+    from evaluation.study import text_store
 
     names = (bots,) if isinstance(bots, str) else tuple(bots)
     chats = people if people is None or isinstance(people, HumanChats) else human_chats(people)
     acting = participant_load(participant, device, chats, text_store())
-    dialogues: list[StudyDialogue] = []
-    failed: list[Skipped] = []
+
+    def play_one(bot: Bot) -> list[SimulatedChat]:
+        seeds = [seed_of_simulation(seed, participant, bot.name, number) for number in range(conversations)]
+        return simulate_chats(
+            bot, acting, seeds=seeds, n_exchanges=exchanges, people=chats, may_leave=may_leave, profiles=profiles
+        )
+
     try:
-        for name in names:
-            bot = bot_load(name, device)
-            try:
-                simulated = simulate_chats(
-                    bot,
-                    acting,
-                    seeds=[seed_of_simulation(seed, participant, name, number) for number in range(conversations)],
-                    n_exchanges=exchanges,
-                    people=chats,
-                    may_leave=may_leave,
-                    profiles=profiles,
-                )
-            finally:
-                bot.unload()
-            for number, one in enumerate(simulated):
-                if one.error is None:
-                    dialogues.append(StudyDialogue(one.conversation, name, SOURCE))
-                else:
-                    failed.append(Skipped(number, f"{name}: {one.error}"))
+        return study_of_runs(f"{participant} with {', '.join(names)}", names, SOURCE, device, play_one)
     finally:
         acting.unload()
-    return Study(f"{participant} with {', '.join(names)}", tuple(dialogues), tuple(failed), device=device)
 
 
-def _plan(
-    seed: int,
+def _course(
+    conversation: Conversation,
     bot: str,
     n_exchanges: int | None,
     people: HumanChats | None,
     may_leave: bool,
     profiles: Sequence[ParticipantProfile],
-) -> _Plan:
+) -> _Course:
+    seed = conversation.seed
     drawn = people.draw(seed, bot, least=n_exchanges or 1) if people else None
-    n_most = n_exchanges
-    if n_most is None and may_leave:
-        n_most = MOST_EXCHANGES
-    elif n_most is None:
-        n_most = len(drawn.said) if drawn else DEFAULT_EXCHANGES
-    return _Plan(_drawn_profile(seed, profiles), drawn, n_most)
+    n_drawn = len(drawn.said) if drawn else DEFAULT_EXCHANGES
+    n_most = n_exchanges or (MOST_EXCHANGES if may_leave else n_drawn)
+    profile = _drawn_profile(seed, profiles)
+    return _Course(ParticipantTurn(conversation, bot, profile, None if may_leave else n_most, drawn), n_most)
 
 
 def _drawn_profile(seed: int, profiles: Sequence[ParticipantProfile]) -> ParticipantProfile:
@@ -301,63 +257,54 @@ def _moves(participant: SimulatedParticipant, turns: Sequence[ParticipantTurn]) 
         yield from participant.moves(turns[start : start + participant.capacity])
 
 
-def _apply(chats: RunningChats, number: int, plan: _Plan, move: Move) -> None:
+def _awaits_reply(conversation: Conversation) -> bool:
+    return bool(conversation.turns) and conversation.turns[-1].speaker == "human"
+
+
+def _apply(chats: RunningChats, number: int, course: _Course, move: Move) -> None:
     """Add a participant's move to its chat: the vote on the last reply, and the message."""
     conversation = chats.conversations[number]
+    n_exchanges = conversation.n_exchanges
     if move.cost is not None:
         chats.costs[number][len(conversation.turns)] = move.cost
     if move.error is not None:
         chats.errors[number] = f"participant: {move.error}"
         return
-    if move.vote and conversation.turns and conversation.turns[-1].speaker == "bot":
-        voted = replace(conversation.turns[-1], vote=move.vote)
-        conversation = replace(conversation, turns=(*conversation.turns[:-1], voted))
-    n_exchanges = conversation.n_exchanges
-    if n_exchanges >= plan.n_most or plan.is_leaving:
-        plan.left_after = n_exchanges if plan.is_leaving else None
-    elif move.text is None:
-        plan.left_after = n_exchanges
-    else:
+    turns = _voted(conversation.turns, move)
+    if n_exchanges < course.n_most and move.text is None:
+        course.left_after = n_exchanges
+    elif n_exchanges < course.n_most and move.text is not None:
         if move.source:
-            plan.sources[len(conversation.turns)] = move.source
-        plan.is_leaving = move.is_last
-        conversation = conversation.with_turn("human", move.text)
-    chats.conversations[number] = conversation
+            course.sources[len(turns)] = move.source
+        if move.is_last:
+            course.n_most = course.left_after = n_exchanges + 1
+        turns = (*turns, Turn("human", move.text))
+    chats.conversations[number] = replace(conversation, turns=turns)
 
 
-def _awaits_reply(chats: RunningChats, number: int) -> bool:
-    turns = chats.conversations[number].turns
-    return chats.errors[number] is None and bool(turns) and turns[-1].speaker == "human"
+def _voted(turns: tuple[Turn, ...], move: Move) -> tuple[Turn, ...]:
+    """Return the turns with the move's vote on the last one, if that is the bot's."""
+    if not move.vote or not turns or turns[-1].speaker != "bot":
+        return turns
+    return (*turns[:-1], replace(turns[-1], vote=move.vote))
 
 
-def _goes_on(participant: SimulatedParticipant, conversation: Conversation, plan: _Plan) -> bool:
-    """Return True if the participant acts again: writes, or only votes on the last reply."""
-    if plan.is_leaving and not participant.votes:
-        plan.left_after = conversation.n_exchanges
-    return participant.votes or not (plan.is_leaving or conversation.n_exchanges >= plan.n_most)
-
-
-def _within(chat: HumanChat, moves: dict[int, Move]) -> SimulatedChat:
+def _within(chat: HumanChat, moves: Mapping[int, Move]) -> SimulatedChat:
     """Return a stored chat with the participant's moves in place of the person's, by number of the turn."""
-    turns: list[Turn] = []
+    turns: tuple[Turn, ...] = ()
     costs = {place: move.cost for place, move in moves.items() if move.cost is not None}
     sources: dict[int, str] = {}
     error, left_after = None, None
     for place, stored in enumerate(chat.turns):
-        if stored.speaker == "bot":
-            turns.append(replace(stored, vote=0))
+        if (move := moves.get(place)) is None:
+            turns = (*turns, replace(stored, vote=0))
             continue
-        move = moves[place]
-        if move.vote and turns and turns[-1].speaker == "bot":
-            turns[-1] = replace(turns[-1], vote=move.vote)
-        if move.error is not None:
-            error = f"participant: {move.error}"
-            break
+        turns = _voted(turns, move)
         if move.text is None:
-            left_after = sum(turn.speaker == "human" for turn in turns)
+            error = f"participant: {move.error}" if move.error is not None else None
+            left_after = None if error else sum(turn.speaker == "human" for turn in turns)
             break
         if move.source:
             sources[place] = move.source
-        turns.append(Turn("human", move.text))
-    conversation = replace(chat.conversation, turns=tuple(turns))
-    return SimulatedChat(conversation, error, costs, left_after, sources)
+        turns = (*turns, Turn("human", move.text))
+    return SimulatedChat(replace(chat.conversation, turns=turns), error, costs, left_after, sources)

@@ -26,7 +26,8 @@ from pydantic import Field
 from chatbots.bots.base import BotError
 from chatbots.conversation import Conversation
 from chatbots.corpora.dialogues import EVERYDAY, Corpus, CorpusError, corpus_read
-from chatbots.corpora.situations import Situations, greets_alone, repetition_key
+from chatbots.corpora.ranking import NEAR, RANKING_PARAMS, EncoderSpace, LexicalSpace, score_candidates, utterances
+from chatbots.corpora.situations import Situations, repetition_key
 from chatbots.encoders.cache import arrays_cached
 from chatbots.encoders.emotion import vader_scores
 from chatbots.encoders.sentence import MINILM, EncoderError, LocalSentenceEncoder, encoder_get
@@ -38,26 +39,6 @@ from chatbots.yaml_registry import ConfiguredBot, register_bot_kind
 
 log = logging.getLogger(__name__)
 
-CONTEXT_WEIGHTS = (0.65, 0.15, 0.08)
-"""Weights of the last utterance and of the two before it."""
-SHORT_WEIGHTS = (0.4, 0.34, 0.14)
-"""The same where the last utterance has one or two words: "yes" means what was asked before."""
-REPLY_WEIGHT = 0.12
-"""Weight of the similarity between the last utterance and the reply itself: keeps to the subject."""
-MISSING = 0.1
-"""Similarity given where the corpus's dialogue was younger than the conversation; that of two
-unrelated utterances, so that a dialogue's start is neither sought nor shunned."""
-SECOND_SPEAKER = 0.02
-"""Added to replies of the speaker who did not open the dialogue: who opens, tells; who answers, asks."""
-OTHER_MOOD = 0.05
-"""Taken off where one utterance asks and the other does not."""
-OTHER_SENTIMENT = 0.06
-"""Taken off per unit by which the sentiment (VADER, -1 to 1) of the utterance replied to differs: no
-congratulations on bad news."""
-GREETING = 0.15
-"""Added to replies to a greeting where the conversation begins with one; taken off once it is under way."""
-NEAR = 0.025
-"""Replies that are at most this much worse than the best are as good, and one of them is drawn."""
 N_NEAR = 3
 WEAK = {"sentence_encoder": 0.38, "tfidf": 0.2}
 """Below this nothing in the corpus fits."""
@@ -84,38 +65,10 @@ ASK_ON = (
 LINKS = ("Let me ask you something else:", "On another note:", "I've been meaning to ask:", "So tell me:")
 
 
-class _EncoderSpace:
-    """Similarity by sentence vectors; the corpus is encoded once per machine."""
-
-    def __init__(self, encoder: LocalSentenceEncoder, corpus: Corpus, texts: list[str]) -> None:
-        self._encoder = encoder
-        encoder.load()
-        cache = Identity("retrieval_corpus", "1", {"encoder": encoder.identity.as_dict(), "corpus": corpus.digest})
-        self._corpus = arrays_cached(cache, lambda: {"vectors": encoder.encode(texts)})["vectors"]
-
-    def similarity(self, texts: Sequence[str]) -> np.ndarray:
-        """Return the cosines of N texts with the U corpus texts: (N, U)."""
-        return self._encoder.encode(texts) @ self._corpus.T
-
-
-class _LexicalSpace:
-    """Similarity by TF-IDF of words and word pairs."""
-
-    def __init__(self, texts: list[str]) -> None:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-
-        self._vectoriser = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
-        self._corpus = self._vectoriser.fit_transform(texts)
-
-    def similarity(self, texts: Sequence[str]) -> np.ndarray:
-        """Return the cosines of N texts with the U corpus texts: (N, U)."""
-        return (self._vectoriser.transform(texts) @ self._corpus.T).toarray()
-
-
 @dataclass
 class _Loaded:
     index: Situations
-    space: _EncoderSpace | _LexicalSpace
+    space: EncoderSpace | LexicalSpace
     weak: float
 
 
@@ -173,9 +126,7 @@ class RetrievalBot(ConfiguredBot):
             "corpus": self._corpus_digest(),
             "ranking": ranking,
             "encoder": encoder,
-            "weights": [*CONTEXT_WEIGHTS, *SHORT_WEIGHTS, REPLY_WEIGHT],
-            "corrections": [SECOND_SPEAKER, OTHER_MOOD, OTHER_SENTIMENT, GREETING, MISSING],
-            "near": NEAR,
+            **RANKING_PARAMS,
             "weak": WEAK[ranking],
         }
 
@@ -195,12 +146,14 @@ class RetrievalBot(ConfiguredBot):
                 corpus = self._corpus()
                 index = Situations.of(corpus)
                 ranking = self.ranking
-                space: _EncoderSpace | _LexicalSpace
+                space: EncoderSpace | LexicalSpace
                 if ranking == "sentence_encoder":
-                    space = _EncoderSpace(encoder_get(self.options.encoder, device), corpus, index.texts)
+                    encoder = encoder_get(self.options.encoder, device)
+                    encoder.load()
+                    space = EncoderSpace(encoder.encode, _vectors(encoder, corpus, index.texts))
                 else:
                     log.warning("%s ranks by shared words only. %s", self.name, self.description)
-                    space = _LexicalSpace(index.texts)
+                    space = LexicalSpace(index.texts)
             except (CorpusError, EncoderError) as error:
                 raise BotError(f"{self.name} cannot be loaded: {error}") from error
             self._loaded = _Loaded(index, space, WEAK[ranking])
@@ -214,7 +167,7 @@ class RetrievalBot(ConfiguredBot):
         self.load(self._device)
         loaded = self._loaded
         assert loaded is not None
-        recent = [_utterances(context)[-1:-4:-1] for context in contexts]  # the last one first
+        recent = [utterances(context)[-1:-4:-1] for context in contexts]  # the last one first
         texts = list(dict.fromkeys(text for group in recent for text in group))
         rows = dict(zip(texts, loaded.space.similarity(texts), strict=True)) if texts else {}
         return [
@@ -235,6 +188,12 @@ class RetrievalBot(ConfiguredBot):
             return None
 
 
+def _vectors(encoder: LocalSentenceEncoder, corpus: Corpus, texts: list[str]) -> np.ndarray:
+    """Return the vectors of a corpus, which is encoded once per machine."""
+    cache = Identity("retrieval_corpus", "1", {"encoder": encoder.identity.as_dict(), "corpus": corpus.digest})
+    return arrays_cached(cache, lambda: {"vectors": encoder.encode(texts)})["vectors"]
+
+
 def _choose(loaded: _Loaded, context: Conversation, similar: list[np.ndarray]) -> str:
     """Pick a reply.
 
@@ -251,10 +210,10 @@ def _choose(loaded: _Loaded, context: Conversation, similar: list[np.ndarray]) -
     ]
     if not similar:
         return _sentence(index.texts[rng.choice(_unsaid(index.all_openers, said_numbers).tolist())])
-    last = _utterances(context)[-1]
+    last = utterances(context)[-1]
     if own_words := canned_replies(last, context.texts):
         return _fresh(own_words, "\n".join(context.texts), rng)
-    scores, of_last = _scores(index, last, similar)
+    scores, of_last = score_candidates(index, last, similar)
     scores[np.isin(index.replies, said_numbers)] = -np.inf
     # Equal replies of several situations count once; ties keep the corpus's order.
     order = np.argsort(-scores, kind="stable")
@@ -265,37 +224,6 @@ def _choose(loaded: _Loaded, context: Conversation, similar: list[np.ndarray]) -
         return _change_of_subject(last, context.texts, index.texts[rng.choice(nearest.tolist())], rng)
     near = list(dict.fromkeys(int(index.replies[i]) for i in order[:50] if scores[i] >= best - NEAR))
     return _sentence(index.texts[rng.choice(near[:N_NEAR])])
-
-
-def _scores(index: Situations, last: str, similar: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Score every candidate: (C,) over what the conversation has, and (C,) for the last utterance alone.
-
-    Weighted means of similarities. Rounded, so that the last bits of a matrix product, which depend on
-    the batch, decide nothing.
-    """
-    of_reply = similar[0][index.replies]
-    last_weights = CONTEXT_WEIGHTS[:1]
-    mood = SECOND_SPEAKER * index.second - OTHER_MOOD * (index.asked != last.endswith("?"))
-    mood = mood - OTHER_SENTIMENT * np.abs(index.sentiment - vader_scores([last])[0])
-    if len(similar) > 2:
-        mood = mood - GREETING * index.greets
-    elif greets_alone(last):
-        mood = mood + GREETING * index.greets
-
-    def mean(weights: Sequence[float]) -> np.ndarray:
-        total = REPLY_WEIGHT * of_reply
-        used = weights[: len(similar)]
-        for weight, row, numbers in zip(used, similar, index.contexts.T, strict=False):
-            total = total + weight * np.where(numbers >= 0, row[numbers], MISSING)
-        return total / (REPLY_WEIGHT + sum(used))
-
-    scores = mean(CONTEXT_WEIGHTS)
-    if len(last.split()) <= 2:
-        scores = np.maximum(scores, mean(SHORT_WEIGHTS))
-    return (
-        np.round(np.asarray(scores + mood, dtype=np.float64), 5),
-        np.round(np.asarray(mean(last_weights) + mood, dtype=np.float64), 5),
-    )
 
 
 def _change_of_subject(last: str, texts: Sequence[str], opener: str, rng: random.Random) -> str:
@@ -335,19 +263,3 @@ def _unsaid(numbers: np.ndarray, said: list[int]) -> np.ndarray:
     """Return the numbers of the texts that have not been said, or all of them once everything has been."""
     left = numbers[~np.isin(numbers, said)]
     return left if len(left) else numbers
-
-
-def _utterances(context: Conversation) -> list[str]:
-    """Return the turns' texts, consecutive ones of one speaker joined and blank ones left out."""
-    out: list[str] = []
-    speaker = None
-    for turn in context.turns:
-        text = turn.text.strip()
-        if not text:
-            continue
-        if turn.speaker == speaker:
-            out[-1] = f"{out[-1]} {text}"
-        else:
-            out.append(text)
-        speaker = turn.speaker
-    return out

@@ -93,7 +93,12 @@ def image_parts(content: str, context: Conversation) -> str | list[dict[str, Any
 
 
 def conditioned_prompt(system_prompt: str, context: Conversation) -> str:
-    """Return the system prompt with that of the conversation's condition, at `{condition}` or after it."""
+    """Return the system prompt with that of the conversation's condition, at `{condition}` or after it.
+
+    One that the conversation brings along takes its place.
+    """
+    if context.system_prompt is not None:
+        return context.system_prompt
     if CONDITION in system_prompt:
         return system_prompt.replace(CONDITION, context.bot_prompt).strip()
     return "\n\n".join(filter(None, (system_prompt, context.bot_prompt)))

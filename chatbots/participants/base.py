@@ -1,25 +1,18 @@
-"""Protocol of simulated participants, who take a person's side in conversations with bots.
+"""Contract of simulated participants, who take a person's side in conversations with bots.
 
 A participant keeps no memory of a chat: a `ParticipantTurn` is all it needs, so that chats advance in any batches and
-are resumed anywhere. A kind is one class in a file of this folder, registered by its decorator:
-
-    @register_participant
-    class Patient(ParticipantDefaults):
-        name = "patient"
-        title = "Patient"
-        description = "Says the same again."
-
-        def moves(self, turns: Sequence[ParticipantTurn]) -> list[Move]:
-            return [Move("And then?") for turn in turns]
-
-A kind that speaks by a bot is named with it: `prompted:smollm2`.
+are resumed anywhere. A kind is one class in a file of this folder under `register_participant`.
+A kind whose messages a bot writes is named with that bot: `prompted:smollm2`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ConfigDict
 
 from chatbots.bots.base import BotError
 from chatbots.conversation import Conversation
@@ -35,13 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ParticipantProfile:
-    """Character of a participant. Empty fields leave it to the participant.
+    """Character of a participant: who it is, what it wants of the chat, how it feels. Empty: nothing is given."""
 
-    Attributes:
-        persona: who the participant is.
-        goal: what the participant wants of the chat.
-        mood: how the participant feels.
-    """
+    __pydantic_config__ = ConfigDict(extra="forbid")  # files of profiles are read as this
 
     persona: str = ""
     goal: str = ""
@@ -105,71 +94,22 @@ class Move:
     cost: ReplyCost | None = None
 
 
-class SimulatedParticipant(Protocol):
-    """Protocol of all simulated participants."""
-
-    name: str
-    """Name in commands, URLs and files."""
-    title: str
-    """Name on pages."""
-    kind: str
-    """Name of the kind, which is the name without its bot."""
-    capacity: int
-    """Most moves made at once."""
-    deterministic: bool
-    """The same turn and seed give the same move."""
-    needs_people: bool
-    """Learns from stored chats of people and cannot do without."""
-    speaks_by_bot: bool
-    """Needs the name of the bot that it speaks by."""
-    votes: bool
-    """May vote on replies."""
-
-    @property
-    def description(self) -> str:
-        """One sentence for lists."""
-        ...
-
-    @property
-    def identity(self) -> Identity:
-        """Identity without the chats of people; known before loading."""
-        ...
-
-    def unavailable_reason(self) -> str | None:
-        """Explain why the participant cannot be loaded here, or return None."""
-        ...
-
-    def load(self, device: str, people: HumanChats | None = None, store: TextStore | None = None) -> None:
-        """Make ready.
-
-        Args:
-            people: stored chats to learn from.
-            store: keeps sentence vectors of texts between runs; erasing a person removes them there.
-
-        Raises:
-            BotError: the participant cannot be loaded; the message gives the reason.
-        """
-        ...
-
-    def unload(self) -> None:
-        """Free memory. The participant can be loaded again."""
-        ...
-
-    def moves(self, turns: Sequence[ParticipantTurn]) -> list[Move]:
-        """Return one move for each turn, in order. A failure is a move with an error."""
-        ...
-
-
-@dataclass
-class ParticipantDefaults:
-    """Default attributes of most participants; derive from it and set the class attributes.
+class SimulatedParticipant(ABC):
+    """Contract of all kinds of simulated participants; derive from it and set the class attributes.
 
     Args:
-        bot: name of the bot that it speaks by; empty for participants that need none.
-    """
+        bot: name of the bot that writes its messages; empty: none.
 
-    bot: str = ""
-    people: HumanChats | None = field(default=None, init=False, repr=False)
+    Attributes:
+        name: in commands, URLs and files: the kind, and its bot after a colon.
+        title: name on pages.
+        description: one sentence for lists.
+        capacity: most moves made at once.
+        deterministic: the same turn and seed give the same move.
+        needs_people: learns from stored chats of people and cannot do without.
+        speaks_by_bot: needs a bot that writes its messages.
+        votes: may vote on replies.
+    """
 
     name = ""
     title = ""
@@ -181,31 +121,55 @@ class ParticipantDefaults:
     votes = False
     version = "1"
 
-    def __post_init__(self) -> None:
+    def __init__(self, bot: str = "") -> None:
+        self.bot = bot
         self.kind = type(self).name
-        if self.bot:
-            self.name = f"{self.kind}:{self.bot}"
-            self.title = f"{type(self).title}: {self.bot}"
+        self.people: HumanChats | None = None
+        if bot:
+            self.name = f"{self.kind}:{bot}"
+            self.title = f"{type(self).title}: {bot}"
 
     @property
     def params(self) -> dict[str, Any]:
-        """Everything that decides the moves, for the identity. No secrets."""
+        """Everything that decides the moves, for the identity, but people's chats. No secrets."""
         return {}
 
     @property
     def identity(self) -> Identity:
+        """Identity without the chats of people; known before loading."""
         return Identity(self.name, self.version, self.params)
 
     def unavailable_reason(self) -> str | None:
+        """Explain why the participant cannot be loaded here, or return None."""
         return None
 
     def load(self, device: str, people: HumanChats | None = None, store: TextStore | None = None) -> None:
+        """Make ready.
+
+        Args:
+            people: stored chats to learn from.
+            store: keeps sentence vectors of texts between runs; erasing a person removes them there.
+
+        Raises:
+            BotError: the participant cannot be loaded; the message gives the reason.
+        """
         if self.needs_people and not people:
             raise BotError(f"{self.name} learns from chats of people, and there are none")
         self.people = people
 
     def unload(self) -> None:
+        """Free memory. The participant can be loaded again."""
         self.people = None
+
+    @abstractmethod
+    def moves(self, turns: Sequence[ParticipantTurn]) -> list[Move]:
+        """Return one move for each turn, in order. A failure is a move with an error."""
+
+    def opening(self, turn: ParticipantTurn) -> Move | None:
+        """Return the drawn person's first message if nothing has been written; else None."""
+        if turn.drawn is None or turn.conversation.turns:
+            return None
+        return Move(turn.drawn.said[0], source=turn.drawn.conversation.id)
 
 
 participants: Registry[SimulatedParticipant] = Registry("simulated participant", "chatbots.participants")
@@ -226,11 +190,10 @@ def participant_get(name: str) -> SimulatedParticipant:
     """
     kind, _, bot = name.partition(":")
     entry = participants.get(kind)
-    make: Callable[..., SimulatedParticipant] = type(entry)
     if entry.speaks_by_bot != bool(bot):
         wanted = f"write {kind}:BOT with the id of a bot" if entry.speaks_by_bot else f"write {kind} alone"
         raise BotError(f"{quote(name)} is no participant; {wanted}")
-    return make(bot) if bot else make()
+    return type(entry)(bot)
 
 
 def participant_load(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from chatbots.conversation import Conversation, Turn
 from chatbots.corpora.situations import repetition_key
-from chatbots.identity import canonical_json, derive_seed
+from chatbots.identity import derive_seed
 
 SHORT_WORDS = 3
 """Texts of so many words, such as greetings, are nobody's own: they may occur in chats with any bot."""
@@ -17,13 +16,7 @@ SHORT_WORDS = 3
 
 @dataclass(frozen=True)
 class HumanChat:
-    """One chat of a person with a bot.
-
-    Attributes:
-        bot: name of the bot.
-        conversation: its turns; the person's are "human".
-        person: name of the person; empty: unknown.
-    """
+    """One chat of a person with a bot. The person's turns are "human"; an empty name is an unknown person."""
 
     bot: str
     conversation: Conversation
@@ -87,15 +80,6 @@ class HumanChats:
         return iter(self.chats)
 
     @cached_property
-    def digest(self) -> str:
-        """Digest of all texts, bots and votes, 16 hexadecimal digits."""
-        sha = hashlib.sha256()
-        for chat in self.chats:
-            turns = [[turn.speaker, turn.text, turn.vote] for turn in chat.turns]
-            sha.update(canonical_json([chat.bot, chat.person, turns]).encode("utf-8", "surrogatepass") + b"\n")
-        return sha.hexdigest()[:16]
-
-    @cached_property
     def keys_by_bot(self) -> dict[str, frozenset[str]]:
         """The messages of more than a few words to each bot, without capitals and punctuation."""
         keys: dict[str, set[str]] = {}
@@ -103,22 +87,12 @@ class HumanChats:
             keys.setdefault(chat.bot, set()).update(chat.own_keys)
         return {bot: frozenset(own) for bot, own in keys.items()}
 
-    def with_others(self, bot: str, person: str = "") -> Sequence[HumanChat]:
-        """Return the chats of other people with other bots. An unknown person is nobody's."""
-        return [chat for chat in self._of_others(bot) if not person or chat.person != person]
-
-    def lengths(self, bot: str = "") -> list[int]:
-        """Return the number of messages of each person, in chats with other bots than `bot`."""
-        return sorted(len(chat.said) for chat in self._of_others(bot))
-
-    def openings(self, bot: str = "") -> list[str]:
-        """Return the first messages of the chats that people opened, with other bots than `bot`."""
-        return [chat.said[0] for chat in self._of_others(bot) if not chat.is_opened_by_bot]
-
     def draw(
         self, seed: int, bot: str, person: str = "", *, least: int = 1, unlike: HumanChat | None = None
     ) -> HumanChat | None:
         """Draw a chat of another person with another bot, whose opening and length a simulated chat takes over.
+
+        Chats that the person opened, with a message that nobody wrote to this bot, are preferred.
 
         Args:
             least: messages that the person has written at least, where there is such a chat.
@@ -127,19 +101,17 @@ class HumanChats:
         Returns:
             None if there are no chats of others.
         """
-        chats = self.with_others(bot, person)
+        if bot not in self._drawable:
+            chats = [chat for chat in self.chats if chat.bot != bot]
+            chats = [chat for chat in chats if not chat.is_opened_by_bot] or chats
+            own = self.keys_by_bot.get(bot, ())
+            self._drawable[bot] = [chat for chat in chats if repetition_key(chat.said[0]) not in own] or chats
+        chats = [chat for chat in self._drawable[bot] if not person or chat.person != person]
         if unlike is not None:
             chats = [chat for chat in chats if chat.own_keys.isdisjoint(unlike.own_keys)]
-        chats = [chat for chat in chats if not chat.is_opened_by_bot] or chats
         chats = [chat for chat in chats if len(chat.said) >= least] or chats
         return chats[derive_seed(seed, "drawn") % len(chats)] if chats else None
 
-    def _of_others(self, bot: str) -> Sequence[HumanChat]:
-        by_bot = self._others_by_bot
-        if bot not in by_bot:
-            by_bot[bot] = [chat for chat in self.chats if chat.bot != bot]
-        return by_bot[bot]
-
     @cached_property
-    def _others_by_bot(self) -> dict[str, list[HumanChat]]:
+    def _drawable(self) -> dict[str, list[HumanChat]]:
         return {}

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chatbots.participants.base import Move, ParticipantDefaults, ParticipantTurn, register_participant
+from chatbots.participants.base import Move, ParticipantTurn, SimulatedParticipant, register_participant
 
 
 @register_participant
-class ReplayedParticipant(ParticipantDefaults):
+class ReplayedParticipant(SimulatedParticipant):
     """One person's messages and votes in a chat with another bot, in their order."""
 
     name = "replayed"

@@ -1,0 +1,121 @@
+"""Ranking of a corpus's situations by similarity to a conversation, for bots and simulated participants.
+
+Similarity is that of sentence vectors, or of TF-IDF vectors where there is no sentence encoder. The last utterance
+weighs most and the two before it less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from chatbots.conversation import Conversation
+from chatbots.corpora.situations import Situations, greets_alone
+from chatbots.encoders.emotion import vader_scores
+
+CONTEXT_WEIGHTS = (0.65, 0.15, 0.08)
+"""Weights of the last utterance and of the two before it."""
+SHORT_WEIGHTS = (0.4, 0.34, 0.14)
+"""The same where the last utterance has one or two words: "yes" means what was asked before."""
+REPLY_WEIGHT = 0.12
+"""Weight of the similarity between the last utterance and the reply itself: keeps to the subject."""
+MISSING = 0.1
+"""Similarity given where the corpus's dialogue was younger than the conversation; that of two
+unrelated utterances, so that a dialogue's start is neither sought nor shunned."""
+SECOND_SPEAKER = 0.02
+"""Added to replies of the speaker who did not open the dialogue: who opens, tells; who answers, asks."""
+OTHER_MOOD = 0.05
+"""Taken off where one utterance asks and the other does not."""
+OTHER_SENTIMENT = 0.06
+"""Taken off per unit by which the sentiment (VADER, -1 to 1) of the utterance replied to differs: no
+congratulations on bad news."""
+GREETING = 0.15
+"""Added to replies to a greeting where the conversation begins with one; taken off once it is under way."""
+NEAR = 0.025
+"""Replies that are at most this much worse than the best are as good, and one of them is drawn."""
+RANKING_PARAMS: dict[str, Any] = {
+    "weights": [*CONTEXT_WEIGHTS, *SHORT_WEIGHTS, REPLY_WEIGHT],
+    "corrections": [SECOND_SPEAKER, OTHER_MOOD, OTHER_SENTIMENT, GREETING, MISSING],
+    "near": NEAR,
+}
+"""All of these, for identities."""
+
+
+class EncoderSpace:
+    """Similarity by sentence vectors.
+
+    Args:
+        encode: makes unit vectors of texts, (N, D).
+        corpus: vectors of the corpus's texts, (U, D).
+    """
+
+    def __init__(self, encode: Callable[[Sequence[str]], np.ndarray], corpus: np.ndarray) -> None:
+        self._encode = encode
+        self._corpus = corpus
+
+    def similarity(self, texts: Sequence[str]) -> np.ndarray:
+        """Return the cosines of N texts with the U corpus texts: (N, U)."""
+        return self._encode(texts) @ self._corpus.T
+
+
+class LexicalSpace:
+    """Similarity by TF-IDF of words and word pairs."""
+
+    def __init__(self, texts: list[str]) -> None:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        self._vectoriser = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
+        self._corpus = self._vectoriser.fit_transform(texts)
+
+    def similarity(self, texts: Sequence[str]) -> np.ndarray:
+        """Return the cosines of N texts with the U corpus texts: (N, U)."""
+        return (self._vectoriser.transform(texts) @ self._corpus.T).toarray()
+
+
+def score_candidates(index: Situations, last: str, similar: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Score every candidate: (C,) over what the conversation has, and (C,) for the last utterance alone.
+
+    Weighted means of similarities. Rounded, so that the last bits of a matrix product, which depend on
+    the batch, decide nothing.
+    """
+    of_reply = similar[0][index.replies]
+    last_weights = CONTEXT_WEIGHTS[:1]
+    mood = SECOND_SPEAKER * index.second - OTHER_MOOD * (index.asked != last.endswith("?"))
+    mood = mood - OTHER_SENTIMENT * np.abs(index.sentiment - vader_scores([last])[0])
+    if len(similar) > 2:
+        mood = mood - GREETING * index.greets
+    elif greets_alone(last):
+        mood = mood + GREETING * index.greets
+
+    def mean(weights: Sequence[float]) -> np.ndarray:
+        total = REPLY_WEIGHT * of_reply
+        used = weights[: len(similar)]
+        for weight, row, numbers in zip(used, similar, index.contexts.T, strict=False):
+            total = total + weight * np.where(numbers >= 0, row[numbers], MISSING)
+        return total / (REPLY_WEIGHT + sum(used))
+
+    scores = mean(CONTEXT_WEIGHTS)
+    if len(last.split()) <= 2:
+        scores = np.maximum(scores, mean(SHORT_WEIGHTS))
+    return (
+        np.round(np.asarray(scores + mood, dtype=np.float64), 5),
+        np.round(np.asarray(mean(last_weights) + mood, dtype=np.float64), 5),
+    )
+
+
+def utterances(context: Conversation) -> list[str]:
+    """Return the turns' texts, consecutive ones of one speaker joined and blank ones left out."""
+    out: list[str] = []
+    speaker = None
+    for turn in context.turns:
+        text = turn.text.strip()
+        if not text:
+            continue
+        if turn.speaker == speaker:
+            out[-1] = f"{out[-1]} {text}"
+        else:
+            out.append(text)
+        speaker = turn.speaker
+    return out

@@ -1,0 +1,36 @@
+"""Files of participants' profiles: a YAML list, or JSON Lines, one profile each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from chatbots.corpora.dialogues import CorpusError, lines_read
+from chatbots.participants.base import ParticipantProfile
+from chatbots.validation import ValuesError, values_read, values_read_json, yaml_read
+
+
+def profiles_read(path: Path | str) -> list[ParticipantProfile]:
+    """Read the profiles of a file.
+
+    Raises:
+        ValuesError: it cannot be read, or an entry is wrong; the message names the file, line or entry, and field.
+    """
+    file = Path(path)
+    if file.suffix in (".yaml", ".yml"):
+        entries = values_read(list[Any], yaml_read(file), what=str(file))
+        read = [(f"{file.name}, entry {number}", values_read, entry) for number, entry in enumerate(entries, start=1)]
+    else:
+        try:
+            read = [(where, values_read_json, line) for where, line in lines_read(file)]
+        except CorpusError as error:
+            raise ValuesError(str(error)) from error
+    profiles = []
+    for where, reader, entry in read:
+        try:
+            profiles.append(reader(ParticipantProfile, entry, what="the profile"))
+        except ValuesError as error:
+            raise ValuesError(error.mistakes, where) from error
+    if not profiles:
+        raise ValuesError(f"{file} has no profile")
+    return profiles

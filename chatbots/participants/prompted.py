@@ -1,0 +1,156 @@
+"""A prompted participant: a chat model that is told to write as a person, with a persona, a goal and a mood.
+
+Chat models know how to answer a user as the assistant. So the roles are reversed: the bot's turns are the user's, the
+participant's own are the assistant's, and the prompt stands in place of the model's own system prompt. The reversed
+chat has an id and a seed of its own; it grows at its end alone, so that prefix caches serve it like any other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from chatbots.bots.base import Bot
+from chatbots.conversation import Conversation, Turn
+from chatbots.endpoints.metering import PaidBot
+from chatbots.participants.base import (
+    Move,
+    ParticipantProfile,
+    ParticipantTurn,
+    SimulatedParticipant,
+    register_participant,
+)
+from chatbots.participants.human_chats import HumanChats
+from chatbots.registry import bot_get
+
+if TYPE_CHECKING:
+    from chatbots.encoders.cache import TextStore
+
+TASK = (
+    "You are a person who chats with a chatbot. You are not an assistant and you do not offer help. Every message "
+    "that you get was written by the chatbot. Reply with the person's next message only: short and casual, as people "
+    "type in a chat, without a name before it and without quotation marks."
+)
+PROFILE = {"persona": "Who you are: {}", "goal": "What you want from the chat: {}", "mood": "How you feel: {}"}
+LEAVING = "When the person would end the chat, write [leaves] and nothing else."
+TIMEOUT_S = 300.0
+"""Longest wait for a message, in seconds."""
+_LEAVES = re.compile(r"\[\s*leaves?\s*\]", re.IGNORECASE)
+_LABEL = re.compile(r"^[*_]*(?:me|you|user|human|person|participant|assistant|chatbot|bot|ai)[*_]*:[*_]*\s*", re.I)
+_QUOTES = ('""', "''", "“”", "‘’", "«»", "„“")
+
+
+def prompt_for(profile: ParticipantProfile, *, may_leave: bool) -> str:
+    """Return the system prompt of a participant."""
+    lines = [text.format(getattr(profile, name)) for name, text in PROFILE.items() if getattr(profile, name)]
+    return "\n".join([TASK, *lines, *([LEAVING] if may_leave else [])])
+
+
+def clean_message(text: str) -> tuple[str, bool]:
+    """Return a model's message without labels and quotation marks, and True if it leaves.
+
+    A model that goes on with the chatbot's lines is cut there.
+    """
+    before, *after = _LEAVES.split(text, maxsplit=1)
+    lines = [line.strip() for line in before.splitlines() if line.strip()]
+    ends = [number for number, line in enumerate(lines) if number and _LABEL.match(line)]
+    message = _LABEL.sub("", " ".join(lines[: ends[0]] if ends else lines)).strip()
+    if len(message) > 1 and message[0] + message[-1] in _QUOTES:
+        message = message[1:-1].strip()
+    return message, bool(after)
+
+
+class BotDrivenParticipant(SimulatedParticipant):
+    """Base of participants whose messages a bot writes, on a conversation with the roles reversed."""
+
+    speaks_by_bot = True
+
+    def prompt_of(self, turn: ParticipantTurn) -> str | None:
+        """Return what stands in place of the bot's system prompt; None: its own."""
+        return None
+
+    def refusal(self, bot: Bot) -> str | None:
+        """Explain why this bot cannot write a participant's messages, or return None."""
+        return None
+
+    def __init__(self, bot: str = "") -> None:
+        super().__init__(bot)
+        self._device = "cpu"
+        if bot:
+            self.capacity, self.deterministic = self._bot.capacity, self._bot.deterministic
+
+    @property
+    def _bot(self) -> Bot:
+        return bot_get(self.bot)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"bot": self._bot.identity.as_dict()} if self.bot else {}
+
+    def unavailable_reason(self) -> str | None:
+        if not self.bot:
+            return f"it needs a bot to write its messages: {self.kind}:BOT"
+        return self.refusal(self._bot) or self._bot.unavailable_reason()
+
+    def load(self, device: str, people: HumanChats | None = None, store: TextStore | None = None) -> None:
+        super().load(device, people, store)
+        self._device = device
+        self._bot.load(device)
+
+    def unload(self) -> None:
+        super().unload()
+        self._bot.unload()
+
+    def moves(self, turns: Sequence[ParticipantTurn]) -> list[Move]:
+        """Return one message for each turn; a person's first message opens the chat where one was drawn."""
+        from chatbots.serving import reply
+
+        moves = [self.opening(turn) for turn in turns]
+        places = [place for place, move in enumerate(moves) if move is None]
+        contexts = [self.reversed(turns[place]) for place in places]
+        bot = self._bot
+        bot.load(self._device)  # the same bot may have been unloaded on the other side
+        for place, context, answer in zip(places, contexts, reply(bot, contexts, timeout_s=TIMEOUT_S), strict=True):
+            cost = bot.cost_take(context) if isinstance(bot, PaidBot) else None
+            text, leaves = clean_message(answer.text or "")
+            if answer.text is None or not (text or leaves):
+                moves[place] = Move(error=answer.error or "wrote nothing", cost=cost)
+            else:
+                moves[place] = Move(text or None, is_last=leaves, cost=cost)
+        return [move for move in moves if move is not None]
+
+    def reversed(self, turn: ParticipantTurn) -> Conversation:
+        """Return the chat as the participant's bot sees it: its own turns are the bot's."""
+        chat = turn.conversation
+        return replace(
+            chat,
+            id=f"{chat.id}:participant",
+            seed=turn.chat_seed,
+            turns=tuple(Turn("bot" if one.speaker == "human" else "human", one.text) for one in chat.turns),
+            bot_prompt="",
+            system_prompt=self.prompt_of(turn),
+            is_opened=True,
+        )
+
+
+@register_participant
+class PromptedParticipant(BotDrivenParticipant):
+    """A chat model with the prompt of a person."""
+
+    name = "prompted"
+    title = "Prompted"
+    description = "A chat model that is told to write as a person, by persona, goal and mood."
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {**super().params, "prompt": [TASK, PROFILE, LEAVING]}
+
+    def prompt_of(self, turn: ParticipantTurn) -> str:
+        return prompt_for(turn.profile, may_leave=turn.n_planned is None)
+
+    def refusal(self, bot: Bot) -> str | None:
+        if hasattr(getattr(bot, "options", None), "system_prompt"):
+            return None
+        return f"{bot.name} reads no prompt; choose a chat model (transformers, gguf or an endpoint)"

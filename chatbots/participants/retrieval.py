@@ -1,0 +1,188 @@
+"""A retrieval participant: writes what a person wrote in the most similar situation with another bot.
+
+Situations are ranked as those of the retrieval bot are (`chatbots/corpora/ranking.py`), by sentence vectors or, where
+there is no encoder, by TF-IDF. Nothing leaks: situations of the same bot and of the same person are left out, and so
+are longer messages that anyone wrote to that bot. Vectors are kept in a store that erasure clears, not in the cache of
+corpora.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chatbots.bots.base import BotError
+from chatbots.corpora.dialogues import Corpus, CorpusError, Dialogue
+from chatbots.corpora.ranking import (
+    MISSING,
+    NEAR,
+    RANKING_PARAMS,
+    EncoderSpace,
+    LexicalSpace,
+    score_candidates,
+    utterances,
+)
+from chatbots.corpora.situations import Situations, repetition_key
+from chatbots.encoders.sentence import EncoderError, SentenceEncoder, sentence_encoder
+from chatbots.participants.base import Move, ParticipantTurn, SimulatedParticipant, register_participant
+from chatbots.participants.human_chats import HumanChat, HumanChats
+
+if TYPE_CHECKING:
+    from chatbots.encoders.cache import TextStore
+
+LEAVES = ""
+"""Stands as a message after the last reply of a chat that its person did not answer."""
+N_NEAR = 3
+"""Number of the best situations of which one is drawn."""
+
+
+class _PeopleSituations:
+    """The situations of people's chats, as arrays over C candidates for the next message.
+
+    Attributes:
+        index: its replies are people's messages, or `LEAVES`.
+        chats: (C,) chats of the candidates, as objects.
+        votes: (C,) the person's vote on the reply before.
+    """
+
+    def __init__(self, people: HumanChats, device: str, store: TextStore | None) -> None:
+        dialogues = [_dialogue(chat) for chat in people]
+        everything = Situations.of(Corpus(tuple(dialogues)))
+        places = [(chat, i) for chat, one in zip(people, dialogues, strict=True) for i in range(1, len(one.turns))]
+        rows = [row for row, (chat, i) in enumerate(places) if i == len(chat.turns) or chat.turns[i].speaker == "human"]
+        columns = ("replies", "contexts", "second", "asked", "greets", "sentiment")
+        self.index = replace(everything, **{name: getattr(everything, name)[rows] for name in columns})
+        self.votes = np.array([places[row][0].turns[places[row][1] - 1].vote for row in rows], dtype=int)
+        self.chats = [places[row][0] for row in rows]
+        self.bots = np.array([chat.bot for chat in self.chats], dtype=object)
+        self.persons = np.array([chat.person for chat in self.chats], dtype=object)
+        self.leaves = self.index.texts.index(LEAVES) if LEAVES in self.index.texts else -1
+        self._people = people
+        self._by_key: dict[str, list[int]] = {}
+        for candidate, reply in enumerate(self.index.replies):
+            self._by_key.setdefault(self.index.keys[reply], []).append(candidate)
+        self._allowed: dict[str, np.ndarray] = {}
+        encoder = sentence_encoder(device)
+        self.space: EncoderSpace | LexicalSpace
+        if encoder.unavailable_reason() is None:
+            encode = partial(_encode, encoder, store)
+            self.space = EncoderSpace(encode, encode(self.index.texts))
+        else:
+            self.space = LexicalSpace(self.index.texts)
+
+    def similarity(self, texts: Sequence[str]) -> np.ndarray:
+        """Return the similarities of N texts with those of the index, (N, U)."""
+        if not texts:
+            return np.zeros((0, len(self.index.texts)))
+        similarity = self.space.similarity(texts)
+        if self.leaves >= 0:  # no text, so like none and unlike none
+            similarity[:, self.leaves] = MISSING
+        return similarity
+
+    def allowed(self, turn: ParticipantTurn) -> np.ndarray:
+        """Return which candidates may come next, (C,): nothing of the same bot or person, nothing said before."""
+        if turn.bot not in self._allowed:
+            allowed = self.bots != turn.bot
+            for key in self._people.keys_by_bot.get(turn.bot, frozenset()) & self._by_key.keys():
+                allowed[self._by_key[key]] = False
+            self._allowed[turn.bot] = allowed
+        allowed = self._allowed[turn.bot].copy()
+        if turn.person:
+            allowed &= self.persons != turn.person
+        if turn.n_planned is not None:
+            allowed &= self.index.replies != self.leaves
+        for text in turn.conversation.texts:
+            allowed[self._by_key.get(repetition_key(text), [])] = False
+        return allowed
+
+
+@register_participant
+class RetrievalParticipant(SimulatedParticipant):
+    """The next message of a person in the most similar situation with another bot."""
+
+    name = "retrieval"
+    title = "Retrieval"
+    description = "Writes what a person wrote in the most similar situation of a chat with another bot."
+    needs_people = True
+    votes = True
+
+    _loaded: _PeopleSituations | None = None
+
+    @property
+    def params(self) -> dict[str, Any]:
+        encoder = sentence_encoder()
+        is_lexical = encoder.unavailable_reason() is not None
+        ranked_by = "tfidf" if is_lexical else encoder.identity.as_dict()
+        return {**RANKING_PARAMS, "n_near": N_NEAR, "encoder": ranked_by}
+
+    def load(self, device: str, people: HumanChats | None = None, store: TextStore | None = None) -> None:
+        super().load(device, people, store)
+        assert people is not None
+        try:
+            self._loaded = _PeopleSituations(people, device, store)
+        except (CorpusError, EncoderError) as error:
+            raise BotError(f"{self.name} cannot be loaded: {error}") from error
+        self.votes = bool(self._loaded.votes.any())
+
+    def unload(self) -> None:
+        super().unload()
+        self._loaded = None
+
+    def moves(self, turns: Sequence[ParticipantTurn]) -> list[Move]:
+        """Return a person's message or leaving for each turn; all texts are encoded together."""
+        if self._loaded is None:
+            raise BotError(f"{self.name} is not loaded")
+        recent = [utterances(turn.conversation)[-1:-4:-1] for turn in turns]  # the last one first
+        texts = list(dict.fromkeys(text for group in recent for text in group))
+        rows = dict(zip(texts, self._loaded.similarity(texts), strict=True))
+        return [
+            _next(self._loaded, turn, [rows[text] for text in group])
+            if group
+            else self.opening(turn) or _nothing_left(turn)
+            for turn, group in zip(turns, recent, strict=True)
+        ]
+
+
+def _next(loaded: _PeopleSituations, turn: ParticipantTurn, similar: list[np.ndarray]) -> Move:
+    """Draw one of the best candidates; ties keep the order of the chats."""
+    index = loaded.index
+    scores, _ = score_candidates(index, utterances(turn.conversation)[-1], similar)
+    scores[~loaded.allowed(turn)] = -np.inf
+    order = np.argsort(-scores, kind="stable")[:50]
+    best = scores[order[0]]
+    if best == -np.inf:
+        return _nothing_left(turn)
+    near = {int(index.replies[i]): int(i) for i in reversed(order) if scores[i] >= best - NEAR}  # best of equal texts
+    chosen = random.Random(turn.seed).choice(sorted(near.values(), key=lambda i: -scores[i])[:N_NEAR])
+    text = index.texts[index.replies[chosen]]
+    vote = int(loaded.votes[chosen]) or None
+    if text == LEAVES:
+        return Move(vote=vote)
+    return Move(text, vote=vote, source=loaded.chats[chosen].conversation.id)
+
+
+def _dialogue(chat: HumanChat) -> Dialogue:
+    texts = tuple(turn.text for turn in chat.turns)
+    return Dialogue((*texts, LEAVES) if chat.turns[-1].speaker == "bot" else texts)
+
+
+def _nothing_left(turn: ParticipantTurn) -> Move:
+    return Move(error=f"nothing is left that a person has written to another bot than {turn.bot}")
+
+
+def _encode(encoder: SentenceEncoder, store: TextStore | None, texts: Sequence[str]) -> np.ndarray:
+    """Return the vectors of texts, (N, D), and keep them in the store."""
+    key = encoder.identity.key
+    rows = store.get(key, texts) if store is not None else {}
+    new = list(dict.fromkeys(text for text in texts if text not in rows))
+    if new:
+        made = dict(zip(new, encoder.encode(new), strict=True))
+        rows = {**rows, **made}
+        if store is not None:
+            store.put(key, made)
+    return np.stack([rows[text] for text in texts])
