@@ -7,7 +7,7 @@ simple opinions (`answers.py`): their data are marked synthetic and say nothing 
 
 from __future__ import annotations
 
-from webapp.participant.simulated.answers import Impression
+from chatbots.participants.scripted import Impression
 from webapp.participant.simulated.client import PATIENCE_S, Frame, StepRefused, StudyClient, frames_until, say
 from webapp.participant.simulated.steps import ScriptedParticipant, ScriptedVisit, rehearse
 

@@ -1,4 +1,4 @@
-"""Messages and ratings of scripted participants.
+"""Texts and answers of scripted participants; what they write and like is in `chatbots/participants/scripted.py`.
 
 Ratings come from simple counts that say nothing about a bot.
 """
@@ -9,64 +9,12 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import exp
 
 from django.conf import settings
 from django.utils.translation import to_locale
 
-from chatbots.corpora.dialogues import corpus_read
+from chatbots.participants.scripted import NOISE_SD, Impression, ScriptedCharacter, everyday_messages
 from webapp.participant.simulated.client import StudyClient
-
-_LOWEST, _RANGE = 0.12, 0.6
-"""Not the whole scale: only leniency and chance take ratings of the worst or best chat to its ends."""
-_WORDS = 12.0
-"""Longer replies count for more, each word for less: at so many a reply has 63 % of all that length can give."""
-
-
-@dataclass(frozen=True, slots=True)
-class Impression:
-    """A scripted participant's impression of a chat, each value from 0 (bad) to 1 (good).
-
-    Simple counts that rate poor control bots lower than others: they test a study and say nothing about a bot.
-    """
-
-    new: float
-    listening: float
-    length: float
-    asking: float
-
-    @classmethod
-    def of(cls, said: list[str], heard: list[str]) -> Impression:
-        """Rate the replies heard to the messages said; both of equal length, not empty."""
-        n = len(heard)
-        words = [text.split() for text in heard]
-        own = sum(h == s for h, s in zip(heard, said, strict=True))
-        return cls(
-            new=len(set(heard)) / n,
-            listening=1 - own / n,
-            length=1 - exp(-sum(map(len, words)) / n / _WORDS),
-            asking=min(1.0, 2 * sum("?" in text or "؟" in text for text in heard) / n),
-        )
-
-    @property
-    def overall(self) -> float:
-        """The whole, from 0 to 1."""
-        return 0.5 * self.new * self.listening + 0.5 * self.length
-
-    def about(self, question: str) -> float:
-        """Return the average opinion, from 0 to 1 of the scale and never at its ends.
-
-        Args:
-            question: key of a question of the usual rubric; any other asks for the whole.
-        """
-        single = {
-            "fluency": self.length,
-            "diversity": self.new,
-            "contingency": self.listening,
-            "empathy": self.asking,
-        }.get(question, self.overall)
-        return _LOWEST + _RANGE * (0.7 * self.overall + 0.3 * single)
-
 
 _COMMENT = "Written by a scripted participant."
 _SCRIPT_FILE = "scripted_participant.txt"
@@ -90,24 +38,17 @@ class ScriptedTexts:
 def script_in(language: str) -> ScriptedTexts:
     """Return the script in the language of a study: of the everyday corpus in English, else of a few talks of ours."""
     if language == "en":
-        talks = tuple(dialogue.turns[::2] for dialogue in corpus_read().dialogues)
-        return ScriptedTexts(talks, _COMMENT)
+        return ScriptedTexts(everyday_messages(), _COMMENT)
     file = settings.LOCALE_PATHS[0] / to_locale(language) / _SCRIPT_FILE
     comment, *chats = file.read_text(encoding="utf-8").strip().split("\n\n")
     return ScriptedTexts(tuple(tuple(chat.splitlines()) for chat in chats), comment)
 
 
-LENIENCY_SD = 0.14
-NOISE_SD = 0.18
-"""Standard deviations of participants and of single answers, as fractions of the scale.
-
-Together 1.4 on seven points, as in people's ratings of one bot.
-"""
 _ALIKE = 0.1
 
 
-class ScriptedPerson:
-    """Scripted participant with an HTTP client, messages and opinions; all choices are drawn from `seed`.
+class ScriptedPerson(ScriptedCharacter):
+    """Scripted participant with an HTTP client and answers; all choices are drawn from `seed`.
 
     Args:
         lines: conversations to take messages from, each a list of one speaker's messages.
@@ -128,11 +69,8 @@ class ScriptedPerson:
         comment: str = "Written by a scripted participant.",
         n_more: int = 2,
     ) -> None:
+        super().__init__(lines, seed)
         self.doors = doors
-        self.rng = random.Random(seed)
-        # Some people rate everything higher than others.
-        self.leniency = self.rng.gauss(0, LENIENCY_SD)
-        self.lines = lines
         self.comment = comment
         self.n_more = n_more
         self.said: list[str] = []
@@ -142,10 +80,6 @@ class ScriptedPerson:
     def answer(self, question: str, choices: list[str]) -> str:
         """Choose by the messages said and heard."""
         return self.choose(Impression.of(self.said, self.heard), question, choices)
-
-    def opinion(self, impression: Impression, question: str) -> float:
-        """Return an opinion by an impression, by one's own leniency and by chance; 0 to 1 is the scale."""
-        return impression.about(question) + self.leniency + self.rng.gauss(0, NOISE_SD)
 
     def choose(self, impression: Impression, question: str, choices: list[str]) -> str:
         """Choose the point of a scale that is nearest to the opinion."""

@@ -18,7 +18,8 @@ from urllib.parse import parse_qsl
 import httpx
 from websockets.asyncio.client import ClientConnection
 
-from webapp.participant.simulated.answers import Impression, ScriptedPerson, ScriptedTexts
+from chatbots.participants.scripted import Impression
+from webapp.participant.simulated.answers import ScriptedPerson, ScriptedTexts
 from webapp.participant.simulated.client import PageForm, PageTexts, StepRefused, StudyClient, frames_until, say
 from webapp.studies.questions import BETWEEN_CHOICES
 
@@ -64,7 +65,7 @@ async def questions(person: ScriptedPerson) -> None:
 async def chat(person: ScriptedPerson) -> None:
     """Write messages and vote until the chat may be rated, and a little longer; go to the form."""
     person.said, person.heard = [], []
-    script = list(person.rng.choice(person.lines))
+    person.begin()
     n_extra = person.rng.randint(0, person.n_more)
     async with person.doors.socket() as socket:
         await frames_until(socket, "history")
@@ -73,9 +74,7 @@ async def chat(person: ScriptedPerson) -> None:
         can_rate = False
         while not can_rate or n_extra > 0:
             n_extra -= can_rate
-            if not script:
-                script = list(person.rng.choice(person.lines))
-            text = script.pop(0)
+            text = person.message()
             last = (await say(socket, text))[-1]
             if last["type"] == "error":
                 if person.said and last["code"] == "closed":
@@ -144,9 +143,7 @@ async def _mark(person: ScriptedPerson, socket: ClientConnection, turn: int) -> 
 
 
 async def _vote(person: ScriptedPerson, socket: ClientConnection, turn: int) -> None:
-    if person.rng.random() < 0.5:
-        opinion = person.opinion(Impression.of(person.said, person.heard), "vote")
-        value = 1 if opinion > 0.5 else -1
+    if value := person.vote(person.said, person.heard):
         await socket.send(json.dumps({"type": "vote", "turn": turn, "value": value}))
         await frames_until(socket, "vote", "error")
 
@@ -159,14 +156,14 @@ async def arena(person: ScriptedPerson) -> None:
     said: list[str] = []
     heard: dict[str, list[str]] = {chat_id: [] for chat_id in chats}
     n_messages = 1 + person.rng.randint(0, person.n_more)
-    script = list(person.rng.choice(person.lines))
+    person.begin()
     async with AsyncExitStack() as stack:
         sockets = [await stack.enter_async_context(doors.socket(chat_id)) for chat_id in chats]
         for socket in sockets:
             await frames_until(socket, "history")
         can_choose = False
         while not can_choose or len(said) < n_messages:
-            text = script.pop(0) if script else person.rng.choice(person.lines)[0]
+            text = person.message()
             answers = await asyncio.gather(*(say(socket, text) for socket in sockets))
             if said and all(frames[-1].get("code") == "closed" for frames in answers):
                 break  # the study's time limit
@@ -197,7 +194,7 @@ async def picks(person: ScriptedPerson) -> None:
     chats = re.findall(r'data-conversation="([^"]+)"', doors.page.text)
     [n_most] = map(int, re.findall(r'data-max-exchanges="(\d+)"', doors.page.text))
     allows_equal = 'id="tpl-pick-equal"' in doors.page.text
-    script = list(person.rng.choice(person.lines))
+    person.begin()
     n_extra = person.rng.randint(0, person.n_more)
     async with AsyncExitStack() as stack:
         sockets = [await stack.enter_async_context(doors.socket(chat_id)) for chat_id in chats]
@@ -207,7 +204,7 @@ async def picks(person: ScriptedPerson) -> None:
         while (not can_end or n_extra > 0) and n_said < n_most:
             n_extra -= can_end
             n_said += 1
-            text = script.pop(0) if script else person.rng.choice(person.lines)[0]
+            text = person.message()
             last = [frames[-1] for frames in await asyncio.gather(*(say(socket, text) for socket in sockets))]
             if not (given := [place for place, one in enumerate(last) if one["type"] == "reply"]):
                 raise StepRefused(f"a chat answered {last[0]['code']}: {last[0]['message']}")

@@ -1,0 +1,143 @@
+"""A scripted participant: messages of a script, and votes by counts that say nothing about a bot.
+
+`rehearse` sends the same characters through a study's pages (`webapp/participant/simulated`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import exp
+from typing import Any
+
+from chatbots.corpora.dialogues import corpus_read
+from chatbots.participants.base import Move, ParticipantTurn, SimulatedParticipant, register_participant
+
+LENIENCY_SD = 0.14
+NOISE_SD = 0.18
+"""Standard deviations of participants and of single answers, as fractions of the scale.
+
+Together 1.4 on seven points, as in people's ratings of one bot.
+"""
+_LOWEST, _RANGE = 0.12, 0.6
+"""Not the whole scale: only leniency and chance take ratings of the worst or best chat to its ends."""
+_WORDS = 12.0
+"""Longer replies count for more, each word for less: at so many a reply has 63 % of all that length can give."""
+
+
+@dataclass(frozen=True, slots=True)
+class Impression:
+    """A scripted participant's impression of a chat, each value from 0 (bad) to 1 (good).
+
+    Simple counts that rate poor control bots lower than others: they test a study and say nothing about a bot.
+    """
+
+    new: float
+    listening: float
+    length: float
+    asking: float
+
+    @classmethod
+    def of(cls, said: list[str], heard: list[str]) -> Impression:
+        """Rate the replies heard to the messages said; both of equal length, not empty."""
+        n = len(heard)
+        words = [text.split() for text in heard]
+        own = sum(h == s for h, s in zip(heard, said, strict=True))
+        return cls(
+            new=len(set(heard)) / n,
+            listening=1 - own / n,
+            length=1 - exp(-sum(map(len, words)) / n / _WORDS),
+            asking=min(1.0, 2 * sum("?" in text or "؟" in text for text in heard) / n),
+        )
+
+    @property
+    def overall(self) -> float:
+        """The whole, from 0 to 1."""
+        return 0.5 * self.new * self.listening + 0.5 * self.length
+
+    def about(self, question: str) -> float:
+        """Return the average opinion, from 0 to 1 of the scale and never at its ends.
+
+        Args:
+            question: key of a question of the usual rubric; any other asks for the whole.
+        """
+        single = {
+            "fluency": self.length,
+            "diversity": self.new,
+            "contingency": self.listening,
+            "empathy": self.asking,
+        }.get(question, self.overall)
+        return _LOWEST + _RANGE * (0.7 * self.overall + 0.3 * single)
+
+
+class ScriptedCharacter:
+    """Messages and opinions of one scripted participant; all choices are drawn from `seed`.
+
+    Args:
+        lines: conversations to take messages from, each a list of one speaker's messages.
+    """
+
+    def __init__(self, lines: Sequence[Sequence[str]], seed: int) -> None:
+        self.rng = random.Random(seed)
+        # Some people rate everything higher than others.
+        self.leniency = self.rng.gauss(0, LENIENCY_SD)
+        self.lines = lines
+        self._script: list[str] = []
+
+    def begin(self) -> None:
+        """Draw the conversation whose messages come next."""
+        self._script = list(self.rng.choice(self.lines))
+
+    def message(self) -> str:
+        """Return the next message; a new conversation is drawn after the last one of a script."""
+        if not self._script:
+            self.begin()
+        return self._script.pop(0)
+
+    def opinion(self, impression: Impression, question: str) -> float:
+        """Return an opinion by an impression, by one's own leniency and by chance; 0 to 1 is the scale."""
+        return impression.about(question) + self.leniency + self.rng.gauss(0, NOISE_SD)
+
+    def vote(self, said: list[str], heard: list[str]) -> int | None:
+        """Vote on the last reply, 1 or −1, at every second one."""
+        if self.rng.random() >= 0.5:
+            return None
+        return 1 if self.opinion(Impression.of(said, heard), "vote") > 0.5 else -1
+
+
+@cache
+def everyday_messages() -> tuple[tuple[str, ...], ...]:
+    """Return the first speaker's messages of each conversation of the everyday corpus."""
+    return tuple(dialogue.turns[::2] for dialogue in corpus_read().dialogues)
+
+
+@register_participant
+class EverydayParticipant(SimulatedParticipant):
+    """The scripted participant of rehearsals, with English everyday messages."""
+
+    name = "scripted"
+    title = "Scripted"
+    description = "Writes one speaker's messages of the everyday corpus, as rehearsals do, whatever the bot replies."
+    capacity = 4096
+    votes = True
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"corpus": corpus_read().digest}
+
+    def moves(self, turns: Sequence[ParticipantTurn]) -> list[Move]:
+        """Return the script's next message, and a vote on every second reply."""
+        return [self._move(turn) for turn in turns]
+
+    def _move(self, turn: ParticipantTurn) -> Move:
+        character = ScriptedCharacter(everyday_messages(), turn.chat_seed)
+        messages = [character.message() for _ in range(turn.number + 1)]
+        character.rng = random.Random(turn.seed)
+        pairs = zip(turn.conversation.turns, turn.conversation.turns[1:], strict=False)
+        exchanges = [(a.text, b.text) for a, b in pairs if (a.speaker, b.speaker) == ("human", "bot")]
+        vote = None
+        if exchanges and turn.conversation.turns[-1].speaker == "bot":
+            vote = character.vote([said for said, _ in exchanges], [heard for _, heard in exchanges])
+        return Move(messages[-1], vote=vote)
