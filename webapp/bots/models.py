@@ -72,6 +72,7 @@ class Spending(models.Model):
     class Of(models.TextChoices):
         BOT = "bot", _("Bot")
         STUDY = "study", _("Study")
+        RUN = "run", "Run of simulated participants"
 
     of = models.CharField(max_length=10, choices=Of)
     key = models.CharField(max_length=100, help_text=_("The bot's id, or the study's number."))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Sequence
 
 from chatbots import Conversation as Context
 from chatbots.endpoints.metering import PaidBot, ReplyCost
@@ -19,7 +20,14 @@ log = logging.getLogger(__name__)
 
 
 class DatabaseMeter:
-    """See `chatbots.endpoints.metering.Meter`. All processes share the accounts; the rows keep the caps."""
+    """See `chatbots.endpoints.metering.Meter`. All processes share the accounts; the rows keep the caps.
+
+    Args:
+        more: accounts that every reply is charged to, too.
+    """
+
+    def __init__(self, more: Sequence[Purse] = ()) -> None:
+        self.more = more
 
     async def reserve(self, bot: PaidBot, context: Context, bound: ReplyCost) -> Reservation:
         """Set the bound aside on the bot's account and, in a chat, on its study's.
@@ -27,7 +35,7 @@ class DatabaseMeter:
         Raises:
             CapReached
         """
-        return await in_database(_reserve)(bot, context.id, bound)
+        return await in_database(_reserve)(bot, context.id, bound, self.more)
 
     async def settle(self, receipt: Reservation, cost: ReplyCost) -> None:
         """Put the cost in the bound's place. Where that fails the bound stays: too much, never too little."""
@@ -37,8 +45,8 @@ class DatabaseMeter:
             log.exception("what a reply cost could not be stored; it stays with its upper bound")
 
 
-def _reserve(bot: PaidBot, context_id: str, bound: ReplyCost) -> Reservation:
-    purses = [Purse(Spending.Of.BOT, bot.name, bot.max_cost, f"the cap of bot {bot.name}")]
+def _reserve(bot: PaidBot, context_id: str, bound: ReplyCost, more: Sequence[Purse]) -> Reservation:
+    purses = [Purse(Spending.Of.BOT, bot.name, bot.max_cost, f"the cap of bot {bot.name}"), *more]
     study = _study_of(context_id)
     if study is not None:
         pk, key, cap = study

@@ -112,7 +112,7 @@ _MOST_TOKENS = 2**31 - 1
 
 
 class Conversation(TimeStamped):
-    """A chat, an imported dialogue or a self-play conversation.
+    """A chat, an imported dialogue, a self-play conversation or one of a simulated participant.
 
     At most one reply is due at a time. It stands in the row itself: `due_turn` is its number, the
     lease says which bot host is at work on it until when, `due_error` that it failed and waits for
@@ -127,6 +127,7 @@ class Conversation(TimeStamped):
         CHAT = "chat", _("Chat")
         IMPORT = "import", _("Import")
         SELFPLAY = "selfplay", _("Self-play")
+        SIMULATED = "simulated", "Simulated participant"
 
     class State(models.TextChoices):
         OPEN = "open", _("Open")
@@ -134,6 +135,8 @@ class Conversation(TimeStamped):
         FAILED = "failed", _("Bot failed")
         WITHDRAWN = "withdrawn", _("Withdrawn")
         ENDED = "ended", _("Ended before it was done")
+
+    WITHOUT_PEOPLE = (Source.SELFPLAY, Source.SIMULATED)
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     source = models.CharField(max_length=10, choices=Source)

@@ -345,6 +345,8 @@ def _speaker(conversation: Conversation, turn: Turn) -> str:
         return "Bot"
     if conversation.source == Conversation.Source.SELFPLAY:
         return "Bot, opener’s side"
+    if conversation.source == Conversation.Source.SIMULATED:
+        return "Simulated participant"
     return "Participant"
 
 

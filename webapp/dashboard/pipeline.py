@@ -296,7 +296,7 @@ def _lasted_s(job: JobBase | None) -> float | None:
 
 def _played_s(n_conversations: int) -> float | None:
     """Return the seconds of so many conversations, by the newest run of any bots."""
-    run = SelfPlayRun.objects.filter(state=State.DONE, n_done__gt=0).first()
+    run = SelfPlayRun.objects.filter(study=None, state=State.DONE, n_done__gt=0).first()
     lasted = _lasted_s(run)
     return lasted / run.n_done * n_conversations if run is not None and lasted is not None else None
 

@@ -133,7 +133,7 @@ def study_rows(studies: QuerySet[Study]) -> list[StudyRow]:
     counted: dict[int, dict[str, Any]] = {
         row["study"]: row  # type: ignore[misc]
         for row in Conversation.objects.filter(study__in=shown)
-        .exclude(source=Conversation.Source.SELFPLAY)
+        .exclude(source__in=Conversation.WITHOUT_PEOPLE)
         .values("study")
         .annotate(
             n=Count("pk", filter=Q(state=Conversation.State.COMPLETED, is_synthetic=False)),
@@ -292,7 +292,7 @@ class BotProgress:
 
 def bot_progress(study: Study, *, include_synthetic: bool = False) -> list[BotProgress]:
     """Return the progress of each bot of the study."""
-    rows = Conversation.objects.filter(study=study).exclude(source=Conversation.Source.SELFPLAY)
+    rows = Conversation.objects.filter(study=study).exclude(source__in=Conversation.WITHOUT_PEOPLE)
     if not include_synthetic:
         rows = rows.filter(is_synthetic=False)
     # Group by version, an integer key: grouping by bot names is slow.
@@ -431,13 +431,19 @@ def imported_studies() -> list[Study]:
 def study_runs(study: Study) -> list[SelfPlayRun]:
     """Return the newest self-play runs with bots of the study."""
     bots = set(study.bots)
-    return [run for run in SelfPlayRun.objects.all()[:200] if bots & set(run.plan.get("bots", []))]
+    return [run for run in SelfPlayRun.objects.filter(study=None)[:200] if bots & set(run.plan.get("bots", []))]
 
 
 def studies_talking() -> list[Study]:
     """Return the studies whose people talk to bots here, the newest first."""
     found = Study.objects.filter(is_imported=False).order_by("-created_at")
     return [study for study in found if study.bots]
+
+
+def studies_simulated() -> list[Study]:
+    """Return the studies in use with bots to chat with or chats of people, the newest first."""
+    found = Study.objects.filter(archived_at__isnull=True).order_by("-created_at")
+    return [study for study in found if study.is_imported or study.bots]
 
 
 def studies_to_compare(study: Study) -> list[Study]:

@@ -147,13 +147,22 @@ class Shard(Held):
 
 
 class SelfPlayRun(JobBase):
-    """Bots that converse with themselves or each other, by a plan frozen when the run is made."""
+    """Bots that converse with themselves, each other or simulated participants, by a plan frozen when it is made."""
 
     name = models.CharField(max_length=200, blank=True)
     plan = models.JSONField(help_text=_("bots, pairs, n_conversations, n_turns, seed, openers, metrics, identities."))
 
     then = models.JSONField(
         default=dict, blank=True, help_text=_("What its chain does next, as `services/chain.py` has it.")
+    )
+
+    study = models.ForeignKey(
+        Study,
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="simulations",
+        help_text="Whose participants are simulated; none in self-play.",
     )
 
     kind = "selfplay"
@@ -165,6 +174,21 @@ class SelfPlayRun(JobBase):
         return f"run {self.pk}"
 
     @property
+    def is_simulated(self) -> bool:
+        """True if participants are simulated, False for self-play."""
+        return self.study_id is not None
+
+    @property
+    def file_name(self) -> str:
+        """Beginning of the names of its files, and source of its conversations in exports."""
+        return f"{'simulated' if self.is_simulated else 'selfplay'}-{self.pk}"
+
+    @property
+    def title(self) -> str:
+        """Name that the researcher gave it, or its kind and number."""
+        return self.name or f"{'Simulation' if self.is_simulated else 'Self-play'} {self.pk}"
+
+    @property
     def asked(self) -> dict[str, Any]:
         return self.plan
 
@@ -173,16 +197,19 @@ class SelfPlayConversation(models.Model):
     """One conversation of a run; unique on run, bots and ordinal, so a slice may be done twice.
 
     `bot_id` has the bot's side, which is the conversation's bot; `partner_bot_id` the side that begins,
-    and is empty where a bot converses with itself.
+    and is empty where a bot converses with itself. A simulated participant stands there with a prefix (`BotPair`).
     """
 
     run = models.ForeignKey(SelfPlayRun, on_delete=models.CASCADE, related_name="conversations")
     bot_id = models.CharField(max_length=100)
-    partner_bot_id = models.CharField(max_length=100, blank=True)
+    partner_bot_id = models.CharField(max_length=150, blank=True)
     partner = models.ForeignKey(BotVersion, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
     ordinal = models.PositiveIntegerField()
     conversation = models.OneToOneField(Conversation, null=True, on_delete=models.CASCADE, related_name="selfplay")
     error = models.CharField(max_length=500, blank=True)
+    sources = models.JSONField(
+        default=list, blank=True, help_text="Ids of the people's chats that a simulated one has texts of."
+    )
 
     class Meta:
         constraints = [

@@ -261,5 +261,5 @@ def _conversation(slot: Slot) -> ShownText:
 
 def _other_speaker(chat: Conversation | None) -> str:
     """Return the label of the speaker who is not the chatbot: in self-play that is no person."""
-    is_played = chat is not None and chat.source == Conversation.Source.SELFPLAY
+    is_played = chat is not None and chat.source in Conversation.WITHOUT_PEOPLE
     return _("Other speaker") if is_played else _("Person")

@@ -173,7 +173,7 @@ def conversations_counted(
     if include_failed:
         states += [Conversation.State.FAILED, Conversation.State.ENDED]
     counted = left_out(study, without) & Q(study=study, state__in=states)
-    counted &= ~Q(source=Conversation.Source.SELFPLAY)
+    counted &= ~Q(source__in=Conversation.WITHOUT_PEOPLE)
     return counted if include_synthetic else counted & Q(is_synthetic=False)
 
 

@@ -106,11 +106,11 @@ def data_state(study: Study, reads: Collection[Reads] = (), **counted: Unpack[Co
         parts.append(MetricRun.objects.filter(study=study).aggregate(Count("pk"), Max("ended_at")))
     if "runs" in reads:
         fit = fit_leading(study, without)
-        played = SelfPlayRun.objects.filter(state=State.DONE)
+        played = SelfPlayRun.objects.filter(study=None, state=State.DONE)
         parts += [
             fit and fit.pk,
             played.aggregate(Count("pk"), Max("ended_at")),
-            MetricRun.objects.filter(study=None).aggregate(Count("pk"), Max("ended_at")),
+            MetricRun.objects.filter(study=None, run__study=None).aggregate(Count("pk"), Max("ended_at")),
         ]
     digest = hashlib.sha256(canonical_json(_plain(parts)).encode()).hexdigest()[:16]
     if judges_items(study):

@@ -37,8 +37,8 @@ Source = Study | SelfPlayRun
 
 
 def conversations_of_study(study: Study) -> QuerySet[Conversation]:
-    """Return all conversations of a study, scripted and failed ones too, without its bots' self-play."""
-    return Conversation.objects.filter(study=study).exclude(source=Conversation.Source.SELFPLAY)
+    """Return all conversations of a study, scripted and failed ones too, but no self-play and no simulated ones."""
+    return Conversation.objects.filter(study=study).exclude(source__in=Conversation.WITHOUT_PEOPLE)
 
 
 def conversations_of_run(run: SelfPlayRun) -> QuerySet[Conversation]:

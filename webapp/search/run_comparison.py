@@ -188,7 +188,7 @@ def _runs(asked: Sequence[str], newest: list[SelfPlayRun], wrong: list[Mistake])
     names = list(dict.fromkeys(asked))
     known = {str(run.pk): run for run in newest}
     numbers = [int(name) for name in names if _is_number(name) and name not in known]
-    for run in SelfPlayRun.objects.filter(pk__in=numbers) if numbers else ():
+    for run in SelfPlayRun.objects.filter(study=None, pk__in=numbers) if numbers else ():
         known[str(run.pk)] = run
     for name in names:
         if name not in known:

@@ -78,9 +78,8 @@ def item_sources() -> list[tuple[str, str]]:
     ]
     runs = SelfPlayRun.objects.filter(state=SelfPlayRun.State.DONE).order_by("-pk")
     for run in runs[:_RUNS_LISTED]:
-        title = run.name or f"Self-play {run.pk}"
         chats = plural(run.n_done, "%(n)d conversation", "%(n)d conversations")
-        found.append((f"run:{run.pk}", f"{title} ({chats % {'n': run.n_done}})"))
+        found.append((f"run:{run.pk}", f"{run.title} ({chats % {'n': run.n_done}})"))
     return found
 
 

@@ -77,7 +77,7 @@ def _setting_of(name: str, row: tuple[SelfPlayRun, Mapping[str, Any]]) -> Cell:
 
 def run_title(run: SelfPlayRun) -> str:
     """Return the title of a run on pages."""
-    return run.name or f"Self-play {run.pk}"
+    return run.title
 
 
 def _cautions(found: RunsCompared) -> list[str]:

@@ -148,6 +148,11 @@ def job_models() -> list[type[JobBase]]:
 _loaded: dict[str, Bot] = {}
 
 
+def bot_unloaded(bot_id: str) -> None:
+    """Note that another part of this process has unloaded a bot: it is loaded again when it is needed."""
+    _loaded.pop(bot_id, None)
+
+
 def bots_loaded(needed: Sequence[str]) -> list[Bot]:
     """Return these bots, loaded once a process.
 

@@ -1,4 +1,4 @@
-"""Self-play runs: bots converse with themselves or each other, by a plan frozen when the run is made.
+"""Self-play runs: bots converse with themselves, each other or simulated participants, by a plan frozen at the start.
 
 A shard is a range of ordinals of one pair, cut into batches of fixed size. A batch is stored at once, so that a
 shard begun anew skips those that are there.
@@ -6,33 +6,43 @@ shard begun anew skips those that are there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 from pydantic import Field
 
+from chatbots.participants.base import participant_get, participant_load
 from chatbots.validation import InputModel
-from webapp.bots.selectors import bot_find
+from webapp.bots.selectors import bot_find, text_store
 from webapp.bots.services import bot_answered, bot_version_record
 from webapp.core.errors import Refused
-from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, bots_loaded, register_kind
+from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, bot_unloaded, bots_loaded, register_kind
 from webapp.jobs.models import MetricRun, SelfPlayRun
 from webapp.jobs.selectors.selfplay import (
     BotPair,
     pair_condition,
+    pair_wanted,
     plan_pairs,
     selfplay_by_pair,
     selfplay_hopeless,
     selfplay_there,
 )
+from webapp.jobs.selectors.simulation import people_chats, people_rows, run_profiles, stored_chats, version_talked_to
 from webapp.jobs.services.fits import chain_follow, metric_run_create
 from webapp.jobs.services.jobs import shards_forget
 from webapp.jobs.services.selfplay import conversation_seed, selfplay_forget_failed, selfplay_give_up, selfplay_store
+from webapp.jobs.services.simulation import run_capped, run_purse
 
 if TYPE_CHECKING:
     from chatbots.bots.base import Bot
+    from chatbots.participants.base import SimulatedParticipant
+    from chatbots.participants.human_chats import HumanChats
+    from evaluation.simulation import SimulatedChat
 
 SHARD = 32
 """A shard has so many conversations at least, in whole batches: few minutes' work for a slow bot."""
@@ -51,6 +61,12 @@ class SelfPlayPlan(InputModel):
     study: str = ""
     filtering: dict[str, Any] | None = None
     conditions: list[dict[str, Any]] = []
+    participants: list[str] = []
+    profiles: list[dict[str, str]] = []
+    n_of_bot: dict[str, int] = {}
+    n_exchanges: int | None = None
+    may_leave: bool = False
+    max_cost: float | None = None
     identities: dict[str, dict[str, Any]]
     deterministic: dict[str, bool] = {}
 
@@ -66,16 +82,16 @@ class SelfPlayJob(JobKind[SelfPlayRun, SelfPlayPlan]):
     model = SelfPlayRun
 
     def job_title(self, job: SelfPlayRun) -> str:
-        return job.name or str(_("Self-play {n}")).format(n=job.pk)
+        return job.title if job.name or job.is_simulated else str(_("Self-play {n}")).format(n=job.pk)
 
     def plan(self, job: SelfPlayRun, asked: SelfPlayPlan) -> Iterable[ShardPlan]:
         there = selfplay_there(job)
         for pair in plan_pairs(job.plan):
             done = there.get(pair, set())
-            batch = max(1, min(bot_find(bot_id).capacity for bot_id in {pair.bot_id, pair.first}))
+            batch, n_wanted = _batch_size(asked, pair), pair_wanted(job.plan, pair)
             size = batch * -(-SHARD // batch)
-            for first in range(0, asked.n_conversations, size):
-                ordinals = range(first, min(first + size, asked.n_conversations))
+            for first in range(0, n_wanted, size):
+                ordinals = range(first, min(first + size, n_wanted))
                 yield ShardPlan(
                     {
                         "bot": pair.bot_id,
@@ -100,6 +116,7 @@ class SelfPlayJob(JobKind[SelfPlayRun, SelfPlayPlan]):
                 # The whole batch again, so that what is missing comes out as it would have; but whoever costs
                 # money or gives other replies anyway is asked for no more than is missing.
                 same = all(asked.deterministic.get(bot_id) for bot_id in {pair.bot_id, pair.first})
+                same = same and pair.bot_id not in asked.n_of_bot
                 _play(work, pair, list(ordinals) if same else missing, missing, n_done=start - first)
                 work.beat(ordinals.stop - first, now=True)
 
@@ -130,6 +147,9 @@ def _play(
     from evaluation.selfplay import play
 
     run, asked = work.job, work.asked
+    if pair.participant:
+        _simulate(work, pair, ordinals, missing, n_done=n_done)
+        return
     bot, partner = _bots_ready(asked, pair)
     version = bot_version_record(bot=bot)
     other = bot_version_record(bot=partner) if partner is not None else None
@@ -153,6 +173,118 @@ def _play(
     if any(one.error is None for _n, one in new):
         for bot_id in sorted({pair.bot_id, pair.first}):
             bot_answered(bot_id=bot_id)
+
+
+def _batch_size(asked: SelfPlayPlan, pair: BotPair) -> int:
+    """Return the number of conversations that advance together."""
+    if not pair.participant:
+        return max(1, min(bot_find(bot_id).capacity for bot_id in {pair.bot_id, pair.first}))
+    capacity = participant_get(pair.participant).capacity
+    return max(1, capacity if pair.bot_id in asked.n_of_bot else min(capacity, bot_find(pair.bot_id).capacity))
+
+
+def _simulate(
+    work: ShardWork[SelfPlayRun, SelfPlayPlan], pair: BotPair, ordinals: list[int], missing: list[int], *, n_done: int
+) -> None:
+    """Simulate a batch and store what is missing of it; stop the run where its cap in money is reached."""
+    run, asked = work.job, work.asked
+    assert run.study is not None
+    people, participant = _participant_ready(run, asked, pair)
+    bot = None if pair.bot_id in asked.n_of_bot else _bots_ready(asked, BotPair(pair.bot_id))[0]
+    version = version_talked_to(run.study, pair.bot_id) if bot is None else bot_version_record(bot=bot)
+    if (why := selfplay_hopeless(run, pair)) is not None:
+        selfplay_give_up(run=run, pair=pair, version=version, partner=None, ordinals=missing, why=why)
+        return
+    simulated: dict[int, SimulatedChat] = {}
+    with run_capped(run):
+        parts = _live(work, pair, ordinals, people, participant, bot) if bot is not None else ()
+        for chats in parts or _within(run, pair, missing, people, participant):
+            simulated |= chats
+            work.beat(n_done + len(simulated))
+    selfplay_store(
+        run=run, version=version, pair=pair, ordinals=missing, played=[simulated[n] for n in missing if n in simulated]
+    )
+    errors = [chat.error for chat in simulated.values() if chat.error is not None]
+    if capped := next((error for error in errors if run_purse(run) in error), ""):
+        raise Refused("cap_reached", f"The run stopped at its cap in money. {capped}")
+    if bot is not None and len(errors) < len(simulated):
+        bot_answered(bot_id=pair.bot_id)
+
+
+def _live(
+    work: ShardWork[SelfPlayRun, SelfPlayPlan],
+    pair: BotPair,
+    ordinals: list[int],
+    people: HumanChats,
+    participant: SimulatedParticipant,
+    bot: Bot,
+) -> Iterator[dict[int, SimulatedChat]]:
+    """Yield chats with a bot by their ordinals, those of one condition together."""
+    from evaluation.simulation import simulate_chats
+
+    plan = work.job.plan
+    by_condition: dict[str, list[int]] = {}
+    for n in ordinals:
+        by_condition.setdefault(json.dumps(dict(pair_condition(plan, pair, n).levels)), []).append(n)
+    for numbers in by_condition.values():
+        condition = pair_condition(plan, pair, numbers[0])
+        chats = simulate_chats(
+            bot,
+            participant,
+            seeds=[conversation_seed(work.job, pair, n) for n in numbers],
+            n_exchanges=plan["n_exchanges"],
+            people=people or None,
+            may_leave=plan["may_leave"],
+            profiles=run_profiles(plan, condition.levels),
+            conditions=[condition] * len(numbers),
+            timeout_s=settings.CONFAB_REPLY_TIMEOUT_S,
+            progress=lambda _n_made, _n_planned: work.beat(),
+        )
+        yield dict(zip(numbers, chats, strict=True))
+
+
+def _within(
+    run: SelfPlayRun, pair: BotPair, ordinals: list[int], people: HumanChats, participant: SimulatedParticipant
+) -> Iterator[dict[int, SimulatedChat]]:
+    """Yield people's chats with the participant's messages in place of theirs."""
+    from evaluation.simulation import simulate_within
+
+    by_id = {chat.conversation.id: chat for chat in people}
+    drawn = [by_id.get(str(pk)) for pk in stored_chats(run, pair)]
+    there = {n: chat for n in ordinals if n < len(drawn) and (chat := drawn[n]) is not None}
+    chats = simulate_within(
+        list(there.values()),
+        participant,
+        people=people,
+        seed=run.plan["seed"],
+        may_leave=run.plan["may_leave"],
+        profiles=run_profiles(run.plan, {}),
+    )
+    for (n, stored), one in zip(there.items(), chats, strict=True):
+        of_bot = {i: stored.conversation.id for i, turn in enumerate(one.conversation.turns) if turn.speaker == "bot"}
+        yield {n: replace(one, sources={**one.sources, **of_bot})}
+
+
+_ready: dict[tuple[datetime, str, int], tuple[HumanChats, SimulatedParticipant]] = {}
+
+
+def _participant_ready(run: SelfPlayRun, asked: SelfPlayPlan, pair: BotPair) -> tuple[HumanChats, SimulatedParticipant]:
+    """Return people's chats and the participant that learned from them, loaded once a process."""
+    assert run.study is not None
+    n_people = people_rows(run.study, until=run.created_at).count()
+    key = (run.created_at, pair.participant, n_people)
+    if key not in _ready:
+        while _ready:
+            _people, other = _ready.popitem()[1]
+            other.unload()
+            bot_unloaded(other.bot)
+        if participant_get(pair.participant).identity.key != asked.identities[pair.first]["key"]:
+            raise Refused(
+                "participant_changed", f"{pair.participant} has changed since the run was planned; start a new run"
+            )
+        people = people_chats(run.study, until=run.created_at)
+        _ready[key] = people, participant_load(pair.participant, settings.CONFAB_DEVICE, people, text_store())
+    return _ready[key]
 
 
 def _bots_ready(asked: SelfPlayPlan, pair: BotPair) -> tuple[Bot, Bot | None]:

@@ -14,6 +14,8 @@ from webapp.conversations.models import Conversation, Turn
 from webapp.jobs.models import SelfPlayConversation, SelfPlayRun
 
 PAIRS = ("self", "all")
+PARTICIPANT = "participant:"
+"""Prefix of a simulated participant's name where a run has the bot that begins."""
 
 GIVE_UP_AFTER = 10
 """So many conversations of a pair are tried if not one of them comes to its end."""
@@ -22,10 +24,18 @@ NOT_TRIED = "not tried:"
 
 @dataclass(frozen=True, slots=True)
 class BotPair:
-    """Pair of bots: the one whose side is the bot's, and the one that begins; "" for the bot itself."""
+    """Pair of bots: the one whose side is the bot's, and the one that begins; "" for the bot itself.
+
+    The partner of a bot in a simulated conversation is the participant's name after `PARTICIPANT`.
+    """
 
     bot_id: str
     partner_id: str = ""
+
+    @property
+    def participant(self) -> str:
+        """Name of the simulated participant; empty for a pair of bots."""
+        return self.partner_id.removeprefix(PARTICIPANT) if self.partner_id.startswith(PARTICIPANT) else ""
 
     @property
     def first(self) -> str:
@@ -33,21 +43,31 @@ class BotPair:
         return self.partner_id or self.bot_id
 
     def __str__(self) -> str:
-        return f"{self.partner_id} with {self.bot_id}" if self.partner_id else self.bot_id
+        return f"{self.participant or self.partner_id} with {self.bot_id}" if self.partner_id else self.bot_id
 
 
 def plan_pairs(plan: dict[str, Any]) -> list[BotPair]:
-    """Return the pairs of a plan: each bot with itself, then, on request, every two bots in both orders."""
+    """Return the pairs of a plan: each bot with itself, then, on request, every two bots in both orders.
+
+    Where participants are simulated, each of them converses with each bot, and bots with none else.
+    """
     bots = plan["bots"]
+    if people := plan.get("participants"):
+        return [BotPair(bot_id, PARTICIPANT + name) for name in people for bot_id in bots]
     pairs = [BotPair(bot_id) for bot_id in bots]
     if plan.get("pairs", "self") == "all":
         pairs += [BotPair(second, first) for first in bots for second in bots if first != second]
     return pairs
 
 
+def pair_wanted(plan: dict[str, Any], pair: BotPair) -> int:
+    """Return the number of conversations planned of a pair: of a bot that people talked to, no more than they had."""
+    return int(plan.get("n_of_bot", {}).get(pair.bot_id, plan.get("n_conversations", 0)))
+
+
 def pair_condition(plan: dict[str, Any], pair: BotPair, ordinal: int) -> SelfPlayCondition:
     """Return the condition of a conversation: those that both bots may have, in turn."""
-    bots = {pair.bot_id, pair.first}
+    bots = {pair.bot_id} if pair.participant else {pair.bot_id, pair.first}
     options = [each for each in plan.get("conditions", ()) if bots <= {*each["bots"]}]
     if not options:
         return SelfPlayCondition()
@@ -201,7 +221,7 @@ def run_with_metrics(bots: Collection[str], n_bots: int) -> SelfPlayRun | None:
     """Return the newest finished self-play run with at least so many of the bots and metrics computed."""
     runs = (
         SelfPlayRun.objects.filter(
-            state=SelfPlayRun.State.DONE, conversations__conversation__metric_results__isnull=False
+            study=None, state=SelfPlayRun.State.DONE, conversations__conversation__metric_results__isnull=False
         )
         .distinct()
         .order_by("-pk")
@@ -210,9 +230,14 @@ def run_with_metrics(bots: Collection[str], n_bots: int) -> SelfPlayRun | None:
     return next((run for run in runs if len(set(run.plan.get("bots", ())) & wanted) >= n_bots), None)
 
 
-def runs_newest(n: int) -> list[SelfPlayRun]:
-    """Return the `n` newest runs."""
-    return list(SelfPlayRun.objects.all()[:n])
+def runs_newest(n: int, *, simulated: bool = False) -> list[SelfPlayRun]:
+    """Return the `n` newest runs of self-play.
+
+    Args:
+        simulated: those of simulated participants, too.
+    """
+    runs = SelfPlayRun.objects.select_related("study")
+    return list((runs if simulated else runs.filter(study=None))[:n])
 
 
 def selfplay_counts(run: SelfPlayRun) -> dict[BotPair, tuple[int, int]]:

@@ -218,6 +218,11 @@ def fit_create(
         Refused: `unknown_name` for a name that is none, with the nearest right ones; `other_instrument` where the
             questions' words differ.
     """
+    if run is not None and run.is_simulated:
+        raise Refused(
+            "bad_run",
+            f"run {run.pk} is of simulated participants and no self-play; the command realism compares it with people",
+        )
     if kept is None:
         fit_arguments_check(
             study=train_study or study,

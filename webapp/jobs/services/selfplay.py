@@ -23,6 +23,7 @@ from webapp.jobs import queue
 from webapp.jobs.models import SelfPlayConversation, SelfPlayRun
 from webapp.jobs.selectors.metrics import metrics_find
 from webapp.jobs.selectors.selfplay import PAIRS, BotPair, pair_condition, plan_pairs
+from webapp.jobs.selectors.simulation import chats_with_texts
 from webapp.studies.conditions import bots_of, condition_texts
 from webapp.studies.models import Study
 from webapp.studies.protocol_settings import Filtering
@@ -80,8 +81,7 @@ def run_create(
     for what, number in (("conversations", n_conversations), ("turns", n_turns)):
         if number < 1:
             raise Refused("bad_plan", f"the number of {what} is {number}; it must be at least 1")
-    if not -_SEED_LIMIT <= seed < _SEED_LIMIT:
-        raise Refused("bad_plan", f"the seed is {seed}; it must fit 64 bits")
+    check_seed(seed)
     found = bots_find(bots).values()
     if people := people_among(bots):
         raise Refused("bad_plan", f"{people[0]} is a person, who cannot converse in self-play; name bots alone")
@@ -118,6 +118,16 @@ def run_create(
     return run
 
 
+def check_seed(seed: int) -> None:
+    """Refuse a seed that no column holds.
+
+    Raises:
+        Refused: `bad_plan`.
+    """
+    if not -_SEED_LIMIT <= seed < _SEED_LIMIT:
+        raise Refused("bad_plan", f"the seed is {seed}; it must fit 64 bits")
+
+
 def plan_conditions(study: Study, bots: Sequence[str]) -> list[dict[str, Any]]:
     """Return the study's conditions with what they say to a bot, and those of the bots that may have them."""
     conditions, found = study.values.conditions, []
@@ -131,6 +141,10 @@ def plan_conditions(study: Study, bots: Sequence[str]) -> list[dict[str, Any]]:
 
 def conversation_seed(run: SelfPlayRun, pair: BotPair, ordinal: int) -> int:
     """Return the seed of one conversation: of the plan, who converses and its place alone."""
+    if pair.participant:
+        from evaluation.simulation import seed_of_simulation
+
+        return seed_of_simulation(run.plan["seed"], pair.participant, pair.bot_id, ordinal)
     who = (pair.partner_id, pair.bot_id) if pair.partner_id else (pair.bot_id,)
     return seed_of_conversation(run.plan["seed"], who, ordinal)
 
@@ -140,6 +154,7 @@ def selfplay_store(
     run: SelfPlayRun,
     version: BotVersion,
     partner: BotVersion | None = None,
+    pair: BotPair | None = None,
     ordinals: Sequence[int],
     played: Sequence[SelfPlayed],
 ) -> int:
@@ -150,9 +165,11 @@ def selfplay_store(
     Args:
         version: of the bot on the bot's side.
         partner: of the one who began; None: the bot itself.
+        pair: of a simulated participant, who has no version.
     """
     now = timezone.now()
-    pair = BotPair(version.bot_id, partner.bot_id if partner is not None else "")
+    pair = pair or BotPair(version.bot_id, partner.bot_id if partner is not None else "")
+    source = Conversation.Source.SIMULATED if pair.participant else Conversation.Source.SELFPLAY
     rows: list[Conversation] = []
     turns: list[Turn] = []
     links: list[SelfPlayConversation] = []
@@ -161,7 +178,7 @@ def selfplay_store(
         rows.append(
             Conversation(
                 id=pk,
-                source=Conversation.Source.SELFPLAY,
+                source=source,
                 state=Conversation.State.FAILED if one.error else Conversation.State.COMPLETED,
                 bot=version,
                 seed=one.conversation.seed,
@@ -171,7 +188,7 @@ def selfplay_store(
             )
         )
         for i, said in enumerate(one.conversation.turns):
-            turn = Turn(conversation_id=pk, index=i, speaker=said.speaker, text=sanitise(said.text))
+            turn = Turn(conversation_id=pk, index=i, speaker=said.speaker, text=sanitise(said.text), vote=said.vote)
             turn.trace = [step.model_dump() for step in said.trace]
             turn.cost_set(one.costs.get(i))
             turns.append(turn)
@@ -179,17 +196,18 @@ def selfplay_store(
             SelfPlayConversation(
                 run=run,
                 bot_id=version.bot_id,
-                partner_bot_id=partner.bot_id if partner is not None else "",
+                partner_bot_id=pair.partner_id,
                 partner=partner,
                 ordinal=ordinal,
                 conversation_id=pk,
                 error=sanitise(one.error or "", ERROR_MAX_CHARS),
+                sources=sorted(set(getattr(one, "sources", {}).values())),
             )
         )
     with transaction.atomic():
         Conversation.objects.bulk_create(rows, batch_size=500)
         Turn.objects.bulk_create(turns, batch_size=1000)
-        SelfPlayConversation.objects.bulk_create(links, ignore_conflicts=True, batch_size=500)
+        SelfPlayConversation.objects.bulk_create(without_erased(links), ignore_conflicts=True, batch_size=500)
         mine = {row.pk for row in rows}
         stored = set(
             SelfPlayConversation.objects.filter(conversation_id__in=mine).values_list("conversation_id", flat=True)
@@ -198,6 +216,14 @@ def selfplay_store(
         Conversation.objects.filter(pk__in=mine - stored).delete()
         _mark(run, [turn for turn in turns if turn.conversation_id in stored], version)
     return len(stored)
+
+
+def without_erased(links: Sequence[SelfPlayConversation]) -> list[SelfPlayConversation]:
+    """Return the conversations that repeat no erased chat; the chats that they repeat are locked until the commit."""
+    sources = {source for link in links for source in link.sources}
+    held = chats_with_texts(sources).select_for_update(of=("self",)) if sources else ()
+    there = {str(chat.pk) for chat in held}
+    return [link for link in links if there.issuperset(link.sources)]
 
 
 def _mark(run: SelfPlayRun, turns: Sequence[Turn], version: BotVersion) -> None:
@@ -222,7 +248,7 @@ def selfplay_give_up(
     from evaluation.selfplay import SelfPlayed
 
     untried = [SelfPlayed(Dialogue(id=str(pair), seed=conversation_seed(run, pair, n)), error=why) for n in ordinals]
-    return selfplay_store(run=run, version=version, partner=partner, ordinals=ordinals, played=untried)
+    return selfplay_store(run=run, version=version, partner=partner, pair=pair, ordinals=ordinals, played=untried)
 
 
 def selfplay_forget_failed(*, run: SelfPlayRun) -> int:

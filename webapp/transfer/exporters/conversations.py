@@ -65,7 +65,11 @@ _COLUMNS = (
     ),
 )
 _OF_RUN = (
-    ExportColumn("partner", "text", "Id of the bot that begins; empty where the bot converses with itself."),
+    ExportColumn(
+        "partner",
+        "text",
+        "Id of the bot that begins, or name of the simulated participant; empty where the bot converses with itself.",
+    ),
     ExportColumn("ordinal", "integer", "Number of the conversation among those of its bots, from 0."),
 )
 """Of self-play, beside the others."""
@@ -120,7 +124,7 @@ class ConversationsTable:
 
 
 def _source_name(source: Source) -> str:
-    return source.key if isinstance(source, Study) else f"selfplay-{source.pk}"
+    return source.key if isinstance(source, Study) else source.file_name
 
 
 def _flags(row: Conversation) -> list[str]:

@@ -24,6 +24,7 @@ from webapp.jobs.services.selfplay import N_CONVERSATIONS, N_TURNS, run_create
 
 class Command(ConfabCommand):
     help = "Let bots converse with themselves or each other, on Celery workers or in this process."
+    name = "selfplay"
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--bots", metavar="A,B", help="ids, see list_bots")
@@ -53,7 +54,7 @@ class Command(ConfabCommand):
         if options["inline"] and options["no_wait"]:
             raise Usage("--inline and --no-wait exclude each other")
         inline = options["inline"]
-        run = self._goes_on(options["run"], inline) if options["run"] else self._new(options)
+        run = self._goes_on(options["run"], inline) if options["run"] else self.new_run(options)
         what, unit = str(run).capitalize(), "conversations"
         if not options["no_wait"]:
             run = follow_job(
@@ -62,12 +63,13 @@ class Command(ConfabCommand):
                 unit=unit,
                 note=self.note,
                 go_on=f"{what} goes on without you; follow it in the dashboard or with "
-                f"`{settings.CONFAB_PROGRAM} selfplay --run {run.pk}`",
+                f"`{settings.CONFAB_PROGRAM} {self.name} --run {run.pk}`",
                 inline=inline,
             )
         return self._result(run)
 
-    def _new(self, options: dict[str, Any]) -> SelfPlayRun:
+    def new_run(self, options: dict[str, Any]) -> SelfPlayRun:
+        """Make the run that the options describe."""
         openers: list[str] = []
         if options["openers"]:
             lines = options["openers"].read_text(encoding="utf-8").splitlines()
@@ -108,7 +110,7 @@ class Command(ConfabCommand):
             for bot_id, found in selfplay_summary(run).items()
         }
         result: dict[str, Any] = {"run": run.pk, "bots": bots}
-        if len(played) > len(bots):
+        if len(played) > len(bots) or run.is_simulated:
             result["pairs"] = [
                 {"first": pair.first, "bot": pair.bot_id, "conversations": found.conversations, "turns": found.turns}
                 for pair, found in played.items()

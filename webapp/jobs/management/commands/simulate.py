@@ -1,0 +1,65 @@
+"""`simulate STUDY --participant NAME [--bots A,B] [--conversations N] [--seed N] [--max-cost X] [--inline]`.
+
+`--json` prints `{"run", "bots": {ID: {"conversations", "turns"}}, "pairs": [{"first", "bot", "conversations",
+"turns"}]}`, a pair for each participant and bot.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from chatbots.participants.profiles import profiles_read
+from webapp.core.management.base import Usage, whole_number
+from webapp.jobs.management.command_line import study_named
+from webapp.jobs.management.commands.selfplay import Command as SelfPlayCommand
+from webapp.jobs.management.commands.selfplay import split_names
+from webapp.jobs.models import SelfPlayRun
+from webapp.jobs.services.selfplay import N_CONVERSATIONS
+from webapp.jobs.services.simulation import simulation_create
+
+
+class Command(SelfPlayCommand):
+    help = "Let simulated participants chat with bots, on Celery workers or in this process."
+    name = "simulate"
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("study", nargs="?", metavar="STUDY", help="whose people are simulated")
+        parser.add_argument(
+            "--participant", action="append", default=[], metavar="NAME", help="such as retrieval; may be repeated"
+        )
+        parser.add_argument("--bots", metavar="A,B", help="ids; without it the study's")
+        parser.add_argument(
+            "--conversations", type=whole_number(1), default=N_CONVERSATIONS, help="per participant and bot"
+        )
+        parser.add_argument(
+            "--exchanges", type=whole_number(1), metavar="N", help="per conversation; without it as people's"
+        )
+        parser.add_argument("--may-leave", action="store_true", help="participants leave when they want to")
+        parser.add_argument("--profiles", type=Path, metavar="FILE", help="personas, goals and moods to draw from")
+        parser.add_argument("--seed", type=int, default=0)
+        parser.add_argument("--max-cost", type=float, metavar="X", help="the most that the run may cost")
+        parser.add_argument("--metrics", default="", metavar="a,b", help="to compute afterwards; without it the usual")
+        parser.add_argument("--name", default="")
+        parser.add_argument("--run", type=int, metavar="ID", help="go on with this run instead")
+        parser.add_argument("--inline", action="store_true", help="without Celery")
+        parser.add_argument("--no-wait", action="store_true", help="return at once")
+
+    def new_run(self, options: dict[str, Any]) -> SelfPlayRun:
+        if not options["study"] or not options["participant"]:
+            raise Usage("name the study and a participant, such as --participant retrieval")
+        return simulation_create(
+            study=study_named(options["study"]),
+            participants=options["participant"],
+            bots=split_names(options["bots"] or ""),
+            n_conversations=options["conversations"],
+            n_exchanges=options["exchanges"],
+            may_leave=options["may_leave"],
+            profiles=profiles_read(options["profiles"]) if options["profiles"] else (),
+            seed=options["seed"],
+            max_cost=options["max_cost"],
+            metrics=split_names(options["metrics"]),
+            name=options["name"],
+            enqueue=not options["inline"],
+        )

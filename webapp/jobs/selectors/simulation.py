@@ -1,0 +1,124 @@
+"""People's chats that simulated participants learn from, and simulations of a study."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from django.db.models import Count, Exists, OuterRef, QuerySet
+from django.utils import timezone
+
+from chatbots.bots.person import people_among
+from chatbots.identity import derive_seed
+from webapp.bots.models import BotVersion
+from webapp.bots.selectors import bot_available_ids, bot_entry_list
+from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.selectors import conversations_for_metrics
+from webapp.jobs.models import SelfPlayConversation, SelfPlayRun
+from webapp.jobs.selectors.selfplay import BotPair, pair_wanted
+from webapp.ratings.selectors import study_conversations
+from webapp.studies.models import Study
+
+if TYPE_CHECKING:
+    from chatbots.participants.base import ParticipantProfile
+    from chatbots.participants.human_chats import HumanChats
+
+
+def participant_choices() -> list[tuple[str, str]]:
+    """Return the participants that can be loaded here; those that speak by a bot once for each bot that suits."""
+    from chatbots.participants.base import participant_get, participants
+
+    bots = [bot.id for bot in bot_entry_list() if bot.available]
+    names = [f"{one.name}:{bot_id}" for one in participants if one.speaks_by_bot for bot_id in bots]
+    names = [one.name for one in participants if not one.speaks_by_bot] + names
+    found = [participant_get(name) for name in names]
+    return [(one.name, one.title) for one in found if one.unavailable_reason() is None]
+
+
+def study_simulations(study: Study) -> list[SelfPlayRun]:
+    """Return the study's runs of simulated participants, newest first."""
+    return list(study.simulations.order_by("-pk"))
+
+
+def people_rows(study: Study, *, until: datetime | None = None) -> QuerySet[Conversation]:
+    """Return the study's complete chats of people, oldest first; with `until`, those begun by then."""
+    rows = study_conversations(study).filter(created_at__lte=until or timezone.now())
+    return rows.order_by("created_at", "pk")
+
+
+def chats_by_bot(study: Study) -> dict[str, int]:
+    """Count the complete chats of people by bot; partners that are people are left out."""
+    counted = dict(
+        people_rows(study).order_by().values_list("bot__bot_id").annotate(n=Count("pk")).values_list("bot__bot_id", "n")
+    )
+    people = set(people_among(counted))
+    return {bot_id: n for bot_id, n in sorted(counted.items()) if bot_id not in people}
+
+
+def bots_simulated(study: Study) -> list[str]:
+    """Return the bots that participants are simulated for by default: those of an imported study are its own."""
+    if study.is_imported:
+        return list(chats_by_bot(study))
+    return bot_available_ids([bot_id for bot_id in study.bots if bot_id not in people_among(study.bots)])
+
+
+def people_chats(study: Study, *, until: datetime | None = None, only: Collection[UUID] = ()) -> HumanChats:
+    """Return people's chats as simulated participants read them.
+
+    Args:
+        until: leave out chats begun later, so that a resumed run reads the same ones.
+        only: numbers of the chats; none: all.
+    """
+    from chatbots.participants.human_chats import HumanChat, HumanChats
+
+    rows = people_rows(study, until=until)
+    if only:
+        rows = rows.filter(pk__in=list(only))
+    who = {str(pk): (bot, person) for pk, bot, person in rows.values_list("pk", "bot__bot_id", "participant")}
+    found: list[HumanChat] = []
+    for chat in conversations_for_metrics(rows):
+        bot, person = who[chat.id]
+        found.append(HumanChat(bot, chat, str(person or "")))
+    return HumanChats(tuple(found))
+
+
+def stored_chats(run: SelfPlayRun, pair: BotPair) -> list[UUID]:
+    """Return the people's chats with a bot that cannot be talked to, drawn and ordered by the run's seed."""
+    assert run.study is not None
+    rows = people_rows(run.study, until=run.created_at).filter(bot__bot_id=pair.bot_id)
+    drawn = sorted(rows.values_list("pk", flat=True), key=lambda pk: derive_seed(run.plan["seed"], "stored", str(pk)))
+    return drawn[: pair_wanted(run.plan, pair)]
+
+
+def run_profiles(plan: dict[str, Any], levels: Mapping[str, str]) -> list[ParticipantProfile]:
+    """Return the characters to draw from: those of the plan, else that of the condition, if it has one."""
+    from chatbots.participants.base import ParticipantProfile
+
+    if plan["profiles"]:
+        return [ParticipantProfile(**one) for one in plan["profiles"]]
+    own = next((one for one in plan["conditions"] if one["levels"] == levels), {})
+    said = {name: own.get(name, "") for name in ("persona", "goal")}
+    return [ParticipantProfile(**said)] if any(said.values()) else []
+
+
+def version_talked_to(study: Study, bot_id: str) -> BotVersion:
+    """Return the newest identity that people of the study talked to under a name."""
+    rows = people_rows(study).filter(bot__bot_id=bot_id)
+    return BotVersion.objects.get(pk=rows.order_by("-created_at").values_list("bot", flat=True)[0])
+
+
+def chats_with_texts(ids: Collection[str]) -> QuerySet[Conversation]:
+    """Return those of the chats whose texts are stored still: neither withdrawn nor erased by the retention job."""
+    said = Turn.objects.filter(conversation=OuterRef("pk"), speaker=Turn.Speaker.HUMAN).exclude(text="")
+    return Conversation.objects.filter(Exists(said), pk__in=list(ids)).exclude(state=Conversation.State.WITHDRAWN)
+
+
+def sources_gone(study: Study) -> list[UUID]:
+    """Return the simulated conversations with texts of people's chats that are stored no more."""
+    links = SelfPlayConversation.objects.filter(run__study=study).exclude(sources=[])
+    taken = dict(links.values_list("conversation", "sources"))
+    there = chats_with_texts({source for sources in taken.values() for source in sources})
+    known = {str(pk) for pk in there.values_list("pk", flat=True)}
+    return [pk for pk, sources in taken.items() if pk is not None and not known.issuperset(sources)]

@@ -1,0 +1,201 @@
+"""Writes of runs of simulated participants: the plan, its cap in money, and erasure of what repeats people's texts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from django.db import transaction
+
+from chatbots.bots.base import BotError
+from chatbots.endpoints.metering import meter_get, meter_set
+from chatbots.text import sanitise
+from evaluation.simulation import DEFAULT_EXCHANGES, MOST_EXCHANGES
+from webapp.bots.models import Spending
+from webapp.bots.selectors import bot_entry, bots_find
+from webapp.bots.services import Purse, bot_version_record
+from webapp.conversations.cost_meter import DatabaseMeter
+from webapp.conversations.models import Conversation
+from webapp.core.errors import Refused
+from webapp.jobs import queue
+from webapp.jobs.models import SelfPlayRun
+from webapp.jobs.selectors.metrics import metrics_find
+from webapp.jobs.selectors.selfplay import PARTICIPANT, pair_wanted, plan_pairs
+from webapp.jobs.selectors.simulation import bots_simulated, chats_by_bot, sources_gone, version_talked_to
+from webapp.jobs.services.jobs import job_cancel
+from webapp.jobs.services.selfplay import N_CONVERSATIONS, check_seed, plan_conditions
+from webapp.studies.conditions import condition_texts
+from webapp.studies.models import Study
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+    from chatbots.participants.base import ParticipantProfile, SimulatedParticipant
+
+
+def simulation_create(
+    *,
+    study: Study,
+    participants: Sequence[str],
+    bots: Sequence[str] = (),
+    n_conversations: int = N_CONVERSATIONS,
+    n_exchanges: int | None = None,
+    may_leave: bool = False,
+    seed: int = 0,
+    profiles: Sequence[ParticipantProfile] = (),
+    max_cost: float | None = None,
+    metrics: Sequence[str] = (),
+    name: str = "",
+    created_by: User | None = None,
+    enqueue: bool = True,
+) -> SelfPlayRun:
+    """Freeze the plan of a run of simulated participants, and start it on the workers.
+
+    A bot that cannot be talked to here, as of an imported study, keeps its stored turns; the participant writes each
+    message of the person in its place, and there are no more conversations than people had.
+
+    Args:
+        study: whose people give openings, lengths and texts, and whose conditions hold.
+        participants: names, as `retrieval` or `prompted:smollm2`.
+        bots: none: those of the study that are available, or those of an imported study.
+        n_conversations: of each participant with each bot.
+        n_exchanges: of each conversation; None: as many as people had, or 10 without people.
+        may_leave: participants leave when they want to.
+        profiles: characters to draw from, instead of those of the study's conditions.
+        max_cost: the most that the run may cost, in the currency of the bots' prices.
+        metrics: to compute afterwards; none: those computed by default.
+
+    Raises:
+        UnknownName: a bot, participant or metric that does not exist, with the nearest names.
+        Refused: `bad_plan`, or `unavailable` with the reason.
+    """
+    bots = list(dict.fromkeys(bots)) or bots_simulated(study)
+    chosen = _participants(participants)
+    by_bot = chats_by_bot(study)
+    _check_numbers(n_conversations, n_exchanges, seed, max_cost)
+    if not bots:
+        raise Refused("bad_plan", f"no bot of {study.key} can be talked to here, and people had no chats; name bots")
+    for one in chosen:
+        if one.needs_people and len(by_bot) < 2:
+            raise Refused(
+                "bad_plan",
+                f"{one.name} learns from people's chats with other bots than the one it talks to; {study.key} has "
+                f"complete chats with {len(by_bot)} bot{'' if len(by_bot) == 1 else 's'}, and two are needed",
+            )
+    talked_to = [bot_id for bot_id in bots if _is_stored(study, bot_id, by_bot)]
+    live = bots_find([bot_id for bot_id in bots if bot_id not in talked_to])
+    for bot in live.values():
+        entry = bot_entry(bot)
+        if not entry.available:
+            raise Refused("unavailable", f"{bot.name} is not available: {entry.reason}")
+    identities = {bot_id: bot.identity for bot_id, bot in live.items()}
+    identities |= {PARTICIPANT + one.name: one.identity for one in chosen}
+    stored = {bot_id: version_talked_to(study, bot_id) for bot_id in talked_to}
+    plan: dict[str, Any] = {
+        "bots": bots,
+        "participants": [one.name for one in chosen],
+        "n_conversations": n_conversations,
+        "n_of_bot": {bot_id: min(n_conversations, by_bot[bot_id]) for bot_id in talked_to},
+        "n_turns": 2 * (n_exchanges or (MOST_EXCHANGES if may_leave or by_bot else DEFAULT_EXCHANGES)),
+        "n_exchanges": n_exchanges,
+        "may_leave": may_leave,
+        "seed": seed,
+        "profiles": [{name: sanitise(text) for name, text in asdict(one).items()} for one in profiles],
+        "max_cost": max_cost,
+        "study": study.key,
+        "filtering": study.values.filtering.model_dump(mode="json"),
+        "conditions": _conditions(study, bots),
+        "metrics": [metric.name for metric in metrics_find(metrics)],
+        "identities": {name: {"key": one.key, **one.as_dict()} for name, one in identities.items()}
+        | {bot_id: {"key": one.key, "version": one.version} for bot_id, one in stored.items()},
+        "deterministic": {bot_id: bot.deterministic for bot_id, bot in live.items()}
+        | {PARTICIPANT + one.name: one.deterministic for one in chosen},
+    }
+    with transaction.atomic():
+        for bot in live.values():
+            bot_version_record(bot=bot)
+        run = SelfPlayRun.objects.create(
+            name=sanitise(name, 200),
+            study=study,
+            plan=plan,
+            n_total=sum(pair_wanted(plan, pair) for pair in plan_pairs(plan)),
+            created_by=created_by,
+            inline=not enqueue,
+        )
+        queue.send_on_commit(run)
+    return run
+
+
+def _participants(names: Sequence[str]) -> list[SimulatedParticipant]:
+    from chatbots.participants.base import participant_get
+
+    if not names:
+        raise Refused("bad_plan", "no participant is named; at least one is needed, as retrieval")
+    found = []
+    for name in dict.fromkeys(names):
+        try:
+            one = participant_get(name)
+        except BotError as error:
+            raise Refused("bad_plan", str(error)) from None
+        if (reason := one.unavailable_reason()) is not None:
+            raise Refused("unavailable", f"{name} is not available: {reason}")
+        found.append(one)
+    return found
+
+
+def _check_numbers(n_conversations: int, n_exchanges: int | None, seed: int, max_cost: float | None) -> None:
+    for what, number in (("conversations", n_conversations), ("exchanges", n_exchanges)):
+        if number is not None and number < 1:
+            raise Refused("bad_plan", f"the number of {what} is {number}; it must be at least 1")
+    check_seed(seed)
+    if max_cost is not None and not 0 <= max_cost < 1e9:
+        raise Refused("bad_plan", f"max_cost is {max_cost:g}; it must be between 0 and a billion")
+
+
+def _is_stored(study: Study, bot_id: str, by_bot: dict[str, int]) -> bool:
+    """Return True if the participant writes into stored chats with the bot, since it cannot be talked to here."""
+    if bot_id not in by_bot:
+        return False
+    return study.is_imported or not bot_entry(bots_find([bot_id])[bot_id]).available
+
+
+def _conditions(study: Study, bots: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the plan's conditions with what they say to a participant."""
+    found = []
+    for one in plan_conditions(study, bots):
+        texts = condition_texts(study.values, one["levels"])
+        goal = "\n".join(filter(None, (texts.scenario, texts.goal)))
+        found.append({**one, "persona": texts.persona, "goal": goal})
+    return found
+
+
+def run_purse(run: SelfPlayRun) -> str:
+    """Name the run's cap as errors of replies name it."""
+    return f"the cap of run {run.pk}"
+
+
+@contextmanager
+def run_capped(run: SelfPlayRun) -> Iterator[None]:
+    """Charge this process's paid replies to the run's account, too, whose cap they cannot pass."""
+    before = meter_get()
+    meter_set(DatabaseMeter([Purse(Spending.Of.RUN, str(run.pk), run.plan.get("max_cost"), run_purse(run))]))
+    try:
+        yield
+    finally:
+        meter_set(before)
+
+
+def simulations_erase(studies: Collection[int]) -> None:
+    """Delete simulated conversations with texts of people's chats that were erased; stop runs at work on them."""
+    for study in Study.objects.filter(pk__in=studies, simulations__isnull=False).distinct():
+        for run in study.simulations.filter(state__in=(SelfPlayRun.State.QUEUED, SelfPlayRun.State.RUNNING)):
+            job_cancel(job=run)
+        Conversation.objects.filter(pk__in=sources_gone(study)).delete()
+
+
+def simulation_deleted(*, instance: SelfPlayRun) -> None:
+    """Delete the conversations of a run of simulated participants with it (receiver)."""
+    if instance.is_simulated:
+        Conversation.objects.filter(selfplay__run=instance).delete()
