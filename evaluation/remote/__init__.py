@@ -305,6 +305,19 @@ class Server(Studies, ConversationCalls):
         """
         return RemoteJob.of(self._post("/runs", {"bots": list(bots), **asked}))
 
+    def simulate(self, study: str, participants: Sequence[str] = ("retrieval",), **asked: Any) -> RemoteJob:
+        """Let simulated participants chat with a study's bots; returns the job.
+
+        Args:
+            asked: `bots`, `conversations`, `exchanges`, `may_leave`, `seed`, `profiles`, `max_cost`, `metrics`, `name`.
+        """
+        return RemoteJob.of(self._post(f"/studies/{study}/simulations", {"participants": list(participants), **asked}))
+
+    def realism(self, study: str, run: int, participant: str = "") -> dict[str, Any]:
+        """Return how unlike people a run's simulated participants are; `document` is None until a worker has it."""
+        found: dict[str, Any] = self._get(f"/studies/{study}/results/realism", run=run, participant=participant)
+        return found
+
     def measure(self, *, study: str = "", run: int | None = None, metrics: Sequence[str] = ()) -> RemoteJob:
         """Compute metrics of a study's or a run's conversations; none named: the usual ones. Returns the job."""
         if bool(study) == (run is not None):

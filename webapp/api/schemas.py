@@ -174,6 +174,42 @@ class AskRun(InputModel):
     name: str = Field("", max_length=200)
 
 
+class RealismOut(Schema):
+    """Comparison of simulated participants with people, of `made_at`; `job` makes that of the present data."""
+
+    run: int
+    participant: str
+    made_at: datetime | None
+    document: dict[str, Any] | None
+    job: JobOut | None
+
+
+class AskProfile(InputModel):
+    """Character of simulated participants; what is empty is left to them."""
+
+    persona: str = Field("", max_length=5000)
+    goal: str = Field("", max_length=5000)
+    mood: str = Field("", max_length=5000)
+
+
+class AskSimulation(InputModel):
+    """Conversations of simulated participants with a study's bots.
+
+    `exchanges` are as many as people had where none are given; `max_cost` ends the run.
+    """
+
+    participants: Many[Name] = Field(("retrieval",), min_length=1)
+    bots: Names = Field((), description="None: the study's.")
+    conversations: int = Field(N_CONVERSATIONS, ge=1, le=100_000)
+    exchanges: int | None = Field(None, ge=1, le=1000)
+    may_leave: bool = False
+    seed: int = Field(0, ge=-(2**63), lt=2**63)
+    profiles: Many[AskProfile] = Field((), description="Characters to draw from.", max_length=1000)
+    max_cost: float | None = Field(None, ge=0, lt=1e9)
+    metrics: Names = Field((), description="To compute afterwards; none: those computed by default.")
+    name: str = Field("", max_length=200)
+
+
 class AskMetrics(InputModel):
     """Metrics of a study's or a run's conversations; none named: those computed by default."""
 

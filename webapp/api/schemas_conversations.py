@@ -187,11 +187,15 @@ class SearchOut(Schema):
 
 
 class RunOut(Schema):
-    """A self-play run: its plan, and how its job stands. `n_conversations` are those of each bot, or of each pair."""
+    """A run: its plan, and how its job stands. `n_conversations` are those of each bot, or of each pair.
+
+    It is self-play where `participants`, those simulated, are empty.
+    """
 
     id: int
     name: str
     bots: list[str]
+    participants: list[str]
     pairs: str
     n_conversations: int
     n_turns: int
@@ -226,9 +230,11 @@ class FailuresOut(Schema):
 
 
 class RunDetail(RunOut):
-    """A run pair by pair."""
+    """A run pair by pair. `max_cost` caps the cost of simulated chats, of which `spent` is so far."""
 
     openers: list[str]
+    max_cost: float | None
+    spent: float
     metrics: list[str]
     by_pair: list[PairOut]
     failures: list[FailuresOut]

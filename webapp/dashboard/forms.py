@@ -18,6 +18,8 @@ from webapp.core.authentication import LONGEST_TOKEN_DAYS
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.jobs.models import SelfPlayRun
+from webapp.jobs.selectors.simulation import participant_choices
+from webapp.jobs.services.simulation import simulation_create
 from webapp.ratings.flag_selectors import without_read
 from webapp.ratings.selectors import as_counted, dimensions_led, study_dimensions, study_whole
 from webapp.results.benchmark import BenchmarkMetric
@@ -85,6 +87,58 @@ class SelfPlayForm(forms.Form):
         return [line.strip() for line in self.cleaned_data["openers"].splitlines() if line.strip()]
 
 
+class SimulationForm(forms.Form):
+    """The plan of a run of simulated participants."""
+
+    study = forms.ChoiceField(label="Study", help_text="Whose people give lengths, openings and conditions.")
+    participant = forms.ChoiceField(label="Participant", choices=participant_choices, initial="retrieval")
+    n_conversations = forms.IntegerField(
+        label="Conversations with each bot", min_value=1, max_value=100_000, initial=100
+    )
+    bots = forms.CharField(
+        label="Bots", required=False, max_length=10_000, help_text="Ids by commas. None: the study’s bots."
+    )
+    n_exchanges = forms.IntegerField(
+        label="Exchanges", min_value=1, max_value=1000, required=False, help_text="None: as many as people had."
+    )
+    seed = forms.IntegerField(label="Seed", initial=2026, min_value=-(2**63), max_value=2**63 - 1)
+    max_cost = forms.FloatField(
+        label="Cap in money",
+        min_value=0,
+        max_value=1e9,
+        required=False,
+        help_text="For bots with prices. The run stops before its replies cost more.",
+    )
+    name = forms.CharField(label="Name", required=False, max_length=200)
+    may_leave = forms.BooleanField(label="Participants leave when they want to", required=False)
+
+    def __init__(self, *args: Any, studies: Iterable[Study], **kwargs: Any) -> None:
+        """Make the form; with a single study there is no field to choose it."""
+        super().__init__(*args, **kwargs)
+        self.studies = {one.key: one for one in studies}
+        self.fields["study"].choices = [  # type: ignore[attr-defined]
+            (key, one.name or key) for key, one in self.studies.items()
+        ]
+        if len(self.studies) == 1:
+            del self.fields["study"]
+        styled(self)
+
+    def create_run(self, user: Any) -> SelfPlayRun | None:
+        """Start the run, or mark what is wrong and return None."""
+        if not self.is_valid():
+            return None
+        data = dict(self.cleaned_data)
+        study = self.studies[data.pop("study", next(iter(self.studies)))]
+        bots = [name for one in data.pop("bots").split(",") if (name := one.strip())]
+        try:
+            return simulation_create(
+                study=study, participants=[data.pop("participant")], bots=bots, created_by=user, **data
+            )
+        except (Refused, UnknownName) as error:
+            self.add_error(None, str(error))
+            return None
+
+
 class FitForm(forms.Form):
     """Form with the params of a hybrid fit."""
 
@@ -99,7 +153,7 @@ class FitForm(forms.Form):
     )
     run = forms.ModelChoiceField(
         label="Predict self-play run",
-        queryset=SelfPlayRun.objects.filter(state=SelfPlayRun.State.DONE),
+        queryset=SelfPlayRun.objects.filter(study=None, state=SelfPlayRun.State.DONE),
         required=False,
         empty_label="none",
     )

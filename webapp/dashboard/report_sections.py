@@ -27,6 +27,7 @@ from webapp.dashboard.narrative.models import models_section
 from webapp.dashboard.narrative.pairs import pairs_section, protocols_section
 from webapp.dashboard.narrative.phrases import NamedTable, Section
 from webapp.dashboard.narrative.raters import raters_section
+from webapp.dashboard.narrative.realism import realism_section
 from webapp.dashboard.narrative.trajectories import trajectories_section
 from webapp.dashboard.report_document import Document, Headline, chapter_of, headlines_of, headlines_of_pairs
 from webapp.ratings.paired_comparisons import compares_pairs
@@ -34,6 +35,7 @@ from webapp.ratings.selectors import study_dimensions
 from webapp.results.bot_means import StudySummary, bot_summary
 from webapp.results.compute import StudyComparisons
 from webapp.results.item_results import study_pairs
+from webapp.results.realism import realism_newest
 from webapp.results.study_data import Facts, StudyFrame, study_frame
 from webapp.studies.models import Study
 from webapp.studies.selectors import judges_items, marks_errors
@@ -123,6 +125,9 @@ def report_steps(frame: StudyFrame, result: ResultOf, *, formula: bool = False) 
         yield step("formula")
     yield ReportStep("raters", lambda: raters_section(frame, result("raters"), names=False))
     yield ReportStep("hybrid", lambda: hybrid_section(frame))
+    compared = realism_newest(frame.study)
+    if compared is not None:
+        yield ReportStep("simulated", lambda: realism_section(compared[1], frame.bots, texts=False))
     yield step("trajectories")
     yield step("correlations")
     if result("powered").by:

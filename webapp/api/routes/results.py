@@ -26,6 +26,7 @@ from webapp.api.schemas import (
     JobOut,
     Me,
     MetricOut,
+    RealismOut,
     ResultOut,
     SearchedTable,
     TableOut,
@@ -42,6 +43,7 @@ from webapp.jobs.models import Job, State
 from webapp.ratings.flag_selectors import without_read
 from webapp.results.cache import AnalysisKey, get_result
 from webapp.results.formula_models import model_params
+from webapp.results.realism import realism_ask, realism_newest
 from webapp.results.refresh import refresh_flags
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
@@ -147,6 +149,27 @@ def package(request: HttpRequest, key: str, included: Query[Included]) -> HttpRe
         refresh_flags(study, exact=True)
     pieces = package_pieces(study, options, rights=rights)
     return sent(pieces, study.key, PACKAGE, "zip", is_private=options.include_private)
+
+
+@router.get("/studies/{key}/results/realism", response={200: RealismOut, **FAILURES}, operation_id="realism")
+def realism(request: HttpRequest, key: str, run: int, participant: str = "") -> Any:
+    """Return how unlike people a run's simulated participants are; a worker compares them where that is to be done.
+
+    Without `participant` it is the run's first.
+    """
+    study = study_by_key(key)
+    found = study.simulations.filter(pk=run).first()
+    if found is None:
+        raise Http404(f"{key} has no run {run} of simulated participants")
+    job = realism_ask(found, participant, created_by=request.user)  # type: ignore[arg-type]
+    newest = realism_newest(study, run=found.pk, participant=job.payload["participant"])
+    return {
+        "run": found.pk,
+        "participant": job.payload["participant"],
+        "made_at": None if newest is None else newest[0].ended_at,
+        "document": None if newest is None else newest[1].to_json(),
+        "job": None if newest is not None and newest[0].pk == job.pk else job,
+    }
 
 
 @router.get("/studies/{key}/results/{part}", response={200: ResultOut, **FAILURES}, operation_id="result")

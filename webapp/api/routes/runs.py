@@ -10,12 +10,13 @@ from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from ninja import Query, Router, Status
 
+from chatbots.participants.base import ParticipantProfile
 from chatbots.registry import UnknownName
 from chatbots.validation import ValuesError
 from webapp.api.errors import BODY_FAILURES, FAILURES, Token
 from webapp.api.routes.conversations import conversation_page
 from webapp.api.routes.jobs import TO_RUN, run_found
-from webapp.api.schemas import AskRun, JobOut, Part, SearchedTable, TableOut, file_described, table_line
+from webapp.api.schemas import AskRun, AskSimulation, JobOut, Part, SearchedTable, TableOut, file_described, table_line
 from webapp.api.schemas_conversations import (
     ComparedRuns,
     ConversationPage,
@@ -26,12 +27,15 @@ from webapp.api.schemas_conversations import (
     Searched,
     SideOut,
 )
+from webapp.bots.models import Spending
+from webapp.bots.selectors import spending_spent
 from webapp.dashboard.narrative.phrases import reason_text
 from webapp.jobs.models import SelfPlayRun
 from webapp.jobs.selectors.metrics import metric_run_of
 from webapp.jobs.selectors.selfplay import plan_pairs, selfplay_counts, selfplay_failed_counts, selfplay_failures
 from webapp.jobs.services.jobs import job_settle, jobs_settle
 from webapp.jobs.services.selfplay import run_create
+from webapp.jobs.services.simulation import simulation_create
 from webapp.search.fields import Numbers
 from webapp.search.pagination import conversations_of_run
 from webapp.search.run_comparison import LEVEL, RunComparisonParams, RunMeasure, Side, runs_compared
@@ -44,7 +48,7 @@ router = Router(tags=["runs"], auth=Token())
 
 @router.get("/runs", response={200: RunPage, **FAILURES}, operation_id="runs")
 def runs(request: HttpRequest, part: Query[Part]) -> Any:
-    """List self-play runs, the newest first."""
+    """List runs of self-play and of simulated participants, the newest first."""
     jobs_settle()
     found = list(SelfPlayRun.objects.all()[part.offset : part.offset + part.limit])
     failed = selfplay_failed_counts(found)
@@ -63,6 +67,28 @@ def run_start(request: HttpRequest, asked: AskRun) -> Any:
         openers=asked.openers,
         metrics=asked.metrics,
         study=study_by_key(asked.study) if asked.study else None,
+        name=asked.name,
+        created_by=request.user,  # type: ignore[arg-type]
+    )
+    return Status(202, run)
+
+
+@router.post(
+    "/studies/{key}/simulations", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="simulation_start"
+)
+def simulation_start(request: HttpRequest, key: str, asked: AskSimulation) -> Any:
+    """Let simulated participants chat with the bots of a study."""
+    run = simulation_create(
+        study=study_by_key(key),
+        participants=asked.participants,
+        bots=asked.bots,
+        n_conversations=asked.conversations,
+        n_exchanges=asked.exchanges,
+        may_leave=asked.may_leave,
+        seed=asked.seed,
+        profiles=[ParticipantProfile(**one.model_dump()) for one in asked.profiles],
+        max_cost=asked.max_cost,
+        metrics=asked.metrics,
         name=asked.name,
         created_by=request.user,  # type: ignore[arg-type]
     )
@@ -98,6 +124,8 @@ def run(request: HttpRequest, id: int) -> Any:
     return {
         **_told(found, sum(n_failed for _n, n_failed in counts.values())),
         "openers": found.plan.get("openers") or [],
+        "max_cost": found.plan.get("max_cost"),
+        "spent": spending_spent(Spending.Of.RUN, str(found.pk)),
         "metrics": found.plan.get("metrics") or [],
         "by_pair": [
             {"first": pair.first, "bot": pair.bot_id, "n_done": n, "n_failed": n_failed}
@@ -145,7 +173,7 @@ def run_table(
     except UnknownName as error:
         raise Http404(str(error)) from None
     pieces = stream(format, whole.columns, whole.rows)
-    return sent(pieces, f"selfplay-{found.pk}", table, format, is_private=False)
+    return sent(pieces, found.file_name, table, format, is_private=False)
 
 
 def _told(run: SelfPlayRun, n_failed: int) -> dict[str, Any]:
@@ -155,6 +183,7 @@ def _told(run: SelfPlayRun, n_failed: int) -> dict[str, Any]:
         "id": run.pk,
         "name": run.name,
         "bots": plan.get("bots", []),
+        "participants": plan.get("participants", []),
         "pairs": plan.get("pairs", "self"),
         "n_conversations": plan.get("n_conversations", 0),
         "n_turns": plan.get("n_turns", 0),

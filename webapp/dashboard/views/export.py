@@ -186,7 +186,7 @@ def run_export(request: HttpRequest, run_id: int) -> HttpResponseBase:
     table = table_of_run(run, form.cleaned_data["what"], options)
     file_format: Format = form.cleaned_data["format"]
     pieces = stream(file_format, table.columns, table.rows)
-    return sent(pieces, f"selfplay-{run.pk}", table.exporter.name, file_format, is_private=False)
+    return sent(pieces, run.file_name, table.exporter.name, file_format, is_private=False)
 
 
 @read_view()

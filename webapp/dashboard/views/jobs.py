@@ -15,6 +15,8 @@ from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from evaluation.plots.marks import slots_of
+from webapp.bots.models import Spending
+from webapp.bots.selectors import spending_spent
 from webapp.core.errors import Refused
 from webapp.core.rights import Right, may
 from webapp.dashboard.navigation import page, post_view, read_view
@@ -22,7 +24,7 @@ from webapp.jobs.kinds.base import kinds
 from webapp.jobs.models import Job, JobBase, SelfPlayRun, State
 from webapp.jobs.selectors.jobs import job_progress, job_title, jobs_broken_off, jobs_in_line, worker_lives
 from webapp.jobs.selectors.metrics import conversations_unmeasured, metric_run_of
-from webapp.jobs.selectors.selfplay import BotPair, selfplay_counts, selfplay_failures
+from webapp.jobs.selectors.selfplay import BotPair, pair_wanted, plan_pairs, selfplay_counts, selfplay_failures
 from webapp.jobs.services.jobs import job_cancel, job_prioritise, job_restart, job_settle, jobs_settle
 from webapp.pay.platform_status import message_recipients
 from webapp.results import cache as results
@@ -88,12 +90,14 @@ def run_context(run: SelfPlayRun) -> dict[str, Any]:
     """Return a run's progress: bot by bot, or pair by pair where bots converse with each other."""
     counts = selfplay_counts(run)
     wanted = run.plan.get("n_conversations", 0)
-    names = run.plan.get("bots", [])
+    names, pairs = run.plan.get("bots", []), plan_pairs(run.plan)
     under_way = run.state == State.RUNNING
     bots = []
     for slot, bot_id in zip(slots_of(len(names)), names, strict=True):
-        n, n_failed = counts.get(BotPair(bot_id), (0, 0))
-        bots.append((slot, bot_id, *_part_state(n, n_failed, wanted, under_way), n, n_failed))
+        own = [pair for pair in pairs if pair.bot_id == bot_id and (pair.participant or not pair.partner_id)]
+        n, n_failed = (sum(counts.get(pair, (0, 0))[i] for pair in own) for i in (0, 1))
+        n_wanted = sum(pair_wanted(run.plan, pair) for pair in own)
+        bots.append((slot, bot_id, *_part_state(n, n_failed, n_wanted, under_way), n, n_failed, n_wanted))
     matrix = []
     if run.plan.get("pairs") == "all":
         for slot, first in zip(slots_of(len(names)), names, strict=True):
@@ -115,10 +119,19 @@ def run_context(run: SelfPlayRun) -> dict[str, Any]:
         "n_done": sum(n for n, _n_failed in counts.values()),
         "n_failed": sum(n_failed for _n, n_failed in counts.values()),
         "failures": selfplay_failures(run),
+        "spent": spending_spent(Spending.Of.RUN, str(run.pk)) if run.is_simulated else 0.0,
         "metric_run": metric_run,
         "n_unmeasured": conversations_unmeasured(run) if over else 0,
         "over": over,
     }
+
+
+def run_progress(run: SelfPlayRun) -> dict[str, Any]:
+    """Return the progress of a run, or of its metrics once the conversations are there."""
+    metric_run = metric_run_of(run)
+    job = metric_run if run.is_over and metric_run is not None else run
+    live = reverse("dashboard:job_live", args=["selfplay", run.pk])
+    return {**job_context(job, job.kind), "over": job.is_over, "live": f"{live}?brief=1"}
 
 
 def _part_state(n: int, n_failed: int, wanted: int, under_way: bool) -> tuple[str, str]:
@@ -270,7 +283,9 @@ def job(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
 def job_live(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     """Send the part of a page that shows a job's progress, for polling."""
     job = _job(kind, pk)
-    if isinstance(job, SelfPlayRun):
+    if isinstance(job, SelfPlayRun) and "brief" in request.GET:
+        response = render(request, "dashboard/_job_live.html", run_progress(job))
+    elif isinstance(job, SelfPlayRun):
         response = render(request, "dashboard/_run_live.html", run_context(job))
     else:
         # A page that shows an older result does not change under its reader's eyes.

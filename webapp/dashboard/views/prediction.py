@@ -109,6 +109,7 @@ def prediction(request: HttpRequest, study: Study) -> HttpResponse:
         action=action,
         n_rated=n_rated,
         runs=runs,
+        n_simulated=study.simulations.count(),
         is_rated_whole=rates_conversations(study),
         status=400 if form.errors else 200,
         **context,

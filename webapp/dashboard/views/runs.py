@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
 
 from chatbots.registry import UnknownName
 from evaluation.metrics.registry import metric_defaults
@@ -12,10 +13,10 @@ from evaluation.plots.marks import slots_of
 from webapp.bots.selectors import bot_entry_list
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.dashboard.forms import SelfPlayForm
+from webapp.dashboard.forms import SelfPlayForm, SimulationForm
 from webapp.dashboard.narrative.run_means import means_table, run_title, settings_table
 from webapp.dashboard.navigation import form_view, page, post_view, read_view
-from webapp.dashboard.selectors import studies_talking
+from webapp.dashboard.selectors import studies_simulated, studies_talking
 from webapp.dashboard.views.jobs import run_context
 from webapp.jobs.models import SelfPlayRun
 from webapp.jobs.selectors.selfplay import runs_newest, selfplay_failed_counts
@@ -61,7 +62,7 @@ def runs(request: HttpRequest) -> HttpResponse:
             form.add_error(None, str(error))
         else:
             return redirect("dashboard:run", run.pk)
-    listed = runs_newest(_LISTED)
+    listed = runs_newest(_LISTED, simulated=True)
     n_failed = selfplay_failed_counts(listed)
     return page(
         request,
@@ -73,6 +74,16 @@ def runs(request: HttpRequest) -> HttpResponse:
         unavailable=[entry for entry in entries if not entry.available],
         status=400 if form.errors else 200,
     )
+
+
+@form_view(Right.RUN)
+def simulate(request: HttpRequest) -> HttpResponse:
+    """Show the form for simulated participants of any study with chats or bots, and start the run."""
+    form = SimulationForm(request.POST or None, studies=studies_simulated())
+    run = form.create_run(request.user) if request.method == "POST" else None
+    if run is not None and run.study is not None:
+        return redirect(f"{reverse('dashboard:study_simulated', args=[run.study.key])}?run={run.pk}")
+    return page(request, "simulate.html", "bots", form=form, status=400 if form.errors else 200)
 
 
 @read_view()

@@ -1,0 +1,46 @@
+"""`realism STUDY [--run N] [--participant NAME]`: how unlike people a run's simulated participants are.
+
+`--json` prints the document that the page shows.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from evaluation.realism.result import RealismResult
+from webapp.core.management.base import ConfabCommand
+from webapp.jobs.management.command_line import run_inline, study_named
+from webapp.jobs.models import State
+from webapp.jobs.services.jobs import job_restart
+from webapp.results.realism import realism_ask, realism_of
+
+
+class Command(ConfabCommand):
+    help = "Compare simulated participants with the people of a study."
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("study", metavar="STUDY", help="whose participants were simulated")
+        parser.add_argument("--run", type=int, metavar="ID", help="of simulated participants; without it the newest")
+        parser.add_argument("--participant", default="", metavar="NAME", help="of the run; without it its first")
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        study = study_named(options["study"])
+        runs = study.simulations.order_by("-pk")
+        wanted = options["run"]
+        run = runs.first() if wanted is None else runs.filter(pk=wanted).first()
+        if run is None:
+            there = ", ".join(map(str, runs.values_list("pk", flat=True)[:5])) or "none; `simulate` makes one"
+            which = "run of simulated participants" if wanted is None else f"run {wanted} of simulated participants"
+            raise LookupError(f"study {study.key} has no {which}; there is: {there}")
+        job = realism_ask(run, options["participant"])
+        if job.can_go_on:
+            job = job_restart(job=job, enqueue=False)
+        if job.state != State.DONE:
+            job = run_inline(job, what="Comparison", unit="step")
+        found = realism_of(job)
+        assert found is not None, "the job is done"
+        return found.to_json()
+
+    def present(self, result: dict[str, Any]) -> None:
+        self.stdout.write(RealismResult.from_json(result).summary())

@@ -1,0 +1,128 @@
+"""Page of a study's simulated participants: their runs, and how unlike people they are."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.utils.http import content_disposition_header
+
+from webapp.core.errors import Refused
+from webapp.core.rights import Right
+from webapp.dashboard.forms import SimulationForm
+from webapp.dashboard.narrative.phrases import Section
+from webapp.dashboard.narrative.realism import realism_section
+from webapp.dashboard.navigation import form_view, read_view, study_of
+from webapp.dashboard.render import table_csv
+from webapp.dashboard.views.jobs import job_context, run_progress
+from webapp.dashboard.views.studies import study_page
+from webapp.jobs.models import Job, SelfPlayRun
+from webapp.jobs.selectors.simulation import study_simulations
+from webapp.jobs.services.jobs import jobs_settle
+from webapp.ratings.selectors import study_bots
+from webapp.results.realism import REALISM_KIND, realism_ask, realism_newest, realism_of
+from webapp.studies.models import Study
+
+
+@form_view(to_post=[Right.RUN])
+def simulated(request: HttpRequest, study: Study) -> HttpResponse:
+    """Compare a run of simulated participants with people, the newest if none is named; POST starts a run."""
+    form = SimulationForm(request.POST or None, studies=[study])
+    started = form.create_run(request.user) if request.method == "POST" else None
+    if started is not None:
+        return redirect(f"{reverse('dashboard:study_simulated', args=[study.key])}?run={started.pk}")
+    jobs_settle()
+    runs = study_simulations(study)
+    run = _run_asked(request, runs)
+    return study_page(
+        request,
+        "simulated.html",
+        study,
+        "prediction",
+        form=form,
+        form_open=bool(form.errors) or request.GET.get("new") == "1" or not runs,
+        runs=runs,
+        chosen=run,
+        status=400 if form.errors else 200,
+        **(_result_context(request, run) if run is not None else {}),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedResult:
+    """Comparison of one participant of a run with people, as the page shows it.
+
+    Attributes:
+        section: None while there is none.
+        job: progress of the job that computes it of the present data; None where `section` is of these.
+        files: titles and addresses of the result as JSON and of its tables as CSV.
+    """
+
+    participant: str
+    section: Section | None
+    job: dict[str, Any] | None
+    files: list[tuple[str, str]]
+
+
+def _result_context(request: HttpRequest, run: SelfPlayRun) -> dict[str, Any]:
+    """Return the progress of a run and its metrics, and once they are over its results."""
+    progress = run_progress(run)
+    results: list[SimulatedResult] = []
+    if progress["over"]:
+        try:
+            results = [_result(request, run, name) for name in run.plan["participants"]]
+        except Refused as refused:
+            return {**progress, "refused": refused.message}
+    return {**progress, "results": results, "next": request.get_full_path()}
+
+
+def _result(request: HttpRequest, run: SelfPlayRun, participant: str) -> SimulatedResult:
+    assert run.study is not None
+    job = realism_ask(run, participant, request.user)  # type: ignore[arg-type]
+    newest = realism_newest(run.study, run=run.pk, participant=participant)
+    is_current = newest is not None and newest[0].pk == job.pk
+    waiting = None if is_current else {**job_context(job, job.kind), "over": job.is_over}
+    if newest is None:
+        return SimulatedResult(participant, None, waiting, [])
+    section = realism_section(newest[1], study_bots(run.study))
+
+    def address(name: str) -> str:
+        return reverse("dashboard:study_simulated_file", args=[run.study.key, newest[0].pk, name])  # type: ignore[union-attr]
+
+    files = [("JSON", address("result.json"))]
+    files += [(f"{table.title}, CSV", address(f"{table.id}.csv")) for table in section.tables]
+    return SimulatedResult(participant, section, waiting, files)
+
+
+@read_view()
+def simulated_file(request: HttpRequest, key: str, pk: int, name: str) -> HttpResponse:
+    """Send a comparison as JSON, or one of its tables as CSV."""
+    job = get_object_or_404(Job, pk=pk, kind=REALISM_KIND, study__key=key)
+    found = realism_of(job)
+    if found is None:
+        raise Http404("the comparison has no result")
+    if name == "result.json":
+        response = HttpResponse(json.dumps(found.to_json(), ensure_ascii=False), content_type="application/json")
+    else:
+        tables = realism_section(found, study_bots(study_of(key))).tables
+        table = next((one for one in tables if f"{one.id}.csv" == name), None)
+        if table is None:
+            raise Http404("the comparison has no such table")
+        response = HttpResponse(table_csv(table.table), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = content_disposition_header(True, f"{key}-{pk}-{name}") or ""
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+def _run_asked(request: HttpRequest, runs: list[SelfPlayRun]) -> SelfPlayRun | None:
+    asked = request.GET.get("run", "")
+    if not asked:
+        return next(iter(runs), None)
+    found = next((run for run in runs if str(run.pk) == asked), None)
+    if found is None:
+        raise Http404(f"the study has no run {asked}")
+    return found

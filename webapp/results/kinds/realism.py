@@ -1,0 +1,38 @@
+"""Job that compares simulated participants with people; its result is kept until the data change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webapp.core.errors import Refused
+from webapp.jobs.kinds.base import JobKind, ShardWork, register_kind
+from webapp.jobs.models import UNFINISHED, Job, SelfPlayRun, State
+from webapp.results.kinds.analysis import study_of_job
+from webapp.results.realism import REALISM_KIND, RealismParams, realism_compute
+
+
+@register_kind
+class RealismJob(JobKind[Job, RealismParams]):
+    """Comparison of one run with the study's people; of each run the newest is kept."""
+
+    name = REALISM_KIND
+    title = "Simulated participants against people"
+    queue = "gpu"
+    Payload = RealismParams
+
+    def slice(self, work: ShardWork[Job, RealismParams]) -> dict[str, Any]:
+        study = study_of_job(work.job, work.asked.study)
+        run = SelfPlayRun.objects.filter(pk=work.asked.run, study=study).first()
+        if run is None:
+            raise Refused("no_run", f"study {study.key} has no run {work.asked.run} any more")
+        work.beat(note="Comparing with people", now=True)
+        found = realism_compute(run, work.asked.participant)
+        work.beat(now=True)
+        return found.to_json()
+
+    def follow_up(self, job: Job) -> None:
+        if job.cancel_requested:  # perhaps a participant quoted in the result was erased
+            Job.objects.filter(pk=job.pk).update(state=State.CANCELLED, result=None)
+        same = {f"payload__{name}": job.payload[name] for name in ("run", "participant")}
+        older = Job.objects.filter(kind=self.name, study=job.study, pk__lt=job.pk, **same)
+        older.exclude(state__in=UNFINISHED).delete()

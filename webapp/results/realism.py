@@ -1,0 +1,176 @@
+"""Stored comparison of a run of simulated participants with the study's people: its key, job and data."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.db.models import Count, Max, QuerySet
+
+from chatbots.text import quote
+from chatbots.validation import InputModel
+from evaluation.formats.base import RecordRating
+from evaluation.metrics.base import MetricTable
+from evaluation.realism.result import RealismResult
+from evaluation.simulation import SOURCE
+from evaluation.study import Study as NotebookStudy
+from evaluation.study import StudyDialogue
+from webapp.bots.selectors import text_store
+from webapp.conversations.models import Conversation
+from webapp.conversations.selectors import conversations_for_metrics
+from webapp.core.errors import Refused
+from webapp.jobs.models import Job, MetricResult, SelfPlayRun, State
+from webapp.jobs.selectors.analysis_tables import column_names
+from webapp.jobs.selectors.metrics import measurable, metrics_find, versions_current
+from webapp.jobs.selectors.selfplay import PARTICIPANT, run_with_metrics
+from webapp.jobs.services.jobs import job_ask
+from webapp.ratings.selectors import study_conversations, study_ratings
+from webapp.results.fingerprint import data_state
+from webapp.studies.models import Study
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+    from evaluation.metrics.text_cache import TextCache
+
+REALISM_KIND = "realism"
+FEWEST_PLAYED = 3
+"""Bots that a self-play run must share with the study to be compared, too."""
+
+
+class RealismParams(InputModel):
+    """A study and its run of simulated participants, by their numbers, and one of the run's participants."""
+
+    study: int
+    run: int
+    participant: str
+
+
+def realism_ask(run: SelfPlayRun, participant: str = "", created_by: User | None = None) -> Job:
+    """Return the job that compares the run with the study's people as they are now; request it where there is none.
+
+    Args:
+        participant: of the run; empty: its first.
+
+    Raises:
+        Refused: the run is self-play, has no such participant, or no complete conversation.
+    """
+    if run.study is None:
+        raise Refused("bad_run", f"run {run.pk} is self-play; name a run of simulated participants")
+    participant = participant or run.plan["participants"][0]
+    if participant not in run.plan["participants"]:
+        there = ", ".join(run.plan["participants"])
+        raise Refused("bad_run", f"run {run.pk} has no participant {quote(participant)}; it has {there}")
+    made = _of_participant(run, participant).aggregate(n=Count("pk"), newest=Max("metric_results__created_at"))
+    if not made["n"]:
+        raise Refused("no_conversations", f"run {run.pk} has no complete conversation of {participant} to compare")
+    state = f"{data_state(run.study, ('metrics',)).digest}-{made['n']}-{made['newest'] or ''}"
+    params = RealismParams(study=run.study.pk, run=run.pk, participant=participant)
+    asked: dict[str, Any] = {"kind": REALISM_KIND, "payload": params.model_dump(), "state": state, "study": run.study}
+    job = job_ask(**asked, created_by=created_by)
+    if job.state == State.DONE and realism_of(job) is None:  # of a Confab that had another shape of results
+        job.delete()
+        job = job_ask(**asked, created_by=created_by)
+    return job
+
+
+def realism_of(job: Job) -> RealismResult | None:
+    """Return the result that a job has stored; None while there is none."""
+    if job.state != State.DONE or not job.result:
+        return None
+    try:
+        return RealismResult.from_json(job.result)
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def realism_newest(study: Study, **params: Any) -> tuple[Job, RealismResult] | None:
+    """Return the newest comparison of a study: of any run, or of the run and participant that are named."""
+    jobs = Job.objects.filter(kind=REALISM_KIND, study=study, state=State.DONE).order_by("-pk")
+    for job in jobs.filter(**{f"payload__{name}": value for name, value in params.items()}):
+        if (found := realism_of(job)) is not None:
+            return job, found
+    return None
+
+
+def realism_compute(run: SelfPlayRun, participant: str) -> RealismResult:
+    """Compare the run with people, and with self-play of the same bots where there is any."""
+    from evaluation.metrics.text_cache import TextCache
+    from evaluation.realism import realism
+
+    assert run.study is not None
+    shared = TextCache(settings.CONFAB_DEVICE, store=text_store())
+    people = people_study(run.study, shared)
+    simulated = _study(participant, _of_participant(run, participant), shared, source=SOURCE)
+    played = run_with_metrics(people.bots, FEWEST_PLAYED)
+    return realism(people, simulated, selfplay=None if played is None else selfplay_study(played, shared))
+
+
+def people_study(study: Study, shared: TextCache) -> NotebookStudy:
+    """Return a study's complete chats of people with their ratings, as notebooks have them."""
+    ratings = study_ratings(study)
+    answers: dict[str, list[RecordRating]] = defaultdict(list)
+    for i, conversation in enumerate(ratings.conversation):
+        given = {name: float(column[i]) for name, column in ratings.answers.items() if column[i] == column[i]}
+        answers[conversation].append(RecordRating(given, ratings.rater[i] or ""))
+    return _study(
+        study.key,
+        study_conversations(study),
+        shared,
+        ratings=answers,
+        scale={one.key: (one.low, one.high) for one in ratings.dimensions if not one.inferred} or None,
+        reversed=tuple(one.key for one in ratings.dimensions if one.reversed),
+        controls=tuple(sorted(ratings.controls)),
+    )
+
+
+def selfplay_study(run: SelfPlayRun, shared: TextCache) -> NotebookStudy:
+    """Return a run's complete conversations of bots with themselves, as notebooks have them."""
+    rows = measurable(study=None, run=run).filter(selfplay__partner_bot_id="")
+    return _study(str(run), rows, shared, source="selfplay", is_selfplay=True)
+
+
+def _of_participant(run: SelfPlayRun, participant: str) -> QuerySet[Conversation]:
+    return measurable(study=None, run=run).filter(selfplay__partner_bot_id=PARTICIPANT + participant)
+
+
+def _study(
+    name: str,
+    rows: QuerySet[Conversation],
+    shared: TextCache,
+    *,
+    source: str = "",
+    ratings: dict[str, list[RecordRating]] | None = None,
+    **more: Any,
+) -> NotebookStudy:
+    rows = rows.order_by("created_at", "pk")
+    bots = {str(pk): bot for pk, bot in rows.values_list("pk", "bot__bot_id")}
+    dialogues = tuple(
+        StudyDialogue(chat, bots[chat.id], source, tuple((ratings or {}).get(chat.id, ())))
+        for chat in conversations_for_metrics(rows)
+    )
+    found = NotebookStudy(name, dialogues, device=settings.CONFAB_DEVICE, **more)
+    found.__dict__["shared"] = shared
+    found._computed.update(_stored_metrics(rows, [one.conversation.id for one in dialogues]))
+    return found
+
+
+def _stored_metrics(rows: QuerySet[Conversation], ids: list[str]) -> dict[str, MetricTable]:
+    """Return the stored tables of the metrics that every conversation has; others are computed when they are read."""
+    import pandas as pd
+
+    metrics = metrics_find()
+    versions = versions_current(metrics)
+    names = {version.pk: name for name, version in versions.items()}
+    found: dict[str, dict[str, dict[str, float | None]]] = defaultdict(dict)
+    results = MetricResult.objects.filter(conversation__in=rows, metric__in=list(names))
+    for metric, conversation, values in results.values_list("metric", "conversation", "values").iterator():
+        found[names[metric]][str(conversation)] = values
+    tables = {}
+    for metric in metrics:
+        if len(stored := found[metric.name]) == len(ids):
+            table = pd.DataFrame([stored[pk] for pk in ids], index=pd.Index(ids, name="conversation"))
+            table = table.reindex(columns=column_names([metric])).astype(float)
+            tables[metric.name] = MetricTable(pd.DataFrame(), table, {})
+    return tables
