@@ -6,6 +6,7 @@
     played = confab.selfplay(["eliza", "retrieval"], conversations=20)
     confab.selfplay(confab.load_bots("bots.yaml"))
     confab.simulate(["eliza"], "retrieval", people=study, conversations=20)
+    confab.realism(study, confab.simulate(["eliza"], "retrieval", people=study)).summary()
     study.metrics(["question", "sentiment"])
     confab.compare(study, "quality")
     confab.powered(study, "words", "words_user").sentence
@@ -40,6 +41,7 @@ from evaluation.hybrid.notebook import hybrid, powered
 from evaluation.llm_judge import judge_pairs
 from evaluation.loading import read
 from evaluation.metric_agreement import judge
+from evaluation.realism.compare import realism
 from evaluation.remote import connect
 from evaluation.selfplay import selfplay
 from evaluation.simulation import simulate
@@ -63,6 +65,7 @@ __all__ = [
     "rank",
     "raters",
     "read",
+    "realism",
     "selfplay",
     "simulate",
 ]

@@ -48,15 +48,11 @@ def hybrid(
         HybridError: without ratings, with fewer than three rated bots, for an unknown preset, column or question.
     """
     chosen = preset_get(preset)
-    targets = _targets(study, target)
+    targets = targets_of(study, target)
     names = tuple(chosen.features if features is None else features)
     metrics = metrics_with([*names, *LENGTHS])
-    human = _table(study, metrics, chosen.blocks)
-    means = study.answers.per_conversation().drop(columns="bot")
-    means = means.rename(columns={"rater": "participant"})
-    human = human.drop(columns=[name for name in means.columns if name in human])
-    human = human.merge(means, left_on="conversation", right_index=True, how="inner")
-    played = None if selfplay is None else _table(selfplay, metrics, chosen.blocks)
+    human = rated_table(study, metrics, chosen.blocks)
+    played = None if selfplay is None else feature_table(selfplay, metrics, chosen.blocks)
     identities = {metric.name: metric.identity.as_dict() for metric in metrics}
     return fit_hybrid(
         human,
@@ -76,7 +72,7 @@ def hybrid(
 def scored_table(study: Study, fit: KeptFit) -> pd.DataFrame:
     """Return a study's conversations with a fit's prediction as `hybrid`; metrics it needs are computed."""
     blocks = list(dict.fromkeys(block for name in fit.features if (block := block_of(name))))
-    table = _table(study, metrics_with(fit.features), blocks)
+    table = feature_table(study, metrics_with(fit.features), blocks)
     return table.assign(hybrid=predict_conversations(fit, table))[["conversation", "bot", "hybrid"]]
 
 
@@ -90,7 +86,7 @@ def metrics_with(columns: Sequence[str]) -> list[Metric]:
     ]
 
 
-def _targets(study: Study, target: str | Sequence[str] | None) -> tuple[str, ...]:
+def targets_of(study: Study, target: str | Sequence[str] | None) -> tuple[str, ...]:
     """Return the questions to predict."""
     if not study.dimensions:
         raise HybridError(f"{study.name} has no ratings, so there is nothing to fit to")
@@ -105,7 +101,16 @@ def _targets(study: Study, target: str | Sequence[str] | None) -> tuple[str, ...
     return asked
 
 
-def _table(study: Study, metrics: Sequence[Metric], blocks: Sequence[str]) -> pd.DataFrame:
+def rated_table(study: Study, metrics: Sequence[Metric], blocks: Sequence[str] = ()) -> pd.DataFrame:
+    """Return one row per rated conversation: `feature_table`, its mean ratings and its participant."""
+    human = feature_table(study, metrics, blocks)
+    means = study.answers.per_conversation().drop(columns="bot")
+    means = means.rename(columns={"rater": "participant"})
+    human = human.drop(columns=[name for name in means.columns if name in human])
+    return human.merge(means, left_on="conversation", right_index=True, how="inner")
+
+
+def feature_table(study: Study, metrics: Sequence[Metric], blocks: Sequence[str] = ()) -> pd.DataFrame:
     """Return one row per conversation, with the metrics' columns and the embeddings of the blocks."""
     table = study.metrics([metric.name for metric in metrics])
     if blocks:

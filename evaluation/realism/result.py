@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from evaluation.findings import Reason
-from evaluation.number_format import columns_printed, counted, figure, result_dump, result_load, share, span
+from evaluation.number_format import columns_printed, counted, figure, result_dump, result_load, span
 from evaluation.stats.effect_sizes import Effect
 
 Trait = Literal["length", "questions", "sentiment", "repetition", "reactions", "entrainment", "leaving", "surface"]
@@ -29,9 +29,9 @@ TRAITS: dict[Trait, str] = {
 Standing = Literal["different", "close", "not_known"]
 """`different`: the interval of the distance lies above that of two halves of people; `close`: it ends less than 0.2
 standard deviations above it; `not_known`: neither, or no interval."""
-ReactionStanding = Literal["as_people", "not_as_people", "people_unclear", "not_known"]
-"""`as_people`: slopes of both have the same sign and intervals without 0; `not_as_people`: people's slope has one, and
-the interval of the difference excludes 0; `people_unclear`: people's own slope may be 0; `not_known`: none of these."""
+ReactionStanding = Literal["as_people", "weaker", "stronger", "not_as_people", "people_unclear", "not_known"]
+"""`as_people`, `weaker`, `stronger`: both slopes have the same sign and intervals without 0; `not_as_people`: people's
+slope has, the simulated one has not, and the difference is not 0; `people_unclear`: people's own slope may be 0."""
 Order = Literal["as_people", "not_as_people", "not_known"]
 Source = Literal["people", "simulated", "selfplay"]
 
@@ -60,11 +60,18 @@ class TraitDistance:
     standing: Standing = "not_known"
 
     @property
-    def excess(self) -> float | None:
-        """Distance beyond that of two halves of people."""
-        if self.distance.value is None or self.halves is None:
-            return None
-        return self.distance.value - self.halves
+    def excess(self) -> float:
+        """Distance beyond that of two halves of people; 0 where undefined."""
+        return (self.distance.value or 0.0) - (self.halves or 0.0)
+
+
+def different_traits(traits: Sequence[TraitDistance]) -> list[Trait]:
+    """Return the traits of which a quantity differs, the furthest first."""
+    furthest: dict[Trait, float] = {}
+    for one in traits:
+        if one.standing == "different":
+            furthest[one.trait] = max(furthest.get(one.trait, 0.0), one.excess)
+    return sorted(furthest, key=lambda trait: -furthest[trait])
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +174,7 @@ class BotPrediction:
     @property
     def beats_chance(self) -> bool:
         """True if r exceeds 0 with its whole interval, and what permuted ratings pass once in twenty."""
-        if self.r.value is None or self.r.low is None:
-            return False
-        return self.r.low > 0 and self.r.value > (self.r_null95 or 0.0)
+        return (self.r.low or 0.0) > 0 and (self.r.value or 0.0) > (self.r_null95 or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +221,7 @@ class RealismResult:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values that `from_json` reads back."""
-        found: dict[str, Any] = result_dump(self, RealismResult)
-        return found
+        return dict(result_dump(self, RealismResult))
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> RealismResult:
@@ -236,78 +240,45 @@ class RealismResult:
         )
         return replace(self, tests=bare)
 
-    def different_traits(self) -> list[Trait]:
-        """Return the traits of which a quantity differs, the furthest first."""
-        furthest: dict[Trait, float] = {}
-        for one in self.traits:
-            if one.standing == "different":
-                furthest[one.trait] = max(furthest.get(one.trait, 0.0), one.excess or 0.0)
-        return sorted(furthest, key=lambda trait: -furthest[trait])
-
     def summary(self) -> str:
         """Return the verdict and the tables as lines of text."""
-        kind = "turns within stored chats" if self.is_within else "chats"
-        lines = [
-            self.verdict.sentence,
-            self.verdict.change,
-            f"{counted(self.n_people, 'chat')} of people, {self.n_simulated:,} simulated ({kind}), "
-            f"{counted(len(self.bots), 'bot')}.",
-        ]
+        kind = "simulated within them" if self.is_within else "simulated"
+        counts = f"{counted(self.n_people, 'chat')} of people, {self.n_simulated:,} {kind}"
+        lines = [self.verdict.sentence, self.verdict.change, f"{counts}, {counted(len(self.bots), 'bot')}."]
         lines += [f"No {part}: {reason}." for part, reason in self.missing.items()]
-        if self.traits:
-            head = ("trait", "quantity", "level", "people", "simulated", "distance", "95 %", "halves", "standing")
-            rows = [
-                (
-                    TRAITS[one.trait],
-                    one.title,
-                    one.level,
-                    figure(one.people),
-                    figure(one.simulated),
-                    *_printed(one.distance),
-                    figure(one.halves),
-                    one.standing.replace("_", " "),
-                )
-                for one in self.traits
-            ]
-            lines += ["", *columns_printed([head, *rows], 3)]
-        if self.tests:
-            head = ("classifier", "AUC", "95 %")
-            rows = [(one.features, *_printed(one.auc, shares=True)) for one in self.tests]
-            lines += ["", *columns_printed([head, *rows], 1)]
-            lines += [f"  {turn.score:+.1f}  {turn.text!r}" for one in self.tests for turn in one.giveaways[:5]]
-        if self.reactions:
-            head = ("reaction", "people", "95 %", "simulated", "95 %", "difference", "95 %", "standing")
-            rows = [
-                (
-                    one.title,
-                    *_printed(one.people),
-                    *_printed(one.simulated),
-                    *_printed(one.difference),
-                    one.standing.replace("_", " "),
-                )
-                for one in self.reactions
-            ]
-            lines += ["", *columns_printed([head, *rows], 1)]
-        if self.predictions:
-            head = ("fit", "fitted on", "applied to", "r", "95 %", "null95", "Q²", "95 %", "pairs in order", "95 %")
-            rows = [
-                (
-                    one.fit,
-                    one.fitted_on,
-                    one.applied_to,
-                    *_printed(one.r, shares=True),
-                    share(one.r_null95),
-                    *_printed(one.q2),
-                    *_printed(one.accuracy, shares=True),
-                )
-                for one in self.predictions
-            ]
-            lines += ["", *columns_printed([head, *rows], 3)]
+        lines += _table(
+            ("trait", "quantity", "level", "people", "simulated", "distance", "95 %", "halves", "standing"),
+            [
+                (TRAITS[x.trait], x.title, x.level, x.people, x.simulated, x.distance, x.halves, x.standing)
+                for x in self.traits
+            ],
+            3,
+        )
+        lines += _table(("classifier", "AUC", "95 %"), [(x.features, x.auc) for x in self.tests], 1)
+        lines += [f"  {turn.score:+.1f}  {turn.text!r}" for x in self.tests for turn in x.giveaways]
+        lines += _table(
+            ("slope of", "people", "95 %", "simulated", "95 %", "difference", "95 %", "standing"),
+            [(x.title, x.people, x.simulated, x.difference, x.standing) for x in self.reactions],
+            1,
+        )
+        lines += _table(
+            ("fit", "fitted on", "applied to", "r", "95 %", "null95", "Q²", "95 %", "pairs in order", "95 %"),
+            [(x.fit, x.fitted_on, x.applied_to, x.r, x.r_null95, x.q2, x.accuracy) for x in self.predictions],
+            3,
+        )
         return "\n".join(lines)
 
     def __repr__(self) -> str:
         return f"RealismResult({self.verdict.sentence})"
 
 
-def _printed(one: Effect, *, shares: bool = False) -> tuple[str, str]:
-    return (share if shares else figure)(one.value), span(one.low, one.high, shares=shares)
+def _table(head: tuple[str, ...], rows: Sequence[tuple[Effect | float | str | None, ...]], n_left: int) -> list[str]:
+    """Return aligned lines; an effect takes two cells."""
+    cells = [tuple(cell for value in row for cell in _cells(value)) for row in rows]
+    return ["", *columns_printed([head, *cells], n_left)] if rows else []
+
+
+def _cells(value: Effect | float | str | None) -> tuple[str, ...]:
+    if isinstance(value, Effect):
+        return figure(value.value), span(value.low, value.high)
+    return (value.replace("_", " ") if isinstance(value, str) else figure(value),)

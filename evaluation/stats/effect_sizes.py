@@ -113,7 +113,7 @@ def effect_sizes(
     condition = np.zeros(len(y), dtype=int) if within is None else label_codes(within[keep].astype(str))
     fit = fit_bots(y, bot, people, None if within is None else within[keep])
     influence = fit.fit.influence @ fit.weights.T
-    clusters = _Clusters.of(people, None if things is None else np.asarray(things, dtype=object).astype(str)[keep], bot)
+    clusters = Clusters.of(people, None if things is None else np.asarray(things, dtype=object).astype(str)[keep], bot)
     place = {name: i for i, name in enumerate(labels.tolist())}
     # A cell is a bot under a condition; a bot's variance is the mean of its cells'.
     cell = fit.fit.bot
@@ -145,7 +145,7 @@ def effect_sizes(
                 error = half * clusters.error(first, second, i, j)
                 standardised = Effect(d, d - error, d + error) if error > _LEAST_ERROR else Effect(d, reason=NO_ERROR)
         found[pair.a, pair.b] = EffectSizes(
-            standardised, share, _superiority(y, (in_a, in_b), condition, clusters, (i, j), half, why)
+            standardised, share, superiority(y, (in_a, in_b), condition, clusters, (i, j), half, why)
         )
     return found
 
@@ -158,11 +158,11 @@ def _share(pair: Comparison, scale: tuple[float, float] | None) -> Effect:
     return Effect(pair.difference / width, low, high, pair.reason if low is None else None)
 
 
-def _superiority(
+def superiority(
     y: np.ndarray,
     of: tuple[np.ndarray, np.ndarray],
     condition: np.ndarray,
-    clusters: _Clusters,
+    clusters: Clusters,
     at: tuple[int, int],
     half: float | None,
     why: Reason,
@@ -170,7 +170,9 @@ def _superiority(
     """Return P from the placements of each bot's ratings among the other's under the same condition.
 
     Args:
-        of: masks (k,) of the two bots' ratings.
+        y: (k,) ratings; of: masks (k,) of the two bots' ratings; condition: (k,) codes.
+        clusters: of the ratings; at: numbers of the two bots in them.
+        half: quantile that the error is multiplied by; None: no interval, for the reason `why`.
     """
     from scipy.special import expit, logit
 
@@ -204,7 +206,7 @@ def _placements(of: np.ndarray, among: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, slots=True)
-class _Clusters:
+class Clusters:
     """Groupings of ratings that are not assumed independent, each with its sign in the variance over both.
 
     Attributes:
@@ -216,7 +218,7 @@ class _Clusters:
     factors: tuple[np.ndarray, ...]
 
     @classmethod
-    def of(cls, people: np.ndarray, things: np.ndarray | None, bot: np.ndarray) -> _Clusters:
+    def of(cls, people: np.ndarray, things: np.ndarray | None, bot: np.ndarray) -> Clusters:
         groups = [people]
         if things is not None:
             what = label_codes(things)

@@ -1,0 +1,226 @@
+"""Participant's side of chats, turn by turn: texts, sentence vectors and the quantities of the eight traits.
+
+A turn here is an answer to the bot (-U of `evaluation.metrics.layout`). Neighbouring turns of one speaker count as
+one, as in chats that are simulated within stored ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from importlib import resources
+
+import numpy as np
+import regex
+
+from chatbots import Conversation
+from chatbots.participants.human_chats import HumanChat
+from evaluation.metrics.cues import phrase_pattern, straightened
+from evaluation.metrics.emotion import EmotionSource, EncoderEmotionSource, VaderEmotionSource, cosine, default_emotions
+from evaluation.metrics.layout import Layout
+from evaluation.metrics.lexical import n_words
+from evaluation.metrics.reactions import REACTIONS, taken_up
+from evaluation.metrics.text_cache import TextCache, content_words
+from evaluation.realism.result import Trait
+
+Chat = tuple[str, Conversation]
+"""A bot's name and a conversation with it."""
+
+QUANTITIES: dict[str, tuple[Trait, str]] = {
+    "log_words": ("length", "Words, log"),
+    "question_mark": ("questions", "Question mark"),
+    "sentiment": ("sentiment", "Sentiment"),
+    "sentiment_change": ("sentiment", "Change of sentiment"),
+    "self_repetition": ("repetition", "Own words again"),
+    "self_similarity": ("repetition", "Closest own turn"),
+    "appreciation": ("reactions", "Appreciation"),
+    "confusion": ("reactions", "Confusion and repair"),
+    "negation": ("reactions", "Negation"),
+    "overlap": ("entrainment", "Bot's words taken up"),
+    "similarity": ("entrainment", "Cosine with the bot's turn"),
+    "lower_case": ("surface", "No capital letter"),
+    "unpunctuated": ("surface", "No closing punctuation"),
+    "unknown_words": ("surface", "Words not in the list"),
+    "emoji": ("surface", "Emoji or emoticon"),
+}
+"""Quantities of a turn, with trait and title."""
+LEAVING = "log_turns"
+"""Quantity of a conversation: log of the participant's number of turns."""
+LEAVING_TITLE = "Turns, log"
+
+_PATTERNS = {kind: phrase_pattern(REACTIONS[kind]) for kind in ("appreciation", "confusion", "negation")}
+_EMOJI = regex.compile(r"\p{Extended_Pictographic}|(?<![\w:;=])[:;=][-'^]?[)(DPpO/|*\]\[](?!\w)|<3(?!\d)")
+_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+_ENDING = re.compile(r"(?:n't|'[a-z]+)$")
+
+
+@lru_cache
+def spellings() -> frozenset[str]:
+    """Return English words in lower case: TextBlob's list, of books and frequency lists (Norvig)."""
+    text = (resources.files("textblob") / "en" / "en-spelling.txt").read_text(encoding="utf-8")
+    return frozenset(line.split()[0].lower() for line in text.splitlines() if line.strip() and not line.startswith(";"))
+
+
+def unknown_share(text: str) -> float:
+    """Return the share of words not in the list, NaN without a word; capitalised words but the first are names."""
+    words = _WORD.findall(text.replace("’", "'"))
+    words = [word for place, word in enumerate(words) if not place or not word[:1].isupper() or word.isupper()]
+    if not words:
+        return float("nan")
+    known = spellings()
+    return sum(_ENDING.sub("", word.lower()) not in known and word.lower() not in known for word in words) / len(words)
+
+
+def is_lower_case(text: str) -> bool:
+    """Return True if a text has letters and none is a capital."""
+    return any(letter.isalpha() for letter in text) and text == text.lower()
+
+
+def is_unpunctuated(text: str) -> bool:
+    """Return True if a text does not end with a full stop, question or exclamation mark; quotes do not count."""
+    return not text.rstrip(" \t\n\"')”’").endswith((".", "?", "!", "…"))
+
+
+def has_emoji(text: str) -> bool:
+    """Return True if a text has an emoji or an emoticon such as `:-)`."""
+    return _EMOJI.search(text) is not None
+
+
+def _has(pattern: re.Pattern[str], text: str) -> bool:
+    return pattern.search(straightened(text)) is not None
+
+
+_OF_TEXT: dict[str, Callable[[str], float]] = {
+    "log_words": lambda text: float(np.log1p(n_words(text))),
+    "question_mark": lambda text: float("?" in text),
+    **{kind: partial(_has, pattern) for kind, pattern in _PATTERNS.items()},
+    "lower_case": is_lower_case,
+    "unpunctuated": is_unpunctuated,
+    "unknown_words": unknown_share,
+    "emoji": has_emoji,
+}
+
+
+def text_key(text: str) -> str:
+    """Return what two texts of the same words share, whatever case and blanks."""
+    return " ".join(text.casefold().split())
+
+
+@dataclass(frozen=True)
+class ChatTurns:
+    """T turns of the participants of C chats.
+
+    Attributes:
+        chats: the conversations; bots: (C,) names of their bots.
+        chat: (T,) number of the chat of each turn, in order; turn: (T,) its place in it.
+        texts, before: of each turn its words, and the bot's turn before it.
+        vectors, before_vectors: (T, D) of these, of length 1 or 0.
+        values: quantity to (T,) values, NaN where undefined.
+        log_turns: (C,) leaving time.
+    """
+
+    chats: tuple[Conversation, ...]
+    bots: np.ndarray
+    chat: np.ndarray
+    turn: np.ndarray
+    texts: list[str]
+    before: list[str]
+    vectors: np.ndarray
+    before_vectors: np.ndarray
+    values: dict[str, np.ndarray]
+    log_turns: np.ndarray
+
+    @classmethod
+    def of(cls, chats: Sequence[Chat], shared: TextCache) -> ChatTurns:
+        """Read chats; those without an answer to the bot have no turns here.
+
+        Args:
+            chats: with unique ids; shared: has vectors of texts encoded before.
+        """
+        layout = Layout.of([replace(one, turns=HumanChat(bot, one).turns) for bot, one in chats])
+        user = layout.user
+        # The bot's last turn before each: -U turns have one in their own conversation.
+        before = layout.bot[np.searchsorted(layout.bot, user) - 1] if len(user) else user
+        texts, replies = layout.texts_at(user), layout.texts_at(before)
+        encode, feelings = _encoders(shared)
+        vectors, before_vectors = encode(texts), encode(replies)
+        chat = layout.conversation_of[user]
+        parts = _stretches(chat, len(chats))
+        felt, _shares = feelings.read(texts, shared)
+        values = {name: np.array([of(text) for text in texts], dtype=float) for name, of in _OF_TEXT.items()}
+        values |= {
+            "sentiment": felt,
+            "sentiment_change": _over(parts, len(texts), lambda rows: np.append(np.nan, np.diff(felt[rows]))),
+            "self_repetition": _over(parts, len(texts), lambda rows: _used_before([texts[row] for row in rows])),
+            "self_similarity": _over(parts, len(texts), lambda rows: _closest_before(vectors[rows])),
+            "overlap": np.array([taken_up(*both) for both in zip(texts, replies, strict=True)], dtype=float),
+            "similarity": cosine(vectors, before_vectors) if len(texts) else np.zeros(0),
+        }
+        spoken = [sum(turn.speaker == "human" for turn in one.turns) for one in layout.conversations]
+        return cls(
+            chats=layout.conversations,
+            bots=np.array([bot for bot, _conversation in chats], dtype=object),
+            chat=chat,
+            turn=layout.turn_of[user],
+            texts=texts,
+            before=replies,
+            vectors=vectors,
+            before_vectors=before_vectors,
+            values={name: values[name] for name in QUANTITIES},
+            log_turns=np.log(np.maximum(spoken, 1)),
+        )
+
+    def means(self, quantity: str) -> np.ndarray:
+        """Return each chat's mean over its defined turns: (C,), NaN where there is none; or its leaving time."""
+        if quantity == LEAVING:
+            return self.log_turns
+        values = self.values[quantity]
+        there = np.isfinite(values)
+        n = np.bincount(self.chat[there], minlength=len(self.chats))
+        total = np.bincount(self.chat[there], values[there], minlength=len(self.chats))
+        return np.divide(total, n, out=np.full(len(n), np.nan), where=n > 0)
+
+
+def _encoders(shared: TextCache) -> tuple[Callable[[Sequence[str]], np.ndarray], EmotionSource]:
+    """Return what makes vectors and sentiment: the sentence encoder, or without it hashed words and VADER."""
+    feelings = EncoderEmotionSource(default_emotions)
+    if feelings.unavailable_reason() is None:
+        return shared.encode, feelings
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    hashed = HashingVectorizer(n_features=512, ngram_range=(1, 2), alternate_sign=False)
+    return lambda texts: hashed.transform(texts).toarray() if texts else np.zeros((0, 512)), VaderEmotionSource()
+
+
+def _stretches(chat: np.ndarray, n_chats: int) -> list[np.ndarray]:
+    """Return the rows of each chat, which stand together."""
+    return np.split(np.arange(len(chat)), np.searchsorted(chat, np.arange(1, n_chats)))[:n_chats]
+
+
+def _over(parts: Sequence[np.ndarray], n: int, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    found = np.full(n, np.nan)
+    for rows in parts:
+        if len(rows):
+            found[rows] = of(rows)
+    return found
+
+
+def _used_before(texts: Sequence[str]) -> np.ndarray:
+    """Return the share of each turn's different content words in the turns before; NaN for the first."""
+    used: set[str] = set()
+    found = np.full(len(texts), np.nan)
+    for place, text in enumerate(texts):
+        words = set(content_words(text))
+        if place and words:
+            found[place] = len(words & used) / len(words)
+        used |= words
+    return found
+
+
+def _closest_before(vectors: np.ndarray) -> np.ndarray:
+    """Return the largest cosine of each vector with one before it; NaN for the first."""
+    cosines = np.where(np.tri(len(vectors), k=-1, dtype=bool), vectors @ vectors.T, -np.inf)
+    found = cosines.max(axis=1)
+    return np.where(np.isfinite(found), np.clip(found, -1.0, 1.0), np.nan)

@@ -1,0 +1,170 @@
+"""Predictions of people's ratings of bots from simulated chats, by the hybrid metric and by the two lengths.
+
+Folds, permutations and intervals are the hybrid metric's own (`evaluation.hybrid`). A fit on simulated chats has
+people's ratings, and features of simulated chats with the same bot in place of those of the rated ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from evaluation.findings import Reason
+from evaluation.hybrid.calibration import others_mean
+from evaluation.hybrid.features import PAPER_FEATURES, HybridError, preset_get
+from evaluation.hybrid.fit import fit_hybrid
+from evaluation.hybrid.levels import predict_conversations
+from evaluation.hybrid.results import HybridResult
+from evaluation.hybrid.rivals import FEWEST_BOTS_COMPARED, error_ratio
+from evaluation.hybrid.verdict import FEW_BOTS
+from evaluation.number_format import counted
+from evaluation.ratings import Ratings
+from evaluation.realism.result import BotPrediction, Source
+from evaluation.stats.effect_sizes import Effect
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FITS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "paper": ("paper", ()),
+    "strong": ("strong", ()),
+    "log_turns": ("strong", ("log_turns",)),
+    "log_words": ("strong", ("log_words",)),
+}
+"""By name its preset and, where they are not the preset's, its features."""
+FEATURES = tuple(dict.fromkeys((*PAPER_FEATURES, *preset_get("strong").features)))
+"""Columns of metrics that the fits read, next to those of the lengths."""
+
+
+def bot_predictions(
+    human: pd.DataFrame,
+    simulated: pd.DataFrame,
+    *,
+    targets: Sequence[str],
+    ratings: Ratings | None = None,
+    selfplay: pd.DataFrame | None = None,
+    is_within: bool = False,
+    seed: int = 0,
+) -> tuple[BotPrediction, ...]:
+    """Predict every rated bot from each kind of chats.
+
+    Args:
+        human: one row per rated conversation of people, as of `fit_hybrid`, with `words_user` and `n_turns`.
+        simulated, selfplay: `conversation`, `bot` and the same features.
+        is_within: simulated chats have the length of stored ones, which therefore predicts nothing of its own.
+    """
+    human, simulated = with_lengths(human), with_lengths(simulated)
+    tables: dict[Source, pd.DataFrame] = {"simulated": simulated}
+    if selfplay is not None:
+        tables["selfplay"] = with_lengths(selfplay)
+    swapped = with_features_of(human, simulated, seed)
+
+    fitted = partial(fit_hybrid, targets=targets, ratings=ratings, seed=seed)
+
+    def fit(name: str, table: pd.DataFrame, played: pd.DataFrame | None = None) -> HybridResult | Reason:
+        preset, features = FITS[name]
+        try:
+            return fitted(table, preset=preset, features=features or None, selfplay=played)
+        except HybridError as error:
+            return Reason("no_fit", str(error))
+
+    found: list[BotPrediction] = []
+    for name in FITS:
+        if name == "log_turns" and is_within:
+            continue
+        fits = {source: fit(name, human, table) for source, table in tables.items()}
+        found.append(_row(name, "people", "people", fits["simulated"], human))
+        found += [_row(name, "people", source, fits[source], table) for source, table in tables.items()]
+        found.append(_row(name, "simulated", "simulated", fit(name, swapped), swapped))
+    return tuple(found)
+
+
+def with_lengths(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with the logarithms of turns and of words per message, as rivals of a fit have them."""
+    words, turns = (table[name].astype(float) for name in ("words_user", "n_turns"))
+    return table.assign(log_words=np.log1p(words.where(words >= 0)), log_turns=np.log(turns.where(turns > 0)))
+
+
+def with_features_of(human: pd.DataFrame, simulated: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Return people's rated conversations with the features of simulated ones of the same bots, in random order.
+
+    Simulated chats with an undefined feature are left out; fewer of a bot than rated ones are used again.
+    """
+    import pandas as pd
+
+    keys = ("conversation", "bot")
+    wanted = [name for name in (*FEATURES, "words_user", "n_turns", "log_words", "log_turns") if name in simulated]
+    columns = [name for name in dict.fromkeys(wanted) if name in human and name not in keys]
+    defined = simulated[np.isfinite(simulated[columns].to_numpy(dtype=float)).all(axis=1)]
+    rng = np.random.default_rng(seed)
+    parts = []
+    for bot, rows in human.groupby(human["bot"].astype(str), sort=True):
+        others = defined.loc[defined["bot"].astype(str) == bot, columns].to_numpy(dtype=float)
+        if not len(others):
+            continue
+        rated, number = np.unique(rows["conversation"].astype(str), return_inverse=True)
+        chosen = np.resize(rng.permutation(len(others)), len(rated))
+        parts.append(rows.assign(**dict(zip(columns, others[chosen[number]].T, strict=True))))
+    return pd.concat(parts) if parts else human.iloc[:0]
+
+
+def _row(
+    name: str, fitted_on: Source, applied_to: Source, result: HybridResult | Reason, table: pd.DataFrame
+) -> BotPrediction:
+    """Return the accuracy of a fit on the chats it was fitted to, or on other chats.
+
+    Args:
+        table: the chats that bots are predicted from.
+    """
+    if isinstance(result, Reason):
+        return BotPrediction(name, fitted_on, applied_to, 0, reason=result)
+    played = None if fitted_on == applied_to else result.selfplay
+    levels, values, pairs = (
+        (result.bot_level, result.values, result.pairs)
+        if played is None
+        else (played.bot_level, played.values, played.pairs)
+    )
+    if played is None:
+        rated = np.isfinite(table[list(result.fit.targets)].to_numpy(dtype=float)).all(axis=1)
+        table = table[rated].drop_duplicates("conversation")
+    pearson, kendall = levels["pearson"].correlation, levels["kendall"].correlation
+    low, high = (None if end is None else (1 + end) / 2 for end in (kendall.low, kendall.high))
+    return BotPrediction(
+        fit=name,
+        fitted_on=fitted_on,
+        applied_to=applied_to,
+        n_bots=pearson.n,
+        r=Effect(pearson.r, pearson.low, pearson.high, pearson.reason),
+        r_null95=levels["pearson"].null95,
+        q2=q2_of(fold_predictions(result, table), {bot: one.target for bot, one in result.bots.items()}),
+        q2_null95=None if values is None else values.q2_null95,
+        accuracy=Effect(pairs.ordered / pairs.all if pairs.all else None, low, high, kendall.reason),
+        n_pairs=pairs.all,
+    )
+
+
+def fold_predictions(result: HybridResult, table: pd.DataFrame) -> dict[str, float]:
+    """Return each bot's mean prediction by the intercept of the fold without it."""
+    values = predict_conversations(replace(result.fit, intercept="fold"), table)
+    bots = table["bot"].astype(str).to_numpy()
+    there = np.isfinite(values)
+    return {str(bot): float(values[mine].mean()) for bot in np.unique(bots) if (mine := there & (bots == bot)).any()}
+
+
+def q2_of(predicted: Mapping[str, float], human: Mapping[str, float | None]) -> Effect:
+    """Return Q² with the interval of Pitman and Morgan of the errors' ratio to those of the mean of the other bots."""
+    known = {bot: mean for bot, mean in human.items() if mean is not None and bot in predicted}
+    x, y = np.array([predicted[bot] for bot in known]), np.array(list(known.values()))
+    n = len(y)
+    few = Reason("few_bots_for_values", f"{counted(n, 'bot')}; {FEW_BOTS} are needed", n_bots=n, needed=FEW_BOTS)
+    if n < FEWEST_BOTS_COMPARED or y.min() == y.max():
+        return Effect(reason=few)
+    ratio = error_ratio(x, others_mean(y[None])[0], y)
+    value = 1 - ratio.value**2
+    if ratio.low is None or ratio.high is None:
+        return Effect(value, reason=few)
+    return Effect(value, 1 - ratio.high**2, 1 - ratio.low**2)

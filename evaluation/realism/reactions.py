@@ -1,0 +1,118 @@
+"""Reactions to good and bad bots: slopes of the bots' mean reactions on their mean ratings by people.
+
+Bad bots must look bad to simulated participants, too (counterfactual check). Few bots: Student's t over bots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from evaluation.findings import Reason
+from evaluation.hybrid.verdict import FEW_BOTS
+from evaluation.number_format import counted
+from evaluation.realism.chats import LEAVING, LEAVING_TITLE, QUANTITIES, ChatTurns
+from evaluation.realism.result import ReactionSlopes, ReactionStanding
+from evaluation.stats.effect_sizes import Effect
+
+REACTIONS = (
+    *("log_words", "question_mark", "sentiment", "appreciation", "confusion", "negation", "overlap", "similarity"),
+    LEAVING,
+)
+"""Quantities that may depend on how good a bot is."""
+FEWEST_FOR_SLOPE = 3
+"""Below so many bots there is no slope; below `FEW_BOTS` it has no interval."""
+EQUAL_MEANS = Reason("equal_means", "people's mean ratings of the bots are equal")
+CONSTANT = Reason("constant_reaction", "the reaction is the same in all of people's chats")
+
+
+def reaction_slopes(
+    people: ChatTurns, simulated: ChatTurns, ratings: Mapping[str, float], *, is_within: bool = False
+) -> tuple[ReactionSlopes, ...]:
+    """Return the slopes of every reaction.
+
+    Args:
+        ratings: bot to its mean rating by people.
+        is_within: simulated turns stand within stored chats, which nobody leaves.
+    """
+    found = []
+    for key in REACTIONS:
+        if key == LEAVING and is_within:
+            continue
+        title = LEAVING_TITLE if key == LEAVING else QUANTITIES[key][1]
+        own, others = people.means(key), simulated.means(key)
+        mine, theirs = (by_bot(values, side.bots) for values, side in ((own, people), (others, simulated)))
+        bots = [bot for bot in sorted(ratings) if bot in mine and bot in theirs]
+        unit = within_spread(own, people.bots)
+        if not unit > 0:
+            none = Effect(reason=CONSTANT)
+            found.append(ReactionSlopes(key, title, none, none, none, len(bots)))
+            continue
+        y = np.array([ratings[bot] for bot in bots])
+        x, s = (np.array([side[bot] for bot in bots]) / unit for side in (mine, theirs))
+        slope, other, apart = (slope_of(values, y) for values in (x, s, s - x))
+        found.append(ReactionSlopes(key, title, slope, other, apart, len(bots), standing_of(slope, other, apart)))
+    return tuple(found)
+
+
+def by_bot(values: np.ndarray, bots: np.ndarray) -> dict[str, float]:
+    """Return the mean of each bot that has a defined value."""
+    there = np.isfinite(values)
+    return {str(bot): float(values[mine].mean()) for bot in set(bots.tolist()) if (mine := there & (bots == bot)).any()}
+
+
+def within_spread(values: np.ndarray, bots: np.ndarray) -> float:
+    """Return the pooled standard deviation within bots; NaN without a bot of two values."""
+    there = np.isfinite(values)
+    codes = np.unique(bots[there].astype(str), return_inverse=True)[1]
+    n = np.bincount(codes)
+    free = int((n - 1).sum())
+    if free < 1:
+        return float("nan")
+    centred = values[there] - (np.bincount(codes, values[there]) / n)[codes]
+    spread = float(np.sqrt((centred**2).sum() / free))
+    return spread if spread > 1e-9 * max(1.0, float(np.abs(values[there]).max())) else 0.0
+
+
+def slope_of(reaction: np.ndarray, rating: np.ndarray) -> Effect:
+    """Return the least-squares slope per standard deviation of the ratings, with the interval of n − 2 degrees.
+
+    Args:
+        reaction, rating: (K,) of the bots.
+    """
+    from scipy import stats
+
+    n = len(rating)
+    few = Reason("few_bots_for_slope", f"{counted(n, 'bot')}; {FEW_BOTS} are needed", n_bots=n, needed=FEW_BOTS)
+    if n < FEWEST_FOR_SLOPE:
+        return Effect(reason=few)
+    spread = float(rating.std(ddof=1))
+    if not spread > 1e-12 * max(1.0, float(np.abs(rating).max())):
+        return Effect(reason=EQUAL_MEANS)
+    line = stats.linregress((rating - rating.mean()) / spread, reaction)
+    value = float(line.slope)
+    if n < FEW_BOTS:
+        return Effect(value, reason=few)
+    half = float(stats.t.ppf(0.975, n - 2)) * float(line.stderr)
+    return Effect(value, value - half, value + half)
+
+
+def standing_of(people: Effect, simulated: Effect, difference: Effect) -> ReactionStanding:
+    """Judge the simulated slope next to people's."""
+    if people.low is None:
+        return "not_known"
+    if not _excludes_0(people):
+        return "people_unclear"
+    assert people.value is not None
+    assert simulated.value is not None
+    is_different = _excludes_0(difference)
+    if not _excludes_0(simulated) or people.value * simulated.value <= 0:
+        return "not_as_people" if is_different else "not_known"
+    if not is_different:
+        return "as_people"
+    return "weaker" if abs(simulated.value) < abs(people.value) else "stronger"
+
+
+def _excludes_0(one: Effect) -> bool:
+    return one.low is not None and one.high is not None and one.low * one.high > 0

@@ -1,0 +1,157 @@
+"""Distances of simulated participants from people in eight traits, next to those of two halves of people.
+
+Wasserstein's distance on half-samples within bots; `docs/background/simulated_participants.md` has the reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+
+from evaluation.findings import Reason
+from evaluation.realism.chats import LEAVING, LEAVING_TITLE, QUANTITIES, ChatTurns
+from evaluation.realism.result import Standing, Trait, TraitDistance
+from evaluation.stats.effect_sizes import Effect
+
+CLOSE = 0.2
+"""Distance beyond that of two halves, in people's standard deviations, below which a quantity is close (Cohen 1988)."""
+N_SPLITS = 400
+N_LEVELS = 512
+"""Different values that a distribution keeps; more are rounded to the means of as many quantiles."""
+LEVEL = 0.95
+CONSTANT = Reason("people_constant", "people's values are all equal, so there is no unit of distance")
+UNDEFINED = Reason("no_values", "one side has no value")
+NOT_WITHIN = Reason("not_within_chats", "not measured: the turns were simulated within stored chats of given length")
+
+
+def trait_distances(
+    people: ChatTurns, simulated: ChatTurns, *, is_within: bool = False, n_splits: int = N_SPLITS, seed: int = 0
+) -> tuple[TraitDistance, ...]:
+    """Compare every quantity, over turns and over conversations.
+
+    Args:
+        people, simulated: chats with the same bots, two or more with each on both sides.
+        is_within: the simulated turns stand within stored chats, which nobody leaves.
+    """
+    _names, codes = np.unique(np.concatenate([people.bots, simulated.bots]).astype(str), return_inverse=True)
+    bots = codes[: len(people.bots)], codes[len(people.bots) :]
+    splits = half_samples(*bots, n_splits, np.random.default_rng(seed))
+    found = []
+    for level, quantity, trait, title in _rows():
+        sides = [_values(side, quantity, level) for side in (people, simulated)]
+        if quantity == LEAVING and is_within:
+            found.append(TraitDistance(trait, quantity, title, level, None, None, Effect(reason=NOT_WITHIN)))
+        else:
+            found.append(_distance((trait, quantity, title, level), sides, bots, splits))
+    return tuple(found)
+
+
+def _rows() -> Iterator[tuple[Literal["turn", "conversation"], str, Trait, str]]:
+    for quantity, (trait, title) in QUANTITIES.items():
+        yield "turn", quantity, trait, title
+        yield "conversation", quantity, trait, title
+    yield "conversation", LEAVING, "leaving", LEAVING_TITLE
+
+
+def _values(side: ChatTurns, quantity: str, level: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return defined values and the number of the chat of each."""
+    if level == "turn":
+        values, chat = side.values[quantity], side.chat
+    else:
+        values, chat = side.means(quantity), np.arange(len(side.chats))
+    there = np.isfinite(values)
+    return values[there], chat[there]
+
+
+def half_samples(
+    people: np.ndarray, simulated: np.ndarray, n_splits: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draw chats of each bot without replacement: half of people, as many others, and as many simulated.
+
+    Args:
+        people, simulated: (C,) numbers of the chats' bots.
+
+    Returns:
+        Masks (splits, C) of each.
+    """
+    half, other = np.zeros((2, n_splits, len(people)), dtype=bool)
+    drawn = np.zeros((n_splits, len(simulated)), dtype=bool)
+    rows = np.arange(n_splits)[:, None]
+    for bot in np.unique(people):
+        own, its = np.flatnonzero(people == bot), np.flatnonzero(simulated == bot)
+        n = min(len(own), len(its)) // 2
+        dealt = own[rng.random((n_splits, len(own))).argsort(axis=1)]
+        half[rows, dealt[:, :n]] = True
+        other[rows, dealt[:, n : 2 * n]] = True
+        drawn[rows, its[rng.random((n_splits, len(its))).argsort(axis=1)[:, :n]]] = True
+    return half, other, drawn
+
+
+def wasserstein(first: np.ndarray, second: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    """Return the distances of pairs of distributions on the same values: the area between their cumulated shares.
+
+    Args:
+        first, second: (B, U) shares; grid: (U,) the values, in order.
+    """
+    return np.asarray(np.abs(np.cumsum(first - second, axis=1)[:, :-1]) @ np.diff(grid))
+
+
+def shares_of(counts: np.ndarray, bots: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Return (B, U) shares of the values of chosen chats, bots weighing the same.
+
+    Args:
+        counts: (C, U) of the values of each chat; bots: (C,) numbers; chosen: (B, C).
+    """
+    of_chat, of_bot = counts.sum(axis=1), np.eye(int(bots.max()) + 1, dtype=np.float32)[bots]
+    total = (chosen * of_chat) @ of_bot
+    weight = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
+    weight /= np.maximum((total > 0).sum(axis=1, keepdims=True), 1)
+    return np.asarray((chosen * (weight @ of_bot.T)) @ counts, dtype=float)
+
+
+def _distance(
+    names: tuple[Trait, str, str, Literal["turn", "conversation"]],
+    sides: list[tuple[np.ndarray, np.ndarray]],
+    bots: tuple[np.ndarray, np.ndarray],
+    splits: tuple[np.ndarray, np.ndarray, np.ndarray],
+) -> TraitDistance:
+    n = len(sides[0][0])
+    if not n or not len(sides[1][0]):
+        return TraitDistance(*names, None, None, Effect(reason=UNDEFINED))
+    grid, level = _levels(np.concatenate([values for values, _chat in sides]))
+    counts = []
+    for (_values, chat), at, bot in zip(sides, (level[:n], level[n:]), bots, strict=True):
+        counts.append(np.zeros((len(bot), len(grid)), dtype=np.float32))
+        np.add.at(counts[-1], (chat, at), 1)
+    half, rest, drawn = splits
+    everybody = [shares_of(each, bot, np.ones((1, len(bot)), bool))[0] for each, bot in zip(counts, bots, strict=True)]
+    mean, other = (float(of @ grid) for of in everybody)
+    unit = float(np.sqrt(everybody[0] @ (grid - mean) ** 2))
+    if unit <= 1e-9 * max(1.0, float(np.abs(grid).max())):
+        return TraitDistance(*names, mean, other, Effect(reason=CONSTANT))
+    shares = shares_of(counts[0], bots[0], half)
+    apart = wasserstein(shares, shares_of(counts[1], bots[1], drawn), grid) / unit
+    halves = wasserstein(shares, shares_of(counts[0], bots[0], rest), grid) / unit
+    low, high = np.quantile(apart, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
+    usual, rare = float(halves.mean()), float(np.quantile(halves, LEVEL))
+    distance = Effect(float(apart.mean()), low, high)
+    return TraitDistance(*names, mean, other, distance, usual, rare, standing_of(low, high, usual))
+
+
+def standing_of(low: float, high: float, halves: float) -> Standing:
+    """Judge the interval of a distance next to the distance of two halves of people."""
+    if low > halves:
+        return "different"
+    return "close" if high < halves + CLOSE else "not_known"
+
+
+def _levels(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the different values in order, and the number of each; of many the means of quantiles."""
+    levels, at = np.unique(values, return_inverse=True)
+    if len(levels) > N_LEVELS:
+        edges = np.quantile(values, np.arange(1, N_LEVELS) / N_LEVELS)
+        at = np.unique(np.searchsorted(edges, values), return_inverse=True)[1]
+        levels = np.bincount(at, values) / np.bincount(at)
+    return levels, at

@@ -1,0 +1,244 @@
+"""Classifier two-sample tests: how well are simulated chats separated from people's with the same bot?
+
+Logistic regression of chats, each bot scored by the fit without it and without any text of its chats (Lopez-Paz and
+Oquab 2017, "Revisiting classifier two-sample tests", ICLR). The log odds of a chat are the mean of those of its turns
+where features are means over turns, so that turns can be named that gave it away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from chatbots import Conversation
+from evaluation.findings import Reason
+from evaluation.number_format import counted
+from evaluation.realism.chats import QUANTITIES, ChatTurns, text_key
+from evaluation.realism.result import GiveawayTurn, TwoSampleTest
+from evaluation.stats.effect_sizes import ALL_ABOVE, NO_ERROR, Clusters, Effect, superiority
+
+LOG_ODDS_VARIANCE = 10.0
+"""Prior variance of a chat's log odds, whatever the number of features."""
+N_GIVEAWAYS = 10
+N_GROUPS = 5
+"""Folds of the conversations where there is one bot."""
+SHARED_TRAINING = 2**0.5
+"""Factor of the error of an AUC, as fits share chats; without it 95 % intervals of equal sides hold in 80 to 88 %."""
+FEWEST_TRAINING = 10
+"""Chats of each side that a fit needs."""
+_MOST_ITERATIONS = 300
+
+
+@dataclass(frozen=True)
+class ChatPool:
+    """Chats of both sides, people's first.
+
+    Attributes:
+        is_simulated, fold, cluster: (C,) of the chats; fold and cluster are numbers.
+        chat: (T,) chat of each turn; text: (T,) number of its words.
+        folds: what a fold leaves out.
+    """
+
+    sides: tuple[ChatTurns, ChatTurns]
+    is_simulated: np.ndarray
+    bot: np.ndarray
+    fold: np.ndarray
+    cluster: np.ndarray
+    chat: np.ndarray
+    text: np.ndarray
+    folds: Literal["bots", "conversations"]
+
+    @classmethod
+    def of(cls, people: ChatTurns, simulated: ChatTurns, seed: int = 0) -> ChatPool:
+        """Pool two sides; one simulated within a stored chat shares its cluster."""
+        sides = people, simulated
+        chats = [*people.chats, *simulated.chats]
+        n = len(people.chats)
+        bots = np.concatenate([side.bots for side in sides]).astype(str)
+        twins = {_bot_side(one): number for number, one in enumerate(people.chats)}
+        of_simulated = enumerate(simulated.chats, start=n)
+        cluster = np.array([*range(n), *(twins.get(_bot_side(one), number) for number, one in of_simulated)])
+        names, bot = np.unique(bots, return_inverse=True)
+        fold = bot
+        if len(names) == 1:
+            # Twins are in one fold; chats of each side are dealt evenly.
+            dealt = np.random.default_rng(seed).permutation(len(chats)) % N_GROUPS
+            fold = dealt[cluster]
+        texts = np.array([text_key(text) for side in sides for text in side.texts], dtype=object)
+        text = np.unique(texts.astype(str), return_inverse=True)[1]
+        return cls(
+            sides,
+            np.arange(len(chats)) >= n,
+            bot,
+            fold,
+            cluster,
+            np.concatenate([people.chat, simulated.chat + n]),
+            text,
+            "bots" if len(names) > 1 else "conversations",
+        )
+
+    @property
+    def is_within(self) -> bool:
+        """True if most simulated turns stand within people's chats: these have the same turns of the bot."""
+        n_within = (self.cluster[self.is_simulated] < (~self.is_simulated).sum()).sum()
+        return bool(2 * n_within > self.is_simulated.sum())
+
+    def unseen(self, fold: int) -> np.ndarray:
+        """Return the (T,) mask of turns that may train the fit that scores a fold: not of it, nor of its texts."""
+        scored = self.fold[self.chat] == fold
+        seen = np.zeros(int(self.text.max(initial=-1)) + 1, dtype=bool)
+        seen[self.text[scored]] = True
+        return ~scored & ~seen[self.text]
+
+    def means(self, values: np.ndarray, kept: np.ndarray) -> np.ndarray:
+        """Return (C, p) means of (T, p) values over the turns kept; NaN where a chat has none."""
+        from scipy.sparse import csr_array
+
+        rows = np.flatnonzero(kept)
+        shape = (len(self.is_simulated), len(rows))
+        by_chat = csr_array((np.ones(len(rows), dtype=values.dtype), (self.chat[rows], np.arange(len(rows)))), shape)
+        part = values[rows]
+        defined = np.isfinite(part)
+        n = by_chat @ defined.astype(values.dtype)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray((by_chat @ np.where(defined, part, 0)) / np.where(n > 0, n, np.nan))
+
+
+def _bot_side(conversation: Conversation) -> tuple[str, ...]:
+    """Return the id and the bot's turns, which a chat that was simulated within a stored one has of it."""
+    return conversation.id, *(turn.text for turn in conversation.turns if turn.speaker == "bot")
+
+
+def vectors_test(pool: ChatPool) -> TwoSampleTest:
+    """Separate chats by sentence vectors of turns, and by their products with those of the bot's turns before."""
+    both = [np.concatenate([side.vectors, side.vectors * side.before_vectors], axis=1) for side in pool.sides]
+    turns = np.concatenate(both).astype(np.float32)
+    return _tested(pool, "vectors", lambda kept: pool.means(turns, kept), turns)
+
+
+def traits_test(pool: ChatPool, *, is_within: bool = False) -> TwoSampleTest:
+    """Separate chats by mean and standard deviation of each quantity over turns, and by leaving time.
+
+    Args:
+        is_within: chats do not end by the participant's choice, so leaving time is no feature.
+    """
+    turns = np.stack([np.concatenate([side.values[name] for side in pool.sides]) for name in QUANTITIES], axis=1)
+    leaving = np.concatenate([side.log_turns for side in pool.sides])[:, None]
+
+    def of_chats(kept: np.ndarray) -> np.ndarray:
+        mean = pool.means(turns, kept)
+        spread = np.sqrt(np.maximum(pool.means(turns**2, kept) - mean**2, 0))
+        return np.concatenate([mean, spread, *([] if is_within else [leaving])], axis=1)
+
+    return _tested(pool, "traits", of_chats)
+
+
+def _tested(
+    pool: ChatPool,
+    features: Literal["vectors", "traits"],
+    of_chats: Callable[[np.ndarray], np.ndarray],
+    turns: np.ndarray | None = None,
+) -> TwoSampleTest:
+    """Score every chat by the fit without its fold.
+
+    Args:
+        of_chats: takes the (T,) mask of turns kept; gives (C, p) features, NaN where a chat has none.
+        turns: (T, p) whose means the features are, for naming turns.
+    """
+    scores, added = np.full(len(pool.is_simulated), np.nan), np.full(len(pool.chat), np.nan)
+    whole = of_chats(np.ones(len(pool.chat), dtype=bool))
+    spoken = np.isin(np.arange(len(scores)), pool.chat)
+    n_masked = []
+    for fold in np.unique(pool.fold).tolist():
+        unseen = pool.unseen(fold)
+        n_masked.append(int((pool.fold[pool.chat] != fold).sum() - unseen.sum()))
+        trained = np.isin(np.arange(len(scores)), pool.chat[unseen])
+        n_each = int(np.bincount(pool.is_simulated[trained], minlength=2).min())
+        if n_each < FEWEST_TRAINING:
+            text = f"the fit without one fold has {counted(n_each, 'chat')} of a side to learn from"
+            reason = Reason("few_training_chats", text, n=n_each, needed=FEWEST_TRAINING)
+            return TwoSampleTest(features, Effect(reason=reason), folds=pool.folds)
+        x = of_chats(unseen)[trained]
+        n_defined = np.maximum(np.isfinite(x).sum(axis=0), 1)
+        centre = np.where(np.isfinite(x), x, 0).sum(axis=0) / n_defined
+        x = np.where(np.isfinite(x), x, centre) - centre
+        scale = np.where(x.std(axis=0) > 1e-9, x.std(axis=0), np.inf)
+        slopes = _fitted(x / scale, pool, trained) / scale
+        scored = (pool.fold == fold) & spoken
+        scores[scored] = np.where(np.isfinite(whole[scored]), whole[scored] - centre, 0) @ slopes
+        if turns is not None:
+            rows = pool.fold[pool.chat] == fold
+            added[rows] = (turns[rows] - centre) @ slopes
+    bots = np.concatenate([side.bots for side in pool.sides]).astype(str)
+    each = {bot: _auc(pool, scores, spoken & (bots == bot)).value for bot in np.unique(bots).tolist()}
+    return TwoSampleTest(
+        features,
+        _auc(pool, scores, spoken),
+        {bot: value for bot, value in each.items() if value is not None},
+        pool.folds,
+        int((spoken & ~pool.is_simulated).sum()),
+        int((spoken & pool.is_simulated).sum()),
+        float(np.mean(n_masked)),
+        () if turns is None else _giveaways(pool, added),
+    )
+
+
+def _fitted(x: np.ndarray, pool: ChatPool, trained: np.ndarray) -> np.ndarray:
+    """Return the slopes of a logistic regression in which both sides of each bot weigh the same."""
+    from sklearn.linear_model import LogisticRegression
+
+    is_simulated = pool.is_simulated[trained]
+    cell = 2 * pool.bot[trained] + is_simulated
+    weight = 1 / np.bincount(cell)[cell]
+    model = LogisticRegression(C=LOG_ODDS_VARIANCE / x.shape[1], max_iter=_MOST_ITERATIONS)
+    model.fit(x, is_simulated, sample_weight=weight / weight.mean())
+    return np.asarray(model.coef_[0], dtype=float)
+
+
+def _auc(pool: ChatPool, scores: np.ndarray, rows: np.ndarray) -> Effect:
+    return auc_of(scores[rows], pool.is_simulated[rows], pool.fold[rows], pool.cluster[rows])
+
+
+def auc_of(scores: np.ndarray, is_simulated: np.ndarray, fold: np.ndarray, cluster: np.ndarray) -> Effect:
+    """Return the chance that a simulated chat scores above a person's of the same fold, folds weighing the same.
+
+    Of a perfect separation the interval is the exact one of as many independent pairs as the smaller side has chats.
+
+    Args:
+        scores, is_simulated, fold, cluster: (C,) of the chats; fold and cluster are numbers.
+    """
+    from scipy.special import ndtri
+
+    codes = np.unique(cluster, return_inverse=True)[1].astype(np.int64)
+    groups = Clusters.of(codes, None, is_simulated.astype(int))
+    half = float(ndtri(0.975)) * SHARED_TRAINING
+    found = superiority(scores, (is_simulated, ~is_simulated), fold, groups, (1, 0), half, NO_ERROR)
+    if found.reason is ALL_ABOVE and found.value is not None:
+        far = 0.025 ** (1 / min(is_simulated.sum(), (~is_simulated).sum()))
+        return Effect(1.0, far, 1.0) if found.value > 0.5 else Effect(0.0, 0.0, 1 - far)
+    return found
+
+
+def _giveaways(pool: ChatPool, added: np.ndarray) -> tuple[GiveawayTurn, ...]:
+    """Return the simulated turns that add most to the log odds, each text once."""
+    people, simulated = pool.sides
+    n = len(people.texts)
+    scores, text = added[n:] - np.mean(added[:n]), pool.text[n:]
+    ordered = np.argsort(-scores, kind="stable")
+    first = np.sort(np.unique(text[ordered], return_index=True)[1])[:N_GIVEAWAYS]
+    return tuple(
+        GiveawayTurn(
+            bot=str(simulated.bots[simulated.chat[row]]),
+            conversation=simulated.chats[simulated.chat[row]].id,
+            turn=int(simulated.turn[row]),
+            score=float(scores[row]),
+            text=simulated.texts[row],
+            before=simulated.before[row],
+            n=len(set(simulated.chat[text == text[row]].tolist())),
+        )
+        for row in ordered[first].tolist()
+        if scores[row] > 0
+    )

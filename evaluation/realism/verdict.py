@@ -1,0 +1,127 @@
+"""Verdict on simulated participants in plain words, with what would change it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evaluation.hybrid.verdict import FEW_BOTS
+from evaluation.number_format import counted, percent, share, span
+from evaluation.realism.result import (
+    TRAITS,
+    BotPrediction,
+    Order,
+    RealismVerdict,
+    Source,
+    TraitDistance,
+    TwoSampleTest,
+    different_traits,
+)
+from evaluation.stats.correlation import fisher_interval
+
+MOST_BOTS = 200
+MAIN_FIT = "strong"
+"""The fit whose predictions the verdict on the order is by."""
+
+
+def row_of(predictions: Sequence[BotPrediction], applied_to: Source) -> BotPrediction | None:
+    """Return the main fit's row, fitted on people and applied to one kind of chats; None where there is none."""
+    rows = [one for one in predictions if one.fit == MAIN_FIT and one.fitted_on == "people"]
+    return next((one for one in rows if one.applied_to == applied_to and one.reason is None), None)
+
+
+def order_of(predictions: Sequence[BotPrediction]) -> Order:
+    """Say whether simulated chats order the bots as people's ratings do."""
+    simulated, people = row_of(predictions, "simulated"), row_of(predictions, "people")
+    if simulated is None or simulated.n_bots < FEW_BOTS or simulated.r.high is None:
+        return "not_known"
+    if simulated.beats_chance:
+        return "as_people"
+    if people is not None and people.beats_chance and simulated.r.high < (people.r.value or 0.0):
+        return "not_as_people"
+    return "not_known"
+
+
+def verdict_of(
+    participant: str,
+    traits: Sequence[TraitDistance],
+    tests: Sequence[TwoSampleTest],
+    predictions: Sequence[BotPrediction],
+    *,
+    n_rated: int,
+    is_within: bool,
+) -> RealismVerdict:
+    """Put the figures into sentences.
+
+    Args:
+        n_rated: bots compared that have ratings by people.
+    """
+    known = [one for one in tests if one.auc.value is not None]
+    best = max(known, key=lambda one: one.auc.value or 0.0, default=None)
+    separable = None if best is None or best.auc.low is None else any(one.is_separable for one in known)
+    order = order_of(predictions)
+    row = row_of(predictions, "simulated")
+    sentence = f"{participant}: {_separation(best, separable)}{_traits(traits)}; {_order(order, row, n_rated)}."
+    changes = [_separation_change(separable), _order_change(order, row, n_rated)]
+    if is_within:
+        changes.append("The bots did not answer the simulated turns; chats with live bots may show more.")
+    return RealismVerdict(sentence, " ".join(changes), separable, order)
+
+
+def _separation(best: TwoSampleTest | None, separable: bool | None) -> str:
+    if best is None:
+        return "too few chats to say whether simulated participants are distinguishable from people"
+    value = percent(best.auc.value)
+    if best.auc.low is not None and best.auc.high is not None:
+        value += f" [{100 * best.auc.low:.0f}, {100 * best.auc.high:.0f}]"
+    if separable:
+        by = "sentence vectors" if best.features == "vectors" else "traits"
+        return f"a classifier by {by} finds the simulated chat of a pair in {value} of cases (chance: 50 %)"
+    return f"no classifier is shown to distinguish them from people (at best {value} of pairs); that proves no likeness"
+
+
+def _traits(traits: Sequence[TraitDistance]) -> str:
+    different = different_traits(traits)
+    measured = counted(len({one.trait for one in traits if one.distance.value is not None}), "trait")
+    if not different:
+        return f", and none of {measured} is clearly different" if traits else ""
+    names = ", ".join(TRAITS[trait].lower() for trait in different[:3])
+    return f", and {len(different)} of {measured} are clearly different, most {names}"
+
+
+def _order(order: Order, row: BotPrediction | None, n_rated: int) -> str:
+    bots = counted(n_rated if row is None else row.n_bots, "rated bot")
+    if row is not None and row.r.value is not None:
+        bots += f", r {share(row.r.value)} {span(row.r.low, row.r.high, shares=True)}"
+    return {
+        "as_people": f"their chats order the bots as people do ({bots})",
+        "not_as_people": f"their chats do not order the bots as people do ({bots})",
+        "not_known": f"whether their chats order the bots as people do is not known ({bots})",
+    }[order]
+
+
+def _separation_change(separable: bool | None) -> str:
+    if separable is None:
+        return "More chats with the same bots are needed to compare them with people."
+    if separable:
+        return "Another participant, persona or prompt, or other people, would change it; more chats would not."
+    return "More chats narrow the classifier's interval and may show a difference."
+
+
+def _order_change(order: Order, row: BotPrediction | None, n_rated: int) -> str:
+    if row is None or n_rated < FEW_BOTS:
+        return f"The order needs at least {FEW_BOTS} bots that people rated, and simulated chats with each."
+    if order == "as_people":
+        return "Bots of another kind, or trained to please simulated participants, may be ordered otherwise."
+    if order == "not_as_people":
+        return "Participants that react to the bots' replies would change the order."
+    needed = bots_needed(row)
+    if needed is None:
+        return "More bots settle the order only if they show a stronger relation than these."
+    return f"About {needed} rated bots would settle the order if r stays as it is."
+
+
+def bots_needed(row: BotPrediction) -> int | None:
+    """Return how many bots an interval of this r needs to exclude 0; None for r not above 0, or too many."""
+    r = row.r.value or 0.0
+    lows = ((n, fisher_interval(r, n)[0]) for n in range(row.n_bots + 1, MOST_BOTS + 1))
+    return next((n for n, low in lows if low is not None and low > 0), None)

@@ -1,0 +1,1 @@
+"""Tests of the comparison of simulated participants with people."""
