@@ -153,11 +153,11 @@ def _next(loaded: _PeopleSituations, turn: ParticipantTurn, similar: list[np.nda
     index = loaded.index
     scores, _ = score_candidates(index, utterances(turn.conversation)[-1], similar)
     scores[~loaded.allowed(turn)] = -np.inf
-    order = np.argsort(-scores, kind="stable")[:50]
-    best = scores[order[0]]
+    best = scores.max()
     if best == -np.inf:
         return _nothing_left(turn)
-    near = {int(index.replies[i]): int(i) for i in reversed(order) if scores[i] >= best - NEAR}  # best of equal texts
+    order = sorted(np.flatnonzero(scores >= best - NEAR), key=lambda i: scores[i])
+    near = {int(index.replies[i]): int(i) for i in order}  # the best of equal texts
     chosen = random.Random(turn.seed).choice(sorted(near.values(), key=lambda i: -scores[i])[:N_NEAR])
     text = index.texts[index.replies[chosen]]
     vote = int(loaded.votes[chosen]) or None
