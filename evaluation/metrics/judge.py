@@ -48,6 +48,11 @@ CHATS_PROMPT = (
     "The conversation with chatbot A:\n{first}\n\nThe conversation with chatbot B:\n{second}\n\n"
     "Which chatbot is the better one, all in all? Answer with A or B and nothing else."
 )
+CHAT_PROMPT = (
+    "A person talked with a chatbot. Read the whole conversation, and then judge the chatbot.\n\n"
+    "The conversation:\n{chat}\n\n"
+    "{question} Answer with one whole number from {low} ({low_label}) to {high} ({high_label}) and nothing else."
+)
 TOO_LONG = "both conversations together are longer than what the judge's model reads"
 NO_NUMBER = "the judge's answer holds no number of the scale"
 WRITTEN = "the judge's endpoint gave no log-probabilities of the numbers: the score is the number it wrote"
@@ -81,6 +86,11 @@ class JudgeOptions(InputModel):
     low_label: str = Field("very bad", description="what the lowest means")
     high_label: str = Field("very good", description="what the highest means")
     prompt: str = Field(PROMPT, description="what it is asked, with {context}, {reply}, {question}, {low} and {high}")
+    chat_prompt: str = Field(
+        CHAT_PROMPT,
+        description="what it is asked of a whole conversation where judges are compared with people: {chat} in place "
+        "of {context} and {reply}",
+    )
     window: int = Field(5, ge=1, description="how many earlier turns it is shown")
     max_requests: int = Field(
         1000, ge=1, description="the most requests that one run makes; replies after that have no score"
@@ -106,6 +116,12 @@ class JudgeOptions(InputModel):
                 f"prompt cannot be filled in ({error}); it may hold {{context}}, {{reply}}, {{question}}, {{low}}, "
                 "{high}, {low_label} and {high_label}"
             ) from None
+        try:
+            self.chat_prompt.format(chat="", question="", **names)
+        except (KeyError, IndexError, ValueError) as error:
+            raise ValueError(
+                f"chat_prompt cannot be filled in ({error}); it may hold {{chat}}, {{question}} and the scale"
+            ) from None
         if missing := [name for name in ("reply", "question") if f"{{{name}}}" not in self.prompt]:
             raise ValueError(f"prompt must hold {{{missing[0]}}}")
         return self
@@ -130,6 +146,8 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
         asked = self.options
         self.window = asked.window if asked else 5
         self.n_requests = 0
+        self.repeat = 0
+        self.cost: float | None = 0.0
         self._run: weakref.ref[TextCache] | None = None
         self._capped: set[ReplyInContext] = set()
         self._unread: dict[ReplyInContext, str] = {}
@@ -163,7 +181,7 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
     def params(self) -> dict[str, Any]:
         if self.options is None:
             return {"model": None}
-        asked = self.options.model_dump(exclude={"bot", "model", "device", "max_requests"})
+        asked = self.options.model_dump(exclude={"bot", "model", "device", "max_requests", "chat_prompt"})
         digest = hashlib.sha256(repr(sorted(asked.items())).encode()).hexdigest()[:16]
         if self._model is not None:
             return {"model": self._model.identity.as_dict(), "prompt": digest, **asked}
@@ -204,7 +222,7 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
         self._capped.update(replies[len(asked) :])
         found = np.full((len(replies), len(keys)), np.nan)
         if asked:
-            prompts = [self._prompt(reply, key) for reply in asked for key in keys]
+            prompts = [self.reply_prompt(reply, key) for reply in asked for key in keys]
             numbers = [str(n) for n in range(self.options.low, self.options.high + 1)]
             chances = self.chances(prompts, numbers)
             is_weighted = np.atleast_1d(self.weighted.reshape(len(asked), -1).all(axis=1))
@@ -233,18 +251,20 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
         """Return the number of different replies by kind of score: weighted, or the number as it was written."""
         return dict(Counter(self._kinds.values()))
 
-    def _prompt(self, reply: ReplyInContext, key: str) -> str:
+    def reply_prompt(self, reply: ReplyInContext, key: str) -> str:
+        """Return the request for a number about a reply; `key` names the question of the rubric."""
         assert self.options is not None
-        asked = self.options
-        return asked.prompt.format(
-            context=lines(reply.context),
-            reply=reply.response,
-            question=asked.rubric[key],
-            low=asked.low,
-            high=asked.high,
-            low_label=asked.low_label,
-            high_label=asked.high_label,
-        )
+        return self._filled(self.options.prompt, key, context=lines(reply.context), reply=reply.response)
+
+    def chat_prompt(self, chat: Conversation, key: str) -> str:
+        """Return the request for a number about a whole conversation."""
+        assert self.options is not None
+        return self._filled(self.options.chat_prompt, key, chat=chat_lines(chat))
+
+    def _filled(self, prompt: str, key: str, **texts: str) -> str:
+        assert self.options is not None
+        scale = self.options.model_dump(include={"low", "high", "low_label", "high_label"})
+        return prompt.format(question=self.options.rubric[key], **texts, **scale)
 
     def chances(self, prompts: Sequence[str], answers: Sequence[str], *, whole: bool = False) -> np.ndarray:
         """Request the probability of each answer after each prompt: (N, A), rows that sum to 1, or NaN.
@@ -266,18 +286,23 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
         return self._asked_of_bot(prompts, answers)
 
     def _asked_of_bot(self, prompts: Sequence[str], answers: Sequence[str]) -> np.ndarray:
+        from chatbots.endpoints.metering import PaidBot
         from chatbots.registry import bot_load
         from chatbots.serving import reply
 
         assert self.options is not None
         bot: Any = bot_load(self.options.bot, "cpu")
-        asked = [Conversation.from_texts([prompt], id=f"judge-{k}") for k, prompt in enumerate(prompts)]
+        name = f"judge-{self.repeat}" if self.repeat else "judge"  # another seed in each repeat
+        asked = [Conversation.from_texts([prompt], id=f"{name}-{k}") for k, prompt in enumerate(prompts)]
         found = np.full((len(prompts), len(answers)), np.nan)
         self.trouble = ""
         for context in asked:
             bot.likely_want(context)
         for k, (context, said) in enumerate(zip(asked, reply(bot, asked), strict=True)):
             likely = bot.likely_take(context)
+            spent = bot.cost_take(context) if isinstance(bot, PaidBot) else None
+            price = spent.cost if spent is not None else None
+            self.cost = None if self.cost is None or price is None else self.cost + price
             if said.error:
                 self.trouble = self.trouble or f"the judge did not answer: {said.error}"
                 continue

@@ -1,0 +1,219 @@
+"""Agreement of a judge with people, its biases and its self-consistency, with intervals.
+
+Agreement is Spearman's coefficient with the mean rating, or on a scale of two points Krippendorff's alpha with the
+majority. Its interval is by the jackknife on Fisher's scale, over contexts and raters at once: the variance is that
+over contexts, plus that over raters, less that over single ratings, and at least each of the first two (Cameron,
+Gelbach and Miller 2011, for the crossed clusters of means). Of fewer than four named raters the interval is over
+contexts alone, and says so.
+
+A bias for length or markup is the partial rank correlation of scores with it, people's mean ratings held constant.
+Mean ratings of few people hold quality constant only roughly, so that a small bias may be quality that they missed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from evaluation.analysis.agreement import OwnAgreement, own_agreement
+from evaluation.judges.gold import GoldSet, bot_text
+from evaluation.judges.scoring import MOST_REPEATED, JudgeScores, model_family
+from evaluation.stats.correlation import effective_units, few_carry, is_constant, ranks
+from evaluation.stats.resampling import FEWEST_UNITS, freedom_of
+
+Over = Literal["contexts and raters", "contexts"]
+LEVEL = 0.95
+_MOST_GROUPS = 200
+_MARKS = re.compile(r"^\s{0,3}(#{1,6}\s|[-*+]\s|\d+[.)]\s|>\s|```)|\*\*\S|__\S|`\S|\[[^\]]+\]\(|^\|.*\|", re.MULTILINE)
+NO_INTERVAL = "no interval: the contexts tell too little about other ones"
+CHATS_HAVE_NO_PLACE = "whole conversations are scored one by one, so that none stands first"
+NO_PAIRS = "no two different replies to one context"
+NO_FAMILY = "no reply is by a registered bot whose model is of the judge's family"
+ALL_FAMILY = "all replies are by models of the judge's family, or of unknown ones"
+FIXED = "a local model computes probabilities, so that repeated scores are equal"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeEstimate:
+    """An estimate with its interval of 95 %.
+
+    Attributes:
+        value: None where undefined, with the reason; low, high: None where there is no interval, with the reason.
+        n: instances; over: what would vary in other samples.
+    """
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    over: Over = "contexts"
+    reason: str = ""
+
+
+def rank_correlation(x: np.ndarray, y: np.ndarray) -> float:
+    """Compute Spearman's coefficient; NaN for a constant side."""
+    if len(x) < 3 or is_constant(x) or is_constant(y):
+        return float("nan")
+    return float(np.corrcoef(ranks(x), ranks(y))[0, 1])
+
+
+def binary_alpha(x: np.ndarray, y: np.ndarray) -> float:
+    """Compute Krippendorff's nominal alpha of two raters who answered every item; NaN if all answers are equal."""
+    both = np.concatenate([x, y])
+    counts = np.unique(both, return_counts=True)[1]
+    chance = 1 - float((counts * (counts - 1)).sum()) / (len(both) * (len(both) - 1)) if len(both) > 1 else 0.0
+    return 1 - float((x != y).mean()) / chance if chance > 0 else float("nan")
+
+
+def agreement_of(gold: GoldSet, scores: np.ndarray) -> JudgeEstimate:
+    """Compute the agreement of scores with people's ratings."""
+    is_binary = len(gold.points) == 2
+    answers = gold.nearest(scores) if is_binary else scores
+    middle = gold.low + gold.width / 2
+
+    def coefficient(means: np.ndarray, kept: np.ndarray) -> float:
+        known = kept & np.isfinite(means + answers)
+        if not is_binary:
+            return rank_correlation(answers[known], means[known])
+        known &= means != middle  # no majority
+        return binary_alpha(answers[known], np.where(means[known] > middle, gold.points[1], gold.points[0]))
+
+    known = np.isfinite(gold.means + answers)
+    n, everything = int(known.sum()), np.ones(len(gold), dtype=bool)
+    value = coefficient(gold.means, everything)
+    if not np.isfinite(value):
+        few = f"{n} instances have a rating and a score; 3 are needed"
+        return JudgeEstimate(None, n=n, reason=few if n < 3 else "the scores or the ratings are all the same")
+    codes = np.unique(gold.context_codes[known], return_inverse=True)[1].reshape(-1)
+    carried = min(effective_units(ranks(side), codes) for side in (answers[known], gold.means[known]))
+    if few_units := few_carry(carried, int(codes.max()) + 1):
+        return JudgeEstimate(value, n=n, reason=str(few_units))
+    parts = [_without(lambda kept: coefficient(gold.means, kept), gold.context_codes, known)]
+    used = known[gold.item]
+    named = used & np.array([rater is not None for rater in gold.rater], dtype=bool)
+    over: Over = "contexts"
+    if named.sum() == used.sum() and len(set(gold.rater[named].tolist())) >= FEWEST_UNITS:
+        over = "contexts and raters"
+        for groups in (gold.rater.astype(str), np.random.default_rng(0).permutation(len(gold.item))):
+            parts.append(_without(lambda kept: coefficient(gold.means_of(kept * 1.0), everything), groups, used))
+    return _interval(value, parts, n, over)
+
+
+def _without(statistic: Callable[[np.ndarray], float], codes: np.ndarray, used: np.ndarray) -> np.ndarray:
+    """Return a statistic without each group of codes, or of many without each group of groups."""
+    numbers = np.full(len(codes), -1)
+    numbers[used] = np.unique(codes[used], return_inverse=True)[1].reshape(-1)
+    n_groups = min(int(numbers.max()) + 1, _MOST_GROUPS)
+    return np.array([statistic((numbers % n_groups != group) | ~used) for group in range(n_groups)])
+
+
+def _interval(
+    value: float, parts: list[np.ndarray], n: int, over: Over = "contexts", *, fisher: bool = True
+) -> JudgeEstimate:
+    """Return an estimate with its jackknife interval.
+
+    Args:
+        parts: values without each context, and then without each rater and without each single rating.
+        fisher: on the scale of Fisher's z.
+    """
+    from scipy.special import stdtrit
+
+    parts = [np.arctanh(np.clip(part, -1 + 1e-9, 1 - 1e-9)) if fisher else part for part in parts]
+    if (fisher and abs(value) > 1 - 1e-9) or any(len(one) < FEWEST_UNITS or np.isnan(one).any() for one in parts):
+        return JudgeEstimate(value, n=n, over=over, reason=NO_INTERVAL)
+    squares = [(len(part) - 1) * float(part.var()) for part in parts]
+    variance = max(squares[0], *((squares[1], squares[0] + squares[1] - squares[2]) if len(parts) == 3 else (0.0,)))
+    if variance <= 1e-24:
+        return JudgeEstimate(value, n=n, over=over, reason=NO_INTERVAL)
+    free = [freedom_of(part - part.mean()) for part, square in zip(parts[:2], squares, strict=False) if square > 1e-24]
+    half = float(stdtrit(min(free), 0.5 + LEVEL / 2)) * variance**0.5
+    ends = np.tanh(np.arctanh(value) + np.array([-half, half])) if fisher else value + np.array([-half, half])
+    return JudgeEstimate(value, float(ends[0]), float(ends[1]), n, over)
+
+
+def partial_rank(x: np.ndarray, y: np.ndarray, held: np.ndarray) -> float:
+    """Compute the rank correlation of x and y with a third variable held constant; NaN where undefined."""
+    xy, xz, yz = rank_correlation(x, y), rank_correlation(x, held), rank_correlation(y, held)
+    rest = (1 - xz**2) * (1 - yz**2)
+    return (xy - xz * yz) / rest**0.5 if rest > 1e-9 else float("nan")
+
+
+def biases_of(gold: GoldSet, found: JudgeScores, families: Mapping[str, str]) -> dict[str, JudgeEstimate]:
+    """Compute biases by place, length, markup and own family.
+
+    Args:
+        families: of the models of the gold set, as far as they are known.
+    """
+    scores, means = found.first, gold.means
+    known = np.isfinite(scores) & np.isfinite(means)
+    codes = gold.context_codes
+    said = [bot_text(text) for text in gold.texts]
+    lengths = np.array([len(text.split()) for text in said], dtype=float)
+    marks = np.array([bool(_MARKS.search(text)) for text in said], dtype=float)
+
+    def partial(of: np.ndarray, what: str) -> JudgeEstimate:
+        n = int(known.sum())
+        value = partial_rank(scores[known], of[known], means[known]) if n > 3 else float("nan")
+        if not np.isfinite(value):
+            return JudgeEstimate(None, n=n, reason=f"scores, ratings or {what} do not vary enough")
+        parts = _without(lambda kept: partial_rank(*(side[known & kept] for side in (scores, of, means))), codes, known)
+        return _interval(value, [parts], n)
+
+    return {
+        "place": _place(gold, found),
+        "length": partial(lengths, "lengths"),
+        "markup": partial(marks, "markup"),
+        "family": _family(gold, found, known, families),
+    }
+
+
+def _place(gold: GoldSet, found: JudgeScores) -> JudgeEstimate:
+    if gold.unit == "chat":
+        return JudgeEstimate(None, reason=CHATS_HAVE_NO_PLACE)
+    if found.pairs is None or not found.pairs.pairs:
+        return JudgeEstimate(None, reason=NO_PAIRS if found.pairs is None else found.pairs.trouble)
+    bias = found.pairs.position_bias
+    reason = "" if bias.low is not None else "no interval: too few pairs"
+    return JudgeEstimate(bias.mean, bias.low, bias.high, len(found.pairs.pairs), reason=reason)
+
+
+def _family(gold: GoldSet, found: JudgeScores, known: np.ndarray, families: Mapping[str, str]) -> JudgeEstimate:
+    """Compare score less rating between replies of the judge's family and those of other known families."""
+    of = np.array([families.get(model, "") for model in gold.models], dtype=object)
+    family = model_family(found.model)
+    own, other = known & (of == family) & (family != ""), known & (of != family) & (of != "")
+    if not own.any() or not other.any():
+        return JudgeEstimate(None, n=int(own.sum()), reason=ALL_FAMILY if own.any() else NO_FAMILY)
+    above = found.first - gold.means
+
+    def gap(kept: np.ndarray) -> float:
+        sides = [above[side & kept] for side in (own, other)]
+        return float(sides[0].mean() - sides[1].mean()) if all(map(len, sides)) else float("nan")
+
+    used = own | other
+    parts = _without(gap, gold.context_codes, used)
+    return _interval(gap(np.ones(len(gold), dtype=bool)), [parts], int(used.sum()), fisher=False)
+
+
+def consistency_of(gold: GoldSet, found: JudgeScores) -> tuple[OwnAgreement | None, str]:
+    """Compare the repeated scores of the same instances; without repeats the reason."""
+    if len(found.scores) < 2:
+        return None, FIXED if found.is_fixed else "each instance was scored once"
+    first, second = (found.scores[k, :MOST_REPEATED] for k in (0, 1))
+    if not np.isfinite(first + second).any():
+        return None, "no instance has two scores"
+    contexts = gold.contexts[:MOST_REPEATED]
+    return own_agreement(first, second, contexts, level=LEVEL, width=gold.width), ""
+
+
+def confusion_of(gold: GoldSet, scores: np.ndarray) -> dict[str, Any]:
+    """Count the ratings of each point by the judge's nearest point; none on a slider."""
+    if not gold.points:
+        return {"points": [], "counts": []}
+    answers, points = gold.nearest(scores)[gold.item], gold.points
+    counts = [[int(((gold.value == mine) & (answers == its)).sum()) for its in points] for mine in points]
+    return {"points": list(points), "counts": counts}

@@ -1,0 +1,175 @@
+"""Scores of a gold set by a judge: one request for each instance, some of them repeated.
+
+A judge's scale is stretched to that of the ratings. A local model computes probabilities, which do not vary, so only
+endpoints are asked again.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from chatbots import Conversation
+from chatbots.identity import Identity
+from chatbots.registry import bots
+from evaluation.items import ReplyInContext, ReplyItem
+from evaluation.judges.gold import GoldSet
+from evaluation.llm_judge import JudgedPairs, pairs_judged
+from evaluation.metrics.judge import NO_NUMBER, TOO_LONG, JudgeMetric
+
+BATCH = 16
+MOST_REPEATED = 100
+"""Instances that are scored again for self-consistency."""
+MOST_PAIRS = 50
+"""Pairs of replies that are judged in both orders."""
+CAPPED = "the judge's cap of requests is reached"
+_SIZE = re.compile(r"(?<![a-z0-9])(\d+(?:\.\d+)?)\s*([mb])(?![a-z0-9])")
+
+
+@dataclass(frozen=True)
+class JudgeScores:
+    """Scores by one judge.
+
+    Attributes:
+        identity: digest of model, prompt, question and scale; prompt: of the words alone; model: name of its model.
+        scores: (R, N) on the scale of the ratings, the first row of all instances, NaN where there is none.
+        is_fixed: a local model, whose scores do not vary.
+        reasons: why instances have no score, and of how many.
+        n_requests, seconds: of everything; cost: the same in the currency of the prices, None without prices.
+        pairs: pairs of replies to one context, judged in both orders; None where there are none.
+    """
+
+    judge: str
+    title: str
+    identity: str
+    prompt: str
+    model: str
+    scores: np.ndarray
+    is_fixed: bool = False
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    n_requests: int = 0
+    seconds: float = 0.0
+    cost: float | None = None
+    pairs: JudgedPairs | None = None
+
+    @property
+    def first(self) -> np.ndarray:
+        """(N,) scores of the first pass."""
+        return np.asarray(self.scores[0])
+
+
+def judge_identity(judge: JudgeMetric, unit: str) -> tuple[str, str]:
+    """Return the digest of all that a judge's scores depend on, and that of its words alone."""
+    assert judge.options is not None
+    words = judge.options.model_dump(include={"chat_prompt" if unit == "chat" else "prompt", "rubric"})
+    prompt = Identity("judge_prompt", "1", words).key
+    return Identity("judge_scores", "1", {"metric": judge.identity.key, "words": prompt, "unit": unit}).key, prompt
+
+
+def model_family(name: str) -> str:
+    """Return the family of a model by its name, such as `llama` of `meta-llama/Llama-3.1-8B`; empty without letters."""
+    found = re.match(r"[a-z]+", name.rsplit("/", 1)[-1].lower())
+    return found.group() if found else ""
+
+
+def model_parameters(name: str) -> float | None:
+    """Return the number of parameters that a model's name gives (`8b`, `135m`), or None."""
+    found = _SIZE.findall(name.lower().replace("_", "-"))
+    return float(found[-1][0]) * {"m": 1e6, "b": 1e9}[found[-1][1]] if found else None
+
+
+def bot_model(bot_id: str) -> str:
+    """Return the name of the model that a registered bot is made of; empty where it has none or is unknown."""
+    return str(bots.get(bot_id).identity.params.get("model") or "") if bot_id in bots else ""
+
+
+def score_gold(
+    judge: JudgeMetric,
+    gold: GoldSet,
+    *,
+    repeats: int = 2,
+    n_pairs: int = MOST_PAIRS,
+    progress: Callable[[int], None] | None = None,
+) -> JudgeScores:
+    """Have a judge score a gold set.
+
+    Args:
+        judge: its question named as the gold set's is asked, else its first one.
+        repeats: times that the first instances are scored, one at least; a local model scores once.
+        n_pairs: pairs of replies to one context to compare in both orders.
+        progress: called with the number of scored instances.
+
+    Raises:
+        ValueError: the judge cannot be used here, with the reason.
+    """
+    if judge.options is None or (reason := judge.unavailable_reason()) is not None:
+        raise ValueError(f"{judge.name} cannot judge: {'no model is named' if judge.options is None else reason}")
+    judge = judge.fresh()
+    options = judge.options
+    assert options is not None
+    is_fixed, is_chat = bool(options.model), gold.unit == "chat"
+    key = gold.dimension.key if gold.dimension.key in options.rubric else next(iter(options.rubric))
+    began = time.monotonic()
+    prompts = [
+        judge.chat_prompt(text, key) if isinstance(text, Conversation) else judge.reply_prompt(judge.seen(text), key)
+        for text in gold.texts
+    ]
+    numbers = np.arange(options.low, options.high + 1)
+    rows = np.full((1 if is_fixed else max(1, repeats), len(gold)), np.nan)
+    reasons: Counter[str] = Counter()
+    for judge.repeat, row in enumerate(rows):
+        n = len(prompts) if judge.repeat == 0 else min(len(prompts), MOST_REPEATED)
+        for begin in range(0, n, BATCH):
+            batch = prompts[begin : min(begin + BATCH, n)]
+            if judge.n_requests + len(batch) > options.max_requests:
+                reasons[CAPPED] += n - begin if judge.repeat == 0 else 0
+                break
+            points = judge.chances(batch, [str(number) for number in numbers], whole=is_chat) @ numbers
+            share = (points - options.low) / (options.high - options.low)
+            row[begin : begin + len(batch)] = gold.low + share * gold.width
+            if judge.repeat == 0:
+                reasons[judge.trouble or (TOO_LONG if is_fixed else NO_NUMBER)] += int(np.isnan(points).sum())
+                if progress is not None:
+                    progress(begin + len(batch))
+    judge.repeat = 0
+    pairs = _pairs(judge, gold, min(n_pairs, (options.max_requests - judge.n_requests) // 2))
+    used = options.bot or options.model
+    return JudgeScores(
+        judge.name,
+        judge.title,
+        *judge_identity(judge, gold.unit),
+        model=bot_model(used) or used,
+        scores=rows,
+        is_fixed=is_fixed,
+        reasons={why: n for why, n in reasons.items() if n},
+        n_requests=judge.n_requests,
+        seconds=time.monotonic() - began,
+        cost=None if is_fixed else judge.cost,
+        pairs=pairs,
+    )
+
+
+def _pairs(judge: JudgeMetric, gold: GoldSet, most: int) -> JudgedPairs | None:
+    """Judge pairs of replies to one context in both orders, one pair a context; None where there are none."""
+    first: dict[int, tuple[ReplyInContext, str]] = {}
+    items: dict[int, ReplyItem] = {}
+    for k, text in enumerate(gold.texts):
+        code = int(gold.context_codes[k])
+        if isinstance(text, Conversation):
+            continue
+        other, model = first.setdefault(code, (text, gold.models[k]))
+        if code not in items and text.response != other.response:
+            items[code] = ReplyItem(
+                id=gold.digests[k],
+                context=text.context,
+                response=other.response,
+                model=model,
+                second_response=text.response,
+                second_model=gold.models[k],
+            )
+    return pairs_judged(judge, list(items.values())[:most]) if items and most > 0 else None
