@@ -97,7 +97,7 @@ def realism_newest(study: Study, **params: Any) -> tuple[Job, RealismResult] | N
 def realism_compute(run: SelfPlayRun, participant: str) -> RealismResult:
     """Compare the run with people, and with self-play of the same bots where there is any."""
     from evaluation.metrics.text_cache import TextCache
-    from evaluation.realism import realism
+    from evaluation.realism.compare import realism
 
     assert run.study is not None
     shared = TextCache(settings.CONFAB_DEVICE, store=text_store())

@@ -26,6 +26,8 @@ _STANDINGS = {
     "close": "Close",
     "not_known": "Not known",
     "as_people": "As people",
+    "weaker": "Weaker than people",
+    "stronger": "Stronger than people",
     "not_as_people": "Not as people",
     "people_unclear": "People’s own slope may be 0",
 }
