@@ -17,6 +17,7 @@
     confab.rank("pairs.csv").plot()
     confab.judge("judged_replies.jsonl.gz", ["bleu", "semantic_similarity"])["bleu"].to_json()
     confab.judge_pairs("pairs.jsonl", model="path/to/a/model", max_requests=200).to_json()
+    confab.judges("judged_replies.jsonl.gz", ["my_judge"], question="overall").sentences
     confab.connect("https://confab.example.org", token).study("everyday-talk")
     confab.combine(["grade.jsonl.gz", "usr.jsonl.gz"], ["semantic_similarity", "reply_pmi"]).to_json()
 
@@ -38,6 +39,7 @@ from chatbots.yaml_registry import load_bots
 from evaluation.analysis.pairwise_preference import rank
 from evaluation.combination import combine
 from evaluation.hybrid.notebook import hybrid, powered
+from evaluation.judges.comparison import judges
 from evaluation.llm_judge import judge_pairs
 from evaluation.loading import read
 from evaluation.metric_agreement import judge
@@ -57,6 +59,7 @@ __all__ = [
     "hybrid",
     "judge",
     "judge_pairs",
+    "judges",
     "load_bots",
     "model",
     "models",
