@@ -18,6 +18,8 @@ from django.db import connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 from django.db.models import Model
 
+from webapp.core.database_migration import garbage_collected_seldom
+
 FILE = "database.json.gz"
 
 
@@ -49,7 +51,8 @@ def load(folder: Path) -> Apps:
     values = json.loads(gzip.decompress((folder / FILE).read_bytes()))
     targets = [(app, name) for app, name in values["migrations"]]
     executor = MigrationExecutor(connection)
-    executor.migrate(targets)
+    with garbage_collected_seldom():
+        executor.migrate(targets)
     apps = executor.loader.project_state(targets).apps
     with transaction.atomic():
         for label, rows in values["rows"].items():

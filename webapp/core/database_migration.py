@@ -7,6 +7,7 @@ in one transaction of the new database, which is migrated first. Nothing is chan
 
 from __future__ import annotations
 
+import gc
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -53,6 +54,21 @@ def migrations_pending() -> list[str]:
     executor = MigrationExecutor(connection)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     return [f"{migration.app_label}.{migration.name}" for migration, _backwards in plan]
+
+
+@contextmanager
+def garbage_collected_seldom() -> Iterator[None]:
+    """Look for garbage seldom while migrations run.
+
+    Django renders the models again after most migrations: looking through them for garbage took a third of the time
+    that an empty database takes. Seldom needs 40 MB more memory, never 250 MB.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(50_000, 20, 1000)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def backup_before_migrating() -> Path | None:

@@ -8,7 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.core.management.commands import migrate
 from django.db import DEFAULT_DB_ALIAS
 
-from webapp.core.database_migration import backup_before_migrating, migrations_pending
+from webapp.core.database_migration import backup_before_migrating, garbage_collected_seldom, migrations_pending
 from webapp.core.errors import Refused
 
 
@@ -32,4 +32,5 @@ class Command(migrate.Command):
                 ) from error
             if backup is not None:
                 self.stderr.write(f"Backed up to {backup}")
-        super().handle(*args, **options)
+        with garbage_collected_seldom():
+            super().handle(*args, **options)
