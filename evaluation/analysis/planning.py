@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
@@ -230,6 +231,7 @@ def plan_raters(
     )
 
 
+@lru_cache(maxsize=64)
 def plan_assumed(sd: float, reach: float, *, power: float = POWER) -> RaterPlan:
     """Plan without ratings, as if those of every bot spread by `sd` points on a scale of `reach` points."""
     return _planned(
