@@ -29,7 +29,6 @@ DECIDED = re.compile(
 EMBEDDED_ALONE = {
     "architecture": "reads sources",
     "browser": "what a browser shows; the views and workers behind it are asked on both",
-    "contracts/test_rehearsals.py": "names of bots on pages; test_study_pages.py rehearses the same studies on both",
     "journeys/test_adding.py": "one worker of a plug-in; jobs/test_worker.py starts one on both",
     "journeys/test_documents.py": "commands as documented; journeys/test_research.py calls them on both",
     "webapp/conversations/test_bot_health.py": "loading bots; rows are committed for the event loop's thread",

@@ -1,8 +1,7 @@
-"""The example of every protocol, from its file to its results: opened, played by a scripted participant, exported.
+"""Rehearsals of every protocol's example in this process, and what is looked for in them.
 
-All of it in this process: the pages by ASGI, the chats by their sockets, and the bots' replies as a host stores them.
-Each chat's first reply fails, for a reason that names the bot. What comes through these doors, and whatever the pages
-lead to, is kept and searched: nobody who takes part is told which bot or item it is.
+The pages come by ASGI, the chats by their sockets, and the bots' replies as a host stores them. Each chat's first reply
+fails, for a reason that names the bot. What comes through these doors, and whatever the pages lead to, is kept.
 """
 
 from __future__ import annotations
@@ -20,10 +19,8 @@ from typing import Any
 
 import httpx
 import pandas as pd
-import pytest
 from asgiref.sync import ThreadSensitiveContext
 from channels.testing import WebsocketCommunicator
-from django.db import connections
 from django.db.models import Q
 from django.urls import reverse
 
@@ -37,15 +34,14 @@ from webapp.conversations import services
 from webapp.conversations.models import Conversation
 from webapp.core.database import in_database
 from webapp.core.rights import Right
-from webapp.participant import consumers
-from webapp.participant.simulated import ScriptedParticipant, StudyClient, steps
+from webapp.participant.simulated import StudyClient
 from webapp.participant.simulated.client import frames_until
 from webapp.ratings.attention_results import checks_by_task
 from webapp.ratings.models import Rating
 from webapp.studies.lifecycle import study_import
 from webapp.studies.models import Item, Study, Task
 from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import judges_conversations, rehearsal_token
+from webapp.studies.selectors import judges_conversations
 from webapp.studies.study_file import study_example, study_file_of, study_file_read, study_file_text
 from webapp.studies.versions import study_edit
 from webapp.transfer.exporters.base import ExportColumn, ExportOptions, exporters
@@ -341,29 +337,3 @@ def tables_read_back(study: Study, folder: Path) -> None:
         if ending == "jsonl" and table_read(files["judged"]).rows:
             judged = judgements_read(files["judged"])
             assert (len(judged.items), judged.lines) == (len(table_read(files["judged"]).rows), ())
-
-
-@pytest.mark.django_db(transaction=True)
-async def test_every_example_is_played_to_its_end_by_a_scripted_participant(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(consumers, "LOOK_UP_AFTER_S", 0.02)  # no host tells of its replies here
-    monkeypatch.setattr(steps, "_ATTENTIVE", 1.0)  # else one in twenty misses a check
-    for number, name in enumerate(protocols.names()):
-        study = await in_database(opened)(name)
-        await in_database(item_models_tell)(study)
-        rehearsal = {"rehearsal": await in_database(rehearsal_token)(study)}
-        doors = InsideDoors("http://testserver", study.key, rehearsal)
-        who = await ScriptedParticipant(doors, lines=LINES, seed=number).play()
-        assert who.n_pages, name
-        assert bool(who.n_exchanges) == (protocols.get(name).gives == "bots"), name
-        assert len(doors.told) > who.n_pages, name
-        await in_database(results_shown)(study)
-        await in_database(tables_read_back)(study, tmp_path)
-        secrets = await in_database(secrets_of)(study)
-        await doors.look_back()
-        await doors.withdraw()
-        await doors.look_back()
-        await doors.close()
-        names_nothing(doors.told, secrets, name)
-    PAGES.submit(connections.close_all).result()

@@ -1,16 +1,30 @@
-"""Every page of a study of every protocol tells the same of its data: of one rehearsed person, and of two as real."""
+"""The example of every protocol, from its file to its results: opened, played by scripted participants, exported.
+
+Every page of the study tells the same of its data: of one rehearsed person, and of two as real.
+"""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from bs4 import BeautifulSoup
-from django.db import connections
+from django.db import connection, connections
 from django.test import Client
 from django.urls import reverse
 
 from tests.builders import make_staff
-from tests.contracts.test_rehearsals import LINES, PAGES, InsideDoors, opened
+from tests.contracts.rehearsals import (
+    LINES,
+    PAGES,
+    InsideDoors,
+    item_models_tell,
+    names_nothing,
+    opened,
+    results_shown,
+    secrets_of,
+    tables_read_back,
+)
 from webapp.conversations.models import Conversation
 from webapp.core.database import in_database
 from webapp.core.rights import Right
@@ -108,20 +122,36 @@ def opens_on_its_own_results(study: Study) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("name", protocols.names())
-async def test_pages_agree_whether_there_are_data(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+async def test_an_example_is_played_to_its_end_and_all_pages_agree(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    """Nobody who takes part is told which bot or item it is; that, and tables read back, are the same on both."""
     monkeypatch.setattr(consumers, "LOOK_UP_AFTER_S", 0.02)  # no host tells of its replies here
     monkeypatch.setattr(steps, "_ATTENTIVE", 1.0)  # else one in twenty misses a check
     study = await in_database(opened)(name)
+    await in_database(item_models_tell)(study)
     rehearsal: dict[str, Any] = {"rehearsal": await in_database(rehearsal_token)(study)}
-    for number in range(2):
-        doors = InsideDoors("http://testserver", study.key, rehearsal)
-        doors.follows_links = False
-        await ScriptedParticipant(doors, lines=LINES, seed=number).play()
-        await doors.close()
-        if number == 0:
-            await in_database(pages_agree)(study, 1, synthetic="1")
+    first, second = (InsideDoors("http://testserver", study.key, rehearsal) for _ in range(2))
+    first.follows_links, second.follows_links = connection.vendor == "sqlite", False
+    who = await ScriptedParticipant(first, lines=LINES, seed=protocols.names().index(name)).play()
+    assert who.n_pages
+    assert bool(who.n_exchanges) == (protocols.get(name).gives == "bots")
+    assert len(first.told) >= who.n_pages
+    await in_database(results_shown)(study)
+    await in_database(pages_agree)(study, 1, synthetic="1")
+    secrets = await in_database(secrets_of)(study)
+    if first.follows_links:
+        await in_database(tables_read_back)(study, tmp_path)
+    await ScriptedParticipant(second, lines=LINES, seed=1).play()
+    await second.close()
     assert await in_database(Rating.objects.exists)()
     await in_database(opens_on_its_own_results)(study)
     await in_database(people_made_real)(study)
     await in_database(pages_agree)(study, 2)
+    if first.follows_links:
+        await first.look_back()
+        await first.withdraw()
+        await first.look_back()
+    await first.close()
+    names_nothing(first.told, secrets, name)
     PAGES.submit(connections.close_all).result()
