@@ -26,16 +26,13 @@ def choices(page: Page) -> Any:
     return page.get_by_role("group", name="Which chatbot is better?")
 
 
-@pytest.mark.parametrize("width", [1280, 360])
-def test_two_chatbots_answer_and_one_is_chosen(
-    test_bots_server: ConfabServer, new_page: Callable[..., Page], width: int
-) -> None:
+def test_two_chatbots_answer_and_one_is_chosen(test_bots_server: ConfabServer, new_page: Callable[..., Page]) -> None:
     bots = ["test-slow", "test-quick"]
     key = study(test_bots_server, "arena", bots, **ARENA, reveals_bots=True)
-    page = new_page(width, 800)
+    page = new_page(360, 800)
     begin(page, test_bots_server, key)
     expect(page.get_by_text("Comparison 1 of 1")).to_be_visible()
-    no_sideways_scroll(page)
+    no_sideways_scroll(page, 1280)
     closed = choices(page).get_by_role("radio", name="A is better")
     expect(closed).to_have_attribute("aria-disabled", "true")
     say(page, "Hello both")
@@ -65,9 +62,8 @@ def test_two_chatbots_answer_and_one_is_chosen(
     expect(page.locator("#read-aloud p")).to_have_count(2)
     page.keyboard.press("Tab")
     choices(page).get_by_role("radio", name="Both are bad").check()
-    no_sideways_scroll(page)
-    if width < 700:
-        accessible(page)
+    no_sideways_scroll(page, 1280)
+    accessible(page)
     page.get_by_role("button", name="Save and finish").click()
     page.wait_for_url("**/done/")
     expect(page.get_by_role("heading", name="The chatbots you compared")).to_be_visible()
@@ -183,11 +179,10 @@ def test_what_was_written_offline_reaches_both(test_bots_server: ConfabServer, n
     assert counted.strip() == "[('A', 11, 0, 1), ('B', 11, 0, 1)]"
 
 
-@pytest.mark.parametrize("width", [1280, 360])
-def test_a_pair_ends_with_its_time(test_bots_server: ConfabServer, new_page: Callable[..., Page], width: int) -> None:
+def test_a_pair_ends_with_its_time(test_bots_server: ConfabServer, new_page: Callable[..., Page]) -> None:
     rules = {"protocol": "arena", "min_exchanges": 3, "least_minutes": 1, "most_minutes": 2}
     key = study(test_bots_server, "arena-time", ["test-quick", "test-slow"], **rules)
-    page = new_page(width, 800)
+    page = new_page(360, 800)
     page.clock.install()
     begin(page, test_bots_server, key)
     say(page, "Hello both")
@@ -198,5 +193,5 @@ def test_a_pair_ends_with_its_time(test_bots_server: ConfabServer, new_page: Cal
     expect(page.locator("#time-left")).to_have_text("The time of this chat is over.")
     expect(page.locator("#composer")).to_be_hidden()
     expect(choices(page).get_by_role("radio", name="A is better")).not_to_have_attribute("aria-disabled", "true")
-    no_sideways_scroll(page)
+    no_sideways_scroll(page, 1280)
     accessible(page)

@@ -460,7 +460,3 @@ def test_a_newcomer_makes_two_scenarios(lab: ConfabServer, signed_in: Any, new_p
         page.set_viewport_size({"width": width, "height": 800})
         no_sideways_scroll(page)
         accessible(page)
-        if __import__("os").environ.get("H7_SHOT"):
-            for theme in ("light", "dark"):
-                page.emulate_media(color_scheme=theme)
-                page.screenshot(path=f"/tmp/h7_{width}_{theme}.png", full_page=True)

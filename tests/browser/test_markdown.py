@@ -34,11 +34,10 @@ MESSAGE = f"""eggs:
 Done."""
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (1366, "dark")])
 def test_a_reply_is_shown_by_blocks_and_scrolls_within_itself(
-    new_page: Callable[..., Any], test_bots_server: ConfabServer, width: int, scheme: str
+    new_page: Callable[..., Any], test_bots_server: ConfabServer
 ) -> None:
-    page = new_page(width, 800, color_scheme=scheme)
+    page = new_page(360, 800, color_scheme="light")
     requested: list[str] = []
     page.on("request", lambda request: requested.append(request.url))
     rules = {"format": "markdown", "links": "open", "typing_chars_per_s": 400, "max_message_chars": 5000}
@@ -51,14 +50,17 @@ def test_a_reply_is_shown_by_blocks_and_scrolls_within_itself(
     expect(link).to_have_attribute("rel", "noopener noreferrer nofollow")
     expect(link).to_have_attribute("target", "_blank")
     assert not [url for url in requested if "images.example" in url]
-    assert reply.locator("pre").evaluate("node => node.scrollWidth > node.clientWidth")
-    for box in ("document.documentElement", "document.querySelector('#log')"):
-        assert page.evaluate(f"{box}.scrollWidth <= {box}.clientWidth")
     copy = reply.get_by_role("button", name="Copy")
     copy.click()
     # Without the right to write to the clipboard the code is selected.
     expect(reply.locator(".code-block button")).to_have_text(re.compile("Cop"))
-    accessible(page)
+    for width, scheme in ((360, "light"), (1366, "dark")):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.emulate_media(color_scheme=scheme)
+        assert reply.locator("pre").evaluate("node => node.scrollWidth > node.clientWidth")
+        for box in ("document.documentElement", "document.querySelector('#log')"):
+            assert page.evaluate(f"{box}.scrollWidth <= {box}.clientWidth")
+        accessible(page)
 
 
 STORED = """

@@ -21,12 +21,9 @@ def begin(page: Page, server: ConfabServer, key: str) -> None:
     page.wait_for_url("**/picks/")
 
 
-@pytest.mark.parametrize("width", [1280, 360])
-def test_the_chat_goes_on_with_what_is_picked(
-    test_bots_server: ConfabServer, new_page: Callable[..., Page], width: int
-) -> None:
+def test_the_chat_goes_on_with_what_is_picked(test_bots_server: ConfabServer, new_page: Callable[..., Page]) -> None:
     key = study(test_bots_server, "picks", ["test-quick", "parrot"], **PICKS, reveals_bots=True)
-    page = new_page(width, 800)
+    page = new_page(360, 800)
     begin(page, test_bots_server, key)
     shown = page.locator(".round .msg-bot:visible")
     say(page, "Hello both")
@@ -35,7 +32,7 @@ def test_the_chat_goes_on_with_what_is_picked(
     page.locator("#text").fill("Too early")
     page.locator("#composer").evaluate("form => form.requestSubmit()")
     expect(page.locator("#alert")).to_contain_text("Pick a reply first.")
-    no_sideways_scroll(page)
+    no_sideways_scroll(page, 1280)
     page.reload()
     expect(page.get_by_role("button", name="They are equal")).to_be_visible()
     words = shown.nth(1).locator(".bubble").text_content()
@@ -49,8 +46,7 @@ def test_the_chat_goes_on_with_what_is_picked(
     page.get_by_role("button", name="They are equal").click()
     expect(shown).to_have_count(2)
     expect(page.get_by_text("Finish, or keep writing.")).to_be_visible()
-    if width < 700:
-        accessible(page)
+    accessible(page)
     page.get_by_role("button", name="Save and finish").click()
     page.wait_for_url("**/done/")
     expect(page.locator(".revealed li")).to_contain_text("They were")
