@@ -107,8 +107,8 @@ def test_fisher_variances_of_ranks():
 
 
 @pytest.mark.parametrize("method", ["spearman", "kendall"])
-@pytest.mark.parametrize("n_bots", [5, 6, 8, 12, 20])
-@pytest.mark.parametrize("true", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("n_bots", [5, 8, 20])
+@pytest.mark.parametrize("true", [0.0, 0.9])
 def test_intervals_of_ranks_hold_with_few_bots(method, n_bots, true):
     """1,000 studies of bots drawn from a normal distribution; the variances alone hold in 74 to 87 % with 5 to 8 bots
     and r = .9.
@@ -339,8 +339,8 @@ def test_ties_widen_kendalls_interval_by_scipys_variance():
     assert correlation._tie_factor(np.arange(8), y[::-1].cumsum()) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("zeros", [0.0, 0.5, 0.7])
-@pytest.mark.parametrize("n_bots", [5, 8, 12])
+@pytest.mark.parametrize("zeros", [0.0, 0.7])
+@pytest.mark.parametrize("n_bots", [5, 12])
 @pytest.mark.parametrize("method", METHODS)
 def test_bots_of_skewed_metrics_hold_level_and_interval(method, n_bots, zeros):
     """Level and intervals over bots, of the correlation at these bots' values of the metric."""
