@@ -1,12 +1,20 @@
-"""A program that calls the API with a token."""
+"""A program that calls the API with a token, and the API's description."""
 
+from functools import cache
 from typing import Any
 
 from django.test import Client
 
 from tests.builders import make_staff
+from webapp.api.urls import api
 from webapp.core.authentication import token_make
 from webapp.core.rights import Right
+
+
+@cache
+def openapi() -> dict[str, Any]:
+    """Return the API's description, made once for all tests: it takes seconds."""
+    return api.get_openapi_schema()
 
 
 class Program:

@@ -16,6 +16,7 @@ from ninja.constants import NOT_SET
 from evaluation.remote import RemoteJob, Server
 from tests.builders import calls_forget, make_conversation, make_rating, make_staff, make_study
 from tests.documents import ROOT, blocks_tested
+from tests.webapp.api.programs import openapi
 from webapp.api.urls import api
 from webapp.core.authentication import token_make
 from webapp.core.rights import Right
@@ -104,7 +105,7 @@ def operations() -> dict[str, tuple[str, str]]:
     """Return the method and the path of every call, by operation id."""
     return {
         operation["operationId"]: (method.upper(), path)
-        for path, methods in api.get_openapi_schema()["paths"].items()
+        for path, methods in openapi()["paths"].items()
         for method, operation in methods.items()
     }
 

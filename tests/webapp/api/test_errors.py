@@ -8,8 +8,8 @@ from django.db import OperationalError
 from django.test import Client
 
 from tests.builders import calls_forget, make_staff, make_study
+from tests.webapp.api.programs import openapi
 from webapp.api.errors import FAILURES
-from webapp.api.urls import api
 from webapp.core.authentication import token_make
 from webapp.core.rights import Right
 
@@ -141,8 +141,7 @@ def test_pages_keep_their_own_errors(client: Client) -> None:
 
 
 def test_openapi_tells_of_every_error_that_a_call_may_answer() -> None:
-    schema = api.get_openapi_schema()
-    for path, methods in schema["paths"].items():
+    for path, methods in openapi()["paths"].items():
         for method, operation in methods.items():
             told = {int(status) for status in operation["responses"]}
             assert set(FAILURES) <= told, (method, path)

@@ -10,8 +10,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from tests.builders import make_conversation, make_rating, make_study
-from tests.webapp.api.programs import Program
-from webapp.api.urls import api
+from tests.webapp.api.programs import Program, openapi
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.jobs.engine import run_job
@@ -39,7 +38,7 @@ def test_no_text_is_too_long_for_a_call(settings: Any) -> None:
     chat = make_conversation(make_study("shop"), n_exchanges=3)
     make_rating(chat)
     program = Program(*Right)
-    schema = api.get_openapi_schema()
+    schema = openapi()
     n = 0
     for path, methods in schema["paths"].items():
         where = path.removeprefix("/api/v1/").replace("{key}", "shop").replace("{kind}", "results")
