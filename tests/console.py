@@ -242,6 +242,7 @@ def _end_at_once() -> None:
 
 if __name__ == "__main__":
     atexit.register(_end_at_once)  # the first to be registered is the last to be called
+    gc.disable()
     for library in LIBRARIES:
         importlib.import_module(library)
     # What lies here is garbage in no process: none looks through it, for looking copies it.
@@ -257,5 +258,6 @@ if __name__ == "__main__":
     django.setup()
     assert threading.active_count() == 1, "a fork has no threads but the one that forks"
     sys.argv = next_program()
+    gc.enable()
     celery_main = sys.modules["celery.__main__"].main
     sys.exit(_code_of({"manage.py": main, "celery": celery_main}[sys.argv[0]]))
