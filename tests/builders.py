@@ -175,6 +175,13 @@ def make_participant(study: Study, **fields: Any) -> Participant:
     return consent_record(participant=participant_enter(study=study, **fields))
 
 
+def make_participants(study: Study, n: int) -> list[Participant]:
+    """Make participants who agreed, all but the first in one statement."""
+    first = make_participant(study)
+    agreed = {name: getattr(first, name) for name in ("consented_at", "consent_version", "consent", "language")}
+    return [first, *Participant.objects.bulk_create(Participant(study=study, **agreed) for _ in range(n - 1))]
+
+
 def make_conversation(study: Study, *, n_exchanges: int = 0, **fields: Any) -> Conversation:
     """Start a chat with this many exchanges."""
     conversation = conversation_start(participant=make_participant(study, **fields))

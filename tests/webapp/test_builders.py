@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.builders import exchange, make_conversation, make_study
+from tests.builders import exchange, make_conversation, make_participants, make_study
 from webapp.bots.models import BotHealth
 from webapp.conversations.models import Conversation, ReplyFailure, Turn, Typing
+from webapp.studies.models import Participant
 
 pytestmark = pytest.mark.django_db
 OWN = {"id", "conversation_id", "created_at", "updated_at", "participant_id", "slot_id", "seed"}
@@ -46,3 +47,9 @@ def test_exchanges_in_one_statement_are_those_of_the_services(n: int) -> None:
     assert not ReplyFailure.objects.exists()
     times = list(Turn.objects.filter(conversation=at_once).values_list("created_at", flat=True))
     assert times == sorted(times)
+
+
+def test_participants_in_one_statement_are_those_of_the_services() -> None:
+    make_participants(make_study(), 3)
+    first, *others = rows(Participant.objects.all())
+    assert others == [first] * 2

@@ -266,8 +266,8 @@ def _at_once(n: int, act: Callable[[int], None]) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_crowd_that_comes_at_once_is_paired() -> None:
-    """On PostgreSQL 200, by 20 connections; the test database of SQLite is in memory, where writers do not wait."""
-    n, n_threads = (200, 20) if connection.vendor == "postgresql" else (40, 1)
+    """On PostgreSQL 80, by 20 connections; the test database of SQLite is in memory, where writers do not wait."""
+    n, n_threads = (80, 20) if connection.vendor == "postgresql" else (40, 1)
     study = people()
     chats = [make_conversation(study) for _ in range(n)]
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.db import connection
 
-from tests.builders import FACTORS, make_participant, make_study
+from tests.builders import FACTORS, make_participant, make_participants, make_study
 from webapp.core.errors import Refused
 from webapp.studies.assignment.rules.base import rules
 from webapp.studies.models import Participant, Slot, Study, Task
@@ -50,17 +50,13 @@ def given(study: Study) -> Counter[str]:
     return Counter(slots.values_list("bot_id", flat=True))
 
 
-def newcomers(study: Study, n: int = N_PEOPLE) -> list[Participant]:
-    return [make_participant(study) for _ in range(n)]
-
-
 def start(person: Participant) -> None:
     task_open(participant=Participant.objects.get(pk=person.pk))
 
 
 def test_balanced_bots_end_within_one_of_each_other() -> None:
     study = make_study(bots=BOTS[:3])
-    assert at_once(start, newcomers(study)) == {"given": N_PEOPLE}
+    assert at_once(start, make_participants(study, N_PEOPLE)) == {"given": N_PEOPLE}
     counts = given(study)
     assert sum(counts.values()) == N_PEOPLE
     assert max(counts.values()) - min(counts.values()) <= 1
@@ -69,7 +65,7 @@ def test_balanced_bots_end_within_one_of_each_other() -> None:
 @pytest.mark.parametrize("rule", rules.names())
 def test_no_quota_is_overfilled_whatever_the_rule(rule: str) -> None:
     study = make_study(bots=BOTS, rule=rule, max_per_bot=30, bot_quotas={"eliza": 7, "parrot": 0})
-    came = at_once(start, newcomers(study))
+    came = at_once(start, make_participants(study, N_PEOPLE))
     assert given(study) == {"eliza": 7, "generic": 30, "retrieval": 30}
     assert came == {"given": 67, "full": N_PEOPLE - 67}
 
@@ -77,7 +73,7 @@ def test_no_quota_is_overfilled_whatever_the_rule(rule: str) -> None:
 @pytest.mark.parametrize("rule", ["balanced", "uniform"])
 def test_no_cell_is_overfilled(rule: str) -> None:
     study = make_study(bots=BOTS, rule=rule, factors=FACTORS, n_each_cell=6)
-    assert at_once(start, newcomers(study)) == {"given": 96, "full": N_PEOPLE - 96}
+    assert at_once(start, make_participants(study, N_PEOPLE)) == {"given": 96, "full": N_PEOPLE - 96}
     slots = Slot.objects.filter(task__participant__study=study)
     cells = Counter((slot.bot_id, *slot.condition.values()) for slot in slots)
     assert len(cells) == 16
@@ -86,7 +82,7 @@ def test_no_cell_is_overfilled(rule: str) -> None:
 
 def test_bots_without_a_quota_share_what_the_others_leave() -> None:
     study = make_study(bots=BOTS, bot_quotas={"eliza": 10})
-    assert at_once(start, newcomers(study)) == {"given": N_PEOPLE}
+    assert at_once(start, make_participants(study, N_PEOPLE)) == {"given": N_PEOPLE}
     counts = given(study)
     assert counts.pop("eliza") == 10
     assert max(counts.values()) - min(counts.values()) <= 1
@@ -94,7 +90,7 @@ def test_bots_without_a_quota_share_what_the_others_leave() -> None:
 
 def test_a_study_takes_in_exactly_whom_it_wants() -> None:
     study = make_study(bots=BOTS, n_conversations_wanted=50)
-    assert at_once(start, newcomers(study)) == {"given": 50, "full": N_PEOPLE - 50}
+    assert at_once(start, make_participants(study, N_PEOPLE)) == {"given": 50, "full": N_PEOPLE - 50}
 
 
 def test_nobody_gets_a_bot_twice_who_starts_in_several_studies_of_a_group_at_once() -> None:
@@ -114,7 +110,7 @@ def test_nobody_gets_a_bot_twice_who_starts_in_several_studies_of_a_group_at_onc
 
 def test_people_who_come_again_and_again_meet_every_bot_once() -> None:
     study = make_study(bots=BOTS, rule="uniform")
-    people = newcomers(study, 30)  # twice as many act at once
+    people = make_participants(study, 30)  # twice as many act at once
 
     def take_part(person: Participant) -> None:
         task_complete(task=task_open(participant=Participant.objects.get(pk=person.pk)))

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from chatbots.bots.endpoint import EndpointBot
 from chatbots.registry import bots
-from tests.builders import make_conversation, make_participant, make_study
+from tests.builders import make_conversation, make_participant, make_participants, make_study
 from tests.fakes import FakeStepBot
 from webapp.conversations.bot_host import bots_of_running_studies
 from webapp.studies import lifecycle as studies_demo
@@ -35,7 +35,7 @@ BOTS = ["eliza", "parrot", "generic"]
 
 def test_balanced_gives_each_bot_the_same_number() -> None:
     study = make_study(bots=BOTS)
-    given = Counter(task_open(participant=make_participant(study)).bot_ids[0] for _ in range(30))
+    given = Counter(task_open(participant=one).bot_ids[0] for one in make_participants(study, 30))
     assert given == dict.fromkeys(BOTS, 10)
 
 
@@ -60,7 +60,7 @@ def test_people_who_left_do_not_hold_places_for_ever() -> None:
     for _ in range(4):
         task_open(participant=make_participant(study))
     Task.objects.filter(slots__bot_id="eliza").update(created_at=timezone.now() - timedelta(hours=3))
-    given = Counter(task_open(participant=make_participant(study)).bot_ids[0] for _ in range(2))
+    given = Counter(task_open(participant=one).bot_ids[0] for one in make_participants(study, 2))
     assert given == {"eliza": 2}
 
 
@@ -71,7 +71,7 @@ def test_one_open_task_each() -> None:
 
 def test_completion_is_idempotent_and_unique() -> None:
     study = make_study(bots=BOTS)
-    tasks = [task_open(participant=make_participant(study)) for _ in range(20)]
+    tasks = [task_open(participant=one) for one in make_participants(study, 20)]
     codes = [task_complete(task=a).completion_code for a in tasks]
     again = [task_complete(task=a).completion_code for a in tasks]
     assert codes == again

@@ -15,7 +15,15 @@ from django.utils import timezone
 
 from evaluation.analysis.leaderboard import MOST_NEEDED, ranking_progress
 from evaluation.ratings import Ratings
-from tests.builders import exchange, make_arena, make_conversation, make_participant, make_rating, make_study
+from tests.builders import (
+    exchange,
+    make_arena,
+    make_conversation,
+    make_participant,
+    make_participants,
+    make_rating,
+    make_study,
+)
 from tests.tiny_models import save_classifier
 from webapp.bots.services import bot_failed, bot_put_back
 from webapp.conversations.models import Conversation
@@ -207,7 +215,7 @@ def state(study: Study, **needs: int) -> None:
 def test_people_go_where_most_is_needed_and_some_go_anywhere() -> None:
     study = make_study(bots=BOTS, rule="resolve")
     state(study, eliza=30, parrot=10, generic=0)
-    tasks = [task_open(participant=make_participant(study)) for _ in range(300)]
+    tasks = [task_open(participant=one) for one in make_participants(study, 300)]
     given = Counter(task.bot_ids[0] for task in tasks)
     shares = {"eliza": FLOOR / 3 + (1 - FLOOR) * 0.75, "parrot": FLOOR / 3 + (1 - FLOOR) * 0.25}
     for bot_id, share in {**shares, "generic": FLOOR / 3}.items():
@@ -223,10 +231,10 @@ def test_people_go_where_most_is_needed_and_some_go_anywhere() -> None:
 @pytest.mark.django_db
 def test_without_a_state_or_with_all_settled_it_balances() -> None:
     study = make_study(bots=BOTS, rule="resolve")
-    given = Counter(task_open(participant=make_participant(study)).bot_ids[0] for _ in range(9))
+    given = Counter(task_open(participant=one).bot_ids[0] for one in make_participants(study, 9))
     assert given == dict.fromkeys(BOTS, 3)
     state(study, eliza=0, parrot=0, generic=0)
-    given += Counter(task_open(participant=make_participant(study)).bot_ids[0] for _ in range(9))
+    given += Counter(task_open(participant=one).bot_ids[0] for one in make_participants(study, 9))
     assert given == dict.fromkeys(BOTS, 6)
 
 
@@ -234,7 +242,7 @@ def test_without_a_state_or_with_all_settled_it_balances() -> None:
 def test_a_bot_that_nobody_has_rated_is_needed_as_much_as_any() -> None:
     study = make_study(bots=BOTS, rule="resolve")
     state(study, eliza=0, parrot=40)
-    given = Counter(task_open(participant=make_participant(study)).bot_ids[0] for _ in range(100))
+    given = Counter(task_open(participant=one).bot_ids[0] for one in make_participants(study, 100))
     assert given["generic"] > 25
     assert given["eliza"] < 20
 
