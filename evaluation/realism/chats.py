@@ -50,7 +50,6 @@ LEAVING = "log_turns"
 """Quantity of a conversation: log of the participant's number of turns."""
 LEAVING_TITLE = "Turns, log"
 
-_PATTERNS = {kind: phrase_pattern(REACTIONS[kind]) for kind in ("appreciation", "confusion", "negation")}
 _EMOJI = regex.compile(r"\p{Extended_Pictographic}|(?<![\w:;=])[:;=][-'^]?[)(DPpO/|*\]\[](?!\w)|<3(?!\d)")
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _ENDING = re.compile(r"(?:n't|'[a-z]+)$")
@@ -95,7 +94,7 @@ def _has(pattern: re.Pattern[str], text: str) -> bool:
 _OF_TEXT: dict[str, Callable[[str], float]] = {
     "log_words": lambda text: float(np.log1p(n_words(text))),
     "question_mark": lambda text: float("?" in text),
-    **{kind: partial(_has, pattern) for kind, pattern in _PATTERNS.items()},
+    **{kind: partial(_has, phrase_pattern(phrases)) for kind, phrases in REACTIONS.items()},
     "lower_case": is_lower_case,
     "unpunctuated": is_unpunctuated,
     "unknown_words": unknown_share,
@@ -147,16 +146,16 @@ class ChatTurns:
         encode, feelings = _encoders(shared)
         vectors, before_vectors = encode(texts), encode(replies)
         chat = layout.conversation_of[user]
-        parts = _stretches(chat, len(chats))
+        parts = np.split(np.arange(len(chat)), np.flatnonzero(np.diff(chat)) + 1)
         felt, _shares = feelings.read(texts, shared)
         values = {name: np.array([of(text) for text in texts], dtype=float) for name, of in _OF_TEXT.items()}
         values |= {
             "sentiment": felt,
-            "sentiment_change": _over(parts, len(texts), lambda rows: np.append(np.nan, np.diff(felt[rows]))),
-            "self_repetition": _over(parts, len(texts), lambda rows: _used_before([texts[row] for row in rows])),
-            "self_similarity": _over(parts, len(texts), lambda rows: _closest_before(vectors[rows])),
+            "sentiment_change": np.concatenate([np.diff(felt[rows], prepend=np.nan) for rows in parts]),
+            "self_repetition": np.concatenate([_used_before([texts[row] for row in rows]) for rows in parts]),
+            "self_similarity": np.concatenate([_closest_before(vectors[rows]) for rows in parts]),
             "overlap": np.array([taken_up(*both) for both in zip(texts, replies, strict=True)], dtype=float),
-            "similarity": cosine(vectors, before_vectors) if len(texts) else np.zeros(0),
+            "similarity": cosine(vectors, before_vectors),
         }
         spoken = [sum(turn.speaker == "human" for turn in one.turns) for one in layout.conversations]
         return cls(
@@ -191,20 +190,7 @@ def _encoders(shared: TextCache) -> tuple[Callable[[Sequence[str]], np.ndarray],
     from sklearn.feature_extraction.text import HashingVectorizer
 
     hashed = HashingVectorizer(n_features=512, ngram_range=(1, 2), alternate_sign=False)
-    return lambda texts: hashed.transform(texts).toarray() if texts else np.zeros((0, 512)), VaderEmotionSource()
-
-
-def _stretches(chat: np.ndarray, n_chats: int) -> list[np.ndarray]:
-    """Return the rows of each chat, which stand together."""
-    return np.split(np.arange(len(chat)), np.searchsorted(chat, np.arange(1, n_chats)))[:n_chats]
-
-
-def _over(parts: Sequence[np.ndarray], n: int, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    found = np.full(n, np.nan)
-    for rows in parts:
-        if len(rows):
-            found[rows] = of(rows)
-    return found
+    return lambda texts: hashed.transform(texts or [""]).toarray()[: len(texts)], VaderEmotionSource()
 
 
 def _used_before(texts: Sequence[str]) -> np.ndarray:
@@ -222,5 +208,5 @@ def _used_before(texts: Sequence[str]) -> np.ndarray:
 def _closest_before(vectors: np.ndarray) -> np.ndarray:
     """Return the largest cosine of each vector with one before it; NaN for the first."""
     cosines = np.where(np.tri(len(vectors), k=-1, dtype=bool), vectors @ vectors.T, -np.inf)
-    found = cosines.max(axis=1)
+    found = cosines.max(axis=1, initial=-np.inf)
     return np.where(np.isfinite(found), np.clip(found, -1.0, 1.0), np.nan)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from evaluation.findings import Reason
@@ -59,18 +59,14 @@ class TraitDistance:
     halves95: float | None = None
     standing: Standing = "not_known"
 
-    @property
-    def excess(self) -> float:
-        """Distance beyond that of two halves of people; 0 where undefined."""
-        return (self.distance.value or 0.0) - (self.halves or 0.0)
-
 
 def different_traits(traits: Sequence[TraitDistance]) -> list[Trait]:
     """Return the traits of which a quantity differs, the furthest first."""
     furthest: dict[Trait, float] = {}
     for one in traits:
         if one.standing == "different":
-            furthest[one.trait] = max(furthest.get(one.trait, 0.0), one.excess)
+            excess = (one.distance.value or 0.0) - (one.halves or 0.0)
+            furthest[one.trait] = max(furthest.get(one.trait, 0.0), excess)
     return sorted(furthest, key=lambda trait: -furthest[trait])
 
 
@@ -81,7 +77,7 @@ class GiveawayTurn:
     Attributes:
         bot, conversation, turn: where it stands; turns count from 0.
         score: what it adds to the log odds of "simulated" against people's mean turn.
-        text: its words, before: the bot's turn before it; empty in a result without texts.
+        text: its words; before: the bot's turn before it.
         n: different conversations with a turn of these words.
     """
 
@@ -225,20 +221,8 @@ class RealismResult:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> RealismResult:
-        """Read the output of `to_json`.
-
-        Raises:
-            ValueError: it is another document.
-        """
+        """Read the output of `to_json`; ValueError for another document."""
         return result_load(dict(document), cls)
-
-    def without_texts(self) -> RealismResult:
-        """Return the result without words of chats, to be stored longer than these."""
-        bare = tuple(
-            replace(one, giveaways=tuple(replace(turn, text="", before="") for turn in one.giveaways))
-            for one in self.tests
-        )
-        return replace(self, tests=bare)
 
     def summary(self) -> str:
         """Return the verdict and the tables as lines of text."""
@@ -248,10 +232,7 @@ class RealismResult:
         lines += [f"No {part}: {reason}." for part, reason in self.missing.items()]
         lines += _table(
             ("trait", "quantity", "level", "people", "simulated", "distance", "95 %", "halves", "standing"),
-            [
-                (TRAITS[x.trait], x.title, x.level, x.people, x.simulated, x.distance, x.halves, x.standing)
-                for x in self.traits
-            ],
+            [(x.trait, x.title, x.level, x.people, x.simulated, x.distance, x.halves, x.standing) for x in self.traits],
             3,
         )
         lines += _table(("classifier", "AUC", "95 %"), [(x.features, x.auc) for x in self.tests], 1)

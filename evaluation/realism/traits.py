@@ -5,7 +5,6 @@ Wasserstein's distance on half-samples within bots; `docs/background/simulated_p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
@@ -15,6 +14,8 @@ from evaluation.realism.chats import LEAVING, LEAVING_TITLE, QUANTITIES, ChatTur
 from evaluation.realism.result import Standing, Trait, TraitDistance
 from evaluation.stats.effect_sizes import Effect
 
+_Names = tuple[Trait, str, str, Literal["turn", "conversation"]]
+LEAVING_NAMES: _Names = ("leaving", LEAVING, LEAVING_TITLE, "conversation")
 CLOSE = 0.2
 """Distance beyond that of two halves, in people's standard deviations, below which a quantity is close (Cohen 1988)."""
 N_SPLITS = 400
@@ -35,34 +36,28 @@ def trait_distances(
         people, simulated: chats with the same bots, two or more with each on both sides.
         is_within: the simulated turns stand within stored chats, which nobody leaves.
     """
-    _names, codes = np.unique(np.concatenate([people.bots, simulated.bots]).astype(str), return_inverse=True)
+    codes = np.unique(np.concatenate([people.bots, simulated.bots]).astype(str), return_inverse=True)[1]
     bots = codes[: len(people.bots)], codes[len(people.bots) :]
     splits = half_samples(*bots, n_splits, np.random.default_rng(seed))
+    names: list[_Names] = []
+    for quantity, (trait, title) in QUANTITIES.items():
+        names += [(trait, quantity, title, "turn"), (trait, quantity, title, "conversation")]
     found = []
-    for level, quantity, trait, title in _rows():
-        sides = [_values(side, quantity, level) for side in (people, simulated)]
-        if quantity == LEAVING and is_within:
-            found.append(TraitDistance(trait, quantity, title, level, None, None, Effect(reason=NOT_WITHIN)))
+    for one in [*names, LEAVING_NAMES]:
+        if one is LEAVING_NAMES and is_within:
+            found.append(TraitDistance(*one, None, None, Effect(reason=NOT_WITHIN)))
         else:
-            found.append(_distance((trait, quantity, title, level), sides, bots, splits))
+            found.append(_distance(one, [_values(side, one) for side in (people, simulated)], bots, splits))
     return tuple(found)
 
 
-def _rows() -> Iterator[tuple[Literal["turn", "conversation"], str, Trait, str]]:
-    for quantity, (trait, title) in QUANTITIES.items():
-        yield "turn", quantity, trait, title
-        yield "conversation", quantity, trait, title
-    yield "conversation", LEAVING, "leaving", LEAVING_TITLE
-
-
-def _values(side: ChatTurns, quantity: str, level: str) -> tuple[np.ndarray, np.ndarray]:
+def _values(side: ChatTurns, names: _Names) -> tuple[np.ndarray, np.ndarray]:
     """Return defined values and the number of the chat of each."""
-    if level == "turn":
-        values, chat = side.values[quantity], side.chat
-    else:
-        values, chat = side.means(quantity), np.arange(len(side.chats))
+    _trait, quantity, _title, level = names
+    is_turn = level == "turn"
+    values = side.values[quantity] if is_turn else side.means(quantity)
     there = np.isfinite(values)
-    return values[there], chat[there]
+    return values[there], (side.chat if is_turn else np.arange(len(side.chats)))[there]
 
 
 def half_samples(
@@ -112,7 +107,7 @@ def shares_of(counts: np.ndarray, bots: np.ndarray, chosen: np.ndarray) -> np.nd
 
 
 def _distance(
-    names: tuple[Trait, str, str, Literal["turn", "conversation"]],
+    names: _Names,
     sides: list[tuple[np.ndarray, np.ndarray]],
     bots: tuple[np.ndarray, np.ndarray],
     splits: tuple[np.ndarray, np.ndarray, np.ndarray],

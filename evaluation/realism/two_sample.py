@@ -162,8 +162,7 @@ def _tested(
             reason = Reason("few_training_chats", text, n=n_each, needed=FEWEST_TRAINING)
             return TwoSampleTest(features, Effect(reason=reason), folds=pool.folds)
         x = of_chats(unseen)[trained]
-        n_defined = np.maximum(np.isfinite(x).sum(axis=0), 1)
-        centre = np.where(np.isfinite(x), x, 0).sum(axis=0) / n_defined
+        centre = np.ma.masked_invalid(x).mean(axis=0).filled(0)
         x = np.where(np.isfinite(x), x, centre) - centre
         scale = np.where(x.std(axis=0) > 1e-9, x.std(axis=0), np.inf)
         slopes = _fitted(x / scale, pool, trained) / scale

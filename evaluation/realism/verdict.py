@@ -21,6 +21,11 @@ from evaluation.stats.correlation import fisher_interval
 MOST_BOTS = 200
 MAIN_FIT = "strong"
 """The fit whose predictions the verdict on the order is by."""
+SEPARATION_CHANGES = {
+    None: "More chats with the same bots are needed to compare them with people.",
+    True: "Another participant, persona or prompt, or other people, would change it; more chats would not.",
+    False: "More chats narrow the classifier's interval and may show a difference.",
+}
 
 
 def row_of(predictions: Sequence[BotPrediction], applied_to: Source) -> BotPrediction | None:
@@ -61,7 +66,7 @@ def verdict_of(
     order = order_of(predictions)
     row = row_of(predictions, "simulated")
     sentence = f"{participant}: {_separation(best, separable)}{_traits(traits)}; {_order(order, row, n_rated)}."
-    changes = [_separation_change(separable), _order_change(order, row, n_rated)]
+    changes = [SEPARATION_CHANGES[separable], _order_change(order, row, n_rated)]
     if is_within:
         changes.append("The bots did not answer the simulated turns; chats with live bots may show more.")
     return RealismVerdict(sentence, " ".join(changes), separable, order)
@@ -85,7 +90,8 @@ def _traits(traits: Sequence[TraitDistance]) -> str:
     if not different:
         return f", and none of {measured} is clearly different" if traits else ""
     names = ", ".join(TRAITS[trait].lower() for trait in different[:3])
-    return f", and {len(different)} of {measured} are clearly different, most {names}"
+    verb = "is" if len(different) == 1 else "are"
+    return f", and {len(different)} of {measured} {verb} clearly different, most {names}"
 
 
 def _order(order: Order, row: BotPrediction | None, n_rated: int) -> str:
@@ -97,14 +103,6 @@ def _order(order: Order, row: BotPrediction | None, n_rated: int) -> str:
         "not_as_people": f"their chats do not order the bots as people do ({bots})",
         "not_known": f"whether their chats order the bots as people do is not known ({bots})",
     }[order]
-
-
-def _separation_change(separable: bool | None) -> str:
-    if separable is None:
-        return "More chats with the same bots are needed to compare them with people."
-    if separable:
-        return "Another participant, persona or prompt, or other people, would change it; more chats would not."
-    return "More chats narrow the classifier's interval and may show a difference."
 
 
 def _order_change(order: Order, row: BotPrediction | None, n_rated: int) -> str:

@@ -3,9 +3,9 @@
     python -m tests.validation.realism [--size quick|full] [--per-bot N] [--data FOLDER] [--sets a,b]
 
 Bots of public sets cannot be talked to again: each human turn is replaced by what the participant would say there, by
-chats of other people with other bots alone. `quick` takes the first 20 conversations of each bot of one set and no
-predictions. Sentence vectors are kept in the folder CONFAB_DATA_DIR, where it is set.
-Prints the table of `docs/background/simulated_participants.md`, and the verdicts.
+chats of other people with other bots alone. `quick` takes the first 20 conversations of each bot of one set. Sentence
+vectors are kept in the folder CONFAB_DATA_DIR, where it is set. Prints the table of
+`docs/background/simulated_participants.md`, and the verdicts.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from chatbots.participants.base import participant_load
 from evaluation.loading import read
 from evaluation.number_format import figure, span
 from evaluation.realism.chats import QUANTITIES
-from evaluation.realism.compare import compare_with_people, realism
+from evaluation.realism.compare import realism
 from evaluation.realism.result import TRAITS, RealismResult, different_traits
 from evaluation.simulation import human_chats, simulate_within
 from evaluation.stats.effect_sizes import Effect
@@ -117,11 +117,7 @@ def main() -> int:
             begun = time.monotonic()
             played = simulated(study, name)
             halfway = time.monotonic()
-            if options.size == "full":
-                found = realism(study, played, target=rated.targets)
-            else:
-                sides = ([(one.bot, one.conversation) for one in side.dialogues] for side in (study, played))
-                found = compare_with_people(*sides, participant=name, shared=study.shared)
+            found = realism(study, played, target=rated.targets)
             first, more = rows_of(rated, found)
             rows.append(first)
             slopes += more

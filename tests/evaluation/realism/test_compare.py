@@ -8,15 +8,13 @@ import pytest
 import confab
 from chatbots import Turn
 from evaluation.formats.base import RecordRating
-from evaluation.metrics.text_cache import TextCache
-from evaluation.realism.compare import compare_with_people
+from evaluation.realism.compare import realism
 from evaluation.realism.result import BotPrediction, RealismResult, TraitDistance, TwoSampleTest
 from evaluation.realism.verdict import bots_needed, order_of, verdict_of
 from evaluation.stats.effect_sizes import Effect
 from evaluation.study import Study, StudyDialogue
 from tests.evaluation.realism.made import WORDS, chat
 
-CACHE = TextCache()
 PLEASED = ("that is great, thanks", "i love that!", "cool, tell me more", "nice, what else?")
 CONFUSED = ("what do you mean?", "that makes no sense", "no, i asked about you", "huh")
 
@@ -46,6 +44,11 @@ def study(chats: list, name: str, *, rated: bool = False) -> Study:
         ratings = (RecordRating(rater=f"r{len(rows)}", answers=answers),) if rated else ()
         rows.append(StudyDialogue(conversation, bot, ratings=ratings))
     return Study(name, tuple(rows), scale=(1.0, 7.0))
+
+
+def compared(people: list, simulated: list, **more: object) -> RealismResult:
+    """Compare chats without ratings."""
+    return realism(replace(study(people, "people"), **more), study(simulated, "simulated"))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -83,13 +86,6 @@ def test_the_result_is_read_back_from_json(found: RealismResult) -> None:
         RealismResult.from_json({"participant": "x"})
 
 
-def test_the_result_can_be_kept_without_words(found: RealismResult) -> None:
-    bare = found.without_texts()
-    assert {turn.text for one in bare.tests for turn in one.giveaways} == {""}
-    assert bare.tests[0].giveaways[0].conversation == found.tests[0].giveaways[0].conversation
-    assert bare.traits == found.traits
-
-
 def test_the_summary_has_every_table(found: RealismResult) -> None:
     text = found.summary()
     assert text.startswith(found.verdict.sentence)
@@ -99,7 +95,7 @@ def test_the_summary_has_every_table(found: RealismResult) -> None:
 
 def test_without_ratings_only_traits_and_tests_are_compared() -> None:
     people, simulated = talks(0, "p", n_bots=2), talks(1, "s", n_bots=2)
-    found = compare_with_people(people, simulated, shared=CACHE)
+    found = compared(people, simulated)
     assert {name: reason.code for name, reason in found.missing.items()} == {
         "reactions": "no_ratings",
         "predictions": "no_ratings",
@@ -112,7 +108,7 @@ def test_without_ratings_only_traits_and_tests_are_compared() -> None:
 def test_bots_with_few_chats_and_controls_are_left_out() -> None:
     people, simulated = talks(0, "p", n_bots=3), talks(1, "s", n_bots=4)
     few = [one for one in people if one[0] != "b1"] + [one for one in people if one[0] == "b1"][:3]
-    found = compare_with_people(few, simulated, controls=["b2"], shared=CACHE)
+    found = compared(few, simulated, controls=("b2",))
     assert found.bots == ("b0",)
     assert {bot: reason.code for bot, reason in found.left_out.items()} == {
         "b1": "few_chats",
@@ -123,7 +119,7 @@ def test_bots_with_few_chats_and_controls_are_left_out() -> None:
 
 
 def test_nothing_to_compare_is_said() -> None:
-    found = compare_with_people([], talks(1, "s", n_bots=1), shared=CACHE)
+    found = compared([], talks(1, "s", n_bots=1))
     assert set(found.missing) == {"traits", "tests", "reactions", "predictions"}
     assert found.verdict.is_separable is None
     assert "too few chats" in found.verdict.sentence
@@ -141,17 +137,10 @@ def test_turns_within_stored_chats_are_recognised() -> None:
         )
         for bot, one in people
     ]
-    found = compare_with_people(people, replaced, shared=CACHE)
+    found = compared(people, replaced)
     assert found.is_within
     assert "did not answer the simulated turns" in found.verdict.change
     assert next(one for one in found.traits if one.trait == "leaving").distance.value is None
-
-
-def test_progress_is_told_up_to_the_end() -> None:
-    seen: list[float] = []
-    compare_with_people(talks(0, "p", n_bots=1), talks(1, "s", n_bots=1), shared=CACHE, progress=seen.append)
-    assert seen == sorted(seen)
-    assert seen[-1] == 1
 
 
 def prediction(applied_to: str, r: Effect, null95: float = 0.5, n_bots: int = 8) -> BotPrediction:
@@ -189,7 +178,7 @@ def test_the_verdict_says_what_would_change_it() -> None:
     found = verdict_of("retrieval", [trait], [test], [PEOPLE, row], n_rated=8, is_within=False)
     assert found.sentence == (
         "retrieval: a classifier by sentence vectors finds the simulated chat of a pair in 83 % [80, 86] of cases "
-        "(chance: 50 %), and 1 of 1 trait are clearly different, most length of messages; whether their chats order "
+        "(chance: 50 %), and 1 of 1 trait is clearly different, most length of messages; whether their chats order "
         "the bots as people do is not known (8 rated bots, r 0.50 [−0.30, 0.90])."
     ).replace("0.", ".")
     assert f"About {bots_needed(row)} rated bots" in found.change
@@ -212,6 +201,6 @@ def test_the_number_of_bots_needed_is_the_first_whose_interval_excludes_0() -> N
 def test_equal_sides_differ_in_nothing() -> None:
     # Their ids repeat, as those of chats simulated within stored ones do.
     people = talks(0, "p", n_bots=2)
-    found = compare_with_people(people, people, shared=CACHE)
+    found = compared(people, people)
     assert {one.standing for one in found.traits} <= {"close", "not_known"}
     assert not any(one.is_separable for one in found.tests)
