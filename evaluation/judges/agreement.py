@@ -1,13 +1,7 @@
 """Agreement of a judge with people, its biases and its self-consistency, with intervals.
 
-Agreement is Spearman's coefficient with the mean rating, or on a scale of two points Krippendorff's alpha with the
-majority. Its interval is by the jackknife on Fisher's scale, over contexts and raters at once: the variance is that
-over contexts, plus that over raters, less that over single ratings, and at least each of the first two (Cameron,
-Gelbach and Miller 2011, for the crossed clusters of means). Of fewer than four named raters the interval is over
-contexts alone, and says so.
-
-A bias for length or markup is the partial rank correlation of scores with it, people's mean ratings held constant.
-Mean ratings of few people hold quality constant only roughly, so that a small bias may be quality that they missed.
+docs/background/judges.md defines each. Intervals are by the jackknife; that of the agreement is over contexts and
+raters at once, as Cameron, Gelbach and Miller (2011) add the variances of crossed clusters.
 """
 
 from __future__ import annotations
@@ -30,10 +24,9 @@ LEVEL = 0.95
 _MOST_GROUPS = 200
 _MARKS = re.compile(r"^\s{0,3}(#{1,6}\s|[-*+]\s|\d+[.)]\s|>\s|```)|\*\*\S|__\S|`\S|\[[^\]]+\]\(|^\|.*\|", re.MULTILINE)
 NO_INTERVAL = "no interval: the contexts tell too little about other ones"
-CHATS_HAVE_NO_PLACE = "whole conversations are scored one by one, so that none stands first"
-NO_PAIRS = "no two different replies to one context"
-NO_FAMILY = "no reply is by a registered bot whose model is of the judge's family"
-ALL_FAMILY = "all replies are by models of the judge's family, or of unknown ones"
+NO_PLACE = "whole conversations are scored one by one, so that none stands first"
+NO_PAIRS = "no two different replies to one context were compared"
+NO_FAMILY = "no registered bot's model is of the judge's family, or all known ones are"
 FIXED = "a local model computes probabilities, so that repeated scores are equal"
 
 
@@ -42,7 +35,7 @@ class JudgeEstimate:
     """An estimate with its interval of 95 %.
 
     Attributes:
-        value: None where undefined, with the reason; low, high: None where there is no interval, with the reason.
+        value, low, high: None where undefined, with the reason.
         n: instances; over: what would vary in other samples.
     """
 
@@ -73,7 +66,7 @@ def agreement_of(gold: GoldSet, scores: np.ndarray) -> JudgeEstimate:
     """Compute the agreement of scores with people's ratings."""
     is_binary = len(gold.points) == 2
     answers = gold.nearest(scores) if is_binary else scores
-    middle = gold.low + gold.width / 2
+    middle = gold.dimension.low + gold.width / 2
 
     def coefficient(means: np.ndarray, kept: np.ndarray) -> float:
         known = kept & np.isfinite(means + answers)
@@ -148,9 +141,8 @@ def biases_of(gold: GoldSet, found: JudgeScores, families: Mapping[str, str]) ->
     Args:
         families: of the models of the gold set, as far as they are known.
     """
-    scores, means = found.first, gold.means
-    known = np.isfinite(scores) & np.isfinite(means)
-    codes = gold.context_codes
+    scores, means, codes = found.first, gold.means, gold.context_codes
+    known = np.isfinite(scores + means)
     said = [bot_text(text) for text in gold.texts]
     lengths = np.array([len(text.split()) for text in said], dtype=float)
     marks = np.array([bool(_MARKS.search(text)) for text in said], dtype=float)
@@ -163,22 +155,17 @@ def biases_of(gold: GoldSet, found: JudgeScores, families: Mapping[str, str]) ->
         parts = _without(lambda kept: partial_rank(*(side[known & kept] for side in (scores, of, means))), codes, known)
         return _interval(value, [parts], n)
 
+    place = JudgeEstimate(None, reason=NO_PLACE if gold.unit == "chat" else NO_PAIRS)
+    if found.pairs is not None and found.pairs.pairs:
+        bias = found.pairs.position_bias
+        reason = "" if bias.low is not None else NO_INTERVAL
+        place = JudgeEstimate(bias.mean, bias.low, bias.high, len(found.pairs.pairs), reason=reason)
     return {
-        "place": _place(gold, found),
+        "place": place,
         "length": partial(lengths, "lengths"),
         "markup": partial(marks, "markup"),
         "family": _family(gold, found, known, families),
     }
-
-
-def _place(gold: GoldSet, found: JudgeScores) -> JudgeEstimate:
-    if gold.unit == "chat":
-        return JudgeEstimate(None, reason=CHATS_HAVE_NO_PLACE)
-    if found.pairs is None or not found.pairs.pairs:
-        return JudgeEstimate(None, reason=NO_PAIRS if found.pairs is None else found.pairs.trouble)
-    bias = found.pairs.position_bias
-    reason = "" if bias.low is not None else "no interval: too few pairs"
-    return JudgeEstimate(bias.mean, bias.low, bias.high, len(found.pairs.pairs), reason=reason)
 
 
 def _family(gold: GoldSet, found: JudgeScores, known: np.ndarray, families: Mapping[str, str]) -> JudgeEstimate:
@@ -187,7 +174,7 @@ def _family(gold: GoldSet, found: JudgeScores, known: np.ndarray, families: Mapp
     family = model_family(found.model)
     own, other = known & (of == family) & (family != ""), known & (of != family) & (of != "")
     if not own.any() or not other.any():
-        return JudgeEstimate(None, n=int(own.sum()), reason=ALL_FAMILY if own.any() else NO_FAMILY)
+        return JudgeEstimate(None, n=int(own.sum()), reason=NO_FAMILY)
     above = found.first - gold.means
 
     def gap(kept: np.ndarray) -> float:
@@ -201,13 +188,10 @@ def _family(gold: GoldSet, found: JudgeScores, known: np.ndarray, families: Mapp
 
 def consistency_of(gold: GoldSet, found: JudgeScores) -> tuple[OwnAgreement | None, str]:
     """Compare the repeated scores of the same instances; without repeats the reason."""
-    if len(found.scores) < 2:
-        return None, FIXED if found.is_fixed else "each instance was scored once"
-    first, second = (found.scores[k, :MOST_REPEATED] for k in (0, 1))
-    if not np.isfinite(first + second).any():
-        return None, "no instance has two scores"
-    contexts = gold.contexts[:MOST_REPEATED]
-    return own_agreement(first, second, contexts, level=LEVEL, width=gold.width), ""
+    first, second = found.scores[0, :MOST_REPEATED], found.scores[-1, :MOST_REPEATED]
+    if len(found.scores) < 2 or not np.isfinite(first + second).any():
+        return None, FIXED if found.is_fixed else "no instance was scored twice"
+    return own_agreement(first, second, gold.contexts[:MOST_REPEATED], level=LEVEL, width=gold.width), ""
 
 
 def confusion_of(gold: GoldSet, scores: np.ndarray) -> dict[str, Any]:

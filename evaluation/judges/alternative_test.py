@@ -1,16 +1,7 @@
 """The alternative-annotator test: may a judge replace one of several people?
 
-Calderon, Reichart and Dror (2025, The Alternative Annotator Test for LLM-as-a-Judge, ACL). Of annotator j and each
-instance i that j rated together with others, S(f, i, j) is how well the judge agrees with the others, and S(h_j, i, j)
-how well j does: minus the root of the mean squared distance, or on a scale of two points the share of equal answers.
-W^f is 1 where the judge agrees as well or better, W^h where j does. With ρ^f and ρ^h their means, the hypothesis
-ρ^f ≤ ρ^h − ε is tested by the t-test of the differences W^h − W^f against ε, one-sided, and corrected over
-annotators by Benjamini and Yekutieli. The judge passes if it wins against half of the annotators (winning rate ω).
-ε is the price that a person's ratings are worth more than a judge's: .2 for experts, .15 for skilled people, .1 for
-a crowd.
-
-Instances that share a context are not independent: the variance of the mean is over contexts. Where each instance has
-a context of its own, the test is that of the paper.
+Calderon, Reichart and Dror (2025, ACL); docs/background/judges.md has the definition. Instances that share a context
+are not independent, so the variance is over contexts; where each has a context of its own, it is the paper's test.
 """
 
 from __future__ import annotations
@@ -25,13 +16,8 @@ from evaluation.judges.gold import GoldSet
 
 Expertise = Literal["expert", "skilled", "crowd"]
 EPSILON: Mapping[Expertise, float] = {"expert": 0.2, "skilled": 0.15, "crowd": 0.1}
-FEWEST_INSTANCES = 30
-FEWEST_ANNOTATORS = 3
-FEWEST_CONTEXTS = 10
-"""By simulation, a variance over fewer contexts makes the test reject too often."""
-ALPHA = 0.05
-PASSING = 0.5
-_TIED = 1e-9
+FEWEST_INSTANCES, FEWEST_CONTEXTS, FEWEST_ANNOTATORS = 30, 10, 3
+ALPHA, PASSING, _TIED = 0.05, 0.5, 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +25,7 @@ class AnnotatorComparison:
     """A judge compared with one annotator.
 
     Attributes:
-        n: instances that this annotator rated together with others; n_contexts: of so many contexts.
-        advantage: ρ^f, share of instances where the judge agrees with the others as well or better; own: ρ^h.
+        n: instances rated together with others, of n_contexts contexts; advantage: ρ^f; own: ρ^h.
         p: of the hypothesis that the judge is worse by ε or more; q: corrected over annotators.
         wins: whether q is at most .05; None where untested, with the reason.
     """
@@ -96,34 +81,24 @@ def alternative_test(gold: GoldSet, scores: Sequence[float] | np.ndarray, epsilo
             f"rater {k + 1}", n, n_contexts, float(by_judge[mine].mean()), float(by_person[mine].mean())
         )
         if n < FEWEST_INSTANCES or n_contexts < FEWEST_CONTEXTS:
-            few = f"{n} instances of {n_contexts} contexts shared with others"
-            why = f"{few}; {FEWEST_INSTANCES} of {FEWEST_CONTEXTS} are needed"
-            found.append(replace(one, reason=why))
+            needed = f"{FEWEST_INSTANCES} of {FEWEST_CONTEXTS} are needed"
+            found.append(replace(one, reason=f"{n} instances of {n_contexts} contexts shared with others; {needed}"))
         else:
             found.append(replace(one, p=clustered_p_below(difference[mine], codes, epsilon)))
     tested = [one for one in found if one.p is not None]
     if len(tested) < FEWEST_ANNOTATORS:
-        if not named:
-            why = "the raters have no names, so that none can be compared with the others"
-        else:
-            why = (
-                f"{len(tested)} of {len(named)} raters rated {FEWEST_INSTANCES} instances together with others; "
-                f"{FEWEST_ANNOTATORS} are needed"
-            )
+        why = f"{len(tested)} of {len(named)} raters rated {FEWEST_INSTANCES} instances together with others"
+        why = f"{why}; {FEWEST_ANNOTATORS} are needed" if named else "the raters have no names"
         untested = tuple(replace(one, p=None) for one in found)
         return AlternativeTest(epsilon, untested, None, None, None, len(tested), why)
 
     from scipy.stats import false_discovery_control
 
-    rates = iter(false_discovery_control([one.p for one in tested], method="by").tolist())
-    done = tuple(one if one.p is None else _decided(one, next(rates)) for one in found)
-    winning = float(np.mean([one.wins for one in done if one.wins is not None]))
-    advantage = float(np.mean([one.advantage for one in done if one.wins is not None]))
-    return AlternativeTest(epsilon, done, winning, advantage, winning >= PASSING, len(tested))
-
-
-def _decided(one: AnnotatorComparison, q: float) -> AnnotatorComparison:
-    return replace(one, q=q, wins=q <= ALPHA)
+    rates = false_discovery_control([one.p for one in tested], method="by").tolist()
+    tested = [replace(one, q=q, wins=q <= ALPHA) for one, q in zip(tested, rates, strict=True)]
+    done = {one.annotator: one for one in [*found, *tested]}
+    winning, advantage = (float(np.mean([getattr(one, name) for one in tested])) for name in ("wins", "advantage"))
+    return AlternativeTest(epsilon, tuple(done.values()), winning, advantage, winning >= PASSING, len(tested))
 
 
 def _advantages(gold: GoldSet, judge: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

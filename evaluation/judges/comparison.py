@@ -1,8 +1,7 @@
 """Several judges side by side against one gold set: a verdict for each, and what its scores are worth.
 
 A judge *may* replace a rater if it passes the alternative-annotator test and its agreement with people is above 0
-with its whole interval. It *may not* if either is tested and fails. Otherwise it is *unknown*. Failing is no proof that
-a judge is bad: with more ratings it may pass.
+with its whole interval. It *may not* if either is known and fails. Otherwise it is *unknown*.
 """
 
 from __future__ import annotations
@@ -22,18 +21,15 @@ from evaluation.judges.gold import GoldSet, gold_of_chats, gold_of_replies
 from evaluation.judges.scoring import JudgeScores, bot_model, model_family, model_parameters, score_gold
 from evaluation.metric_agreement import JudgedReplies, judgements_read
 from evaluation.metrics.judge import JudgeMetric
-from evaluation.number_format import figure, share, span
-from evaluation.tables import text_table, to_plain
+from evaluation.number_format import share, span
+from evaluation.tables import to_plain
 
 if TYPE_CHECKING:
     from evaluation.study import Study
 
 JudgeVerdict = Literal["may", "may not", "unknown"]
 SMALL = 1e9
-SELECTED = (
-    "The best of several judges on the same ratings looks better than it is: confirm the chosen one on other ratings."
-)
-NO_PRICE = "no price is known"
+SELECTED = "The best of several judges on the same ratings looks better than it is: confirm it on other ratings."
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,60 +62,46 @@ class ComparedJudge:
     def sentence(self) -> str:
         """The verdict in words, with what it rests on."""
         title, found, test = self.scores.title, self.agreement, self.test
-        ends = "" if found.low is None else f" (95 %: {span(found.low, found.high, shares=True)})"
-        agreement = f"Its agreement with people is {share(found.value)}{ends}."
-        if found.value is None:
-            agreement = f"Its agreement with people is undefined: {found.reason}."
         n_won = sum(bool(one.wins) for one in test.annotators)
-        tested = f"It passes the alternative-annotator test against {n_won} of {test.n_tested} raters; half are needed."
+        words = {
+            "may": f"{title} may replace a rater.",
+            "may not": f"{title} may not replace a rater on this evidence.",
+            "unknown": f"Whether {title} may replace a rater is not known.",
+        }[self.verdict]
         if test.passes is None:
-            tested = f"The alternative-annotator test is undefined: {test.reason}."
-        if self.verdict == "may":
-            return f"{title} may replace a rater. {tested} {agreement}"
-        if self.verdict == "unknown":
-            return f"Whether {title} may replace a rater is not known. {tested} {agreement}"
-        holds_zero = found.low is not None and found.low <= 0
-        zero = " That interval holds 0 or lies below it: do not use it as a judge here." if holds_zero else ""
-        return f"{title} may not replace a rater on this evidence. {tested} {agreement}{zero}"
-
-    @property
-    def notes(self) -> list[str]:
-        """Remarks on the judge's model."""
+            words += f" The alternative-annotator test is undefined: {test.reason}."
+        else:
+            words += (
+                f" It wins the alternative-annotator test against {n_won} of {test.n_tested} raters; half are needed."
+            )
+        ends = f" (95 %: {span(found.low, found.high, shares=True)})" if found.low is not None else ""
+        agrees = f"undefined: {found.reason}" if found.value is None else f"{share(found.value)}{ends}"
+        words += f" Its agreement with people is {agrees}."
+        if found.low is not None and found.low <= 0:
+            words += " That interval holds 0 or lies below it: do not use it as a judge here."
         size = model_parameters(self.scores.model)
-        if size is None or size >= SMALL:
-            return []
-        return [
-            f"By its name the model has {figure(size / 1e6, 0)} million parameters. Expect no model of that size to "
-            "follow a question: read its scores as noise unless it passes the test."
-        ]
+        if size is not None and size < SMALL:
+            words += f" By its name the model has {size / 1e6:.0f} million parameters, few for a judge."
+        return words
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, with the scores of all instances."""
-        found = self.scores
-        each = 1000 / found.n_requests if found.n_requests else None
-        plain: dict[str, Any] = to_plain(
-            {
-                **{name: getattr(found, name) for name in ("judge", "title", "identity", "prompt", "model", "scores")},
-                **{name: getattr(found, name) for name in ("is_fixed", "n_requests", "reasons")},
-                "n": int(np.isfinite(found.first).sum()),
-                "seconds_per_1000": None if each is None else found.seconds * each,
-                "cost_per_1000": None if each is None or found.cost is None else found.cost * each,
-                "cost_reason": NO_PRICE if found.cost is None else "",
-                "agreement": self.agreement,
-                "alternative_test": self.test,
-                "confusion": self.confusion,
-                "biases": self.biases,
-                "pairs": None if found.pairs is None else found.pairs.to_json(),
-                "consistency": self.consistency,
-                "consistency_reason": self.fixed,
-                "n_repeats": len(found.scores),
-                "worth": {name: one.to_json() for name, one in self.worth.items()},
-                "verdict": self.verdict,
-                "sentence": self.sentence,
-                "notes": self.notes,
-            }
+        found, names = (
+            self.scores,
+            ("judge", "title", "identity", "prompt", "model", "scores", "is_fixed", "n_requests"),
         )
-        return plain
+        each = 1000 / max(found.n_requests, 1)
+        own = ("agreement", "confusion", "biases", "consistency", "verdict", "sentence")
+        return {
+            **{name: to_plain(getattr(found, name)) for name in (*names, "reasons")},
+            **{name: to_plain(getattr(self, name)) for name in own},
+            "n": int(np.isfinite(found.first).sum()),
+            "seconds_per_1000": found.seconds * each,
+            "cost_per_1000": None if found.cost is None else found.cost * each,
+            "consistency_reason": self.fixed,
+            "alternative_test": to_plain(self.test),
+            "worth": {name: one.to_json() for name, one in self.worth.items()},
+        }
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -142,7 +124,6 @@ class JudgeComparison:
             "gold": gold.name,
             "question": gold.dimension.key,
             "unit": gold.unit,
-            "scale": [gold.low, gold.low + gold.width],
             "expertise": self.expertise,
             "n": len(gold),
             "n_rated": int(np.isfinite(gold.means).sum()),
@@ -153,30 +134,8 @@ class JudgeComparison:
             "judges": [one.to_json() for one in self.judges],
         }
 
-    def summary(self) -> str:
-        """Return a table for a terminal."""
-        return judges_printed(self.to_json())
-
     def __repr__(self) -> str:
-        return self.summary()
-
-
-def judges_printed(found: Mapping[str, Any]) -> str:
-    """Return a comparison, as plain values, as a table for a terminal."""
-    rows = []
-    for one in found["judges"]:
-        agreement, test = one["agreement"], one["alternative_test"]
-        rows.append(
-            [
-                *(one["title"], one["model"], str(one["n"]), one["verdict"]),
-                *(share(agreement["value"]), span(agreement["low"], agreement["high"], shares=True)),
-                *(share(test["winning_rate"]), share(test["advantage"])),
-                *(figure(one["cost_per_1000"]), figure(one["seconds_per_1000"], 0)),
-            ]
-        )
-    heads = ["judge", "model", "n", "replaces a rater", "agreement", "95%", "winning rate", "advantage"]
-    title = f"Judges of {found['question']} against {found['n_rated']} rated instances of {found['gold']}"
-    return text_table(title, [*heads, "cost/1,000", "s/1,000"], rows, "\n".join(found["sentences"]))
+        return "\n".join(self.sentences)
 
 
 def compare_judges(
@@ -194,22 +153,13 @@ def compare_judges(
     """
     if families is None:
         families = {model: model_family(bot_model(model)) for model in set(gold.models)}
-    compared = tuple(_compared(gold, one, EPSILON[expertise], families) for one in scores)
-    return JudgeComparison(gold, expertise, compared)
-
-
-def _compared(gold: GoldSet, found: JudgeScores, epsilon: float, families: Mapping[str, str]) -> ComparedJudge:
-    consistency, fixed = consistency_of(gold, found)
-    return ComparedJudge(
-        scores=found,
-        agreement=agreement_of(gold, found.first),
-        test=alternative_test(gold, found.first, epsilon),
-        confusion=confusion_of(gold, found.first),
-        biases=biases_of(gold, found, families),
-        consistency=consistency,
-        fixed=fixed,
-        worth=_worth(gold, found),
-    )
+    compared = []
+    for one in scores:
+        consistency, fixed = consistency_of(gold, one)
+        agreement, test = agreement_of(gold, one.first), alternative_test(gold, one.first, EPSILON[expertise])
+        biases, confusion = biases_of(gold, one, families), confusion_of(gold, one.first)
+        compared.append(ComparedJudge(one, agreement, test, confusion, biases, consistency, fixed, _worth(gold, one)))
+    return JudgeComparison(gold, expertise, tuple(compared))
 
 
 def _worth(gold: GoldSet, found: JudgeScores) -> dict[str, PoweredMeans]:
@@ -236,12 +186,9 @@ def judges(
     """Compare language models as judges with people's ratings, in a notebook.
 
     Args:
-        gold: rated replies or their file, or a study, whose rated conversations are then the instances.
+        gold: rated replies or their file, or a study with rated conversations; most: instances that are scored.
         judges: judges, or their names in `metrics.yaml`.
-        question: what people rated; empty: the usual one.
-        expertise: of the raters: "expert", "skilled" or "crowd".
-        repeats: times that an endpoint scores the first instances.
-        most: instances that are scored, drawn alike for all judges.
+        question: what people rated; empty: the usual one. expertise: of the raters: "expert", "skilled" or "crowd".
 
     Raises:
         ValueError: nothing is rated, a name is of no judge, or a judge cannot be used here.

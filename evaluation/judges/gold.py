@@ -1,6 +1,6 @@
 """Gold sets: replies or whole conversations with people's ratings, as judges are compared with them.
 
-Instances without a rating may stand in a set, too: prediction-powered means need scores of them.
+Instances without a rating may stand in a set: prediction-powered means need scores of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from evaluation.items import ReplyInContext, detokenise_reply
 from evaluation.metric_agreement import JudgedReplies
 from evaluation.ratings import RatingDimension, Ratings, rater_named
 
-Unit = Literal["reply", "chat"]
 GoldText = ReplyInContext | Conversation
 MOST_POINTS = 11
 """Points of a scale up to which each is an answer of its own; more are a slider."""
@@ -29,8 +28,7 @@ class GoldSet:
     """Instances, their ratings on one question, and the scale of these.
 
     Attributes:
-        name: the study or file.
-        dimension: the question and its scale.
+        name: the study or file; dimension: the question and its scale.
         keys, models, contexts: (N,) names; instances of one context are not independent of each other.
         texts: (N,) a reply with its context, or a conversation.
         item: (k,) index of the instance that each rating is of; rater: (k,) None where unnamed; value: (k,).
@@ -52,17 +50,12 @@ class GoldSet:
         return len(self.keys)
 
     @property
-    def low(self) -> float:
-        """Lowest point of the scale."""
-        return self.dimension.low
-
-    @property
     def width(self) -> float:
         """Distance of the ends of the scale."""
         return self.dimension.high - self.dimension.low
 
     @property
-    def unit(self) -> Unit:
+    def unit(self) -> Literal["reply", "chat"]:
         """Kind of its instances."""
         return "chat" if self.texts and isinstance(self.texts[0], Conversation) else "reply"
 
@@ -85,7 +78,7 @@ class GoldSet:
     @cached_property
     def points(self) -> tuple[float, ...]:
         """Answers that the scale allows, in order; empty of a slider."""
-        low, high, seen = self.low, self.dimension.high, np.unique(self.value)
+        low, high, seen = self.dimension.low, self.dimension.high, np.unique(self.value)
         if set(seen.tolist()) == {low, high}:
             return (low, high)
         if bool(np.equal(np.mod([*seen, low, high], 1), 0).all()) and self.width < MOST_POINTS:
@@ -143,11 +136,7 @@ def bot_text(text: GoldText) -> str:
 
 
 def gold_of_replies(judged: JudgedReplies, question: str = "", *, name: str = "replies") -> GoldSet:
-    """Make a gold set of rated replies.
-
-    Raises:
-        ValueError: no reply is rated, or none on this question.
-    """
+    """Make a gold set of rated replies; ValueError if none is rated on this question."""
     question = judged.target(question)
     items = [item for item in judged.items if item.response.strip() and item.scores(question)[0]]
     rows = [(k, rater_named(rater), value) for k, item in enumerate(items) for rater, value in item.scores(question)[0]]
@@ -168,19 +157,14 @@ def gold_of_chats(
 
     Args:
         bots: the conversations, each with its bot.
-        question: empty: what bots are ranked by.
+        question: empty: what bots are ranked by; ValueError if no conversation is rated on it.
         extra: ids of conversations that are not between a person and a bot.
-
-    Raises:
-        ValueError: no conversation is rated on this question.
     """
     leading = ratings.dimension(question) if question else ratings.leading
     place = {str(chat.id): k for k, chat in enumerate(bots)}
-    rows: list[tuple[int, str | None, float]] = []
-    if leading is not None:
-        columns = (ratings.conversation.tolist(), ratings.rater.tolist(), ratings.values(leading.key).tolist())
-        rated = zip(*columns, strict=True)
-        rows = [(place[chat], rater, value) for chat, rater, value in rated if np.isfinite(value) and chat in place]
+    values = ratings.values(leading.key).tolist() if leading is not None else []
+    rated = zip(ratings.conversation.tolist(), ratings.rater.tolist(), values, strict=False)
+    rows = [(place[chat], rater, value) for chat, rater, value in rated if np.isfinite(value) and chat in place]
     if leading is None or not rows:
         raise ValueError("no conversation is rated on this question")
     ids = tuple(place)

@@ -1,8 +1,4 @@
-"""Scores of a gold set by a judge: one request for each instance, some of them repeated.
-
-A judge's scale is stretched to that of the ratings. A local model computes probabilities, which do not vary, so only
-endpoints are asked again.
-"""
+"""Scores of a gold set by a judge, on the scale of the ratings; endpoints are asked twice, for their scores vary."""
 
 from __future__ import annotations
 
@@ -22,11 +18,8 @@ from evaluation.judges.gold import GoldSet
 from evaluation.llm_judge import JudgedPairs, pairs_judged
 from evaluation.metrics.judge import NO_NUMBER, TOO_LONG, JudgeMetric
 
-BATCH = 16
-MOST_REPEATED = 100
-"""Instances that are scored again for self-consistency."""
-MOST_PAIRS = 50
-"""Pairs of replies that are judged in both orders."""
+BATCH, MOST_REPEATED, MOST_PAIRS = 16, 100, 50
+"""Requests at once, instances that are scored again, and pairs that are judged in both orders."""
 CAPPED = "the judge's cap of requests is reached"
 _SIZE = re.compile(r"(?<![a-z0-9])(\d+(?:\.\d+)?)\s*([mb])(?![a-z0-9])")
 
@@ -36,12 +29,10 @@ class JudgeScores:
     """Scores by one judge.
 
     Attributes:
-        identity: digest of model, prompt, question and scale; prompt: of the words alone; model: name of its model.
+        identity: digest of model, prompt, question and scale; prompt: of the words alone; model: its name.
         scores: (R, N) on the scale of the ratings, the first row of all instances, NaN where there is none.
-        is_fixed: a local model, whose scores do not vary.
-        reasons: why instances have no score, and of how many.
-        n_requests, seconds: of everything; cost: the same in the currency of the prices, None without prices.
-        pairs: pairs of replies to one context, judged in both orders; None where there are none.
+        is_fixed: a local model, whose scores do not vary; reasons: why instances have no score, and of how many.
+        n_requests, seconds, cost: of everything; pairs: of replies to one context, judged in both orders.
     """
 
     judge: str
@@ -96,16 +87,12 @@ def score_gold(
     n_pairs: int = MOST_PAIRS,
     progress: Callable[[int], None] | None = None,
 ) -> JudgeScores:
-    """Have a judge score a gold set.
+    """Have a judge score a gold set; ValueError with the reason if it cannot be used here.
 
     Args:
         judge: its question named as the gold set's is asked, else its first one.
-        repeats: times that the first instances are scored, one at least; a local model scores once.
-        n_pairs: pairs of replies to one context to compare in both orders.
+        repeats: times that the first instances are scored; a local model scores once, as its scores do not vary.
         progress: called with the number of scored instances.
-
-    Raises:
-        ValueError: the judge cannot be used here, with the reason.
     """
     if judge.options is None or (reason := judge.unavailable_reason()) is not None:
         raise ValueError(f"{judge.name} cannot judge: {'no model is named' if judge.options is None else reason}")
@@ -131,11 +118,11 @@ def score_gold(
                 break
             points = judge.chances(batch, [str(number) for number in numbers], whole=is_chat) @ numbers
             share = (points - options.low) / (options.high - options.low)
-            row[begin : begin + len(batch)] = gold.low + share * gold.width
+            row[begin : begin + len(batch)] = gold.dimension.low + share * gold.width
             if judge.repeat == 0:
                 reasons[judge.trouble or (TOO_LONG if is_fixed else NO_NUMBER)] += int(np.isnan(points).sum())
-                if progress is not None:
-                    progress(begin + len(batch))
+            if progress is not None:
+                progress(begin + len(batch) if judge.repeat == 0 else len(gold))
     judge.repeat = 0
     pairs = _pairs(judge, gold, min(n_pairs, (options.max_requests - judge.n_requests) // 2))
     used = options.bot or options.model

@@ -109,19 +109,15 @@ class JudgeOptions(InputModel):
                     f"rubric names {quote(key)}; a column's name has lower-case letters, digits and underscores"
                 )
         names = {"low_label": "", "high_label": ""} | dict.fromkeys(("low", "high"), 0)
-        try:
-            self.prompt.format(context="", reply="", question="", **names)
-        except (KeyError, IndexError, ValueError) as error:
-            raise ValueError(
-                f"prompt cannot be filled in ({error}); it may hold {{context}}, {{reply}}, {{question}}, {{low}}, "
-                "{high}, {low_label} and {high_label}"
-            ) from None
-        try:
-            self.chat_prompt.format(chat="", question="", **names)
-        except (KeyError, IndexError, ValueError) as error:
-            raise ValueError(
-                f"chat_prompt cannot be filled in ({error}); it may hold {{chat}}, {{question}} and the scale"
-            ) from None
+        texts = {"prompt": ("context", "reply", "question"), "chat_prompt": ("chat", "question")}
+        for field, blanks in texts.items():
+            try:
+                getattr(self, field).format(**dict.fromkeys(blanks, ""), **names)
+            except (KeyError, IndexError, ValueError) as error:
+                may = ", ".join(f"{{{name}}}" for name in (*blanks, "low", "high", "low_label"))
+                raise ValueError(
+                    f"{field} cannot be filled in ({error}); it may hold {may} and {{high_label}}"
+                ) from None
         if missing := [name for name in ("reply", "question") if f"{{{name}}}" not in self.prompt]:
             raise ValueError(f"prompt must hold {{{missing[0]}}}")
         return self

@@ -20,14 +20,16 @@ class RuleJudge(JudgeMetric):
     """A judge whose number for a reply is computed by a rule of the reply's text and the repeat."""
 
     def __init__(self, rule: Callable[[str, int], float], **options: Any) -> None:
-        super().__init__(options.pop("name", "judge"), **{"bot": "nobody", "prompt": PROMPT} | options)
+        super().__init__(
+            options.pop("name", "judge"), options.pop("title", ""), **{"bot": "nobody", "prompt": PROMPT} | options
+        )
         self.rule = rule
 
     def unavailable_reason(self) -> str | None:
         return None
 
     def fresh(self, max_requests: int | None = None) -> JudgeMetric:
-        return RuleJudge(self.rule, name=self.name, **self.options.model_dump())
+        return RuleJudge(self.rule, name=self.name, title=self.title, **self.options.model_dump())
 
     def chances(self, prompts: Sequence[str], answers: Sequence[str], *, whole: bool = False) -> np.ndarray:
         self.n_requests += len(prompts)

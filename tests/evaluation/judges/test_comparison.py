@@ -141,10 +141,10 @@ def test_a_good_judge_may_replace_a_rater_a_random_one_may_not_and_too_few_rater
     bad = score_gold(RuleJudge(lambda text, repeat: noise[text]), gold)
     found = compare_judges(gold, [good, bad], families={})
     assert [one.verdict for one in found.judges] == ["may", "may not"]
-    assert "may replace a rater. It passes the alternative-annotator test against 4 of 4 raters" in found.sentences[0]
+    assert "may replace a rater. It wins the alternative-annotator test against 4 of 4 raters" in found.sentences[0]
     assert "do not use it as a judge here" in found.sentences[1]
     assert found.sentences[2] == SELECTED
-    assert "replaces a rater" in found.summary()
+    assert repr(found) == "\n".join(found.sentences)
     _truth, ratings = crowd(60, 2, rng)
     two = gold_of(ratings)
     alone = compare_judges(two, [scores_of(two.means + rng.normal(0, 0.3, 60), is_fixed=True)], families={})
@@ -152,7 +152,7 @@ def test_a_good_judge_may_replace_a_rater_a_random_one_may_not_and_too_few_rater
     assert "is not known. The alternative-annotator test is undefined: 2 of 2 raters" in alone.sentences[0]
     plain = alone.to_json()["judges"][0]
     assert plain["consistency_reason"] == FIXED
-    assert plain["cost_reason"] == "no price is known"
+    assert plain["cost_per_1000"] is None
 
 
 def test_whole_conversations_are_judged_and_unrated_ones_make_the_means_of_bots_better():

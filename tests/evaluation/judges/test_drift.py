@@ -37,7 +37,7 @@ def test_scores_that_moved_beyond_self_consistency_are_drift(stored):
     assert found.change == pytest.approx(np.abs(now - then[0]).mean())
     assert found.before == pytest.approx(np.abs(then[1] - then[0]).mean())
     assert found.drift == pytest.approx(found.change - found.before)
-    assert "has drifted: its scores of 50 stored instances differ by" in found.sentence
+    assert "has drifted: scores of 50 stored instances moved by" in found.sentence
 
 
 def test_other_noise_is_no_drift_and_nothing_is_told_of_absence(stored):
