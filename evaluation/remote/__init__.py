@@ -262,6 +262,14 @@ class Server(Studies, ConversationCalls):
         """
         return RemoteJob.of(self._post(f"/benchmark/{job}/again", {}))
 
+    def judges(self) -> list[dict[str, Any]]:
+        """Return the newest comparisons of judges with people."""
+        return list(self._get("/judges"))
+
+    def judges_ask(self, study: str, judges: Sequence[str], **asked: Any) -> RemoteJob:
+        """Compare judges with a study's people; `asked` may name `question`, `expertise`, `most` and `run`."""
+        return RemoteJob.of(self._post("/judges", {"study": study, "judges": list(judges), **asked}))
+
     def system(self) -> dict[str, Any]:
         """Return the state of the installation."""
         return dict(self._get("/system"))

@@ -181,6 +181,7 @@ class Alert(models.Model):
         REDIS_BACK = "redis_back", _("Redis answers again")
         JOB_FAILED = "job_failed", _("Job failed")
         JOB_WENT_ON = "job_went_on", _("Job no longer failed")
+        JUDGE_DRIFTED = "judge_drifted", _("Judge drifted")
         TEST = "test", _("Test")
 
     class Channel(models.TextChoices):

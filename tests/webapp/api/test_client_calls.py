@@ -50,6 +50,8 @@ METHODS: dict[str, Callable[[Server, Path], Any]] = {
     "fits": lambda lab, to: lab.fits("k"),
     "flags": lambda lab, to: lab.flags("k"),
     "items_draw": lambda lab, to: lab.items_draw("k", run=3),
+    "judges": lambda lab, to: lab.judges(),
+    "judges_ask": lambda lab, to: lab.judges_ask("k", ["judge"]),
     "job": lambda lab, to: lab.job(JOB),
     "job_go_on": lambda lab, to: lab.go_on(JOB),
     "job_stop": lambda lab, to: lab.stop(JOB),

@@ -33,6 +33,7 @@ from webapp.results.benchmark import (
     benchmarks_newest,
 )
 from webapp.results.benchmark_data import benchmark_upload_keep
+from webapp.results.judges import JudgesParams, judges_ask, judges_newest
 from webapp.studies.selectors import study_by_key
 
 
@@ -299,6 +300,19 @@ def benchmark_renew(request: HttpRequest, id: int) -> Any:
     if job is None:
         raise Http404(f"there is no finished comparison {id}")
     return Status(202, benchmark_again(job=job, created_by=request.user))  # type: ignore[arg-type]
+
+
+@router.get("/judges", response={200: list[JobOut], **FAILURES}, operation_id="judges")
+def judges(request: HttpRequest) -> Any:
+    """List the newest comparisons of judges with people, at most 30, with their results."""
+    jobs_settle()
+    return judges_newest()
+
+
+@router.post("/judges", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="judges_ask")
+def judges_start(request: HttpRequest, asked: JudgesParams) -> Any:
+    """Compare language models as judges with the people who rated a study's conversations or replies."""
+    return Status(202, judges_ask(asked=asked, created_by=request.user))  # type: ignore[arg-type]
 
 
 def _usual() -> list[str]:

@@ -51,7 +51,11 @@ def imported_context(report: ImportReport, study_key: str) -> dict[str, Any]:
 
 _FAILED_LISTED = 20
 _RESULT_MAX = 20_000
-_PAGES = {"import": ("studies", "imports", "Import"), "benchmark": ("metrics", "benchmark", "Benchmark")}
+_PAGES = {
+    "import": ("studies", "imports", "Import"),
+    "benchmark": ("metrics", "benchmark", "Benchmark"),
+    "judges": ("metrics", "judges", "Judges"),
+}
 """Kinds of jobs that belong to a page other than a study's or that of self-play: section, address and title."""
 
 

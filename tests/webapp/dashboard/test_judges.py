@@ -1,0 +1,217 @@
+"""Judges at the doors: page, files, API and commands, of replies and of conversations, and a drift that is told."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from chatbots.registry import bots
+from evaluation.items import JudgedItem
+from evaluation.judges.alternative_test import alternative_test
+from evaluation.judges.gold import gold_of_replies
+from evaluation.metric_agreement import judgements_of
+from evaluation.metrics.registry import metrics
+from tests.builders import make_conversation, make_rating, make_staff, make_study, signed_in
+from tests.evaluation.judges.fake_judge import RuleJudge, crowd, items
+from tests.markup import flat
+from tests.webapp.api.programs import Program
+from webapp.bots.models import Alert
+from webapp.core.errors import Refused
+from webapp.core.rights import Right
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import Job, State
+from webapp.results.benchmark_data import benchmark_upload_keep
+from webapp.results.judges import JudgesParams, judge_list, judges_ask
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("api_afresh")]
+ADDRESS = "/dashboard/metrics/judges/"
+RNG = np.random.default_rng(2)
+TRUTH, RATINGS = crowd(60, 4, RNG)
+NOISE = RNG.uniform(1, 5, 60)
+
+
+def of_text(text: str, repeat: int) -> float:
+    return float(TRUTH[int(text.split()[1])])
+
+
+@pytest.fixture
+def judges() -> Iterator[dict[str, RuleJudge]]:
+    made = {
+        "good": RuleJudge(of_text, name="good", title="Good"),
+        "random": RuleJudge(lambda text, repeat: float(NOISE[int(text.split()[1])]), name="random", title="Random"),
+    }
+    for one in made.values():
+        metrics.add(one)
+    yield made
+    for name in made:
+        metrics.discard(name)
+
+
+@pytest.fixture
+def staff(client: Client) -> Client:
+    client.force_login(make_staff(Right.READ, Right.RUN))
+    return client
+
+
+def rows() -> list[dict[str, Any]]:
+    return items(RATINGS, [f"reply {k}" for k in range(60)])
+
+
+def uploaded() -> str:
+    content = "".join(json.dumps(row) + "\n" for row in rows()).encode()
+    return benchmark_upload_keep(SimpleUploadedFile("rated.jsonl", content))
+
+
+def asked(file: str, *names: str) -> dict[str, Any]:
+    return {"gold": f"file:{file}", "expertise": "skilled", "most": 300, "judges": names, "question": "", "run": ""}
+
+
+def made(file: str, *names: str) -> Job:
+    job = judges_ask(asked=JudgesParams(file=file, title="rated.jsonl", judges=names))
+    run_job(job)
+    job.refresh_from_db()
+    assert job.state == State.DONE, job.error
+    return job
+
+
+def test_the_page_begins_with_the_verdicts_and_has_each_figure_of_the_test(staff: Client, judges: Any) -> None:
+    file = uploaded()
+    Job.objects.create(kind="benchmark", payload={"study": "", "file": file, "title": "rated.jsonl", "metrics": []})
+    empty = staff.get(ADDRESS)
+    assert empty.status_code == 200
+    assert "No judge has been compared yet" in empty.content.decode()
+    sent = staff.post(ADDRESS, asked(file, "good", "random"))
+    assert sent.status_code == 302
+    assert staff.post(ADDRESS, asked(file, "good", "random")).status_code == 302
+    [job] = Job.objects.filter(kind="judges")  # the same data and versions: the same job
+    running = staff.get(ADDRESS)
+    assert running.status_code == 200
+    assert "data-live" in running.content.decode()
+    run_job(job)
+    shown = staff.get(ADDRESS)
+    assert shown.status_code == 200
+    html = flat(shown.content.decode())
+    assert "May a judge replace a rater of rated.jsonl?" in html
+    assert "<p>Good may replace a rater. It wins the alternative-annotator test against 4 of 4 raters" in html
+    assert "<p>Random may not replace a rater on this evidence." in html
+    assert "do not use it as a judge here" in html
+    gold = gold_of_replies(judgements_of(JudgedItem.model_validate(row) for row in rows()))
+    wanted = alternative_test(gold, TRUTH.clip(1, 5), 0.15)
+    table = staff.get(f"{ADDRESS}{job.pk}.csv")
+    assert table.status_code == 200
+    [good, random] = csv.DictReader(io.StringIO(table.content.decode()))
+    assert (good["May replace a rater"], random["May replace a rater"]) == ("yes", "no")
+    assert float(good["Winning rate"]) == wanted.winning_rate
+    assert float(good["Advantage"]) == pytest.approx(wanted.advantage)
+    plain = staff.get(f"{ADDRESS}{job.pk}.json")
+    assert plain.status_code == 200
+    assert len(plain.json()["judges"][0]["scores"][0]) == 60
+    assert staff.get(f"{ADDRESS}{job.pk}.pdf").status_code == 404
+    assert staff.get(f"{ADDRESS}{job.pk + 1}.csv").status_code == 404
+
+
+def test_what_cannot_be_compared_is_refused_and_readers_start_nothing(staff: Client, judges: Any) -> None:
+    nothing = staff.post(ADDRESS, asked("", "good"))
+    assert nothing.status_code == 400
+    make_study("empty")
+    unrated = staff.post(ADDRESS, asked("", "good") | {"gold": "study:empty"})
+    assert unrated.status_code == 400
+    assert "no conversation is rated" in unrated.content.decode()
+    assert signed_in(Right.READ, username="reader").post(ADDRESS, asked("", "good")).status_code == 403
+    with pytest.raises(Refused, match="no judge 'bad'"):
+        judges_ask(asked=JudgesParams(study="empty", judges=("bad",)))
+    with pytest.raises(Refused, match="there is no study 'none'"):
+        judges_ask(asked=JudgesParams(study="none", judges=("good",)))
+
+
+def test_rated_conversations_of_a_study_are_judged_whole_and_forgotten_with_their_participant(
+    staff: Client, judges: Any, django_capture_on_commit_callbacks: Any
+) -> None:
+    study = make_study("talk")
+    for k in range(12):
+        chat = make_conversation(study, n_exchanges=3)
+        chat.turns.filter(index=1).update(text=f"reply {k}")
+        make_rating(chat, quality=1 + k % 5)
+    chat_rule = RuleJudge(lambda text, repeat: 4.0, name="whole", title="Whole", chat_prompt="x|{chat} {question}")
+    metrics.add(chat_rule)
+    try:
+        sent = staff.post(ADDRESS, asked("", "whole") | {"gold": "study:talk"})
+        assert sent.status_code == 302, flat(sent.content.decode())
+        [job] = Job.objects.filter(kind="judges")
+        run_job(job)
+    finally:
+        metrics.discard("whole")
+    job.refresh_from_db()
+    assert job.state == State.DONE, job.error
+    assert (job.result["unit"], job.result["n_rated"], job.result["question"]) == ("chat", 12, "quality")
+    [found] = job.result["judges"]
+    assert found["verdict"] == "unknown"
+    assert found["biases"]["place"]["reason"].startswith("whole conversations are scored one by one")
+    html = staff.get(ADDRESS)
+    assert html.status_code == 200
+    assert "Whether Whole may replace a rater is not known" in html.content.decode()
+    participant = study.participants.first()
+    with django_capture_on_commit_callbacks(execute=True):
+        call_command("erase", study="talk", participant=str(participant.pk), json=True)
+    assert not Job.objects.filter(kind="judges").exists()
+
+
+def test_a_program_and_the_commands_have_the_same_result(judges: Any, tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "rated.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows()))
+    call_command("compare_judges", data=path, judges="good,random", json=True)
+    printed = json.loads(capsys.readouterr().out)
+    assert [one["verdict"] for one in printed["judges"]] == ["may", "may not"]
+    call_command("compare_judges", data=path, judges="good")
+    assert "Good may replace a rater" in capsys.readouterr().out
+    program = Program(Right.READ, Right.RUN)
+    listed = program.get("judges")
+    assert listed.status_code == 200
+    assert [len(one["result"]["judges"]) for one in listed.json()] == [1, 2]
+    make_study("shop")
+    refused = program.post("judges", {"study": "shop", "judges": ["good"]})
+    assert refused.status_code == 400
+    assert refused.json()["error"]["code"] == "not_rated"
+    assert program.post("judges", {"study": "shop", "judges": []}).status_code == 422
+    with pytest.raises(CommandError, match="no judge 'bad'"):
+        call_command("compare_judges", data=path, judges="bad")
+    with pytest.raises(CommandError, match="no such finished comparison"):
+        call_command("judge_drift", job=999_999)
+
+
+def test_a_changed_model_is_noticed_and_told(judges: Any, settings: Any, capsys: Any) -> None:
+    settings.CONFAB_ALERT_EMAILS = ["lab@example.org"]
+    job = made(uploaded(), "good")
+    call_command("judge_drift")
+    assert not Alert.objects.exists()
+    assert "No drift of Good is shown" in capsys.readouterr().out
+    judges["good"].rule = lambda text, repeat: of_text(text, repeat) / 2 + 2.2
+    call_command("judge_drift", job=job.pk, json=True)
+    [found] = json.loads(capsys.readouterr().out)
+    assert found["has_drifted"] is True
+    [alert] = Alert.objects.filter(event=Alert.Event.JUDGE_DRIFTED)
+    assert alert.said["title"] == "Confab: the judge Good has drifted"
+    assert alert.said["words"] == found["sentence"]
+
+
+def test_bots_made_of_a_model_are_judges_too_and_a_small_one_is_noted(judges: Any) -> None:
+    found = {one.name: one for one in judge_list()}
+    assert {"good", "random"} <= found.keys()
+    models = [bot for bot in bots if bot.identity.params.get("model")]
+    assert {one.title for one in found.values()} >= {f"{bot.name}, standard words" for bot in models}
+    job = made(uploaded(), "good")
+    assert "parameters" not in job.result["sentences"][0]
+    metrics.add(RuleJudge(of_text, name="tiny", title="Tiny", bot="tiny-135m"))
+    try:
+        [small] = made(uploaded(), "tiny").result["judges"]
+    finally:
+        metrics.discard("tiny")
+    assert "135 million parameters" in small["sentence"]

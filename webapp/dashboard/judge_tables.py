@@ -1,0 +1,120 @@
+"""Tables of judges compared with people, of the stored JSON of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from evaluation.number_format import percent
+from webapp.dashboard.charts.figure import Cell
+from webapp.dashboard.narrative.phrases import (
+    NamedTable,
+    count_cell,
+    declared_table,
+    number_cell,
+    p_cell,
+    reason_text,
+    share_cell,
+    span_cell,
+)
+
+Row = Mapping[str, Any]
+BIASES = {"place": "First place", "length": "Length", "markup": "Markup", "family": "Own family, points"}
+VERDICTS = {"may": "yes", "may not": "no", "unknown": "not known"}
+SOURCES = {"people": "unrated by people", "extra": "of the run"}
+
+
+def judges_table(result: Row) -> NamedTable:
+    """Return the table with a row for each judge."""
+    return declared_table(
+        "judges",
+        "Judges side by side",
+        result["judges"],
+        ("Judge", lambda one: Cell(one["title"])),
+        ("May replace a rater", lambda one: Cell(VERDICTS[one["verdict"]])),
+        ("Scored", lambda one: count_cell(one["n"])),
+        (["Agreement", "Agreement, 95 %"], lambda one: _estimate(one["agreement"])),
+        (["Winning rate", "Advantage"], lambda one: _of_test(one["alternative_test"])),
+        *(([title, f"{title}, 95 %"], _bias(name)) for name, title in BIASES.items()),
+        (["Same when repeated", "Same, 95 %"], _consistency),
+        ("Cost per 1,000", lambda one: number_cell(one["cost_per_1000"], 2, "no price is known")),
+        ("Seconds per 1,000", lambda one: number_cell(one["seconds_per_1000"], 0)),
+        ("Model", lambda one: Cell(one["model"])),
+        ("Words", lambda one: Cell(one["prompt"][:8])),
+        method="Agreement: Spearman’s coefficient with the mean rating, on a scale of two points Krippendorff’s alpha. "
+        "Winning rate: share of the raters that the judge may stand for, by the alternative-annotator test; .5 is "
+        "needed. Advantage: share of instances where it agrees with the others as well as a rater, or better. Biases: "
+        "preference for the first place; partial rank correlations with length and markup, people’s ratings held "
+        "constant; score less rating of its own family of models. Words: version of the prompt.",
+    )
+
+
+def _estimate(found: Row, *, shares: bool = True) -> list[Cell]:
+    cell, why = share_cell if shares else number_cell, found.get("reason", "")
+    return [cell(found["value"], 2, why), span_cell(found["low"], found["high"], shares=shares, why=why)]
+
+
+def _bias(name: str) -> Callable[[Row], list[Cell]]:
+    return lambda one: _estimate(one["biases"][name], shares=name != "family")
+
+
+def _of_test(found: Row) -> list[Cell]:
+    return [share_cell(found[name], 2, found.get("reason", "")) for name in ("winning_rate", "advantage")]
+
+
+def _consistency(one: Row) -> list[Cell]:
+    found = one["consistency"]["same"] if one["consistency"] else {"mean": None, "low": None, "high": None}
+    return _estimate({**found, "value": found["mean"], "reason": one["consistency_reason"]})
+
+
+def detail_tables(result: Row) -> list[NamedTable]:
+    """Return the tables of details: raters, confusion, worth."""
+    judges = result["judges"]
+    raters = declared_table(
+        "raters",
+        "Alternative-annotator test, rater by rater",
+        [(one["title"], rater) for one in judges for rater in one["alternative_test"]["annotators"]],
+        ("Judge", lambda row: Cell(row[0])),
+        ("Rater", lambda row: Cell(row[1]["annotator"])),
+        ("Instances", lambda row: count_cell(row[1]["n"])),
+        ("Judge as good or better", lambda row: share_cell(row[1]["advantage"])),
+        ("p, corrected", lambda row: p_cell(row[1]["q"], row[1].get("reason", ""))),
+        method="p of the hypothesis that the judge is worse than this rater by ε or more; it wins at .05 or less.",
+    )
+    confusion = declared_table(
+        "confusion",
+        "People’s answers and the judge’s",
+        [
+            (one["title"], mine, its, n)
+            for one in judges
+            for mine, counts in zip(one["confusion"]["points"], one["confusion"]["counts"], strict=True)
+            for its, n in zip(one["confusion"]["points"], counts, strict=True)
+            if n
+        ],
+        ("Judge", lambda row: Cell(row[0])),
+        ("A person’s rating", lambda row: number_cell(row[1], 0)),
+        ("The judge’s nearest point", lambda row: number_cell(row[2], 0)),
+        ("Ratings", lambda row: count_cell(row[3])),
+    )
+    worth = declared_table(
+        "worth",
+        "What the scores are worth",
+        [
+            (one["title"], SOURCES[source], bot or "–", row)
+            for one in judges
+            for source, means in one["worth"].items()
+            for bot, row in means["bots"].items()
+        ],
+        ("Judge", lambda row: Cell(row[0])),
+        ("Instances without a rating", lambda row: Cell(row[1])),
+        ("Bot", lambda row: Cell(row[2])),
+        ("Mean rating", lambda row: number_cell(row[3]["ratings_mean"])),
+        ("90 %", lambda row: span_cell(row[3]["ratings_low"], row[3]["ratings_high"])),
+        ("With the judge", lambda row: number_cell(row[3]["mean"], 2, reason_text(row[3].get("reason")))),
+        ("With the judge, 90 %", lambda row: span_cell(row[3]["low"], row[3]["high"])),
+        ("Ratings saved", lambda row: Cell(percent(row[3]["saved"]), raw=(row[3]["saved"],))),
+        ("Shift, standard errors", lambda row: number_cell(row[3]["shift"], 1)),
+        method="Prediction-powered means (PPI++). They are right where rated and unrated instances are drawn alike: a "
+        "shift beyond ±2.5 says that they are not, as scores of simulated chats may not be.",
+    )
+    return [one for one in (raters, confusion, worth) if one.table.rows]

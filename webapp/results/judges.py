@@ -1,0 +1,124 @@
+"""Judges compared with people: the request, its gold set, and the judges of this server."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from chatbots.identity import Identity
+from chatbots.registry import bots
+from chatbots.text import quote
+from chatbots.validation import InputModel, Many
+from evaluation.items import VOTE
+from evaluation.judges.alternative_test import Expertise
+from evaluation.judges.gold import GoldSet, gold_of_chats, gold_of_replies
+from evaluation.metrics.judge import JudgeMetric
+from evaluation.metrics.registry import metric_list
+from webapp.conversations.models import Conversation
+from webapp.conversations.selectors import conversations_for_metrics
+from webapp.core.errors import Refused
+from webapp.jobs.models import Job, State
+from webapp.jobs.selectors.metrics import measurable
+from webapp.jobs.selectors.selfplay import run_by_id
+from webapp.jobs.services.jobs import job_ask, job_restart
+from webapp.ratings.paired_comparisons import rates_conversations
+from webapp.ratings.selectors import study_conversations, study_ratings
+from webapp.results.benchmark import BenchmarkParams, benchmark_judgements, data_now
+from webapp.studies.models import Study
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+JUDGES_KIND = "judges"
+
+
+class JudgesParams(InputModel):
+    """A gold set and the judges to compare on it.
+
+    Attributes:
+        study: key of the study; or `file`, the name of an uploaded one, called `title`.
+        question: what people rated; empty: the usual one. A study's votes are `vote`.
+        expertise: of the raters; repeats: times that an endpoint scores the first instances; most: instances.
+        run: number of a run whose conversations are scored, too, to see what they are worth.
+    """
+
+    study: str = ""
+    file: str = ""
+    title: str = ""
+    question: str = ""
+    judges: Many[str] = Field(min_length=1)
+    expertise: Expertise = "skilled"
+    repeats: int = Field(2, ge=1, le=5)
+    most: int = Field(300, ge=30, le=10_000)
+    run: int | None = Field(None, ge=1, le=2**62)
+
+
+def judge_list() -> list[JudgeMetric]:
+    """Return the judges of `metrics.yaml`, and every other bot made of a model with the standard words."""
+    found = [one for one in metric_list() if isinstance(one, JudgeMetric) and one.options is not None]
+    taken = {one.options.bot or one.options.model for one in found if one.options}
+    for bot in bots:
+        if bot.name not in taken and bot.identity.params.get("model"):
+            field = "bot" if hasattr(bot, "likely_take") else "model"
+            name = f"judge_{re.sub(r'[^a-z0-9]+', '_', bot.name.lower())}"
+            found.append(JudgeMetric(name, f"{bot.name}, standard words", **{field: bot.name}))
+    return found
+
+
+def judge_named(name: str) -> JudgeMetric:
+    """Return a judge that can be used here; `Refused` if there is none, with the reason."""
+    known = {one.name: one for one in judge_list()}
+    if name not in known:
+        raise Refused("unknown_name", f"no judge {quote(name)}; there are {', '.join(known) or 'none'}")
+    if reason := known[name].unavailable_reason():
+        raise Refused("unavailable", f"{name} cannot judge: {reason}")
+    return known[name]
+
+
+def gold_read(asked: JudgesParams) -> GoldSet:
+    """Read the gold set: rated conversations of a study, else its rated replies or a file's; `Refused` without any."""
+    study = Study.objects.filter(key=asked.study).first() if asked.study else None
+    try:
+        if study is not None and rates_conversations(study) and asked.question != VOTE:
+            return _chats(study, asked)
+        judged = benchmark_judgements(
+            BenchmarkParams(study=asked.study, file=asked.file, title=asked.title, metrics=())
+        )
+        return gold_of_replies(judged, asked.question, name=asked.title or asked.study).sample(asked.most)
+    except (ValueError, KeyError) as error:
+        raise Refused("not_rated", str(error).strip("'")) from error
+
+
+def _chats(study: Study, asked: JudgesParams) -> GoldSet:
+    """Return rated and unrated conversations of a study, and those of a run."""
+    rows = study_conversations(study)
+    run = measurable(study=None, run=run_by_id(asked.run)) if asked.run is not None else Conversation.objects.none()
+    names = {str(pk): bot for found in (rows, run) for pk, bot in found.values_list("pk", "bot__bot_id")}
+    bots = {chat: names[chat.id] for found in (rows, run) for chat in conversations_for_metrics(found)}
+    extra = [str(pk) for pk in run.values_list("pk", flat=True)]
+    return gold_of_chats(study_ratings(study), bots, asked.question, name=study.name, extra=extra).sample(asked.most)
+
+
+def judges_ask(*, asked: JudgesParams, created_by: User | None = None) -> Job:
+    """Return the job that compares these judges, one for the same data and versions; `Refused` if it cannot start."""
+    study = Study.objects.filter(key=asked.study).first() if asked.study else None
+    if bool(asked.file) == (study is not None):
+        raise Refused("not_found", f"there is no study {quote(asked.study)}" if asked.study else "name a study or file")
+    keys = [judge_named(name).identity.key for name in asked.judges]
+    state = Identity("judges", "1", {"judges": keys, "data": asked.file if study is None else data_now(study)}).key
+    payload = asked.model_dump(mode="json")
+    job = job_ask(kind=JUDGES_KIND, payload=payload, state=state, study=study, created_by=created_by)
+    return job_restart(job=job, enqueue=True) if job.state in (State.FAILED, State.CANCELLED) else job
+
+
+def judges_newest(n: int = 30) -> list[Job]:
+    """Return the newest comparisons in any state."""
+    return list(Job.objects.filter(kind=JUDGES_KIND).select_related("study").order_by("-pk")[:n])
+
+
+def judges_done(pk: int | None = None) -> Job | None:
+    """Return a finished comparison, without a number the newest one; None where there is none."""
+    found = Job.objects.filter(kind=JUDGES_KIND, state=State.DONE, result__isnull=False).select_related("study")
+    return found.filter(**{} if pk is None else {"pk": pk}).order_by("-pk").first()

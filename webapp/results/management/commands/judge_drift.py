@@ -1,0 +1,40 @@
+"""`judge_drift [--job ID]`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.urls import reverse
+
+from evaluation.judges.drift import measure_drift
+from evaluation.tables import to_plain
+from webapp.bots.models import Alert
+from webapp.core.management.base import ConfabCommand, whole_number
+from webapp.jobs.alerts import alerts_tell
+from webapp.results.judges import JudgesParams, gold_read, judge_named, judges_done
+
+
+class Command(ConfabCommand):
+    help = "Score the stored sample of a comparison of judges again, and alert where a judge has drifted."
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--job", type=whole_number(1), help="of compare_judges; without it the newest finished one")
+
+    def run(self, **options: Any) -> list[dict[str, Any]]:
+        if (comparison := judges_done(options["job"])) is None:
+            raise CommandError("there is no such finished comparison of judges")
+        gold, stored = gold_read(JudgesParams.model_validate(comparison.payload | {"most": 10_000})), comparison.result
+        assert stored is not None
+        found = [measure_drift(judge_named(one["judge"]), gold, one, stored["digests"]) for one in stored["judges"]]
+        for one in found:
+            if one.has_drifted:
+                title = f"Confab: the judge {one.judge} has drifted"
+                said = {"title": title, "words": one.sentence, "link": reverse("dashboard:judges")}
+                alerts_tell(event=Alert.Event.JUDGE_DRIFTED, said=said)
+        return [to_plain(one) | {"sentence": one.sentence} for one in found]
+
+    def present(self, result: Any) -> None:
+        for one in result:
+            self.stdout.write(one["sentence"])
