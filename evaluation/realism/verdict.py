@@ -21,6 +21,7 @@ from evaluation.stats.correlation import fisher_interval
 MOST_BOTS = 200
 MAIN_FIT = "strong"
 """The fit whose predictions the verdict on the order is by."""
+WITHIN = "The order needs chats with live bots: here the bots' turns answer people, and predict by themselves."
 SEPARATION_CHANGES = {
     None: "More chats with the same bots are needed to compare them with people.",
     True: "Another participant, persona or prompt, or other people, would change it; more chats would not.",
@@ -63,12 +64,10 @@ def verdict_of(
     known = [one for one in tests if one.auc.value is not None]
     best = max(known, key=lambda one: one.auc.value or 0.0, default=None)
     separable = None if best is None or best.auc.low is None else any(one.is_separable for one in known)
-    order = order_of(predictions)
+    order: Order = "not_known" if is_within else order_of(predictions)
     row = row_of(predictions, "simulated")
     sentence = f"{participant}: {_separation(best, separable)}{_traits(traits)}; {_order(order, row, n_rated)}."
-    changes = [SEPARATION_CHANGES[separable], _order_change(order, row, n_rated)]
-    if is_within:
-        changes.append("The bots did not answer the simulated turns; chats with live bots may show more.")
+    changes = [SEPARATION_CHANGES[separable], WITHIN if is_within else _order_change(order, row, n_rated)]
     return RealismVerdict(sentence, " ".join(changes), separable, order)
 
 

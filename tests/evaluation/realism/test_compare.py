@@ -139,7 +139,7 @@ def test_turns_within_stored_chats_are_recognised() -> None:
     ]
     found = compared(people, replaced)
     assert found.is_within
-    assert "did not answer the simulated turns" in found.verdict.change
+    assert "needs chats with live bots" in found.verdict.change
     assert next(one for one in found.traits if one.trait == "leaving").distance.value is None
 
 
@@ -182,6 +182,10 @@ def test_the_verdict_says_what_would_change_it() -> None:
         "the bots as people do is not known (8 rated bots, r 0.50 [−0.30, 0.90])."
     ).replace("0.", ".")
     assert f"About {bots_needed(row)} rated bots" in found.change
+    # Turns of the bots that answer people predict by themselves.
+    strong = prediction("simulated", Effect(0.9, 0.5, 0.98))
+    assert verdict_of("x", [], [test], [PEOPLE, strong], n_rated=8, is_within=False).order == "as_people"
+    assert verdict_of("x", [], [test], [PEOPLE, strong], n_rated=8, is_within=True).order == "not_known"
     unclear = verdict_of("x", [], [replace(test, auc=Effect(0.52, 0.45, 0.6))], [], n_rated=8, is_within=False)
     assert unclear.is_separable is False
     assert "proves no likeness" in unclear.sentence
