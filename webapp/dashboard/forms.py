@@ -22,8 +22,9 @@ from webapp.jobs.selectors.simulation import participant_choices
 from webapp.jobs.services.simulation import simulation_create
 from webapp.ratings.flag_selectors import without_read
 from webapp.ratings.selectors import as_counted, dimensions_led, study_dimensions, study_whole
-from webapp.results.benchmark import BenchmarkMetric
+from webapp.results.benchmark import BenchmarkMetric, benchmark_uploads
 from webapp.results.formula_models import ModelParams, formula_columns, model_params, usual_terms
+from webapp.results.judges import JudgesParams, judge_list
 from webapp.studies.bot_columns import LIMIT_BYTES
 from webapp.studies.models import Study
 from webapp.studies.selectors import factors_of_study
@@ -329,6 +330,44 @@ class BenchmarkForm(forms.Form):
         if "file" in cleaned and bool(cleaned.get("study")) == (cleaned["file"] is not None):
             raise forms.ValidationError("Choose a study or a file, and not both.")
         return cleaned
+
+
+class JudgesForm(forms.Form):
+    """A gold set and judges."""
+
+    gold = forms.ChoiceField(
+        label="Rated by people", help_text="A study, or a file of “Metrics against human ratings”."
+    )
+    question = forms.CharField(label="Question", required=False, help_text="Its key; empty: the usual one.")
+    expertise = forms.ChoiceField(
+        label="The raters are",
+        choices=[("expert", "experts"), ("skilled", "skilled"), ("crowd", "a crowd")],
+        initial="skilled",
+        help_text="A judge, which costs less, may be worse than experts by .2, skilled people by .15, a crowd by .1.",
+    )
+    most = forms.IntegerField(label="Instances", min_value=30, max_value=10_000, initial=300)
+    run = forms.ChoiceField(label="Also score a run", required=False, help_text="To see what scores of it are worth.")
+    judges = forms.MultipleChoiceField(
+        widget=forms.CheckboxSelectMultiple, help_text="Judges of metrics.yaml (kind: judge), and bots made of a model."
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        studies = [(f"study:{key}", name) for key, name in Study.objects.order_by("name").values_list("key", "name")]
+        files = [(f"file:{one.file}", one.title) for one in benchmark_uploads()]
+        runs = [(str(run.pk), str(run)) for run in SelfPlayRun.objects.order_by("-pk")[:50]]
+        usable = [(one.name, one.title) for one in judge_list() if one.unavailable_reason() is None]
+        for name, choices in {"gold": studies + files, "run": [("", "none"), *runs], "judges": usable}.items():
+            self.fields[name].choices = choices  # type: ignore[attr-defined]
+        styled(self)
+
+    def asked(self) -> JudgesParams:
+        """Return the request."""
+        data = dict(self.cleaned_data)
+        gold = data.pop("gold")
+        kind, _colon, name = gold.partition(":")
+        title = dict(self.fields["gold"].choices)[gold] if kind == "file" else ""  # type: ignore[attr-defined]
+        return JudgesParams.model_validate({**data, kind: name, "title": title, "run": int(data["run"] or 0) or None})
 
 
 def check_size(file: Any) -> None:
