@@ -15,8 +15,8 @@ import os
 import sys
 
 QUICK = ("validate", "comparisons", "replies")
-FULL = (*QUICK, "sets", "lengths", "folds", "entailment", "coverage", "models", "held", "systems")
-SIZED = {"validate", "replies"}
+FULL = (*QUICK, "realism", "sets", "lengths", "folds", "entailment", "coverage", "models", "held", "systems")
+SIZED = {"validate", "replies", "realism"}
 
 
 def main() -> int:

@@ -14,7 +14,6 @@ from evaluation.realism.chats import (
     has_emoji,
     is_lower_case,
     is_unpunctuated,
-    spellings,
     text_key,
     unknown_share,
 )
@@ -60,6 +59,9 @@ def test_quantities_by_hand() -> None:
     # Content words: {yes, love, jazz}, {what, mean}, {thanks, love, jazz, bands}.
     assert values["self_repetition"] == pytest.approx([np.nan, 0, 0.5], nan_ok=True)
     assert values["overlap"] == pytest.approx([1 / 3, 0, 0])
+    both = read(TALK, chat("c2", "b", "Hello."))
+    assert both.means("self_repetition") == pytest.approx([0.25, np.nan], nan_ok=True)
+    assert both.means("log_turns") == pytest.approx([math.log(4), 0])
 
 
 def test_quantities_that_metrics_have_too_are_theirs() -> None:
@@ -87,12 +89,6 @@ def test_neighbouring_turns_of_a_speaker_are_one() -> None:
     assert read(("a", Conversation("c", turns))).texts == ["one two"]
 
 
-def test_a_chat_s_mean_is_of_its_defined_turns() -> None:
-    found = read(TALK, chat("c2", "b", "Hello."))
-    assert found.means("self_repetition") == pytest.approx([0.25, np.nan], nan_ok=True)
-    assert found.means("log_turns") == pytest.approx([math.log(4), 0])
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -106,11 +102,6 @@ def test_a_chat_s_mean_is_of_its_defined_turns() -> None:
 )
 def test_share_of_unknown_words(text: str, expected: float) -> None:
     assert unknown_share(text) == pytest.approx(expected, nan_ok=True)
-
-
-def test_the_list_of_words_is_english() -> None:
-    assert {"because", "jazz", "hello"} <= spellings()
-    assert "lkie" not in spellings()
 
 
 @pytest.mark.parametrize(

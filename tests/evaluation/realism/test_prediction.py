@@ -6,15 +6,7 @@ import pytest
 
 from evaluation.hybrid.calibration import others_mean, q_squared
 from evaluation.hybrid.fit import fit_hybrid
-from evaluation.realism.prediction import (
-    FEATURES,
-    FITS,
-    bot_predictions,
-    fold_predictions,
-    q2_of,
-    with_features_of,
-    with_lengths,
-)
+from evaluation.realism.prediction import FEATURES, FITS, bot_predictions, q2_of, with_features_of, with_lengths
 from evaluation.realism.result import BotPrediction
 
 BOTS = [f"b{number}" for number in range(7)]
@@ -96,6 +88,8 @@ def test_q2_and_its_interval_are_of_errors_paired_by_bot() -> None:
 
 def test_a_fit_on_simulated_chats_has_their_features_and_people_s_ratings() -> None:
     human, simulated = with_lengths(HUMAN), with_lengths(LIKE_PEOPLE)
+    twice = with_features_of(pd.concat([human] * 2), simulated, seed=0)  # two raters of each
+    assert (twice.groupby("conversation")[FEATURES[0]].nunique() == 1).all()
     found = with_features_of(human, simulated, seed=0)
     assert sorted(found["conversation"]) == sorted(human["conversation"])
     ratings = human.set_index("conversation")["quality"]
@@ -118,30 +112,11 @@ def test_undefined_simulated_chats_are_left_out_and_few_used_again() -> None:
     assert found.loc[found["bot"] == "b1", FEATURES[1]].nunique() == 1
 
 
-def test_raters_of_one_conversation_get_the_same_features() -> None:
-    twice = pd.concat([with_lengths(HUMAN)] * 2)
-    found = with_features_of(twice, with_lengths(LIKE_PEOPLE), seed=0)
-    assert (found.groupby("conversation")[FEATURES[0]].nunique() == 1).all()
-
-
-def test_predictions_by_the_fold_leave_the_bot_out() -> None:
-    fit = fit_hybrid(HUMAN, preset="paper", targets=("quality",))
-    predicted = fold_predictions(fit, HUMAN)
-    changed = HUMAN.copy()
-    changed.loc[changed["bot"] == "b0", "quality"] += 100
-    again = fold_predictions(fit_hybrid(changed, preset="paper", targets=("quality",)), HUMAN)
-    assert again["b0"] == pytest.approx(predicted["b0"])
-    assert again["b1"] != pytest.approx(predicted["b1"])
-
-
 def test_few_bots_give_rows_with_a_reason() -> None:
     few = HUMAN[HUMAN["bot"].isin(["b0", "b1"])]
     found = bot_predictions(few, LIKE_PEOPLE, targets=("quality",))
     assert {one.reason.code for one in found if one.reason} == {"no_fit"}
     assert len(found) == 3 * len(FITS)
-
-
-def test_the_number_of_turns_predicts_nothing_of_its_own_within_stored_chats() -> None:
-    few = HUMAN[HUMAN["bot"].isin(["b0", "b1"])]
-    found = bot_predictions(few, LIKE_PEOPLE, targets=("quality",), is_within=True)
-    assert "log_turns" not in {one.fit for one in found}
+    # Within stored chats the number of turns is not the participant's.
+    within = bot_predictions(few, LIKE_PEOPLE, targets=("quality",), is_within=True)
+    assert {one.fit for one in within} == set(FITS) - {"log_turns"}
