@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.analysis.best_worst import BestWorst, best_worst
 from evaluation.analysis.comparisons import Test
 from evaluation.analysis.pairwise_preference import PairJudgements, preferred, sign_of
 from evaluation.number_format import counted, probability, share, span
@@ -111,6 +112,7 @@ class PairResults:
         is_collecting: whether the intervals of outcomes are anytime-valid; all others are valid for one look.
         test: the test that decides which bot is preferred.
         picks: where replies of chats were compared one by one, each bot's share of wins, in all and by exchange.
+        best_worst: scores and reliability, where the judgements follow from choices of the best and the worst.
         smallest_difference: the smallest of interest, between the shares of judgements that prefer either.
     """
 
@@ -126,6 +128,7 @@ class PairResults:
     test: Test = "fixed"
     smallest_difference: float = 2 * SMALLEST_SHARE
     picks: tuple[PickShare, ...] = ()
+    best_worst: BestWorst | None = None
 
     def of(self, question: str, a: str, b: str) -> PairOutcome | None:
         """Return the outcome of two bots, `a` before `b` in the alphabet."""
@@ -225,6 +228,7 @@ def judge_pairs(
         test="always" if judged.is_collecting else "fixed",
         smallest_difference=2 * judged.smallest_share,
         picks=_pick_shares(judged, raters, level),
+        best_worst=None if judged.choices is None else best_worst(judged.choices, level=level, seed=seed),
     )
 
 

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chatbots.text import quote
+from evaluation.analysis.best_worst import IMPLIED, BestWorstChoices
 from evaluation.analysis.comparisons import Test
 from evaluation.formats.tables import is_missing, name_of, table_of, table_read
 from evaluation.number_format import counted, figure, share, span
@@ -38,6 +39,7 @@ from evaluation.ratings import SMALLEST_SHARE, rater_named
 from evaluation.stats.bradley_terry import BradleyTerry, bradley_terry
 from evaluation.stats.comparisons import ORDER_ALPHA, Comparison, preferences_fixed
 from evaluation.stats.sequential import RATERS, Preference, preferences_always
+from evaluation.stats.zscores import is_unknown
 from evaluation.tables import text_table, to_plain
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ class PairJudgements:
             `evaluation.analysis.pairwise_preference` makes them; empty where texts are not known.
         is_collecting: whether more are still coming and people look at them meanwhile, as `Ratings.is_collecting`.
         smallest_share: as `Ratings.smallest_share`, of the scale from −1, all prefer the second, to 1.
+        choices: of the best and the worst, which imply these judgements; None where pairs were compared.
     """
 
     item: np.ndarray
@@ -72,6 +75,7 @@ class PairJudgements:
     exchange: np.ndarray | None = None
     is_collecting: bool = False
     smallest_share: float = SMALLEST_SHARE
+    choices: BestWorstChoices | None = None
 
     def __post_init__(self) -> None:
         columns = {"first": self.first, "second": self.second, "rater": self.rater}
@@ -91,6 +95,41 @@ class PairJudgements:
 
     def __len__(self) -> int:
         return len(self.item)
+
+    @classmethod
+    def of_choices(cls, choices: BestWorstChoices, titles: Mapping[str, str], **more: Any) -> PairJudgements:
+        """Return the pairs of two bots that choices of the best and the worst imply.
+
+        Those of one choice have one rater, whether it is named or not, for they depend on each other.
+
+        Args:
+            titles: the question; more: other fields.
+        """
+        raters = [f"unnamed {row}" if is_unknown(one) else str(one) for row, one in enumerate(choices.rater)]
+        rows = [
+            # In one order, whichever is better: whether a bot is first says nothing about it.
+            (row, *((better, worse, 1.0) if reply[better] < reply[worse] else (worse, better, -1.0)))
+            for row, (reply, bot) in enumerate(zip(choices.reply, choices.bot, strict=True))
+            for better, worse in IMPLIED
+            if bot[better] != bot[worse]
+        ]
+        at, first, second = (np.array([one[part] for one in rows], dtype=int) for part in range(3))
+        texts = [
+            [[choices.texts[row][place]] for row, place in zip(at, side, strict=True)] if choices.texts else []
+            for side in (first, second)
+        ]
+        names = zip(choices.reply[at, first], choices.reply[at, second], strict=True)
+        return cls(
+            item=np.array([f"{a}~{b}" for a, b in names], dtype=object),
+            first=choices.bot[at, first],
+            second=choices.bot[at, second],
+            rater=np.array([raters[row] for row in at], dtype=object),
+            answers={key: np.array([answer for *_at, answer in rows], dtype=float) for key in titles},
+            titles=titles,
+            controls=style_controls(*texts) if choices.texts else {},
+            choices=choices,
+            **more,
+        )
 
     @property
     def leading(self) -> str:

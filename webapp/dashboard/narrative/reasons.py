@@ -106,6 +106,8 @@ FRAGMENTS: dict[str, str] = {
     "lengths_explain": "the lengths of the conversations leave nothing of one side",
     "in_words": "{words}",
     "no_pair_judged": "no comparison of two bots",
+    "few_raters_for_halves": "{n_raters} are too few to compare halves of them",
+    "no_halves": "no {needed} replies with scores that differ were seen by both halves of the raters",
     "only_ties": "every judgement is a tie: nothing tells the bots apart",
     "never_met": "{bots} never met {bot}, directly or through others",
     "place_decides": "who was shown first, or the tie, decides every judgement: its effect is infinite",

@@ -1,0 +1,183 @@
+"""Best-worst scaling: pairs that a choice implies, scores of bots, and reliability of replies' scores.
+
+A rater reads four replies and names the best and the worst. That orders five of the six pairs: the best comes before
+the other three, and these before the worst (Louviere, Flynn and Marley 2015). The two in the middle stay unordered.
+The five pairs of one choice depend on each other, so every interval has whole raters as units; a choice by an unnamed
+rater is a unit of its own.
+
+A bot's score is the share of its appearances in which it was the best, less the share in which it was the worst
+(Kiritchenko and Mohammad 2017, Best-Worst Scaling More Reliable than Rating Scales).
+
+For reliability the raters are divided into two halves at random. Pearson's r is between the scores of the replies by
+either half, of replies that both saw, and its mean is over many divisions. Spearman and Brown's formula 2 r / (1 + r)
+gives the reliability of the scores by all raters. The interval is the jackknife over raters of that mean, on Fisher's
+scale; the formula carries both ends over, because it rises with r.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+
+import numpy as np
+
+from evaluation.findings import Reason
+from evaluation.stats.means import Interval, mean_interval
+from evaluation.stats.resampling import FEWEST_UNITS, jackknife_interval
+from evaluation.stats.zscores import rater_codes
+
+N_SHOWN = 4
+"""Replies of one choice."""
+IMPLIED = ((0, 1), (0, 2), (0, 3), (1, 3), (2, 3))
+"""Pairs that a choice orders, the better one first; 0 is the best, 3 the worst."""
+FEWEST_REPLIES = 3
+"""Replies that both halves of the raters must have seen for a correlation."""
+N_DIVISIONS = 30
+MOST_UNITS = 200
+"""More raters are put together into so many groups, which takes no longer than so many raters."""
+
+
+@dataclass(frozen=True, eq=False)
+class BestWorstChoices:
+    """Choices as columns of one length, the best first, then the two between, and the worst last.
+
+    Attributes:
+        reply: (k, 4) names of the replies.
+        bot: (k, 4) their bots.
+        rater: (k,) None for an unnamed rater.
+        texts: of each choice the four replies, if they are known.
+    """
+
+    reply: np.ndarray
+    bot: np.ndarray
+    rater: np.ndarray
+    texts: Sequence[Sequence[str]] = ()
+
+    def __post_init__(self) -> None:
+        shape = (len(self.rater), N_SHOWN)
+        if self.reply.shape != shape or self.bot.shape != shape:
+            raise ValueError(f"replies {self.reply.shape} and bots {self.bot.shape}; both must be {shape}")
+
+    def __len__(self) -> int:
+        return len(self.rater)
+
+
+@dataclass(frozen=True, slots=True)
+class BestWorstScore:
+    """Score of a bot from −1, always the worst, to 1, with its interval over raters."""
+
+    bot: str
+    n_shown: int
+    n_best: int
+    n_worst: int
+    score: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class BestWorst:
+    """Results of best-worst scaling.
+
+    Attributes:
+        n: choices; n_replies: different replies.
+        scores: of every bot, the highest first.
+        reliability: of the scores of replies, by Spearman and Brown; its `n` counts replies.
+    """
+
+    n: int
+    n_replies: int
+    scores: tuple[BestWorstScore, ...]
+    reliability: Interval
+
+
+def best_worst(choices: BestWorstChoices, *, level: float, seed: int = 0) -> BestWorst:
+    """Return scores and reliability.
+
+    Args:
+        level: of the intervals.
+        seed: of the divisions of raters.
+    """
+    values = np.tile([1.0, 0.0, 0.0, -1.0], len(choices))
+    raters = np.repeat(rater_codes(choices.rater.tolist()), N_SHOWN)
+    bots, replies = choices.bot.ravel().astype(str), choices.reply.ravel().astype(str)
+    scores = []
+    for bot in sorted(set(bots.tolist())):
+        here = bots == bot
+        own = replies[here]
+        things = own if len(set(own.tolist())) < len(own) else None
+        score = mean_interval(values[here], raters[here], level, scale=(-1.0, 1.0), things=things)
+        n_best, n_worst = (int((values[here] == end).sum()) for end in (1.0, -1.0))
+        scores.append(BestWorstScore(bot, int(here.sum()), n_best, n_worst, score))
+    scores.sort(key=lambda one: (-(one.score.mean or 0.0), one.bot))
+    reliability = split_half(values, replies, raters, level=level, seed=seed)
+    return BestWorst(len(choices), len(set(replies.tolist())), tuple(scores), reliability)
+
+
+def split_half(values: np.ndarray, things: np.ndarray, raters: np.ndarray, *, level: float, seed: int = 0) -> Interval:
+    """Return the reliability of the things' mean values, with its interval over raters.
+
+    Args:
+        values, things, raters: (k,) raters as codes from 0.
+        level: of the interval; seed: of the divisions.
+    """
+    units = np.unique(raters % MOST_UNITS, return_inverse=True)[1]
+    names, at = np.unique(things, return_inverse=True)
+    n_units = int(units.max(initial=-1)) + 1
+    if n_units < FEWEST_UNITS:
+        text = f"{n_units} raters are too few to compare halves of them; {FEWEST_UNITS} are needed"
+        return Interval(None, None, None, len(names), Reason("few_raters_for_halves", text, n_raters=n_units))
+    points, shown = np.zeros((2, n_units, len(names)))
+    np.add.at(points, (units, at), values)
+    np.add.at(shown, (units, at), 1.0)
+    found, without = [], []
+    for half in _divisions(n_units, seed):
+        sides = [(points[side], shown[side]) for side in (half, ~half)]
+        [r] = _correlations(*(part.sum(axis=0)[None] for side in sides for part in side))
+        if np.isfinite(r):
+            found.append(r)
+            left = [part[side].sum(axis=0) - part * side[:, None] for side in (half, ~half) for part in (points, shown)]
+            without.append(_correlations(*left))
+    if not found:
+        text = f"no {FEWEST_REPLIES} replies with scores that differ were seen by both halves of the raters"
+        return Interval(None, None, None, len(names), Reason("no_halves", text, needed=FEWEST_REPLIES))
+    r = float(np.mean(found))
+    ends = jackknife_interval(r, np.mean(without, axis=0), 2.0, level)
+    if ends is None:
+        text = f"no interval: what {n_units} raters say does not tell how far it can be off"
+        reason = Reason("units_tell_nothing", text, n_units=n_units)
+        return Interval(spearman_brown(r), None, None, len(names), reason)
+    low, high = map(spearman_brown, ends)
+    return Interval(spearman_brown(r), low, high, len(names))
+
+
+def spearman_brown(r: float) -> float:
+    """Return the reliability of twice as many raters as r is of; −1 at least."""
+    return max(-1.0, 2 * r / (1 + r)) if r > -1 else -1.0
+
+
+def _divisions(n_units: int, seed: int) -> Iterator[np.ndarray]:
+    """Yield (n_units,) which units are in the first half: all divisions where there are few, else random ones."""
+    if comb(n_units, n_units // 2) <= 2 * N_DIVISIONS:
+        for chosen in combinations(range(n_units), n_units // 2):
+            if n_units % 2 or 0 in chosen:  # the other half is the same division
+                yield np.isin(np.arange(n_units), chosen)
+        return
+    rng = np.random.default_rng(seed)
+    for _number in range(N_DIVISIONS):
+        yield rng.permutation(n_units) < n_units // 2
+
+
+def _correlations(
+    points: np.ndarray, shown: np.ndarray, other_points: np.ndarray, other_shown: np.ndarray
+) -> np.ndarray:
+    """Return (m,) Pearson's r of two rows of means, over what both rows have; NaN where it is undefined."""
+    both = (shown > 0) & (other_shown > 0)
+    n = both.sum(axis=1)
+    x, y = (
+        np.divide(a, b, out=np.zeros_like(a), where=both) for a, b in ((points, shown), (other_points, other_shown))
+    )
+    x, y = (np.where(both, one - (one.sum(axis=1) / np.maximum(n, 1))[:, None], 0.0) for one in (x, y))
+    squares = (x**2).sum(axis=1) * (y**2).sum(axis=1)
+    is_defined = (n >= FEWEST_REPLIES) & (squares > 1e-18)
+    return np.where(is_defined, (x * y).sum(axis=1) / np.sqrt(np.where(is_defined, squares, 1.0)), np.nan)
