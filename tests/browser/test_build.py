@@ -153,6 +153,7 @@ CLICKS = {
     "annotate": 7,
     "arena": 8,
     "aspects": 7,
+    "best_worst": 7,
     "chat": 8,
     "choose": 6,
     "dialogues": 7,
@@ -252,7 +253,7 @@ class ByKeys:
         while True:
             at = self._tab(lambda at: at["tag"] != "BODY")
             if at["type"] == "radio" and not at["checked"]:
-                self.page.keyboard.press("Space")
+                self.page.keyboard.press("ArrowRight" if at["field"] == "worst" else "Space")
             elif at["role"] == "tab":
                 self.page.keyboard.press("ArrowRight")
             elif at["field"] == "chosen" and n_boxes < 4:

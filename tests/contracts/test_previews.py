@@ -156,7 +156,7 @@ def test_texts_of_a_researcher_find_their_own_direction(protocol: str, staff: Cl
         bots=[],
         language="ar",
         questions=OWN_QUESTIONS,
-        after=asked[:-1] if protocol in ("arena", "picks") else asked,  # arena has room for one scale
+        after=asked[:-1] if protocols.get(protocol).n_asked else asked,  # there is room for one scale
         training_pairs=[{**TRAINING_PAIR, "why": f"{MARK} why"}],
         quiz_questions=quiz,
         counts_typing=True,

@@ -49,6 +49,9 @@ class FirstOnes:
     def sides(self, items: Sequence[str]) -> Mapping[str, bool]:
         return dict.fromkeys(items, False)
 
+    def shown(self, items: Sequence[str], n: int) -> Mapping[str, Sequence[int]]:
+        return {item: list(range(n)) for item in items}
+
 
 @pytest.fixture(params=protocols.names())
 def protocol(request: pytest.FixtureRequest) -> StudyProtocol:

@@ -48,8 +48,8 @@ NO_DATA = re.compile(
     r"|No participant has finished a task yet|No conversation yet|nothing to report|\b0 rated"
     r"|cannot give participants a chatbot|Participants cannot get a chatbot"
 )
-PER_TASK = {"arena": 4, "dialogues": 3, "pairwise": 5, "picks": 6}
-"""Pairs that one person of the protocol's example judges; the attention check of pairwise is none of them."""
+PER_TASK = {"arena": 4, "best_worst": 5, "dialogues": 3, "pairwise": 5, "picks": 6}
+"""Ratings of pairs, or of four replies, that one person of the protocol's example gives; the check is none of them."""
 
 
 def words_of(html: str) -> str:
@@ -96,7 +96,8 @@ def pages_agree(study: Study, n_people: int, **query: str) -> None:
     if name in PER_TASK:
         assert cards.n_ratings == n_people * PER_TASK[name]
     if compares_pairs(study):
-        assert f"{cards.n_ratings} judgements of" in read(client, study, "study_results", **query)
+        n_judgements = cards.n_ratings * (5 if name == "best_worst" else 1)
+        assert f"{n_judgements} judgements of" in read(client, study, "study_results", **query)
     if judges_items(study):
         assert "do not chat" in read(client, study, "study_conversations", **query)
     assert "cannot give participants a chatbot" not in " ".join(one.rest for one in action_items())

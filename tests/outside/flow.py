@@ -227,6 +227,8 @@ def filled(form: Form, pick: int, *, wrong: bool = False) -> Answers:
     """
     found: dict[str, str | list[str]] = dict.fromkeys(form.texts, "because it is kind")
     found |= {name: values[pick % len(values)] for name, values in form.radios.items()}
+    if "worst" in form.radios:  # not the best one
+        found["worst"] = form.radios["worst"][(pick + 1) % 4]
     found |= {name: values[:1] for name, values in form.boxes.items()}
     found |= form.numbers
     if exactly := int(form.hidden.get("_exactly", 0)):

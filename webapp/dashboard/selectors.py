@@ -28,15 +28,13 @@ from webapp.jobs.selectors.metrics import measurable, results_counted
 from webapp.ratings.attention_results import ExcludedWork, excluded_work
 from webapp.ratings.flag_selectors import left_out
 from webapp.ratings.paired_comparisons import answers_counted, compares_pairs
-from webapp.ratings.selectors import NO_MODEL, raters_count, study_bots, study_conversations
+from webapp.ratings.selectors import NO_MODEL, most_replies, raters_count, study_bots, study_conversations
 from webapp.studies.assignment.capacity import bots_beyond_cap
 from webapp.studies.models import Outcome, Participant, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import items_given, judges_items, talks_to_bots
 
 _PILLS = {Study.State.DRAFT: "", Study.State.COLLECTING: "good", Study.State.PAUSED: "warn", Study.State.ENDED: "info"}
-_REPLIES = ("responses__0__model", "responses__1__model")
-"""Fields of the models that replied in an item: of the first reply, and of the second where two are compared."""
 _DURATIONS = 2000
 """The median time is that of so many newest conversations."""
 
@@ -355,10 +353,12 @@ def models_progress(study: Study, *, include_synthetic: bool = False) -> list[Mo
     given = items_given(study).order_by()
     ratings = answers_counted(study, include_synthetic=include_synthetic).order_by()
     n_items, n_ratings = Counter[str](), Counter[str]()
-    for reply in _REPLIES if compares_pairs(study) else _REPLIES[:1]:
-        for model, n in given.values_list(reply).annotate(n=Count("pk")):
+    for number in range(most_replies(study) if compares_pairs(study) else 1):
+        reply, is_held = f"responses__{number}__model", f"responses__{number}__isnull"
+        for model, n in given.filter(**{is_held: False}).values_list(reply).annotate(n=Count("pk")):
             n_items[model or NO_MODEL] += n
-        for model, n in ratings.values_list(f"item__{reply}").annotate(n=Count("pk")):
+        rated = ratings.filter(**{f"item__{is_held}": False}).values_list(f"item__{reply}")
+        for model, n in rated.annotate(n=Count("pk")):
             n_ratings[model or NO_MODEL] += n
     return [
         ModelProgress(model.title, model.slot, n_items[bot_id], n_ratings[bot_id])

@@ -75,7 +75,7 @@ def items_ensure(study: Study, n: int) -> None:
     rubric = protocol.form(study.version)
     talk = chat_sample()
     n_replies = protocol.n_replies or 1
-    replies = [{"model": str(i), "text": talk[3 + 2 * (i % 2)]} for i in range(n_replies)]
+    replies = [{"model": str(i), "text": talk[(3 + 2 * i) % len(talk)]} for i in range(n_replies)]
     for number in range(min(n, _MOST)):
         item_add(
             study=study,
@@ -135,6 +135,9 @@ class PreviewDraw(StudyDraw):
 
     def sides(self, items: Sequence[str]) -> dict[str, bool]:
         return dict.fromkeys(items, False)
+
+    def shown(self, items: Sequence[str], n: int) -> dict[str, list[int]]:
+        return {item: list(range(n)) for item in items}
 
 
 _TASK_STATES = {

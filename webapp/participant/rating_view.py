@@ -156,10 +156,17 @@ def places_shown(judgement: RequestedRating) -> list[ShownPlace]:
         if slot.item is None:
             places.append(ShownPlace(slot))
         elif _has_text(slot.item):
-            numbers = range(len(slot.item.responses))
-            order = reversed(numbers) if slot.is_flipped else numbers
-            places += [ShownPlace(slot, slot.item, number) for number in order]
+            places += [ShownPlace(slot, slot.item, number) for number in replies_shown(slot, slot.item)]
     return places
+
+
+def replies_shown(slot: Slot, item: Item) -> list[int]:
+    """Return the numbers of the item's replies that the slot shows, in their order on the page."""
+    drawn = slot.task.payload.get("shown", {}).get(str(item.pk))
+    if drawn is not None:
+        return [number for number in drawn if number < len(item.responses)]
+    numbers = list(range(len(item.responses)))
+    return numbers[::-1] if slot.is_flipped else numbers
 
 
 def _has_text(item: Item) -> bool:
@@ -218,9 +225,9 @@ def _said(context: Sequence[str], values: StudyValues) -> tuple[DialogueLine, ..
 
 def _replies(slot: Slot, item: Item, values: StudyValues) -> list[ShownText]:
     before = _said(item.context, values)
-    n = len(item.responses)
+    responses = [item.responses[number] for number in replies_shown(slot, item)]
+    n = len(responses)
     sides = [slot.side] if n == 1 else [chr(ord("A") + number) for number in range(n)]
-    responses = item.responses[::-1] if slot.is_flipped else item.responses
     return [
         ShownText(
             side=side,

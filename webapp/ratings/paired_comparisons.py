@@ -22,6 +22,7 @@ from evaluation.items import ReplyItem as PairItem
 from evaluation.ratings import SMALLEST_SHARE, RatingDimension, rater_named
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import conversations_for_metrics
+from webapp.ratings.best_worst import choices_read, implied_pair_items
 from webapp.ratings.flag_selectors import left_out
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import (
@@ -37,6 +38,7 @@ from webapp.studies.models import Item, Outcome, Study
 from webapp.studies.privacy import pseudonym
 from webapp.studies.protocols.base import protocols
 from webapp.studies.protocols.chat import PicksProtocol
+from webapp.studies.protocols.comparisons import BestWorstProtocol
 from webapp.studies.selectors import items_judged, judges_items, marks_turns, talks_to_bots
 
 _CHATS = 100
@@ -61,13 +63,15 @@ def rates_conversations(study: Study) -> bool:
 def pairs_counted(study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()) -> QuerySet[Rating]:
     """Return the study's ratings that are paired comparisons and count: of two replies, or of two slots.
 
-    Where each reply was picked, these are the picks, and not what was asked at the end of the chat.
+    Where each reply was picked, these are the picks, and not what was asked at the end of the chat. A choice of the
+    best and the worst reply implies several.
 
     Args:
         without: names of flags; participants with one of them are left out.
     """
     of_items = Q(item__study=study, item__purpose=Item.Purpose.JUDGED)
-    of_items &= Q(item__responses__1__isnull=False, item__responses__2__isnull=True)
+    is_choice = study.protocol == BestWorstProtocol.name
+    of_items &= Q(item__responses__1__isnull=False, item__responses__2__isnull=not is_choice)
     found = Rating.objects.filter(
         left_out(study, without), of_items | Q(task__participant__study=study, first__isnull=False)
     ).exclude(task__outcome__in=[Outcome.WITHDRAWN, Outcome.FAILED_CHECK])
@@ -92,7 +96,9 @@ def study_pair_items(study: Study) -> Iterator[PairItem]:
     """Yield the study's items, without its checks, that hold two replies, for others to judge than people."""
     for item in items_judged(study).order_by("pk").iterator(chunk_size=500):
         first, *others = item.responses
-        if len(others) == 1:
+        if study.protocol == BestWorstProtocol.name:
+            yield from implied_pair_items(item)
+        elif len(others) == 1:
             yield PairItem(
                 id=item.key,
                 context=tuple(item.context),
@@ -147,8 +153,14 @@ def study_judgements(
     titles = {one.key: one.title for one in study.rubric.dimensions.all() if one.scale == (-1.0, 1.0)}
     if not titles:
         return None
+    smallest = study.values.quotas.smallest_difference
+    smallest_share = SMALLEST_SHARE if smallest is None else smallest / 2
+    counted = pairs_counted(study, include_synthetic=include_synthetic, without=without)
+    if study.protocol == BestWorstProtocol.name:
+        own = {"is_collecting": is_collecting(study), "smallest_share": smallest_share}
+        return PairJudgements.of_choices(choices_read(counted), titles, **own)
     rows = list(
-        with_person(pairs_counted(study, include_synthetic=include_synthetic, without=without))
+        with_person(counted)
         .annotate(a=_bot("first"), b=_bot("second"), left=_talk("first"), right=_talk("second"))
         .order_by("pk")
         .values_list(
@@ -176,7 +188,6 @@ def study_judgements(
         one, two = ([text for index, text in some.items() if turn in (None, index)] for some in said)
         texts.append(of_item or (one, two))
     given_to = {key: np.array([_number(one.get(key)) for one in answers], dtype=float) for key in titles}
-    smallest = study.values.quotas.smallest_difference
     return PairJudgements(
         item=np.array(item, dtype=object),
         first=np.array(first, dtype=object),
@@ -187,7 +198,7 @@ def study_judgements(
         controls=style_controls([one for one, _two in texts], [two for _one, two in texts]),
         exchange=None if None in at else np.array([(turn + 1) // 2 for turn in at], dtype=int),
         is_collecting=is_collecting(study),
-        smallest_share=SMALLEST_SHARE if smallest is None else smallest / 2,
+        smallest_share=smallest_share,
     )
 
 

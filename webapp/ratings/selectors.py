@@ -22,6 +22,7 @@ from webapp.studies.assignment.capacity import is_collecting
 from webapp.studies.bot_columns import BotColumns
 from webapp.studies.models import Dimension as Question
 from webapp.studies.models import Item, Outcome, Participant, PlatformIds, Rubric, Study
+from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import conversations_given, items_given, judges_conversations, judges_items, marks_turns
 
 MODEL_LOOKUP = "item__responses__0__model"
@@ -73,9 +74,16 @@ def _talked(conversations: QuerySet[Conversation]) -> dict[str, Any]:
 def _models(study: Study) -> set[str]:
     """Return the models that gave the replies of the study's items."""
     items = items_given(study).order_by()
-    first = items.values_list("responses__0__model", flat=True).distinct()
-    others = items.filter(responses__1__isnull=False).values_list("responses__1__model", flat=True)
-    return {model or NO_MODEL for model in [*first, *others.distinct()]}
+    found: set[str] = set()
+    for number in range(most_replies(study)):
+        held = items.filter(**{f"responses__{number}__isnull": False})
+        found |= {model or NO_MODEL for model in held.values_list(f"responses__{number}__model", flat=True).distinct()}
+    return found
+
+
+def most_replies(study: Study) -> int:
+    """Return how many replies an item of the study may hold."""
+    return (protocols.get(study.protocol).most_replies if study.protocol in protocols else None) or 2
 
 
 def _registered(ids: set[str]) -> dict[str, tuple[str, bool]]:

@@ -368,6 +368,7 @@ _NOTES = {
 
 
 _MODELS = ("one", "other")
+_MORE_MODELS = ("third", "fourth")
 _BOTS = ["eliza", "retrieval", "parrot", "generic"]
 _JUDGING = {
     "instructions_text": (
@@ -434,8 +435,10 @@ def items_sample(protocol: StudyProtocol) -> list[dict[str, Any]]:
             {"id": f"example-{number}", "context": talk["context"]},
             zip(_MODELS, talk["replies"], strict=True),
         )
-        if protocol.n_replies == 2:
-            found.append({**item, "responses": [{"model": model, "text": text} for model, text in replies]})
+        if protocol.n_replies is not None:
+            more = zip(_MORE_MODELS, (talk["reference"], READY_MADE["any_reply"]), strict=True)
+            shown = [{"model": model, "text": text} for model, text in (*replies, *more)]
+            found.append({**item, "responses": shown[: protocol.n_replies]})
             continue
         for model, text in replies:
             own = {"id": f"example-{number}-{model}", "response": text, "model": model}

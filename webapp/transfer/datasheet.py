@@ -29,6 +29,7 @@ from webapp.results.item_results import study_pairs
 from webapp.search.index_statistics import rated_by_bot
 from webapp.studies.models import Item, Outcome, QuestionAnswers, Study, Task
 from webapp.studies.protocols.base import protocols
+from webapp.studies.protocols.comparisons import BestWorstProtocol
 from webapp.studies.questions import Question
 from webapp.studies.recruitment.completion import pay_text
 from webapp.studies.rubrics import post_task_questions
@@ -320,7 +321,8 @@ def _of_scale(study: Study, scale: Question) -> dict[str, str]:
     named = "; ".join(f"{point} {scale.labels[point]}" for point in points if point in scale.labels)
     form = "Direct quality estimation."
     if relative:
-        form = "Relative quality estimation: which of two is better."
+        is_choice = study.protocol == BestWorstProtocol.name
+        form = f"Relative quality estimation: {'best and worst of four' if is_choice else 'which of two is better'}."
     elif marks_turns(study):
         form = "Output labelling: what is true of a reply is ticked."
     aggregated = "Means of each bot's answers" if not relative else "Shares of wins, ties and losses"

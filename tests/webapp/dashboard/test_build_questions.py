@@ -310,7 +310,7 @@ def test_a_protocol_that_compares_asks_on_its_own_scale(staff: Client) -> None:
     study = make_study("d", protocol="pairwise", state="draft", bots=[])
     before = len(after(study))
     page = staff.get(address(study, "questions")).content.decode()
-    assert "A, same or B" in page
+    assert "Compared" in page
     assert '<label for="id_after-1-title">' in page
     assert '<label for="id_after-1-low_words">' not in page
     for button in ("add:after:scale", "set:after:labels"):

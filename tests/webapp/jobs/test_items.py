@@ -97,7 +97,7 @@ def test_replies_as_they_were_given_evenly_over_bots(target: Study) -> None:
 def test_two_bots_reply_to_one_context(target: Study) -> None:
     chats()
     study_edit(study=target, protocol="pairwise")
-    with pytest.raises(Refused, match="name two bots or more"):
+    with pytest.raises(Refused, match="name 2 bots or more"):
         draw(target, of_study="s")
     made = draw(target, of_study="s", n_contexts=5, bots=["eliza", "parrot"])
     assert made["items"] == 5
@@ -116,6 +116,17 @@ def test_every_two_of_three_bots_and_no_pair_of_the_same_reply(target: Study) ->
     for item in target.items.all():
         first, second = (reply["text"] for reply in item.responses)
         assert first != second
+
+
+def test_all_bots_reply_to_a_context_of_best_and_worst(target: Study) -> None:
+    chats(n=1)
+    study_edit(study=target, protocol="best_worst")
+    bots = ["eliza", "parrot", "generic", "retrieval"]
+    with pytest.raises(Refused, match="name 4 to 8 bots"):
+        draw(target, of_study="s", bots=bots[:3])
+    made = draw(target, of_study="s", n_contexts=1, bots=bots)
+    assert made["items"] == 1
+    assert [reply["model"] for reply in target.items.get().responses] == bots
 
 
 def test_self_play_gives_items_too(target: Study) -> None:

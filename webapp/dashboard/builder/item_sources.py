@@ -24,11 +24,6 @@ def items_judged(study: Study) -> Any:
     return Item.objects.filter(study=study, purpose=Item.Purpose.JUDGED)
 
 
-def compares_pairs(study: Study) -> bool:
-    """Return True if the study compares two replies to one context."""
-    return study.protocol in protocols and protocols.get(study.protocol).n_replies == 2
-
-
 class ItemDrawForm(forms.Form):
     """Form to draw items: source conversations, and the bots that reply to their contexts."""
 
@@ -48,11 +43,11 @@ class ItemDrawForm(forms.Form):
         self.fields["bots"].choices = [  # type: ignore[attr-defined]
             (entry.id, entry.name) for entry in bot_entry_list() if entry.available
         ]
-        self.fields["bots"].help_text = (
-            "Two or more: each pair of them is compared."
-            if compares_pairs(study)
-            else "None: the reply that was given there is judged."
-        )
+        n_replies = protocols.get(study.protocol).n_replies if study.protocol in protocols else None
+        self.fields["bots"].help_text = {
+            None: "None: the reply that was given there is judged.",
+            2: "Two or more: each pair of them is compared.",
+        }.get(n_replies, f"{n_replies} or more: each person sees {n_replies} of the replies.")
         for name in ("source", "n_contexts", "n_utterances", "more_than_tokens"):
             self.fields[name].widget.attrs["class"] = "input"
 

@@ -207,7 +207,7 @@ class QuestionCard(Card):
     @property
     def scale_words(self) -> str:
         """The points it is answered on."""
-        of_forms: dict[Scale | None, str] = {(-1, 1): "A, same or B", (0, 1): "Chosen or not"}
+        of_forms: dict[Scale | None, str] = {(-1, 1): "Compared", (0, 1): "Chosen or not"}
         return of_forms.get(self.scale) or f"{self.low} to {self.high}"
 
     @property

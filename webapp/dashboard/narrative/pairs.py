@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from evaluation.analysis.best_worst import BestWorst
 from evaluation.analysis.pairs import MOST_EXCHANGES, Kappa, PairOutcome, PairResults
 from evaluation.analysis.single_turn import ProtocolComparison, ProtocolPair
 from evaluation.number_format import figure, percent, share, span
@@ -40,9 +41,12 @@ def pairs_section(study: Study, found: PairResults, titles: Titles, bots: Bots) 
     section = Section("pairs", "Which reply people preferred")
     leading = next(iter(titles))
     section.lead.append(pairs_conclusion(found, titles, bots))
+    people, ends = phrases.people_text(found.n_raters), found.best_worst
+    implied = f"{phrases.judgements_text(found.n)} of {phrases.pairs_text(found.n_items)}"
     section.lead.append(
-        f"{phrases.people_text(found.n_raters)} gave {phrases.judgements_text(found.n)} of "
-        f"{phrases.pairs_text(found.n_items)}."
+        f"{people} gave {implied}."
+        if ends is None
+        else f"{people} chose the best and the worst reply {ends.n:,} times, which implies {implied}."
     )
     alpha = share(1 - found.level)
     section.how.append(
@@ -60,6 +64,13 @@ def pairs_section(study: Study, found: PairResults, titles: Titles, bots: Bots) 
     section.tables.append(_ambiguous_table(found, titles, bots))
     if found.picks:
         section.tables.append(_picks_table(found, bots))
+    if ends is not None:
+        section.lead.append(_reliability_sentence(ends, found.level))
+        section.how.append(
+            "A choice orders five of six pairs of replies; of the two that are neither the best nor the worst nothing "
+            "is known. Judgements that one choice implies depend on each other, so whole raters are the units."
+        )
+        section.tables.append(_best_worst_table(ends, found, bots))
     if found.strengths.reason is None:
         section.tables.append(_strengths_table(found, titles[leading], bots))
     else:
@@ -240,6 +251,30 @@ def _strengths_table(found: PairResults, title: str, bots: Bots) -> NamedTable:
         method=method,
         note=_held_note(held, level) if held else "",
     )
+
+
+def _reliability_sentence(ends: BestWorst, level: float) -> str:
+    one = ends.reliability
+    if one.mean is None:
+        return f"The reliability of the scores of replies is undefined: {reason_text(one.reason)}."
+    words = f"The scores of {phrases.replies_text(ends.n_replies)} have a split-half reliability of {share(one.mean)}"
+    if one.low is None:
+        return f"{words} (Spearman–Brown); {reason_text(one.reason)}."
+    return f"{words} {span(one.low, one.high, shares=True)} (Spearman–Brown, {percent(level)} interval over raters)."
+
+
+def _best_worst_table(ends: BestWorst, found: PairResults, bots: Bots) -> NamedTable:
+    table = declared_table(
+        "best-worst",
+        "How often a bot’s reply was the best or the worst",
+        ends.scores,
+        ("Bot", lambda one: named_cell(bots, one.bot)),
+        (("Best less worst", percent(found.level)), lambda one: mean_cells(one.score)),
+        (("Shown", "Best", "Worst"), lambda one: [*map(count_cell, (one.n_shown, one.n_best, one.n_worst))]),
+        method="Of a bot’s replies that people saw, the share that was the best less the share that was the worst, "
+        f"from −1 to 1; {percent(found.level)} intervals with whole raters as units.",
+    )
+    return replace(table, note=one_look()) if found.is_collecting else table
 
 
 def _picks_table(found: PairResults, bots: Bots) -> NamedTable:

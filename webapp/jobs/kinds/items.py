@@ -95,11 +95,11 @@ class ItemsJob(JobKind[Job, ItemsParams]):
             raise Refused("unknown_bot", " ".join(unknown))
         if len(set(asked.bots)) < len(asked.bots):
             raise Refused("bot_twice", f"{', '.join(asked.bots)} names a bot twice")
-        if _are_pairs(study) and len(asked.bots) < 2:
-            raise Refused(
-                "needs_bots",
-                f"study {study.key} compares two replies to one context; name two bots or more that are to reply",
-            )
+        least, most = _n_replies(study)
+        if not (least or 0) <= len(asked.bots) <= (most or len(asked.bots)):
+            wanted = f"{least} bots or more" if most is None else f"{least} to {most} bots"
+            words = f"study {study.key} compares {least} replies to one context; name {wanted} that are to reply"
+            raise Refused("needs_bots", words)
 
     def plan(self, job: Job, asked: ItemsParams) -> Iterable[ShardPlan]:
         drawn = _drawn(asked)
@@ -125,7 +125,7 @@ class ItemsJob(JobKind[Job, ItemsParams]):
             if place.turn == turn
         ]
         if asked.bots:
-            made = _answered(work, found, are_pairs=_are_pairs(study))
+            made = _answered(work, found, study)
         else:
             made = _as_given(asked, found)
         report = Counter(items_store(study=study, made=list(made)))
@@ -139,8 +139,12 @@ class ItemsJob(JobKind[Job, ItemsParams]):
         return dict(total)
 
 
-def _are_pairs(study: Study) -> bool:
-    return study.protocol in protocols and protocols.get(study.protocol).n_replies == 2
+def _n_replies(study: Study) -> tuple[int | None, int | None]:
+    """Return how many bots must reply to a context, and how many may: None where any number does."""
+    if study.protocol not in protocols:
+        return None, None
+    protocol = protocols.get(study.protocol)
+    return protocol.n_replies, protocol.most_replies
 
 
 def _source(asked: ItemsParams) -> QuerySet[Conversation]:
@@ -192,9 +196,9 @@ def _as_given(asked: ItemsParams, found: Sequence[tuple[Conversation, ContextSpa
 
 
 def _answered(
-    work: ShardWork[Job, ItemsParams], found: Sequence[tuple[Conversation, ContextSpan]], *, are_pairs: bool
+    work: ShardWork[Job, ItemsParams], found: Sequence[tuple[Conversation, ContextSpan]], study: Study
 ) -> Iterator[SampledItem]:
-    """Yield items with the replies that the named bots give now: of every two of them, or of each."""
+    """Yield items with the replies that the named bots give now: of each, of every two of them, or of all."""
     asked = work.asked
     replies: dict[str, list[str | None]] = {}
     versions: dict[str, str] = {}
@@ -214,7 +218,8 @@ def _answered(
         replies[bot_id] = _replies(bot_id, contexts)
         versions[bot_id] = bot_version_record(bot=bot_find(bot_id)).key
         work.beat()
-    groups = list(combinations(asked.bots, 2)) if are_pairs else [(one,) for one in asked.bots]
+    least, most = _n_replies(study)
+    groups = [tuple(asked.bots)] if most else list(combinations(asked.bots, least or 1))
     for i, (chat, place) in enumerate(found):
         for group in groups:
             texts = [(bot_id, replies[bot_id][i]) for bot_id in group]

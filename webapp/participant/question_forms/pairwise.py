@@ -1,4 +1,4 @@
-"""Question forms about two things: preference, choice, and reference.
+"""Question forms that compare: preference, choice, best and worst, and reference.
 
 The stored answer refers to the stored pair, whichever reply stood on the left: 1 the first is better, 0 neither, -1
 the second. `ChoiceSheet` has no “the same” and stores the reason as the rating's comment. `ReferenceSheet` asks for
@@ -19,10 +19,11 @@ from django.utils.translation import gettext_lazy
 from evaluation.analysis.reference_ratings import BETTER, SAME, WORSE, contradicts
 from webapp.participant.question_forms.base import FormContext, FormQuestion, register_sheet
 from webapp.participant.question_view import QuestionShown, RatingForm
+from webapp.participant.rating_view import replies_shown
 from webapp.ratings.services import COMMENT_MAX_CHARS
 from webapp.studies.models import Item
 from webapp.studies.protocols.base import protocols
-from webapp.studies.protocols.comparisons import validate_reason
+from webapp.studies.protocols.comparisons import BEST, BETWEEN, WORST, validate_ends, validate_reason
 from webapp.studies.questions import Question
 
 _A, _SAME, _B = "a", "same", "b"
@@ -171,6 +172,82 @@ class ChoiceSheet:
 
     def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> ChoiceForm:
         return ChoiceForm(asked, data)
+
+
+@dataclass(frozen=True, slots=True)
+class EndShown:
+    """The choice of the best or the worst reply; `given` is the letter of one or empty."""
+
+    number: int
+    name: str
+    title: str
+    sides: list[str]
+    given: str
+    errors: list[str]
+
+    @property
+    def anchor(self) -> str:
+        """The id of its first control."""
+        return f"{self.name}-a"
+
+
+class BestWorstForm(forms.Form):
+    """Fields `best` and `worst`, each the letter of a reply on the page."""
+
+    comment = ""
+
+    def __init__(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> None:
+        [slot] = asked.judgement.slots
+        assert slot.item is not None, "the best and the worst reply are of an item"
+        self.numbers = replies_shown(slot, slot.item)
+        self.sides = [chr(ord(_A) + place) for place in range(len(self.numbers))]
+        rating = asked.judgement.rating
+        if data is None and rating is not None:
+            data = {name: self.shown(rating.answers[name]) for name in (BEST, WORST)}
+        super().__init__(data)
+        self.title = next((one.title for one in asked.questions), "")
+        for name in (BEST, WORST):
+            self.fields[name] = forms.CharField(required=False)
+
+    def clean(self) -> None:
+        """Add errors of choices that are missing or alike."""
+        self.refuse(validate_ends(self.answers))
+
+    def shown(self, number: float) -> str:
+        """Return the letter of a reply by its number in the item."""
+        return self.sides[self.numbers.index(int(number))] if number in self.numbers else ""
+
+    @property
+    def answers(self) -> dict[str, float]:
+        """Numbers of the chosen replies in their item, and of those between."""
+        number_of = dict(zip(self.sides, self.numbers, strict=True))
+        sent = {name: self.cleaned_data.get(name, "") for name in (BEST, WORST)}
+        given = {name: number_of[side] for name, side in sent.items() if side in number_of}
+        between = sorted(set(self.numbers) - set(given.values()))
+        return {**given, **dict(zip(BETWEEN, between, strict=False))}
+
+    def refuse(self, errors: Mapping[str, str]) -> None:
+        """Show the rating service's error messages next to their questions."""
+        for name, message in errors.items():
+            if name not in self.errors:
+                self.add_error(name if name in self.fields else None, message)
+
+    def questions(self) -> list[EndShown]:
+        """Return both choices as the page shows them."""
+        ends = ((1, BEST, _("The best reply")), (2, WORST, _("The worst reply")))
+        sent = self.data if self.is_bound else {}
+        errors = {name: [str(error) for error in self.errors.get(name, [])] for _number, name, _title in ends}
+        return [EndShown(*end, self.sides, str(sent.get(end[1], "")), errors[end[1]]) for end in ends]
+
+
+@register_sheet
+class BestWorstSheet:
+    """A row of letters for the best reply, and one for the worst."""
+
+    name = "best_worst"
+
+    def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> BestWorstForm:
+        return BestWorstForm(asked, data)
 
 
 _DIRECTIONS = {"better": BETTER, "same": SAME, "worse": WORSE}

@@ -99,6 +99,11 @@ class ScriptedPerson(ScriptedCharacter):
             return choices[1]
         return choices[0] if ahead > 0 else choices[-1]
 
+    def ranked(self, said: str, heard: list[str], choices: list[str]) -> list[str]:
+        """Put the choices in order, the best first; each stands for one text that was heard."""
+        liking = [Impression.of([said], [text]).overall + self.rng.gauss(0, NOISE_SD) for text in heard]
+        return [choices[at] for at in sorted(range(len(choices)), key=lambda at: -liking[at])]
+
     def favourites(self, options: list[str], n: int) -> list[str]:
         """Choose `n` of several: some options are liked by many, and everybody likes some more than others do."""
         liking = {one: random.Random(one).gauss(0, 1) + self.rng.gauss(0, 1) for one in options}

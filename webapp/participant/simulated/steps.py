@@ -241,7 +241,10 @@ async def judge(person: ScriptedPerson) -> None:
     impression = Impression.of(before[-1:] * len(heard), heard)
     answers = _by_chance(asked, person)
     for name, choices in {**asked.choices, **asked.points}.items():
-        if choices[0] == "a":
+        if name in ("best", "worst"):
+            ranked = person.ranked(before[-1], heard, choices)
+            answers |= {"best": ranked[0], "worst": ranked[-1]}
+        elif choices[0] == "a":
             answers[name] = person.prefer(before[-1], heard, name, choices)
         else:
             answers[name] = person.choose(impression, name, choices)

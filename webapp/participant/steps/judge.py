@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 
 from webapp.core.errors import Refused
 from webapp.participant.question_forms.base import FormContext, SheetForm, sheets
-from webapp.participant.question_forms.pairwise import PairForm
+from webapp.participant.question_forms.pairwise import EndShown, PairForm
 from webapp.participant.question_view import QuestionShown, RatingForm, questions_after_task, right_of
 from webapp.participant.rating_view import judged_shown, practice_shown
 from webapp.participant.reply_reports import places_reported, report_shown
@@ -179,7 +179,8 @@ class JudgeStep(RatingsStep):
             others=others,
             passing=self._passing(judgement, form, others),
             wrong=[question for question in [*questions, *others] if question.errors],
-            some_refused=any(one.error and one.given for one in others),
+            some_refused=any(one.error and one.given for one in others)
+            or any(isinstance(one, EndShown) and one.errors and one.given for one in questions),
             back_url=self.visit.link("judge", task.public_id, n=n - 1) if n > 1 else "",
             **report_shown(version, self.visit.link("task-report", task.public_id, n=n)),
             reported=places_reported(task, judgement),

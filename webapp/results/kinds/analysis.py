@@ -305,7 +305,7 @@ class RankingJob(_StudyJob):
             judged = study_judgements(study)
             if judged is None or not len(judged):
                 return {"n_ratings": 0}
-            n, found = len(judged), pair_ranking_progress(judged)
+            n, found = len(judged.choices or judged), pair_ranking_progress(judged)
         else:
             ratings = study_ratings(study)
             if ratings.leading is None or not len(ratings):

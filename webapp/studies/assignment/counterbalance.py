@@ -15,6 +15,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations, permutations
 from typing import Any
 
 from django.db import transaction
@@ -22,7 +23,7 @@ from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery, UUIDFiel
 
 from webapp.studies.assignment.capacity import open_tasks
 from webapp.studies.conditions import condition_key
-from webapp.studies.models import Outcome, Participant, SequenceCount, Slot, Study, Task, TaskCount
+from webapp.studies.models import Item, Outcome, Participant, SequenceCount, Slot, Study, Task, TaskCount
 
 
 def slots_grouped(slots: Iterable[Slot]) -> list[tuple[Slot, ...]]:
@@ -147,6 +148,43 @@ def _given(study: Study, *, synthetic: bool) -> QuerySet[Slot]:
         task__participant__study=study, task__participant__is_synthetic=synthetic, conversation__isnull=False
     ).exclude(side="")
     return slots.exclude(task__state__in=[Task.State.EXPIRED, Task.State.WITHDRAWN]).order_by()
+
+
+def slots_with(items: Sequence[str], *, synthetic: bool) -> QuerySet[Slot]:
+    """Return the slots with these items; places that were lost are given again, as they were shown."""
+    slots = Slot.objects.filter(item__in=[int(item) for item in items], task__participant__is_synthetic=synthetic)
+    return slots.exclude(task__state__in=[Task.State.EXPIRED, Task.State.WITHDRAWN]).order_by()
+
+
+def replies_given(items: Sequence[str], *, synthetic: bool) -> dict[str, tuple[int, list[Sequence[int]]]]:
+    """Return for each item how many replies it holds, and which of them each rater was shown, in two queries."""
+    held = Item.objects.filter(pk__in=[int(item) for item in items]).values_list("pk", "responses")
+    found: dict[str, tuple[int, list[Sequence[int]]]] = {str(pk): (len(replies), []) for pk, replies in held}
+    for item, shown in slots_with(items, synthetic=synthetic).values_list("item", "task__payload__shown"):
+        found[str(item)][1].append((shown or {}).get(str(item), ()))
+    return found
+
+
+def replies_balanced(n_held: int, given: Sequence[Sequence[int]], n: int, rng: random.Random) -> list[int]:
+    """Return the numbers of `n` of an item's replies, in the order in which they are shown.
+
+    The replies that were shown least often, with those that they were shown least often with; then the order in which
+    each stands where it stood least often. Ties are drawn.
+
+    Args:
+        given: what was shown before, in that order.
+    """
+    times = Counter(one for shown in given for one in shown)
+    together = Counter(frozenset(pair) for shown in given for pair in combinations(shown, 2))
+    places = Counter(place for shown in given for place in enumerate(shown))
+    left, chosen = rng.sample(range(n_held), n_held), list[int]()
+    while len(chosen) < n:
+        met = {one: sum(together[frozenset((one, other))] for other in chosen) for one in left}
+        chosen.append(min(left, key=lambda one: (times[one], met[one])))
+        left.remove(chosen[-1])
+    orders = list(permutations(chosen))
+    rng.shuffle(orders)
+    return list(min(orders, key=lambda order: sum(places[place] for place in enumerate(order))))
 
 
 BotOrder = tuple[str, ...]

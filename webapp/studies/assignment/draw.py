@@ -32,11 +32,19 @@ from webapp.studies.assignment.capacity import (
     with_loads,
 )
 from webapp.studies.assignment.cells import BotLoads, CellDraw, DrawnBot
-from webapp.studies.assignment.counterbalance import dialogue_history, order_drawn, pairs_begun, pairs_compared
+from webapp.studies.assignment.counterbalance import (
+    dialogue_history,
+    order_drawn,
+    pairs_begun,
+    pairs_compared,
+    replies_balanced,
+    replies_given,
+    slots_with,
+)
 from webapp.studies.assignment.rules.base import rules
 from webapp.studies.attention_checks import Attention
 from webapp.studies.items import checks_ensure, repeats_ensure
-from webapp.studies.models import Item, Participant, Slot, Study, Task
+from webapp.studies.models import Item, Participant, Slot, Study
 from webapp.studies.selectors import conversations_unseen, gold_given, items_unseen, replies_of
 from webapp.studies.settings import StudyValues
 
@@ -342,6 +350,11 @@ class StudyDraw:
         unseen = items_unseen(self.study, self.participant)
         return self._stored("item", unseen, n, n if least is None else least)
 
+    def shown(self, items: Sequence[str], n: int) -> dict[str, list[int]]:
+        """Return the numbers of `n` replies of each item in their order, balanced over its raters so far."""
+        held = replies_given(items, synthetic=self.participant.is_synthetic)
+        return {item: replies_balanced(*held[item], n, self._rng("shown", item)) for item in items}
+
     def replies(self, conversations: Sequence[str]) -> dict[str, list[int]]:
         """Return for each conversation the numbers of the replies that are marked, in their order."""
         found = replies_of(self.study, conversations)
@@ -400,11 +413,7 @@ class StudyDraw:
 
     def sides(self, items: Sequence[str]) -> dict[str, bool]:
         """Return True for each item whose replies are shown in the opposite order, which fewer participants had."""
-        shown = Slot.objects.filter(
-            item__in=[int(item) for item in items], task__participant__is_synthetic=self.participant.is_synthetic
-        )
-        # Places that were lost are given again, with their side.
-        shown = shown.exclude(task__state__in=[Task.State.EXPIRED, Task.State.WITHDRAWN]).order_by()
+        shown = slots_with(items, synthetic=self.participant.is_synthetic)
         ahead: dict[str, int] = dict.fromkeys(items, 0)
         for item, is_flipped, n in shown.values_list("item", "is_flipped").annotate(n=Count("pk")):
             ahead[str(item)] += n if is_flipped else -n

@@ -10,7 +10,8 @@ the study's values (`questions` before a task, `after` it), and the steps `quest
   a protocol lists `questions` even if only some studies ask any. A name may stand in several protocols, and
   once in each. The names there are: consent, instructions, quiz, questions, practice, chat, arena, judge, form, done.
 - `gives`: what people are given. A study opens when it has some of it.
-- `n_replies`: how many replies its items hold, where that matters.
+- `n_replies`: how many replies of an item are shown, where that matters; `most_replies`: how many an item may hold,
+  where some of them are drawn.
 - `settings`: sections of a study's values (`SECTIONS`) that it reads beside those of every study (`texts`,
   `asking`, `recruitment`, `quotas`). The builder shows them.
 - `next_task`: what somebody is given now. `draw` chooses by the study's assignment rule among what is
@@ -223,6 +224,13 @@ class Draw(Protocol):
         """
         ...
 
+    def shown(self, items: Sequence[str], n: int) -> Mapping[str, Sequence[int]]:
+        """Return the numbers of `n` replies of each item, in the order in which they are shown.
+
+        Over an item's raters each reply is shown equally often, with others in turn, and at each place.
+        """
+        ...
+
     def replies(self, conversations: Sequence[str]) -> Mapping[str, Sequence[int]]:
         """Return the numbers of the replies to label in each conversation, as many as the study sets."""
         ...
@@ -262,7 +270,9 @@ class StudyProtocol(Protocol):
     instructions: str = ""
     """Default instructions of a new study, a point a line; empty: those for chatting or for judging replies."""
     n_replies: int | None = None
-    """How many replies an item must hold; None: any number."""
+    """How many replies an item must hold at least; None: any number."""
+    most_replies: int | None = None
+    """How many it may hold; None: `n_replies`."""
 
     @property
     def identity(self) -> Identity: ...

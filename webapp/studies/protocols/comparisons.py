@@ -16,6 +16,8 @@ Reference: replies rated next to a known one that has a score (Shi et al. 2023).
 Pairwise: two replies to one context, win, lose or tie on each question. As the one-turn evaluation of Ghandeharioun
 et al. (2019): batches of comparisons, practice that must be passed, six to eight raters for each comparison.
 
+Best-worst: four replies to one context, of which a participant names the best and the worst (Louviere et al. 2015).
+
 Dialogues: two stored conversations side by side, a choice between their chatbots, and the reason. As ACUTE-Eval (Li
 et al. 2019): there is no tie.
 """
@@ -30,6 +32,7 @@ from django.utils.translation import gettext_lazy as _
 
 from chatbots import Identity
 from chatbots.text import is_blank
+from evaluation.analysis.best_worst import N_SHOWN
 from webapp.studies.models import Item, StudyVersion
 from webapp.studies.protocols.base import (
     Draw,
@@ -44,6 +47,7 @@ from webapp.studies.protocols.base import (
 )
 from webapp.studies.questions import Question
 from webapp.studies.ready_made import READY_MADE, ready_questions
+from webapp.studies.rubrics import post_task_questions
 
 
 @register_protocol
@@ -253,6 +257,67 @@ class PairwiseProtocol(StudyProtocol):
     def example(self) -> dict[str, Any]:
         # Six to eight people for each comparison, as Ghandeharioun et al. (2019) had.
         return {"judging": {"raters_least": 6, "raters_wanted": 6, "raters_most": 8}}
+
+
+BEST, WORST, *BETWEEN = ("best", "worst", "between_1", "between_2")
+"""Names of the answers of best-worst scaling: numbers of the replies in their item, from 0."""
+
+
+@register_protocol
+class BestWorstProtocol(StudyProtocol):
+    """As many items a task as the study sets; of each item four replies are drawn and balanced, and their places."""
+
+    name = "best_worst"
+    title = "Best and worst of four replies"
+    description = "Each person reads what was said and four replies to it, and chooses the best and the worst."
+    headline = "Find the best and the worst reply"
+    gives: Gives = "items"
+    n_replies = N_SHOWN
+    most_replies = 8
+    instructions = (
+        "Read what was said, then all four replies.\n"
+        "Choose the best reply and the worst one.\n"
+        "Your answers are saved page by page, so you can stop and come back."
+    )
+    scale = (-1, 1)
+    n_asked = 1
+    n_more_asked = 2
+    asks = ready_questions("best_worst")
+    settings = ("judging",)
+    identity = Identity("best_worst", "1")
+    steps = usual_steps(Step("judge", _("Compare")))
+    page = JudgePage(
+        heading=_("Read all four replies"),
+        count=_("Comparison %(n)s of %(of)s"),
+        sheet="best_worst",
+        template="best_worst",
+        hint=_("Then choose the best and the worst: two different replies."),
+        is_wide=True,
+    )
+
+    def next_task(self, draw: Draw) -> TaskPlan:
+        items = draw.items(draw.values.judging.n_items, least=1)
+        slots = tuple(SlotPlan(item=item) for item in items)
+        return TaskPlan("judge", slots, {"shown": dict(draw.shown(items, N_SHOWN))})
+
+    def not_asked(self, version: StudyVersion, item: Item) -> frozenset[str]:
+        # The scale is of the pairs that a choice implies.
+        return frozenset(one.key for one in post_task_questions(version) if one.is_rated)
+
+    def more_answers(self, version: StudyVersion) -> Mapping[str, tuple[float, float]]:
+        return dict.fromkeys((BEST, WORST, *BETWEEN), (0, self.most_replies - 1))
+
+    def answers_wrong(self, version: StudyVersion, answers: Mapping[str, float], comment: str) -> dict[str, str]:
+        return validate_ends(answers)
+
+
+def validate_ends(answers: Mapping[str, float]) -> dict[str, str]:
+    """Return an error by name for a missing best or worst reply, or one reply chosen as both."""
+    missing = {BEST: gettext("Please choose the best reply."), WORST: gettext("Please choose the worst reply.")}
+    wrong = {name: words for name, words in missing.items() if name not in answers}
+    if not wrong and answers[BEST] == answers[WORST]:
+        wrong[WORST] = gettext("You chose this reply as the best one, too. Choose another as the worst.")
+    return wrong
 
 
 FEWEST_WORDS = 3

@@ -12,7 +12,7 @@ from evaluation.analysis.error_spans import SCORE
 from webapp.bots.selectors import bots_unknown, bots_unpriced
 from webapp.studies.assignment.rules.base import rules
 from webapp.studies.models import AGREED_BY_PEOPLE, Item, Outcome, Rubric, Study
-from webapp.studies.protocols.base import asks_questions, protocols
+from webapp.studies.protocols.base import StudyProtocol, asks_questions, protocols
 from webapp.studies.rubrics import scales_of
 from webapp.studies.selectors import (
     compares_dialogues,
@@ -207,7 +207,7 @@ def validate_opening(on: Checked) -> Errors:
             return _validate_conversations(study, on.values)
         if compares_dialogues(study):
             return _validate_dialogues(study, on.values)
-        return {} if protocol.gives != "items" or protocol.has_one_item else _validate_items(study, protocol.n_replies)
+        return {} if protocol.gives != "items" or protocol.has_one_item else _validate_items(study, protocol)
     bots = list(on.values.bots)
     if protocol is not None and "arena" in protocol.settings and len(bots) == 1:
         return {
@@ -252,9 +252,9 @@ def _without_conversations(key: str, what: str) -> str:
     )
 
 
-def _validate_items(study: Study, n_replies: int | None) -> Errors:
+def _validate_items(study: Study, protocol: StudyProtocol) -> Errors:
     if study.pk is not None and items_given(study).exists():
-        return _validate_replies(items_given(study), n_replies)
+        return _validate_replies(items_given(study), protocol.n_replies, protocol.most_replies or protocol.n_replies)
     words = (
         "The study has no items yet. Bring some in, in the first step of the builder or by import_items FILE --study "
         f"{study.key}, and open it then."
@@ -267,16 +267,16 @@ def _validate_items(study: Study, n_replies: int | None) -> Errors:
     return {"state": words}
 
 
-def _validate_replies(items: QuerySet[Item], wanted: int | None) -> Errors:
-    """Check that every item holds as many replies as the protocol shows."""
-    if wanted is None:
+def _validate_replies(items: QuerySet[Item], least: int | None, most: int | None) -> Errors:
+    """Check that every item holds as many replies as the protocol shows or draws from."""
+    if least is None:
         return {}
-    others = items.exclude(
-        **{f"responses__{wanted - 1}__isnull": False, f"responses__{wanted}__isnull": True}
-    ).order_by("pk")
+    others = items.exclude(**{f"responses__{least - 1}__isnull": False, f"responses__{most}__isnull": True})
+    others = others.order_by("pk")
     if not (keys := list(others.values_list("key", flat=True)[:3])):
         return {}
     such = ", ".join(f"“{key}”" for key in keys)
+    wanted = str(least) if least == most else f"{least} to {most}"
     return {"state": f"{others.count()} items do not hold {wanted} replies each, such as {such}. Take them out."}
 
 

@@ -16,6 +16,7 @@ from webapp.ratings.models import Rating
 from webapp.search.index_statistics import conversation_totals
 from webapp.studies.models import Dimension, Item, Outcome, Slot, Study, Task
 from webapp.studies.protocols.base import protocols
+from webapp.studies.protocols.comparisons import BEST, BETWEEN, WORST, BestWorstProtocol
 from webapp.studies.questions import Question
 from webapp.studies.recruitment.completion import completion_now
 from webapp.studies.selectors import marks_errors, other_questions_of_study
@@ -121,6 +122,15 @@ _BESIDE = (
     ExportColumn("kept_both", "integer", "1: asked whether direction and scores belong together, the rater kept both."),
 )
 """Of studies that rate beside a reference."""
+_ENDS = tuple(
+    ExportColumn(name, "integer", f"{words}: its number among the responses of the item, from 0.")
+    for name, words in {
+        BEST: "The best of the four replies shown",
+        WORST: "The worst of them",
+        **dict.fromkeys(BETWEEN, "A reply between these"),
+    }.items()
+)
+"""Of studies that ask for the best and the worst reply."""
 _SPANS = (ExportColumn(SPANS, "json", "Marked errors: start, end, category, severity; empty list: no error."),)
 """Of studies that mark errors in replies."""
 _TAKEN = {column.name for column in (*_BEFORE, *_AFTER, *_PRIVATE, *_TARGET, *_BESIDE, *_SPANS)} | {SITTING}
@@ -271,6 +281,8 @@ def _beside(study: Study) -> tuple[ExportColumn, ...]:
     known = study.protocol in protocols
     if marks_errors(study):
         return _SPANS
+    if study.protocol == BestWorstProtocol.name:
+        return _ENDS
     return _BESIDE if known and "reference" in protocols.get(study.protocol).results else ()
 
 

@@ -26,6 +26,7 @@ from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.ratings.error_spans import SPANS
 from webapp.studies.models import Study, StudyVersion
+from webapp.studies.protocols.comparisons import BEST, BETWEEN, WORST
 from webapp.studies.questions import BETWEEN_CHOICES, Question
 from webapp.studies.rubrics import post_task_questions
 from webapp.studies.sittings import SITTING
@@ -106,7 +107,7 @@ class ImportReport:
 
 
 BATCH = 500
-_BESIDE = ("direction", "reference_score", "kept_both")
+_BESIDE = ("direction", "reference_score", "kept_both", BEST, WORST, *BETWEEN)
 _STATES = {"completed", "failed", "ended"}
 T = TypeVar("T")
 
@@ -248,7 +249,7 @@ class _Reading:
             for column, key in self.codebook.after.items()
             if row[column] and self._is_rated(column)
         }
-        answers |= {name: _number(row[name]) for name in _BESIDE if row.get(name)}
+        answers |= {name: _number(row[name]) for name in _BESIDE if row.get(name) and name not in self.codebook.after}
         others = {
             key: row[column] if column in self.codebook.scales else _answer(self.asked_after[key], row[column])
             for column, key in self.codebook.after.items()

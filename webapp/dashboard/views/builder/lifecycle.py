@@ -163,7 +163,9 @@ def _tasks() -> list[StudyTask]:
     found = {
         "bots": StudyTask("Chat and rate", "People talk to a chatbot.", ("chat", "marked_chat")),
         "arena": StudyTask("Compare two chatbots", "People talk to two chatbots at once.", ("arena", "picks")),
-        "pairs": StudyTask("Compare replies", "People read two replies to the same words.", ("pairwise",)),
+        "pairs": StudyTask(
+            "Compare replies", "People read two or four replies to the same words.", ("pairwise", "best_worst")
+        ),
         "items": StudyTask(
             "Rate replies",
             "People read single replies, one by one.",

@@ -1,0 +1,64 @@
+"""The best and the worst of four replies in a real browser: on a phone, by keyboard, without script."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import accessible
+from tests.browser.test_participant import no_sideways_scroll, study
+from tests.conftest import ConfabServer
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+ITEMS = """
+from webapp.studies.lifecycle import items_import
+from webapp.studies.models import Study
+from webapp.studies.protocols.base import protocols
+from webapp.studies.study_file import FileItem, items_sample
+from webapp.studies.versions import study_edit
+study = Study.objects.get(key={key!r})
+for one in items_sample(protocols.get("best_worst")):
+    one["responses"][0]["text"] = "https://example.org/" + "longer-than-a-line" * 5
+    items_import(study=study, lines=[(1, FileItem.model_validate(one))])
+study_edit(study=study, state="collecting")
+"""
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_best_and_worst_are_chosen_by_keyboard_on_a_phone(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page], script: bool
+) -> None:
+    key = study(test_bots_server, "ends", [], protocol="best_worst", state="draft", n_items=1)
+    test_bots_server.shell(ITEMS.format(key=key))
+    page = new_page(360, 740, java_script_enabled=script)
+    page.goto(f"{test_bots_server.url}/s/{key}/")
+    page.get_by_role("checkbox").check()
+    if script:
+        page.get_by_role("button", name="Continue").click()
+    page.get_by_role("button", name="Start").last.click()
+    page.wait_for_url("**/judge/")
+    expect(page.get_by_role("heading", name="Read all four replies")).to_be_visible()
+    for letter in "ABCD":
+        expect(page.get_by_role("region", name=f"Reply {letter}")).to_be_visible()
+    best, worst = (page.get_by_role("group", name=f"The {end} reply") for end in ("best", "worst"))
+    expect(best.get_by_role("radio")).to_have_count(4)
+    for label in page.locator(".pair-ends label").all():
+        assert label.bounding_box()["height"] >= 44
+    no_sideways_scroll(page)
+    if script:
+        accessible(page)
+    best.get_by_role("radio", name="Reply B").press("Space")
+    worst.get_by_role("radio", name="Reply B").press("Space")
+    page.get_by_role("button", name="Save and finish").press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("1 answer is missing")
+    if script:
+        expect(page.locator("#summary")).to_be_focused()
+        accessible(page)
+    expect(worst).to_have_accessible_description(re.compile("You chose this reply as the best one, too."))
+    expect(best.get_by_role("radio", name="Reply B")).to_be_checked()
+    no_sideways_scroll(page)
+    worst.get_by_role("radio", name="Reply B").press("ArrowRight")
+    expect(worst.get_by_role("radio", name="Reply C")).to_be_checked()
+    page.get_by_role("button", name="Save and finish").press("Enter")
+    page.wait_for_url("**/done/")

@@ -1,0 +1,57 @@
+"""Reads of choices of the best and the worst reply of an item."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from django.db.models import QuerySet
+
+from evaluation.analysis.best_worst import N_SHOWN, BestWorstChoices
+from evaluation.items import ReplyItem as PairItem
+from webapp.ratings.models import Rating
+from webapp.ratings.selectors import NO_MODEL, with_person
+from webapp.studies.models import Item
+from webapp.studies.protocols.comparisons import BEST, BETWEEN, WORST
+
+
+def choices_read(ratings: QuerySet[Rating]) -> BestWorstChoices:
+    """Return the choices of these ratings; one whose item no longer holds its replies is left out."""
+    replies, bots, raters, texts = [], [], [], []
+    found: QuerySet[Any] = with_person(ratings).order_by("pk")
+    for key, held, person, answers in found.values_list("item__key", "item__responses", "person", "answers"):
+        numbers = [int(answers[name]) for name in (BEST, *BETWEEN, WORST) if name in answers]
+        if len(numbers) != N_SHOWN or max(numbers) >= len(held):
+            continue
+        replies.append([reply_name(key, number) for number in numbers])
+        bots.append([held[number].get("model") or NO_MODEL for number in numbers])
+        texts.append([held[number]["text"] for number in numbers])
+        raters.append(str(person) if person else None)
+    shape = (len(raters), N_SHOWN)
+    return BestWorstChoices(
+        np.array(replies, dtype=object).reshape(shape),
+        np.array(bots, dtype=object).reshape(shape),
+        np.array(raters, dtype=object),
+        texts,
+    )
+
+
+def implied_pair_items(item: Item) -> list[PairItem]:
+    """Return every two replies of an item, under the name of a judgement of theirs."""
+    return [
+        PairItem(
+            id=f"{reply_name(item.key, one)}~{reply_name(item.key, other)}",
+            context=tuple(item.context),
+            response=first["text"],
+            model=first.get("model") or "",
+            second_response=second["text"],
+            second_model=second.get("model") or "",
+        )
+        for (one, first), (other, second) in combinations(enumerate(item.responses), 2)
+    ]
+
+
+def reply_name(item: str, number: int) -> str:
+    """Return the name of a reply of an item."""
+    return f"{item}/{number}"
