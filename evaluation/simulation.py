@@ -146,19 +146,27 @@ def simulate_within(
     """
     stored = list(chats)
     source = people or HumanChats(tuple(stored))
-    turns: dict[tuple[int, int], ParticipantTurn] = {}
-    for number, chat in enumerate(stored):
+    turns: list[ParticipantTurn] = []
+    for chat in stored:
         own_seed = derive_seed(seed, "within", participant.name, chat.bot, chat.conversation.id)
         drawn = source.draw(own_seed, chat.bot, chat.person, least=len(chat.said), unlike=chat)
         n_planned = None if may_leave else len(chat.said)
-        profile = _drawn_profile(own_seed, profiles)
-        for place, turn in enumerate(chat.turns):
-            if turn.speaker == "human":
-                before = replace(chat.conversation, turns=chat.turns[:place], seed=own_seed)
-                turns[number, place] = ParticipantTurn(before, chat.bot, profile, n_planned, drawn, chat.person)
+        first = replace(chat.conversation, seed=own_seed)
+        turns.append(
+            ParticipantTurn(first, chat.bot, _drawn_profile(own_seed, profiles), n_planned, drawn, chat.person)
+        )
     moves: list[dict[int, Move]] = [{} for _ in stored]
-    for (number, place), move in zip(turns, _moves(participant, list(turns.values())), strict=True):
-        moves[number][place] = move
+    for place in range(max((len(chat.turns) for chat in stored), default=0)):
+        here = [
+            n for n, chat in enumerate(stored) if chat.turns[place : place + 1] and chat.turns[place].speaker == "human"
+        ]
+        asked = []
+        for n in here:
+            before = replace(turns[n].conversation, turns=stored[n].turns[:place])
+            written = tuple(move.text for move in moves[n].values() if move.text)
+            asked.append(replace(turns[n], conversation=before, written=written))
+        for n, move in zip(here, _moves(participant, asked), strict=True):
+            moves[n][place] = move
     return [_within(*one) for one in zip(stored, moves, strict=True)]
 
 

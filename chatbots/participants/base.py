@@ -48,6 +48,7 @@ class ParticipantTurn:
         n_planned: messages that the participant is to write in all; None: it leaves when it wants to.
         drawn: a person's chat with another bot, drawn by the chat's seed, whose opening and length are taken over.
         person: whose stored chat is simulated; nothing may be learned from chats of this person. Empty: unknown.
+        written: own messages so far, where the conversation has a person's in their place.
     """
 
     conversation: Conversation
@@ -56,6 +57,7 @@ class ParticipantTurn:
     n_planned: int | None = None
     drawn: HumanChat | None = None
     person: str = ""
+    written: tuple[str, ...] = ()
 
     @property
     def number(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ def profiles_read(path: Path | str) -> list[ParticipantProfile]:
         ValuesError: it cannot be read, or an entry is wrong; the message names the file, line or entry, and field.
     """
     file = Path(path)
+    read: list[tuple[str, Callable[..., ParticipantProfile], Any]]
     if file.suffix in (".yaml", ".yml"):
         entries = values_read(list[Any], yaml_read(file), what=str(file))
         read = [(f"{file.name}, entry {number}", values_read, entry) for number, entry in enumerate(entries, start=1)]

@@ -39,6 +39,9 @@ LEAVES = ""
 """Stands as a message after the last reply of a chat that its person did not answer."""
 N_NEAR = 3
 """Number of the best situations of which one is drawn."""
+KNOWN_SHARE = 0.2
+LEAST_KNOWN = 100
+"""Share of people's chats that one simulated person draws from, and their least number."""
 
 
 class _PeopleSituations:
@@ -46,19 +49,22 @@ class _PeopleSituations:
 
     Attributes:
         index: its replies are people's messages, or `LEAVES`.
-        chats: (C,) chats of the candidates, as objects.
+        chats, numbers: (C,) chats of the candidates, and their numbers among people's.
         votes: (C,) the person's vote on the reply before.
     """
 
     def __init__(self, people: HumanChats, device: str, store: TextStore | None) -> None:
         dialogues = [_dialogue(chat) for chat in people]
         everything = Situations.of(Corpus(tuple(dialogues)))
-        places = [(chat, i) for chat, one in zip(people, dialogues, strict=True) for i in range(1, len(one.turns))]
-        rows = [row for row, (chat, i) in enumerate(places) if i == len(chat.turns) or chat.turns[i].speaker == "human"]
+        places = [(number, i) for number, one in enumerate(dialogues) for i in range(1, len(one.turns))]
+        rows = [row for row, (number, i) in enumerate(places) if _is_move(people.chats[number], i)]
         columns = ("replies", "contexts", "second", "asked", "greets", "sentiment")
         self.index = replace(everything, **{name: getattr(everything, name)[rows] for name in columns})
-        self.votes = np.array([places[row][0].turns[places[row][1] - 1].vote for row in rows], dtype=int)
-        self.chats = [places[row][0] for row in rows]
+        self.numbers = np.array([places[row][0] for row in rows], dtype=int)
+        self.chats = [people.chats[number] for number in self.numbers]
+        self.votes = np.array(
+            [chat.turns[places[row][1] - 1].vote for chat, row in zip(self.chats, rows, strict=True)], dtype=int
+        )
         self.bots = np.array([chat.bot for chat in self.chats], dtype=object)
         self.persons = np.array([chat.person for chat in self.chats], dtype=object)
         self.leaves = self.index.texts.index(LEAVES) if LEAVES in self.index.texts else -1
@@ -84,6 +90,11 @@ class _PeopleSituations:
             similarity[:, self.leaves] = MISSING
         return similarity
 
+    def _known(self, seed: int) -> np.ndarray:
+        """Draw the chats that one simulated person knows: else all would write the same few best messages."""
+        n = len(self._people)
+        return np.random.default_rng(seed).random(n) < max(KNOWN_SHARE, LEAST_KNOWN / n)
+
     def allowed(self, turn: ParticipantTurn) -> np.ndarray:
         """Return which candidates may come next, (C,): nothing of the same bot or person, nothing said before."""
         if turn.bot not in self._allowed:
@@ -96,7 +107,8 @@ class _PeopleSituations:
             allowed &= self.persons != turn.person
         if turn.n_planned is not None:
             allowed &= self.index.replies != self.leaves
-        for text in turn.conversation.texts:
+        allowed &= self._known(turn.chat_seed)[self.numbers]
+        for text in (*turn.conversation.texts, *turn.written):
             allowed[self._by_key.get(repetition_key(text), [])] = False
         return allowed
 
@@ -118,7 +130,7 @@ class RetrievalParticipant(SimulatedParticipant):
         encoder = sentence_encoder()
         is_lexical = encoder.unavailable_reason() is not None
         ranked_by = "tfidf" if is_lexical else encoder.identity.as_dict()
-        return {**RANKING_PARAMS, "n_near": N_NEAR, "encoder": ranked_by}
+        return {**RANKING_PARAMS, "n_near": N_NEAR, "known": [KNOWN_SHARE, LEAST_KNOWN], "encoder": ranked_by}
 
     def load(self, device: str, people: HumanChats | None = None, store: TextStore | None = None) -> None:
         super().load(device, people, store)
@@ -169,6 +181,10 @@ def _next(loaded: _PeopleSituations, turn: ParticipantTurn, similar: list[np.nda
 def _dialogue(chat: HumanChat) -> Dialogue:
     texts = tuple(turn.text for turn in chat.turns)
     return Dialogue((*texts, LEAVES) if chat.turns[-1].speaker == "bot" else texts)
+
+
+def _is_move(chat: HumanChat, place: int) -> bool:
+    return place == len(chat.turns) or chat.turns[place].speaker == "human"
 
 
 def _nothing_left(turn: ParticipantTurn) -> Move:

@@ -11,6 +11,7 @@ from chatbots.conversation import Turn
 from chatbots.encoders import sentence
 from chatbots.encoders.cache import TextStore
 from chatbots.encoders.sentence import sentence_encoder
+from chatbots.participants import retrieval
 from chatbots.participants.base import ParticipantTurn, participant_load
 from chatbots.participants.human_chats import HumanChat, HumanChats
 from evaluation.simulation import simulate_within
@@ -95,6 +96,31 @@ def test_nothing_is_said_twice(ranking: str) -> None:
     asks, answers, _says, _adds = TOPICS["pets"]
     (move,) = participant.moves([turn("hi", asks, answers.upper(), asks)])
     assert move.text != answers
+
+
+def test_nothing_is_written_twice_within_a_stored_chat() -> None:
+    asks = TOPICS["pets"][0]
+    turns = (Turn("human", "hi"), Turn("bot", asks), Turn("human", "no"), Turn("bot", asks), Turn("human", "no!"))
+    people = HumanChats((*PEOPLE, HumanChat("new", Conversation("n", turns))))
+    (one,) = simulate_within(people.chats[-1:], participant_load("retrieval", people=people), people=people)
+    assert one.conversation.texts[2] == TOPICS["pets"][1]
+    assert one.conversation.texts[4] not in (TOPICS["pets"][1], "no!")
+
+
+def test_each_simulated_person_draws_from_chats_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else all would write the same best message; one person keeps to the same chats throughout."""
+    monkeypatch.setattr(retrieval, "LEAST_KNOWN", 12)
+    asks, answers, _says, _adds = TOPICS["pets"]
+    people = HumanChats(
+        tuple(HumanChat("other", Conversation.from_texts(["hi", asks, f"{answers} {n}"], id=str(n))) for n in range(60))
+    )
+    participant = participant_load("retrieval", people=people)
+    sources = [
+        [participant.moves([turn(*["hi", asks] * n, seed=seed)])[0].source for n in (1, 2, 3, 4, 5)]
+        for seed in range(12)
+    ]
+    assert len({one for known in sources for one in known}) > 15
+    assert all(len(set(known)) <= 3 for known in sources)
 
 
 def test_nothing_of_the_same_bot_or_person_comes_back(ranking: str) -> None:
