@@ -26,7 +26,7 @@ from webapp.jobs.selectors.metrics import measurable, metrics_find, versions_cur
 from webapp.jobs.selectors.selfplay import PARTICIPANT, run_with_metrics
 from webapp.jobs.services.jobs import job_ask
 from webapp.ratings.selectors import study_conversations, study_ratings
-from webapp.results.fingerprint import data_state
+from webapp.results.fingerprint import Reads, data_state
 from webapp.studies.models import Study
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from evaluation.metrics.text_cache import TextCache
 
 REALISM_KIND = "realism"
+_READS: tuple[Reads, ...] = ("metrics",)
 FEWEST_PLAYED = 3
 """Bots that a self-play run must share with the study to be compared, too."""
 
@@ -65,7 +66,7 @@ def realism_ask(run: SelfPlayRun, participant: str = "", created_by: User | None
     made = _of_participant(run, participant).aggregate(n=Count("pk"), newest=Max("metric_results__created_at"))
     if not made["n"]:
         raise Refused("no_conversations", f"run {run.pk} has no complete conversation of {participant} to compare")
-    state = f"{data_state(run.study, ('metrics',)).digest}-{made['n']}-{made['newest'] or ''}"
+    state = f"{data_state(run.study, _READS).digest}-{made['n']}-{made['newest'] or ''}"
     params = RealismParams(study=run.study.pk, run=run.pk, participant=participant)
     asked: dict[str, Any] = {"kind": REALISM_KIND, "payload": params.model_dump(), "state": state, "study": run.study}
     job = job_ask(**asked, created_by=created_by)
@@ -165,8 +166,8 @@ def _stored_metrics(rows: QuerySet[Conversation], ids: list[str]) -> dict[str, M
     names = {version.pk: name for name, version in versions.items()}
     found: dict[str, dict[str, dict[str, float | None]]] = defaultdict(dict)
     results = MetricResult.objects.filter(conversation__in=rows, metric__in=list(names))
-    for metric, conversation, values in results.values_list("metric", "conversation", "values").iterator():
-        found[names[metric]][str(conversation)] = values
+    for version, conversation, values in results.values_list("metric", "conversation", "values").iterator():
+        found[names[version]][str(conversation)] = values
     tables = {}
     for metric in metrics:
         if len(stored := found[metric.name]) == len(ids):

@@ -98,7 +98,7 @@ def run_profiles(plan: dict[str, Any], levels: Mapping[str, str]) -> list[Partic
 
     if plan["profiles"]:
         return [ParticipantProfile(**one) for one in plan["profiles"]]
-    own = next((one for one in plan["conditions"] if one["levels"] == levels), {})
+    own: dict[str, Any] = next((one for one in plan["conditions"] if one["levels"] == levels), {})
     said = {name: own.get(name, "") for name in ("persona", "goal")}
     return [ParticipantProfile(**said)] if any(said.values()) else []
 
