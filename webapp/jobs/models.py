@@ -208,7 +208,9 @@ class SelfPlayConversation(models.Model):
     conversation = models.OneToOneField(Conversation, null=True, on_delete=models.CASCADE, related_name="selfplay")
     error = models.CharField(max_length=500, blank=True)
     sources = models.JSONField(
-        default=list, blank=True, help_text="Ids of the people's chats that a simulated one has texts of."
+        default=list,
+        blank=True,
+        help_text="Ids of people's chats that its texts are from, first the one that it stands within.",
     )
 
     class Meta:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -103,7 +105,7 @@ def realism_compute(run: SelfPlayRun, participant: str) -> RealismResult:
     assert run.study is not None
     shared = TextCache(settings.CONFAB_DEVICE, store=text_store())
     people = people_study(run.study, shared)
-    simulated = _study(participant, _of_participant(run, participant), shared, source=SOURCE)
+    simulated = simulated_study(run, participant, shared)
     played = run_with_metrics(people.bots, FEWEST_PLAYED)
     return realism(people, simulated, selfplay=None if played is None else selfplay_study(played, shared))
 
@@ -126,6 +128,14 @@ def people_study(study: Study, shared: TextCache) -> NotebookStudy:
     )
 
 
+def simulated_study(run: SelfPlayRun, participant: str, shared: TextCache) -> NotebookStudy:
+    """Return a participant's complete conversations; those within people's chats have the ids of these."""
+    rows = _of_participant(run, participant)
+    within = rows.filter(bot__bot_id__in=list(run.plan["n_of_bot"])).values_list("pk", "selfplay__sources")
+    names = {str(pk): str(sources[0]) for pk, sources in within}
+    return _study(participant, rows, shared, names=names, source=SOURCE)
+
+
 def selfplay_study(run: SelfPlayRun, shared: TextCache) -> NotebookStudy:
     """Return a run's complete conversations of bots with themselves, as notebooks have them."""
     rows = measurable(study=None, run=run).filter(selfplay__partner_bot_id="")
@@ -141,19 +151,29 @@ def _study(
     rows: QuerySet[Conversation],
     shared: TextCache,
     *,
+    names: Mapping[str, str] | None = None,
     source: str = "",
     ratings: dict[str, list[RecordRating]] | None = None,
     **more: Any,
 ) -> NotebookStudy:
-    rows = rows.order_by("created_at", "pk")
+    """Return conversations as notebooks have them.
+
+    Args:
+        names: of some conversations the id that they have there.
+    """
+    rows, names = rows.order_by("created_at", "pk"), names or {}
     bots = {str(pk): bot for pk, bot in rows.values_list("pk", "bot__bot_id")}
+    chats = list(conversations_for_metrics(rows))
     dialogues = tuple(
-        StudyDialogue(chat, bots[chat.id], source, tuple((ratings or {}).get(chat.id, ())))
-        for chat in conversations_for_metrics(rows)
+        StudyDialogue(
+            replace(one, id=names.get(one.id, one.id)), bots[one.id], source, tuple((ratings or {}).get(one.id, ()))
+        )
+        for one in chats
     )
     found = NotebookStudy(name, dialogues, device=settings.CONFAB_DEVICE, **more)
     found.__dict__["shared"] = shared
-    found._computed.update(_stored_metrics(rows, [one.conversation.id for one in dialogues]))
+    for name, table in _stored_metrics(rows, [one.id for one in chats]).items():
+        found._computed[name] = replace(table, conversations=table.conversations.rename(index=names))
     return found
 
 

@@ -261,8 +261,8 @@ def _within(
         profiles=run_profiles(run.plan, {}),
     )
     for (n, stored), one in zip(there.items(), chats, strict=True):
-        of_bot = {i: stored.conversation.id for i, turn in enumerate(one.conversation.turns) if turn.speaker == "bot"}
-        yield {n: replace(one, sources={**one.sources, **of_bot})}
+        # First, before turn 0: the chat that this one stands within, and that the bot's turns are from.
+        yield {n: replace(one, sources={-1: stored.conversation.id, **one.sources})}
 
 
 _ready: dict[tuple[datetime, str, int], tuple[HumanChats, SimulatedParticipant]] = {}

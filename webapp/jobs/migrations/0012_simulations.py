@@ -12,7 +12,9 @@ class Migration(migrations.Migration):
             model_name="selfplayconversation",
             name="sources",
             field=models.JSONField(
-                blank=True, default=list, help_text="Ids of the people's chats that a simulated one has texts of."
+                blank=True,
+                default=list,
+                help_text="Ids of people's chats that its texts are from, first the one that it stands within.",
             ),
         ),
         migrations.AddField(

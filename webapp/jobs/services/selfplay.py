@@ -201,7 +201,7 @@ def selfplay_store(
                 ordinal=ordinal,
                 conversation_id=pk,
                 error=sanitise(one.error or "", ERROR_MAX_CHARS),
-                sources=sorted(set(getattr(one, "sources", {}).values())),
+                sources=list(dict.fromkeys(getattr(one, "sources", {}).values())),
             )
         )
     with transaction.atomic():
