@@ -57,11 +57,7 @@ class SelfPlayed:
 
 
 class RunningChats:
-    """Conversations with the costs of their turns and the errors that ended them.
-
-    Args:
-        conversations: as they begin.
-    """
+    """Conversations that advance together, the costs of their turns and the errors that ended them."""
 
     def __init__(self, conversations: Sequence[Conversation]) -> None:
         self.conversations = list(conversations)
@@ -81,13 +77,10 @@ class RunningChats:
         speaker: Speaker,
         timeout_s: float | None,
     ) -> int:
-        """Append a bot's reply to conversations; one that fails ends its conversation alone.
+        """Append a bot's reply to conversations by their numbers; one that fails ends its conversation alone.
 
         Args:
-            bot: loaded.
-            numbers: of the conversations.
             contexts: what the bot sees of each.
-            speaker: side of the bot.
 
         Returns:
             The number of replies.
@@ -167,11 +160,7 @@ def play(
 
 
 def validate_run(seeds: Sequence[int], window: int | None) -> None:
-    """Raise an error for a window below 1 or a seed given twice.
-
-    Raises:
-        ValueError: with the reason.
-    """
+    """Raise a ValueError for a window below 1 or a seed given twice."""
     if window is not None and window < 1:
         raise ValueError(f"window is {window}; it must be at least 1, or None for all turns")
     if len(set(seeds)) < len(seeds):

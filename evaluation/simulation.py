@@ -96,7 +96,13 @@ def simulate_chats(
     under = conditions or [SelfPlayCondition()] * len(seeds)
     title = f"{participant.name}>{bot.name}"
     chats = RunningChats([_opened(title, seed, one) for seed, one in zip(seeds, under, strict=True)])
-    courses = [_course(one, bot.name, n_exchanges, people, may_leave, profiles) for one in chats.conversations]
+    courses = []
+    for chat in chats.conversations:
+        drawn = people.draw(chat.seed, bot.name, least=n_exchanges or 1) if people else None
+        n_drawn = MOST_EXCHANGES if may_leave else len(drawn.said) if drawn else DEFAULT_EXCHANGES
+        n_most, profile = n_exchanges or n_drawn, _drawn_profile(chat.seed, profiles)
+        first = ParticipantTurn(chat, bot.name, profile, None if may_leave else n_most, drawn)
+        courses.append(_Course(first, n_most))
     n_planned, n_made = sum(course.n_most for course in courses), 0
     going = list(range(len(seeds)))
     while going:
@@ -106,11 +112,8 @@ def simulate_chats(
         going = [i for i in going if chats.errors[i] is None and _awaits_reply(chats.conversations[i])]
         n_made += chats.add_replies(bot, going, [chats.conversations[i].last(window) for i in going], "bot", timeout_s)
         # One that votes acts once more at the end, on the last reply.
-        going = [
-            i
-            for i in going
-            if chats.errors[i] is None and (participant.votes or chats.conversations[i].n_exchanges < courses[i].n_most)
-        ]
+        acts = [participant.votes or chats.conversations[i].n_exchanges < courses[i].n_most for i in going]
+        going = [i for i, again in zip(going, acts, strict=True) if again and chats.errors[i] is None]
         if progress is not None:
             progress(n_made, n_planned)
     ends = zip(chats.conversations, chats.errors, chats.costs, courses, strict=True)
@@ -131,15 +134,10 @@ def simulate_within(
 ) -> list[SimulatedChat]:
     """Replace each message of people in stored chats by the participant's, given the stored turns before it.
 
-    Participants learn from other people's chats with other bots alone.
-
     Args:
         chats: stored; their neighbouring turns of one speaker count as one.
-        participant: loaded.
         people: whose chats give openings and lengths; None: `chats`.
-        seed: of the run.
         may_leave: end a chat where the participant leaves; else it writes as many messages as the person did.
-        profiles: characters, of which each chat's seed draws one.
 
     Returns:
         One per chat, in order: the bot's stored turns and the participant's messages. A failure ends its chat alone.
@@ -156,10 +154,12 @@ def simulate_within(
             ParticipantTurn(first, chat.bot, _drawn_profile(own_seed, profiles), n_planned, drawn, chat.person)
         )
     moves: list[dict[int, Move]] = [{} for _ in stored]
+    going = set(range(len(stored)))
     for place in range(max((len(chat.turns) for chat in stored), default=0)):
-        here = [
-            n for n, chat in enumerate(stored) if chat.turns[place : place + 1] and chat.turns[place].speaker == "human"
-        ]
+        going = {
+            n for n in going if place < len(stored[n].turns) and all(m.text is not None for m in moves[n].values())
+        }
+        here = [n for n in sorted(going) if stored[n].turns[place].speaker == "human"]
         asked = []
         for n in here:
             before = replace(turns[n].conversation, turns=stored[n].turns[:place])
@@ -200,16 +200,11 @@ def simulate(
     """Let simulated participants chat with bots: the same seed gives the same chats as `confab simulate`.
 
     Args:
-        bots: names of bots (`chatbots.registry.bot_list`).
-        participant: name of a participant, such as `retrieval` or `prompted:smollm2`.
+        bots: names of bots.
+        participant: its name, such as `retrieval` or `prompted:smollm2`.
         conversations: with each bot.
-        people: study whose chats participants learn from, with other bots than the one that they chat with.
-        exchanges: of each chat; None: drawn from `people`, or 10 without them.
-        may_leave: participants leave when they want to.
-        profiles: characters to draw from (`profiles_read`).
-
-    Returns:
-        A study whose chats have the source "simulated".
+        people: study whose chats participants learn from.
+        exchanges, may_leave, profiles: as `simulate_chats`.
 
     Raises:
         UnknownName: for an unknown bot or participant, with the nearest names.
@@ -231,22 +226,6 @@ def simulate(
         return study_of_runs(f"{participant} with {', '.join(names)}", names, SOURCE, device, play_one)
     finally:
         acting.unload()
-
-
-def _course(
-    conversation: Conversation,
-    bot: str,
-    n_exchanges: int | None,
-    people: HumanChats | None,
-    may_leave: bool,
-    profiles: Sequence[ParticipantProfile],
-) -> _Course:
-    seed = conversation.seed
-    drawn = people.draw(seed, bot, least=n_exchanges or 1) if people else None
-    n_drawn = len(drawn.said) if drawn else DEFAULT_EXCHANGES
-    n_most = n_exchanges or (MOST_EXCHANGES if may_leave else n_drawn)
-    profile = _drawn_profile(seed, profiles)
-    return _Course(ParticipantTurn(conversation, bot, profile, None if may_leave else n_most, drawn), n_most)
 
 
 def _drawn_profile(seed: int, profiles: Sequence[ParticipantProfile]) -> ParticipantProfile:
@@ -304,9 +283,10 @@ def _within(chat: HumanChat, moves: Mapping[int, Move]) -> SimulatedChat:
     sources: dict[int, str] = {}
     error, left_after = None, None
     for place, stored in enumerate(chat.turns):
-        if (move := moves.get(place)) is None:
+        if stored.speaker == "bot":
             turns = (*turns, replace(stored, vote=0))
             continue
+        move = moves[place]
         turns = _voted(turns, move)
         if move.text is None:
             error = f"participant: {move.error}" if move.error is not None else None

@@ -146,14 +146,11 @@ class SimulatedParticipant(ABC):
         return None
 
     def load(self, device: str, people: HumanChats | None = None, store: TextStore | None = None) -> None:
-        """Make ready.
+        """Make ready, or raise a BotError with the reason.
 
         Args:
             people: stored chats to learn from.
             store: keeps sentence vectors of texts between runs; erasing a person removes them there.
-
-        Raises:
-            BotError: the participant cannot be loaded; the message gives the reason.
         """
         if self.needs_people and not people:
             raise BotError(f"{self.name} learns from chats of people, and there are none")
@@ -201,12 +198,7 @@ def participant_get(name: str) -> SimulatedParticipant:
 def participant_load(
     name: str, device: str = "cpu", people: HumanChats | None = None, store: TextStore | None = None
 ) -> SimulatedParticipant:
-    """Return a participant that is ready to act.
-
-    Raises:
-        UnknownName: there is no such kind or bot; the message names the nearest ones.
-        BotError: it cannot be loaded; the message gives the reason.
-    """
+    """Return a participant that is ready to act, or raise as `participant_get` and `load` do."""
     participant = participant_get(name)
     reason = participant.unavailable_reason()
     if reason is not None:

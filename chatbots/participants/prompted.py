@@ -29,12 +29,11 @@ if TYPE_CHECKING:
     from chatbots.encoders.cache import TextStore
 
 TASK = (
-    "You are a person who chats with a chatbot. You are not an assistant and you do not offer help. Every message "
-    "that you get was written by the chatbot. Reply with the person's next message only: short and casual, as people "
-    "type in a chat, without a name before it and without quotation marks."
+    "You are a person who tries out a chatbot. You are not an assistant. Answer the chatbot with one short, casual "
+    "chat message, without a name or quotation marks."
 )
-PROFILE = {"persona": "Who you are: {}", "goal": "What you want from the chat: {}", "mood": "How you feel: {}"}
-LEAVING = "When the person would end the chat, write [leaves] and nothing else."
+PROFILE = {"persona": "You: {}", "goal": "Your goal: {}", "mood": "Your mood: {}"}
+LEAVING = "To end the chat, write [leaves]."
 TIMEOUT_S = 300.0
 """Longest wait for a message, in seconds."""
 _LEAVES = re.compile(r"\[\s*leaves?\s*\]", re.IGNORECASE)
@@ -66,6 +65,7 @@ class BotDrivenParticipant(SimulatedParticipant):
     """Base of participants whose messages a bot writes, on a conversation with the roles reversed."""
 
     speaks_by_bot = True
+    capacity = 1024  # the bot's serving makes its own batches
 
     def prompt_of(self, turn: ParticipantTurn) -> str | None:
         """Return what stands in place of the bot's system prompt; None: its own."""
@@ -78,8 +78,7 @@ class BotDrivenParticipant(SimulatedParticipant):
     def __init__(self, bot: str = "") -> None:
         super().__init__(bot)
         self._device = "cpu"
-        if bot:
-            self.capacity, self.deterministic = self._bot.capacity, self._bot.deterministic
+        self.deterministic = not bot or self._bot.deterministic
 
     @property
     def _bot(self) -> Bot:

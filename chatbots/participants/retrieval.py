@@ -57,14 +57,14 @@ class _PeopleSituations:
         dialogues = [_dialogue(chat) for chat in people]
         everything = Situations.of(Corpus(tuple(dialogues)))
         places = [(number, i) for number, one in enumerate(dialogues) for i in range(1, len(one.turns))]
-        rows = [row for row, (number, i) in enumerate(places) if _is_move(people.chats[number], i)]
+        humans = [[*(turn.speaker == "human" for turn in chat.turns), True] for chat in people]
+        rows = [row for row, (number, i) in enumerate(places) if humans[number][i]]
         columns = ("replies", "contexts", "second", "asked", "greets", "sentiment")
         self.index = replace(everything, **{name: getattr(everything, name)[rows] for name in columns})
         self.numbers = np.array([places[row][0] for row in rows], dtype=int)
         self.chats = [people.chats[number] for number in self.numbers]
-        self.votes = np.array(
-            [chat.turns[places[row][1] - 1].vote for chat, row in zip(self.chats, rows, strict=True)], dtype=int
-        )
+        before = [places[row][1] - 1 for row in rows]
+        self.votes = np.array([chat.turns[i].vote for chat, i in zip(self.chats, before, strict=True)], dtype=int)
         self.bots = np.array([chat.bot for chat in self.chats], dtype=object)
         self.persons = np.array([chat.person for chat in self.chats], dtype=object)
         self.leaves = self.index.texts.index(LEAVES) if LEAVES in self.index.texts else -1
@@ -181,10 +181,6 @@ def _next(loaded: _PeopleSituations, turn: ParticipantTurn, similar: list[np.nda
 def _dialogue(chat: HumanChat) -> Dialogue:
     texts = tuple(turn.text for turn in chat.turns)
     return Dialogue((*texts, LEAVES) if chat.turns[-1].speaker == "bot" else texts)
-
-
-def _is_move(chat: HumanChat, place: int) -> bool:
-    return place == len(chat.turns) or chat.turns[place].speaker == "human"
 
 
 def _nothing_left(turn: ParticipantTurn) -> Move:

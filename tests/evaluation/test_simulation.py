@@ -212,8 +212,10 @@ def test_within_a_chat_the_stored_turns_come_before_each_move():
     assert {(turn.bot, turn.person, turn.n_planned) for turn in participant.seen} == {("a", "p", 3)}
     assert one.conversation.texts[::2] == ("message 0", "message 1", "message 2")
     assert one.conversation.id == stored.conversation.id
-    (left,) = simulate_within([stored], Counting(leaves_at=1), may_leave=True)
-    assert (len(left.conversation.turns), left.left_after) == (2, 1)
+    assert [turn.written for turn in participant.seen] == [(), ("message 0",), ("message 0", "message 1")]
+    leaving = Counting(leaves_at=1)
+    (left,) = simulate_within([stored], leaving, may_leave=True)
+    assert (len(left.conversation.turns), left.left_after, len(leaving.seen)) == (2, 1, 2)
     (failed,) = simulate_within([stored], Counting(fails_at=1))
     assert failed.error == "participant: lost for words"
 

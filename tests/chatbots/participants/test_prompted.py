@@ -30,7 +30,6 @@ class ChatModel(BotDefaults):
     options = SimpleNamespace(system_prompt="You are a helpful assistant.")
     max_cost = None
     least_bound = ReplyCost()
-    capacity = 7
 
     def __init__(self) -> None:
         self.seen: list[Conversation] = []
@@ -150,7 +149,6 @@ def test_a_person_opens_where_one_was_drawn(model: ChatModel) -> None:
 
 def test_a_bot_on_both_sides_is_loaded_again(model: ChatModel) -> None:
     participant = participant_load("prompted:chat-model")
-    assert participant.capacity == 7
     model.unload()
     assert participant.moves([ParticipantTurn(Conversation("1"), "chat-model")])[0].error is None
 
