@@ -256,6 +256,7 @@ if __name__ == "__main__":
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings.embedded")
     django.setup()
+    importlib.import_module("webapp.urls")  # for every web process, and for the checks before most commands
     assert threading.active_count() == 1, "a fork has no threads but the one that forks"
     sys.argv = next_program()
     gc.enable()
