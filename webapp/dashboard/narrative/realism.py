@@ -31,7 +31,7 @@ _STANDINGS = {
     "not_as_people": "Not as people",
     "people_unclear": "People’s own slope may be 0",
 }
-_SOURCES = {"people": "people", "simulated": "simulated participants", "selfplay": "self-play"}
+_SOURCES = {"people": "people", "simulated": "simulated", "selfplay": "self-play"}
 _FEATURES = {"vectors": "Sentence vectors", "traits": "The eight traits"}
 _FITS = {"log_turns": "Number of turns", "log_words": "Number of words"}
 _PARTS = {"traits": "Traits", "tests": "Classifiers", "reactions": "Reactions", "predictions": "Predictions"}
@@ -88,7 +88,8 @@ def _traits(rows: tuple[TraitDistance, ...]) -> NamedTable:
         "Eight traits",
         rows,
         ("Trait", lambda one: Cell(TRAITS[one.trait])),
-        ("Quantity", lambda one: Cell(f"{one.title}, {'per turn' if one.level == 'turn' else 'per conversation'}")),
+        ("Quantity", lambda one: Cell(one.title)),
+        ("Of a", lambda one: Cell("turn" if one.level == "turn" else "chat")),
         ("People", lambda one: number_cell(one.people)),
         ("Simulated", lambda one: number_cell(one.simulated)),
         (("Distance", _INTERVAL), lambda one: _effect(one.distance)),
@@ -118,8 +119,7 @@ def _giveaways(tests: tuple[TwoSampleTest, ...], bots: Mapping[str, BotInfo]) ->
         "simulated-giveaways",
         "Turns that classifiers recognise as simulated",
         rows,
-        ("Message", lambda row: Cell(row[1].text)),
-        ("Bot’s turn before", lambda row: Cell(row[1].before)),
+        ("Message", lambda row: Cell(row[1].text, why=f"after “{row[1].before}”" if row[1].before else "")),
         ("Bot", lambda row: named_cell(bots, row[1].bot)),
         ("Read by", lambda row: Cell(_FEATURES[row[0].features])),
         ("Log odds", lambda row: number_cell(row[1].score)),

@@ -163,7 +163,7 @@ FRAGMENTS: dict[str, str] = {
     "no_fit": "no fit can be made of these ratings and metrics",
     "equal_means": "people’s mean ratings of the bots are equal",
     "constant_reaction": "the reaction is the same in all of people’s chats",
-    "few_bots_for_slope": "{n_bots} bots; {needed} are needed",
+    "few_bots_for_slope": "{n_bots}; {needed} are needed",
     "people_constant": "people’s values are all equal, so there is no unit of distance",
     "no_values": "one side has no value",
     "not_within_chats": "not measured: the turns stand within stored chats of given length",
