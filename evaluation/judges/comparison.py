@@ -21,14 +21,12 @@ from evaluation.judges.gold import GoldSet, gold_of_chats, gold_of_replies
 from evaluation.judges.scoring import JudgeScores, bot_model, model_family, model_parameters, score_gold
 from evaluation.metric_agreement import JudgedReplies, judgements_read
 from evaluation.metrics.judge import JudgeMetric
-from evaluation.number_format import share, span
+from evaluation.number_format import share
 from evaluation.tables import to_plain
 
 if TYPE_CHECKING:
     from evaluation.study import Study
 
-JudgeVerdict = Literal["may", "may not", "unknown"]
-SMALL = 1e9
 SELECTED = "The best of several judges on the same ratings looks better than it is: confirm it on other ratings."
 
 
@@ -37,8 +35,7 @@ class ComparedJudge:
     """One judge compared with people.
 
     Attributes:
-        consistency: of repeated scores; None with the reason in `fixed`.
-        worth: prediction-powered means of bots, by `people` or `extra`, the source of unrated conversations.
+        consistency: None with the reason in `fixed`; worth: by `people` or `extra`, where unrated instances are from.
     """
 
     scores: JudgeScores
@@ -51,7 +48,7 @@ class ComparedJudge:
     worth: Mapping[str, PoweredMeans]
 
     @property
-    def verdict(self) -> JudgeVerdict:
+    def verdict(self) -> Literal["may", "may not", "unknown"]:
         """Whether the judge may replace a rater."""
         agrees = None if self.agreement.low is None else self.agreement.low > 0
         if self.test.passes and agrees:
@@ -74,13 +71,13 @@ class ComparedJudge:
             words += (
                 f" It wins the alternative-annotator test against {n_won} of {test.n_tested} raters; half are needed."
             )
-        ends = f" (95 %: {span(found.low, found.high, shares=True)})" if found.low is not None else ""
+        ends = f" (95 %: {share(found.low)} to {share(found.high)})" if found.low is not None else ""
         agrees = f"undefined: {found.reason}" if found.value is None else f"{share(found.value)}{ends}"
         words += f" Its agreement with people is {agrees}."
         if found.low is not None and found.low <= 0:
             words += " That interval holds 0 or lies below it: do not use it as a judge here."
         size = model_parameters(self.scores.model)
-        if size is not None and size < SMALL:
+        if size is not None and size < 1e9:
             words += f" By its name the model has {size / 1e6:.0f} million parameters, few for a judge."
         return words
 

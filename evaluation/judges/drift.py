@@ -16,7 +16,7 @@ from evaluation.judges.agreement import LEVEL
 from evaluation.judges.gold import GoldSet
 from evaluation.judges.scoring import MOST_REPEATED, judge_identity, score_gold
 from evaluation.metrics.judge import JudgeMetric
-from evaluation.number_format import figure, span
+from evaluation.number_format import figure
 from evaluation.stats.means import mean_interval
 
 ROUNDING, FEWEST = 0.005, 10
@@ -47,7 +47,7 @@ class JudgeDrift:
         if self.has_drifted is None:
             return f"Whether {self.judge} has drifted is not known: {self.reason}."
         start = f"{self.judge} has drifted" if self.has_drifted else f"No drift of {self.judge} is shown"
-        ends = f" (95 %: {span(self.low, self.high)})" if self.low is not None else ""
+        ends = f" (95 %: {figure(self.low)} to {figure(self.high)})" if self.low is not None else ""
         moved = f"scores of {self.n} stored instances moved by {figure(self.drift)} points more than repeats do{ends}."
         return f"{start}: {moved}{' Compare it with people again before you use it.' if self.has_drifted else ''}"
 

@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import zip_longest
 from typing import Literal
 
 import numpy as np
@@ -104,9 +105,11 @@ class GoldSet:
         return tuple(hashlib.sha256(repr((key, text)).encode()).hexdigest()[:16] for key, text in rows)
 
     def sample(self, most: int) -> GoldSet:
-        """Return at most so many instances, chosen by their digests."""
+        """Return at most so many instances by their digests: rated and other ones in turn, as far as there are both."""
         order = sorted(range(len(self)), key=lambda k: self.digests[k])
-        return self if len(self) <= most else self.take(sorted(order[:most]))
+        groups = ([k for k in order if np.isfinite(self.means[k]) == is_rated] for is_rated in (True, False))
+        drawn = [k for pair in zip_longest(*groups) for k in pair if k is not None]
+        return self if len(self) <= most else self.take(sorted(drawn[:most]))
 
     def take(self, kept: Sequence[int]) -> GoldSet:
         """Return the instances at these places."""

@@ -114,7 +114,8 @@ def detail_tables(result: Row) -> list[NamedTable]:
         ("With the judge, 90 %", lambda row: span_cell(row[3]["low"], row[3]["high"])),
         ("Ratings saved", lambda row: Cell(percent(row[3]["saved"]), raw=(row[3]["saved"],))),
         ("Shift, standard errors", lambda row: number_cell(row[3]["shift"], 1)),
-        method="Prediction-powered means (PPI++). They are right where rated and unrated instances are drawn alike: a "
-        "shift beyond ±2.5 says that they are not, as scores of simulated chats may not be.",
+        method=" ".join(means["sentence"] for one in judges for means in one["worth"].values())
+        + " Prediction-powered means (PPI++) are right where rated and unrated instances are drawn alike: a shift "
+        "beyond ±2.5 says that they are not, as scores of simulated chats may not be.",
     )
     return [one for one in (raters, confusion, worth) if one.table.rows]

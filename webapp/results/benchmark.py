@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
 BENCHMARK_KIND = "benchmark"
+OF_FILES = (BENCHMARK_KIND, "judges")
+"""Kinds of jobs that uploaded files belong to."""
 BASELINE = "words_bot"
 """Words of the reply: whatever does not beat it has learned little else."""
 MOST_POINTS = 3_000
@@ -286,7 +288,7 @@ class Uploaded:
 def benchmark_uploads() -> list[Uploaded]:
     """Return the uploaded files that are here, the newest first."""
     titles: dict[str, dict[str, None]] = {}
-    jobs = Job.objects.filter(kind=BENCHMARK_KIND).order_by("pk")
+    jobs = Job.objects.filter(kind__in=OF_FILES).order_by("pk")
     for payload in jobs.values_list("payload", flat=True):
         for name, title in _files(payload).items():
             titles.setdefault(name, {})[title] = None
@@ -308,7 +310,7 @@ def benchmark_file_remove(*, file: str, user: User) -> int:
         Refused: there is no such file.
     """
     is_of_it = Q(payload__file=file) | Q(payload__judged=file)
-    jobs = Job.objects.filter(is_of_it, kind=BENCHMARK_KIND)
+    jobs = Job.objects.filter(is_of_it, kind__in=OF_FILES)
     titles = {_files(job.payload)[file] for job in jobs if file}
     path = benchmark_file(file)
     if not is_file_name(file) or (path is None and not titles):
