@@ -128,8 +128,7 @@ class RetrievalParticipant(SimulatedParticipant):
     @property
     def params(self) -> dict[str, Any]:
         encoder = sentence_encoder()
-        is_lexical = encoder.unavailable_reason() is not None
-        ranked_by = "tfidf" if is_lexical else encoder.identity.as_dict()
+        ranked_by = "tfidf" if encoder.unavailable_reason() is not None else encoder.identity.as_dict()
         return {**RANKING_PARAMS, "n_near": N_NEAR, "known": [KNOWN_SHARE, LEAST_KNOWN], "encoder": ranked_by}
 
     def load(self, device: str, people: HumanChats | None = None, store: TextStore | None = None) -> None:

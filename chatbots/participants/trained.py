@@ -7,8 +7,9 @@ them writes a person's side as well (`chatbots/training/configs/participant.yaml
 from __future__ import annotations
 
 from chatbots.bots.base import Bot
-from chatbots.participants.base import register_participant
+from chatbots.participants.base import Move, ParticipantTurn, register_participant
 from chatbots.participants.prompted import BotDrivenParticipant
+from chatbots.participants.scripted import everyday_messages
 
 
 @register_participant
@@ -21,3 +22,9 @@ class TrainedParticipant(BotDrivenParticipant):
 
     def refusal(self, bot: Bot) -> str | None:
         return None if bot.kind == "checkpoint" else f"{bot.name} is no checkpoint that was trained with `train_bot`"
+
+    def opening(self, turn: ParticipantTurn) -> Move | None:
+        """Open with the everyday corpus where no person's message was drawn: the model has learned answers alone."""
+        if turn.conversation.turns or turn.drawn is not None:
+            return super().opening(turn)
+        return Move(everyday_messages()[turn.seed % len(everyday_messages())][0])

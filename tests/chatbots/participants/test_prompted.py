@@ -16,6 +16,7 @@ from chatbots.generation.prompts import chat_messages, conditioned_prompt, turns
 from chatbots.participants.base import ParticipantProfile, ParticipantTurn, participant_load
 from chatbots.participants.human_chats import HumanChat
 from chatbots.participants.prompted import LEAVING, TASK, PromptedParticipant, clean_message
+from chatbots.participants.scripted import everyday_messages
 from chatbots.registry import bots
 from evaluation.simulation import simulate_chats
 from tests.fakes import FakeWholeBot
@@ -158,6 +159,21 @@ def test_a_bot_without_a_prompt_is_refused() -> None:
         participant_load("prompted:eliza")
     with pytest.raises(BotError, match="eliza is no checkpoint"):
         participant_load("trained:eliza")
+
+
+def test_a_checkpoint_answers_and_opens_with_the_everyday_corpus() -> None:
+    participant = participant_load("trained:hred-demo")
+    first, second = participant.moves(
+        [
+            ParticipantTurn(Conversation("1", seed=5), "eliza"),
+            ParticipantTurn(Conversation.from_texts(["hi", "Do you like films?"], seed=5), "eliza"),
+        ]
+    )
+    assert first.text in {said[0] for said in everyday_messages()}
+    assert second.text
+    assert second.error is None
+    seen = participant.reversed(ParticipantTurn(Conversation.from_texts(["hi", "Do you?"]), "eliza"))
+    assert [turn.speaker for turn in seen.turns] == ["bot", "human"]
 
 
 def test_the_identity_is_that_of_bot_and_prompt(model: ChatModel) -> None:
