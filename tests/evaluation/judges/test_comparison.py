@@ -180,6 +180,24 @@ def test_whole_conversations_are_judged_and_unrated_ones_make_the_means_of_bots_
     assert compared.test.passes is None
 
 
+def test_a_sample_takes_rated_and_other_instances_in_turn_and_is_the_same_again():
+    chats = {Conversation.from_texts(["hi", f"hello {k}"], id=str(k)): "a" for k in range(200)}
+    few = np.arange(30)
+    ratings = Ratings(
+        conversation=few.astype(str).astype(object),
+        bot=np.full(30, "a", dtype=object),
+        rater=few.astype(object),
+        answers={"quality": 1.0 + few % 5},
+        dimensions=(RatingDimension("quality", "Quality", 1, 5),),
+    )
+    gold = gold_of_chats(ratings, chats, name="s")
+    drawn = gold.sample(50)
+    assert (len(drawn), int(np.isfinite(drawn.means).sum())) == (50, 25)
+    assert drawn.keys == gold.sample(50).keys
+    wanted = dict(zip(gold.keys, gold.means.tolist(), strict=True))
+    assert drawn.means == pytest.approx([wanted[key] for key in drawn.keys], nan_ok=True)
+
+
 def test_a_notebook_compares_judges_with_rated_replies():
     rng = np.random.default_rng(8)
     gold, truth = numbers(rng, n=50)

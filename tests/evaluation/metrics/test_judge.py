@@ -87,6 +87,30 @@ async def test_an_endpoint_that_refuses_log_probabilities_is_asked_without_them(
     assert judge.remarks(scores) == {WRITTEN: 3}
 
 
+async def test_what_a_judge_costs_is_added_up_and_unknown_without_prices(registered):
+    async with serving(*[says("4")] * 4) as server:
+        registered(server.bot(concurrency=1, price_in=0, price_out=1e6))
+        judge = JudgeMetric(bot="e", rubric={"overall": "Is it good?"})
+        await asyncio.to_thread(judge.chances, ["one?", "two?"], ["1", "2", "3", "4", "5"])
+        spent = meter_get().spent["e"]
+        assert judge.cost == pytest.approx(spent)
+        assert spent > 0
+        bots.discard("e")
+        registered(server.bot(concurrency=1))
+        judge = JudgeMetric(bot="e", rubric={"overall": "Is it good?"})
+        await asyncio.to_thread(judge.chances, ["one?", "two?"], ["1", "2", "3", "4", "5"])
+    assert judge.cost is None
+
+
+def test_a_prompt_for_chats_that_cannot_be_filled_in_is_refused():
+    with pytest.raises(ValuesError, match="chat_prompt cannot be filled in"):
+        JudgeMetric(bot="e", chat_prompt="{chat} {reply}")
+    judge = JudgeMetric(bot="e", chat_prompt="{chat} | {question} {low} {high_label}", rubric={"a": "Good?"})
+    chat = Conversation.from_texts(["hi", "hello"], id="1")
+    assert judge.chat_prompt(chat, "a") == "Other: hi\nChatbot: hello | Good? 1 very good"
+    assert judge.identity == JudgeMetric(bot="e", rubric={"a": "Good?"}).identity, "replies are not asked it"
+
+
 async def test_the_cap_ends_it_and_what_was_scored_is_kept(registered):
     async with serving(says("5"), says("1"), says("3")) as server:
         registered(server.bot(concurrency=1))

@@ -28,6 +28,8 @@ from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, State
+from webapp.jobs.services.selfplay import run_create
+from webapp.results.benchmark import benchmark_file_remove, benchmark_uploads
 from webapp.results.benchmark_data import benchmark_upload_keep
 from webapp.results.judges import JudgesParams, judge_list, judges_ask
 
@@ -162,6 +164,41 @@ def test_rated_conversations_of_a_study_are_judged_whole_and_forgotten_with_thei
     with django_capture_on_commit_callbacks(execute=True):
         call_command("erase", study="talk", participant=str(participant.pk), json=True)
     assert not Job.objects.filter(kind="judges").exists()
+
+
+def test_chats_of_a_run_are_scored_too_and_stand_apart_from_peoples(staff: Client, judges: Any) -> None:
+    study = make_study("talk")
+    for k in range(8):
+        make_rating(make_conversation(study, n_exchanges=3), quality=1 + k % 5)
+    run = run_create(bots=["eliza", "parrot"], n_conversations=3, n_turns=4, seed=1)
+    run_job(run)
+    metrics.add(RuleJudge(lambda text, repeat: 4.0, name="whole", chat_prompt="x|{chat} {question}"))
+    try:
+        sent = staff.post(ADDRESS, asked("", "whole") | {"gold": "study:talk", "run": str(run.pk)})
+        assert sent.status_code == 302
+        [job] = Job.objects.filter(kind="judges")
+        run_job(job)
+    finally:
+        metrics.discard("whole")
+    job.refresh_from_db()
+    assert job.state == State.DONE, job.error
+    assert (job.result["n"], job.result["n_rated"]) == (14, 8)
+    worth = job.result["judges"][0]["worth"]
+    assert {name: sum(bot["n_unrated"] for bot in one["bots"].values()) for name, one in worth.items()} == {
+        "people": 0,
+        "extra": 6,
+    }
+    html = staff.get(ADDRESS)
+    assert html.status_code == 200
+    assert "of the run" in html.content.decode()
+
+
+def test_a_file_is_removed_with_the_comparisons_of_it(judges: Any) -> None:
+    file = uploaded()
+    job = made(file, "good")
+    assert [one.title for one in benchmark_uploads()] == ["rated.jsonl"]
+    assert benchmark_file_remove(file=file, user=make_staff(Right.RUN, username="u")) == 1  # type: ignore[arg-type]
+    assert not Job.objects.filter(pk=job.pk).exists()
 
 
 def test_a_program_and_the_commands_have_the_same_result(judges: Any, tmp_path: Path, capsys: Any) -> None:
