@@ -15,6 +15,7 @@ from asgiref.sync import async_to_sync
 from channels.testing import WebsocketCommunicator
 from django.core.handlers.wsgi import WSGIHandler
 
+from chatbots.trace import TraceStep
 from tests.builders import BY_PROLIFIC, QUIZ, TRAINING_PAIR
 from tests.outside.browser import Answers, Browser, Form, Frame, Page
 from webapp.asgi import application
@@ -65,6 +66,8 @@ RIGHT = {
     "answer": "yes",
 }
 """Right answers by the field of the page that asks for them."""
+THOUGHT = TraceStep(kind="reasoning", text="They want to go on.")
+"""Trace of every reply of the scripted bot."""
 LINKS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "prolific": (BY_PROLIFIC, {"PROLIFIC_PID": "p1", "STUDY_ID": "st1", "SESSION_ID": "se1"}),
     "mturk": (
@@ -174,6 +177,12 @@ class InsideBrowser(Browser):
         self.is_newest_sent = True
         return self.send(form, answers)
 
+    def upload(self, chat: str, image: bytes) -> httpx.Response:
+        """Send an image file as the chat's page does."""
+        token = next(form.hidden["csrfmiddlewaretoken"] for form in self.page.forms)
+        fields = {"client_id": str(uuid.uuid4()), "csrfmiddlewaretoken": token}
+        return self.http.post(f"/chat/{chat}/image/", data=fields, files={"image": ("image.png", image)})
+
     def chat(self, chat: str, *frames: Mapping[str, Any], fails: bool | None = None) -> Heard:
         """Open a chat's socket, send these frames, and hear one frame after each.
 
@@ -215,7 +224,7 @@ def _reply(chat: uuid.UUID, fails: bool) -> bool:
     if fails:
         return services.reply_fail(conversation_id=chat, lease=lease, error="scripted failure") is not None
     text = "And then?" if due.given is None else due.given
-    return services.turn_add_bot(conversation_id=chat, lease=lease, text=text) is not None
+    return services.turn_add_bot(conversation_id=chat, lease=lease, text=text, trace=[THOUGHT]) is not None
 
 
 def filled(form: Form, pick: int, *, wrong: bool = False) -> Answers:

@@ -6,8 +6,10 @@ step, and outcome, code and pay agree. `CONFAB_FLOW_EXAMPLES` raises the number 
 
 import os
 import zlib
+from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -18,10 +20,13 @@ from hypothesis import HealthCheck, Phase, note, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from chatbots.registry import bots
 from tests.builders import FACTORS
 from tests.outside.browser import Answers, Form, Page
 from tests.outside.flow import LINKS, VISIT_PARAMETERS, Heard, InsideBrowser, filled, stored, study_open
-from webapp.conversations.models import Turn
+from tests.webapp.participant.test_chat_images import BOTS as SEEING
+from tests.webapp.participant.test_chat_images import AlsoSeeing, Seeing, picture
+from webapp.conversations.models import ChatImage, Conversation, Turn
 from webapp.participant import consumers
 from webapp.pay.submissions import INSIDE, codes_shown, submissions_of
 from webapp.studies.messages import MOST_WAITING
@@ -50,6 +55,9 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "pairs with limits of time": ("arena", {"least_minutes": 2, "most_minutes": 4}),
     "parts": ("chat", {"parts": [{"key": "a"}, {"key": "b", "after_days": {"least": 0}}]}),
     "marks during the chat": ("marked_chat", {"marked_when": "during"}),
+    "three languages": ("chat", {"languages": ["en", "de", "ar"]}),
+    "traces": ("chat", {"trace": "folded"}),
+    "images": ("chat", {"images": True, "bots": SEEING}),
 }
 MOVES = {
     "go_on": 7,
@@ -65,6 +73,7 @@ MOVES = {
     "break_the_bot": 1,
     "let_time_pass": 2,
     "write_to_the_researchers": 1,
+    "send_an_image": 3,
     "give_up": 3,
     "withdraw": 1,
     "decline": 1,
@@ -134,6 +143,7 @@ class ParticipantMachine(RuleBasedStateMachine):
         """Do what the page asks."""
         step = self.page.step
         if step == "entry":
+            self.choose_a_language(pick)
             self.send("/start/", {"consent": "on"})
         elif step in TALKS and self.is_talking(pick):
             pass
@@ -210,6 +220,7 @@ class ParticipantMachine(RuleBasedStateMachine):
             frames = [{"type": "retry"}] if failed else [message, message]  # a second click
             heard = self.browser.chat(chat, *frames, fails=fails and chat == self.page.chats[0])
             if (reply := heard.last("reply")) is not None:
+                assert bool(reply.get("trace")) == (self.study.values.chat.trace != "hidden")
                 votes = {"type": "vote", "turn": reply["turn"], "value": 1}
                 assert self.browser.chat(chat, votes).last("vote") == votes
                 if self.page.main.get("data-marks") == "all":
@@ -252,6 +263,28 @@ class ParticipantMachine(RuleBasedStateMachine):
         assert page.status == (200 if known < MOST_WAITING else 400), page.address
         assert messages.count() == min(known + 1, MOST_WAITING)
         assert stored(self.study) == before
+        return True
+
+    def choose_a_language(self, pick: int) -> None:
+        """Follow a link of the first page to another language, if it has any."""
+        if links := [one for one in self.page.links if "lang=" in one]:
+            self.show(self.browser.open(links[pick % len(links)]))
+
+    def send_an_image(self, pick: int) -> bool:
+        """Send an image with a message where the study takes them; what the chat refuses is not stored with a turn."""
+        if self.page.step != "chat" or not self.study.values.chat.images or self.ways_out():
+            return False
+        [chat] = self.page.chats
+        stored = self.browser.upload(chat, picture())
+        assert stored.status_code == 201, stored.content
+        image = {"id": stored.json()["id"], "description": "A red field"}
+        message = {"type": "message", "client_id": str(uuid4()), "text": "", "image": image}
+        told = self.browser.chat(chat, message, fails=False).last("turn", "error")
+        assert told is not None
+        is_taken = told["type"] == "turn"
+        assert is_taken or told["code"] in ("closed", "check_due", "waiting_for_reply"), told
+        assert ChatImage.objects.filter(pk=image["id"], turn__isnull=False).exists() == is_taken
+        self.show(self.browser.open(self.page.address))
         return True
 
     def give_up(self, pick: int) -> bool:
@@ -389,6 +422,17 @@ class ParticipantMachine(RuleBasedStateMachine):
             assert task is None or not task.outcome or task.outcome == Outcome.NO_CONSENT or self.part_is_due()
 
     @invariant()
+    def pages_speak_the_chosen_language(self) -> None:
+        person = self.participants().first()
+        if person is not None and person.language and self.page.step in STEPS:
+            assert f'<html lang="{person.language}' in self.page.text, (person.language, self.page.address)
+
+    @invariant()
+    def no_image_outlives_a_withdrawal(self) -> None:
+        gone = Conversation.objects.filter(participant__in=self.participants(), state="withdrawn")
+        assert not ChatImage.objects.filter(conversation__in=gone).exists()
+
+    @invariant()
     def a_fresh_browser_resumes_at_the_same_step(self) -> None:
         task, before = self.task(), stored(self.study)
         if (self.page.place, self.page.outcome, before) == self.resumed:
@@ -434,7 +478,20 @@ class ParticipantMachine(RuleBasedStateMachine):
             assert bool(code) or task.outcome in (Outcome.NO_CONSENT, Outcome.WITHDRAWN)
 
 
-@pytest.mark.usefixtures("one_connection")
+@pytest.fixture
+def _seeing(tmp_path: Path, settings: Any) -> Iterator[None]:
+    """Register bots that take images, and keep images in a folder of the test's own."""
+    folder = {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": tmp_path}}
+    settings.STORAGES = {**settings.STORAGES, "images": folder}
+    bots.search()
+    for bot in (Seeing(), AlsoSeeing()):
+        bots.put(bot)
+    yield
+    for name in SEEING:
+        bots.discard(name)
+
+
+@pytest.mark.usefixtures("one_connection", "_seeing")
 @pytest.mark.parametrize("case", CASES)
 def test_a_participant_of(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consumers, "LOOK_UP_AFTER_S", 0.01)  # no host tells of its replies here
