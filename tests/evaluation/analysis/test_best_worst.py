@@ -26,10 +26,10 @@ def choices(rows: list[tuple[str | None, str, str]], bots: str = "abcd") -> Best
     )
 
 
-def drawn(n_raters: int, n_items: int = 6, *, named: bool = True, seed: int = 1) -> BestWorstChoices:
-    """Draw choices of raters who each like one bot and the replies of some items more than others."""
-    rng = np.random.default_rng(seed)
-    liked = np.array([0.9, 0.2, 0.0, -0.9]) + rng.normal(0, 0.6, (n_items, 4))
+def drawn(n_raters: int, n_items: int = 6, *, named: bool = True, people: int = 1) -> BestWorstChoices:
+    """Draw choices of raters who each like some bots more than others; replies are the same for other people."""
+    rng = np.random.default_rng(people)
+    liked = np.array([0.9, 0.2, 0.0, -0.9]) + np.random.default_rng(0).normal(0, 0.6, (n_items, 4))
     rows = []
     for rater in range(n_raters):
         own = rng.normal(0, 1.2, 4)
@@ -109,6 +109,13 @@ def test_the_interval_shrinks_with_raters_and_the_seed_decides() -> None:
     assert many.mean > few.mean, "more raters agree more with as many others"
     assert best_worst(drawn(12), level=0.9).reliability == few
     assert best_worst(drawn(12), level=0.9, seed=5).reliability.mean == pytest.approx(few.mean, abs=0.1)
+
+
+@pytest.mark.parametrize(("n_raters", "n_items"), [(12, 5), (8, 10)])
+def test_intervals_of_reliability_cover_its_mean(n_raters: int, n_items: int) -> None:
+    found = [best_worst(drawn(n_raters, n_items, people=n), level=0.9, seed=n).reliability for n in range(100)]
+    mean = np.mean([one.mean for one in found])
+    assert 0.85 <= np.mean([one.low <= mean <= one.high for one in found]) <= 0.98
 
 
 def test_raters_without_names_are_units_by_choice() -> None:
