@@ -15,6 +15,7 @@ from chatbots.bots.base import REPLY_MAX_CHARS, BotError
 from chatbots.registry import bots
 from chatbots.text import sanitise
 from tests.builders import make_conversation, make_participant, make_study
+from tests.webapp.conversations.frames import frames_to_the_end, listened
 from webapp.bots.models import BotHealth
 from webapp.conversations import events, reply_pipeline, selectors, services
 from webapp.conversations.bot_host import BotHostRuntime
@@ -49,9 +50,7 @@ def _test_bots():
 
 
 async def published(runtime: BotHostRuntime, conversation, n_frames: int) -> list[dict]:
-    layer = get_channel_layer(events.FRAMES)
-    channel = await layer.new_channel()
-    await layer.group_add(events.conversation_group(conversation.pk), channel)
+    layer, channel = get_channel_layer(events.FRAMES), await listened(conversation)
     runtime.request(conversation.pk)
     return [(await asyncio.wait_for(layer.receive(channel), 10))["frame"] for _ in range(n_frames)]
 
@@ -200,23 +199,6 @@ ILL = {
     "test-hanging": "took longer than 0.2 s",
     "test-hanging-thread": "took longer than 0.2 s",
 }
-
-
-async def listened(conversation) -> str:
-    """Return a channel that gets the conversation's frames from now on."""
-    layer = get_channel_layer(events.FRAMES)
-    channel = await layer.new_channel()
-    await layer.group_add(events.conversation_group(conversation.pk), channel)
-    return channel
-
-
-async def frames_to_the_end(channel: str) -> list[dict]:
-    """Return the frames up to the reply, or to the news that it failed."""
-    layer = get_channel_layer(events.FRAMES)
-    frames: list[dict] = []
-    while not frames or frames[-1]["type"] not in ("reply", "error"):
-        frames.append((await asyncio.wait_for(layer.receive(channel), 20))["frame"])
-    return frames
 
 
 async def ended(runtime: BotHostRuntime, conversation) -> list[dict]:

@@ -1,21 +1,19 @@
 """Chats and self-play with a bot that costs money, against the endpoint tests' server."""
 
 import asyncio
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from channels.layers import get_channel_layer
 
 from chatbots.bots.endpoint import EndpointBot
 from chatbots.registry import bots
 from tests.builders import make_conversation, make_participant, make_study
 from tests.chatbots.endpoint_server import Server, counts, says, serving
+from tests.webapp.conversations.frames import frames_of
 from webapp.bots.models import Spending
 from webapp.bots.selectors import bot_entry, bot_find
-from webapp.conversations import events, services
-from webapp.conversations.bot_host import BotHostRuntime
+from webapp.conversations import services
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.task_start import conversation_start
 from webapp.core.database import in_database
@@ -44,24 +42,9 @@ def paid(server: Server, **params: Any) -> EndpointBot:
     return bot
 
 
-def write(conversation: Conversation) -> None:
-    services.turn_add_human(conversation_id=conversation.pk, client_id=uuid.uuid4(), text="hi")
-
-
 async def answered(conversation: Conversation) -> dict[str, Any]:
     """Return the last frame after one more message."""
-    await in_database(write)(conversation)
-    layer, runtime = get_channel_layer(events.FRAMES), BotHostRuntime()
-    channel = await layer.new_channel()
-    await layer.group_add(events.conversation_group(conversation.pk), channel)
-    try:
-        runtime.request(conversation.pk)
-        while True:
-            frame = (await asyncio.wait_for(layer.receive(channel), 20))["frame"]
-            if frame["type"] != "token":
-                return frame
-    finally:
-        await runtime.close()
+    return (await frames_of(conversation, "hi"))[-1]
 
 
 async def test_a_reply_is_stored_with_its_tokens_and_cost_and_charged_to_bot_and_study() -> None:

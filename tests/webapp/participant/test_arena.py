@@ -7,7 +7,7 @@ from django.core.exceptions import ValidationError
 from django.test import Client
 
 from tests.builders import exchange, fail_reply, make_arena, make_participant
-from tests.webapp.participant.conftest import entry_field, post
+from tests.webapp.participant.conftest import post, started
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.jobs.engine import run_job
@@ -27,14 +27,7 @@ BOTS = ("eliza", "parrot", "generic")
 def address(browser: Client) -> str:
     """Return where somebody is led who has agreed."""
     make_arena()
-    return begin(browser)
-
-
-def begin(browser: Client, key: str = "a") -> str:
-    page = browser.get(f"/s/{key}/")
-    started = post(browser, f"/s/{key}/start/", consent="on", _entry=entry_field(page))
-    assert started.status_code == 302, started.content[:500]
-    return started.url
+    return started(browser, "a")
 
 
 def open_chats() -> list[Conversation]:
@@ -151,7 +144,7 @@ def test_only_whom_it_was_given_to_opens_it(address: str) -> None:
 
 def test_which_chatbots_they_were_is_told_at_the_end_where_the_study_says_so(browser: Client) -> None:
     make_arena(n_comparisons=1, reveals_bots=True, rule="resolve")
-    address = begin(browser)
+    address = started(browser, "a")
     bots = [chat.bot.bot_id for chat in open_chats()]
     talk()
     assert not any(bot in browser.get(address).content.decode().lower() for bot in BOTS)
@@ -186,7 +179,7 @@ def test_the_researchers_question_and_what_is_asked_beside_the_choice_come_first
         ],
         counts_typing=True,
     )
-    address = begin(browser)
+    address = started(browser, "a")
     talk(1)
     page = browser.get(address).content.decode()
     assert 'data-asks="2"' in page
@@ -243,7 +236,7 @@ def test_the_check_beside_the_choice_is_asked_once_whatever_pairs_go(browser: Cl
             {"key": "colour", "title": "Please choose blue.", **check},
         ],
     )
-    task = Task.objects.get(public_id=begin(browser).split("/")[2])
+    task = Task.objects.get(public_id=started(browser, "a").split("/")[2])
     n_asked, n = 0, 0
     # The place moves with the number of pairs, which falls when one fails.
     while check_place(task, requested_ratings(task)) != (0 if answered_first else 3):

@@ -12,8 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.builders import make_annotated, make_staff, make_study
-from tests.webapp.participant.conftest import begin, chat, post
-from tests.webapp.participant.test_questions import begin as begin_task
+from tests.webapp.participant.conftest import begin, chat, post, shown, started
 from tests.webapp.transfer.test_exporters import rows_of
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
@@ -56,10 +55,6 @@ OTHERS = {"again": "Yes", "wrong": ["Facts", "Tone"], "why": "So."}
 def asking(db: None) -> Study:
     """Make a study of chats that asks five questions of all kinds after each."""
     return make_study("s", after=AFTER)
-
-
-def shown(page: Any) -> str:
-    return re.sub(r"\s+", " ", page.content.decode())
 
 
 def test_the_form_shows_every_kind_with_its_words(asking: Study, browser: Client) -> None:
@@ -151,7 +146,7 @@ def test_what_cannot_be_taken_is_said_beside_its_question_and_the_rest_kept(
 
 def test_items_are_judged_on_every_kind_and_back_shows_what_was_answered(browser: Client) -> None:
     make_annotated(after=AFTER)
-    address = begin_task(browser, "a")
+    address = started(browser, "a")
     page = shown(post(browser, address, **{**SENT, "_n": "1", "again": ""}))
     assert "1 answer is missing." in page
     assert post(browser, address, **{**SENT, "_n": "1"}).status_code == 302

@@ -15,8 +15,7 @@ from django.urls import reverse
 
 from evaluation.analysis.pairs import judge_pairs
 from tests.builders import make_items, make_participant, make_study, signed_in
-from tests.webapp.participant.conftest import post
-from tests.webapp.participant.test_judge import begin, shown
+from tests.webapp.participant.conftest import post, shown, started
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.selectors import models_progress
@@ -59,7 +58,7 @@ def test_the_best_and_the_worst_are_stored_by_their_place_in_the_item(browser: C
     make_best_worst(n_items=2)
     entry = browser.get("/s/a/")
     assert "2 questions about each text" in shown(entry)
-    address = begin(browser)
+    address = started(browser, "a")
     page = shown(browser.get(address))
     order = order_on(page)
     assert "Comparison 1 of 2" in page
@@ -92,7 +91,7 @@ def test_the_best_and_the_worst_are_stored_by_their_place_in_the_item(browser: C
 )
 def test_what_is_missing_or_alike_is_said(browser: Client, sent: dict[str, str], words: list[str]) -> None:
     make_best_worst()
-    address = begin(browser)
+    address = started(browser, "a")
     page = shown(post(browser, address, _n="1", **sent))
     for each in words:
         assert each in page

@@ -11,8 +11,7 @@ from django.urls import reverse
 from scipy.special import softmax
 
 from tests.builders import make_participant, make_staff, make_study
-from tests.webapp.participant.conftest import csrf
-from tests.webapp.participant.test_judge import begin, shown
+from tests.webapp.participant.conftest import csrf, shown, started
 from tests.webapp.participant.test_reference import make_referenced, rate
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
@@ -49,7 +48,7 @@ def send(browser: Client, address: str, *chosen: str) -> Any:
 
 def test_exactly_so_many_are_chosen_once_by_each_person(browser: Client) -> None:
     study = make_choosing()
-    address = begin(browser)
+    address = started(browser, "a")
     page = shown(browser.get(address))
     assert page.count('type="checkbox" name="chosen"') == 6
     assert "Which of these matter most for a good reply?" in page

@@ -8,8 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.builders import make_conversation, make_participant, make_rating, make_staff, make_study
-from tests.webapp.participant.conftest import csrf
-from tests.webapp.participant.test_judge import begin, shown
+from tests.webapp.participant.conftest import csrf, shown, started
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.ratings.error_spans import words_of
@@ -44,7 +43,7 @@ def send(browser: Client, address: str, n: int, spans: str = "", **sent: str) ->
 
 def test_errors_are_marked_and_scored(browser: Client) -> None:
     make_errors_study()
-    address = begin(browser)
+    address = started(browser, "a")
     page = shown(browser.get(address))
     assert "Mark the errors in the reply" in page
     assert page.count("data-first=") == len(words_of(REPLY)) == 8
@@ -69,7 +68,7 @@ def test_errors_are_marked_and_scored(browser: Client) -> None:
 
 def test_the_page_works_without_scripts(browser: Client) -> None:
     make_errors_study()
-    address = begin(browser)
+    address = started(browser, "a")
     choice = {"_first": "11", "_last": "17", "_category": "fluency", "_severity": "neutral"}
     page = shown(send(browser, address, 1, "0:4:style:minor", _add="1", **choice))
     assert 'name="spans" value="0:4:style:minor;11:17:fluency:neutral"' in page
@@ -103,7 +102,7 @@ def test_the_page_works_without_scripts(browser: Client) -> None:
 )
 def test_what_cannot_be_an_error_is_refused(browser: Client, spans: str, words: str) -> None:
     make_errors_study(n_errors_most=2)
-    address = begin(browser)
+    address = started(browser, "a")
     page = shown(send(browser, address, 1, spans))
     assert words in page
     assert not Rating.objects.filter(turn__isnull=False).exists()
@@ -111,7 +110,7 @@ def test_what_cannot_be_an_error_is_refused(browser: Client, spans: str, words: 
 
 def test_no_error_stands_alone(browser: Client) -> None:
     make_errors_study()
-    address = begin(browser)
+    address = started(browser, "a")
     assert send(browser, address, 1, "0:4\0:style:minor").status_code == 400
     page = shown(send(browser, address, 1, "0:4:style:minor", no_error="on"))
     assert "“No error” cannot be combined with errors" in page
@@ -184,6 +183,6 @@ def test_errors_are_results_exports_and_lines_of_the_reader(client: Client) -> N
 
 def test_a_reply_without_words_can_still_be_answered(browser: Client) -> None:
     make_errors_study(reply=" ")
-    address = begin(browser)
+    address = started(browser, "a")
     assert "data-first" not in shown(browser.get(address))
     assert send(browser, address, 1, no_error="on").status_code == 302

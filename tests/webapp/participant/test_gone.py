@@ -11,8 +11,8 @@ from django.test import Client
 
 from tests.builders import signed_in
 from tests.webapp.participant.conftest import begin as begin_chat
-from tests.webapp.participant.conftest import chat, entry_field, post
-from tests.webapp.participant.test_judge import REASON, begin, make_dialogues, shown
+from tests.webapp.participant.conftest import chat, entry_field, post, shown, started
+from tests.webapp.participant.test_judge import REASON, make_dialogues
 from tests.webapp.participant.test_turns import make_marking
 from webapp.core.rights import Right
 from webapp.participant.steps import judge as judging
@@ -53,7 +53,7 @@ def withdraw_of(
 
 def test_half_a_pair_is_never_asked_about(browser: Client, withdraw_of: Callable[[UUID], None]) -> None:
     make_dialogues()
-    address = begin(browser)
+    address = started(browser, "a")
     task = Task.objects.get(participant__study__key="a")
     first, second = requested_ratings(task)
     key = key_on(shown(browser.get(address)))
@@ -75,7 +75,7 @@ def test_without_anything_left_the_person_is_given_other_work(
     browser: Client, withdraw_of: Callable[[UUID], None]
 ) -> None:
     make_dialogues()
-    address = begin(browser)
+    address = started(browser, "a")
     task = Task.objects.get(participant__study__key="a")
     first, second = requested_ratings(task)
     withdraw_of(first.slots[0].conversation_id)
@@ -91,7 +91,7 @@ def test_without_anything_left_the_person_is_given_other_work(
 
 def test_a_page_ends_no_task_and_start_ends_the_one_that_nothing_is_left_of(browser: Client) -> None:
     make_dialogues()
-    address = begin(browser)
+    address = started(browser, "a")
     task = Task.objects.get(participant__study__key="a")
     for one in requested_ratings(task):
         erase(one.slots[0].conversation_id)  # and the process dies before it ends the task
@@ -108,7 +108,7 @@ def test_marked_replies_that_are_gone_are_left_out_and_what_was_marked_counts(
     browser: Client, withdraw_of: Callable[[UUID], None]
 ) -> None:
     make_marking(n_chats=2, n_conversations=2)
-    address = begin(browser)
+    address = started(browser, "a")
     task = Task.objects.get(participant__study__key="a")
     judged = requested_ratings(task)
     n_first = sum(one.slots == judged[0].slots for one in judged)
@@ -127,7 +127,7 @@ def test_a_server_error_says_what_is_saved_and_pay_knows_whose_fault_it_was(
     browser: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     make_dialogues(contact="lab@example.org", place_minutes=1)
-    address = begin(browser)
+    address = started(browser, "a")
     task = Task.objects.get(participant__study__key="a")
     first = requested_ratings(task)[0]
     post(browser, address, _n="1", _of=first.key, preference="b", comments=REASON)

@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from typing import Any
-from urllib.parse import unquote
 
 import pytest
 from django.core.exceptions import ValidationError
@@ -21,7 +20,7 @@ from tests.builders import (
     make_staff,
     make_study,
 )
-from tests.webapp.participant.conftest import KEYS, entry_field, post
+from tests.webapp.participant.conftest import KEYS, entry_field, opens_to_its_own_alone, post, shown, started
 from tests.webapp.ratings.test_judging import Pairs
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation, Turn
@@ -49,21 +48,9 @@ pytestmark = pytest.mark.django_db
 ANSWERS = dict.fromkeys(KEYS, "5")
 
 
-def begin(browser: Client, key: str = "a") -> str:
-    """Agree and start; the address that this leads to."""
-    page = browser.get(f"/s/{key}/")
-    started = post(browser, f"/s/{key}/start/", consent="on", _entry=entry_field(page))
-    assert started.status_code == 302, started.content[:500]
-    return started.url
-
-
-def shown(page) -> str:
-    return re.sub(r"\s+", " ", page.content.decode())
-
-
 def test_who_goes_back_may_change_an_answer_and_the_first_one_is_kept(browser: Client) -> None:
     make_annotated()
-    address = begin(browser)
+    address = started(browser, "a")
     for n in ("1", "2"):
         post(browser, address, _n=n, **ANSWERS)
     first = Rating.objects.order_by("pk")[0]
@@ -84,7 +71,7 @@ def test_who_goes_back_may_change_an_answer_and_the_first_one_is_kept(browser: C
 
 def test_what_is_missing_is_said_and_the_rest_kept(browser: Client) -> None:
     make_annotated()
-    address = begin(browser)
+    address = started(browser, "a")
     page = post(browser, address, _n="1", quality="6")
     assert page.status_code == 200
     text = shown(page)
@@ -95,7 +82,7 @@ def test_what_is_missing_is_said_and_the_rest_kept(browser: Client) -> None:
 
 def test_back_shows_what_was_saved_and_nothing_is_skipped(browser: Client) -> None:
     make_annotated()
-    address = begin(browser)
+    address = started(browser, "a")
     assert browser.get(f"{address}?n=2").url == address, "the first comes first"
     post(browser, address, _n="1", **ANSWERS)
     assert f"{address}?n=1" in shown(browser.get(address))
@@ -108,22 +95,7 @@ def test_back_shows_what_was_saved_and_nothing_is_skipped(browser: Client) -> No
 
 
 def test_only_who_took_the_task_on_opens_it(browser: Client) -> None:
-    study = make_annotated()
-    mine = task_open(participant=make_participant(study))
-    theirs = task_open(participant=make_participant(study))
-    token = participant_token(mine.participant)
-    for task, query, status in (
-        (mine, f"?t={token}", 200),
-        (theirs, f"?t={token}", 404),
-        (mine, f"?t={token[:-1]}", 404),
-        (mine, "", 404),
-    ):
-        assert browser.get(f"/task/{task.public_id}/judge/{query}").status_code == status
-    sent = {"_n": "1", "_t": token, **ANSWERS}
-    frame = Client(enforce_csrf_checks=True)
-    assert frame.post(f"/task/{theirs.public_id}/judge/", sent).status_code == 404
-    answered = frame.post(f"/task/{mine.public_id}/judge/", sent)
-    assert unquote(answered.url).endswith(f"/judge/?t={token}")
+    mine = opens_to_its_own_alone(browser, make_annotated(), "judge", {"_n": "1", **ANSWERS})
     assert Rating.objects.get().task == mine
 
 
@@ -137,7 +109,7 @@ def test_texts_are_shown_as_texts_and_say_nothing_of_where_they_are_from(browser
         reference="<i>d</i>",
     )
     study_edit(study=study, state=Study.State.COLLECTING)
-    page = shown(browser.get(begin(browser)))
+    page = shown(browser.get(started(browser, "a")))
     for markup in ("<script>a()", "<b>c</b>", "<i>d</i>", "gpt-secret"):
         assert markup not in page
     # The item's key, as a word: the page's random tokens may hold the same two characters.
@@ -150,7 +122,7 @@ def test_the_reference_is_shown_where_the_study_says_so(browser: Client) -> None
     study = make_study("a", protocol="annotate", bots=[], state="draft", n_items=1)
     make_items(study, 1, reference="a known reply")
     study_edit(study=study, state=Study.State.COLLECTING)
-    assert "a known reply" not in shown(browser.get(begin(browser)))
+    assert "a known reply" not in shown(browser.get(started(browser, "a")))
 
 
 @pytest.fixture
@@ -167,7 +139,7 @@ def pairs(db: None) -> Study:
 
 
 def test_a_pair_is_one_page_and_one_answer(pairs: Study, browser: Client) -> None:
-    address = begin(browser)
+    address = started(browser, "a")
     page = shown(browser.get(address))
     assert "1 of 2" in page
     assert "Conversation A" in page
@@ -185,7 +157,7 @@ def test_a_pair_is_one_page_and_one_answer(pairs: Study, browser: Client) -> Non
 
 def test_a_task_that_is_closed_meanwhile_takes_nothing(browser: Client) -> None:
     make_annotated()
-    address = begin(browser)
+    address = started(browser, "a")
     task = Task.objects.get()
     task_close(task=task, state=Task.State.EXPIRED)
     assert browser.get(address).url == "/s/a/"
@@ -196,7 +168,7 @@ def test_a_task_that_is_closed_meanwhile_takes_nothing(browser: Client) -> None:
 
 def test_who_comes_again_gets_other_items_and_then_is_told_that_there_are_no_more(browser: Client) -> None:
     make_annotated(n_items=4)
-    address = begin(browser)
+    address = started(browser, "a")
     assert address in shown(browser.get("/s/a/")), "the way back to what is open"
     for n in ("1", "2", "3"):
         done = post(browser, address, _n=n, **ANSWERS)
@@ -232,7 +204,7 @@ def test_pages_take_the_same_queries_however_many_items_there_are(
 
 def test_a_pair_of_replies_is_compared_and_stored_by_model_whatever_side_it_stood_on(browser: Client) -> None:
     make_pairwise("a", n_items=3)
-    address = begin(browser)
+    address = started(browser, "a")
     task = Task.objects.get()
     asked = ("quality", "fluency", "relatedness", "empathy")
     for n, slot in enumerate(task.slots.order_by("order"), start=1):
@@ -282,7 +254,7 @@ def judge_all(task: Task, answer: int) -> None:
 def test_pairs_are_read_and_one_is_chosen_with_a_reason(browser: Client) -> None:
     make_dialogues()
     assert "<strong>4 pairs</strong>" in shown(browser.get("/s/a/"))
-    address = begin(browser)
+    address = started(browser, "a")
     page = shown(browser.get(address))
     assert "Pair 1 of 2" in page
     assert page.count('role="group" tabindex="0"') == 2
@@ -436,7 +408,7 @@ def go_through(browser: Client, address: str, *, of_check: str) -> list[str]:
 
 def test_the_check_looks_like_any_other_and_counts_among_them(browser: Client) -> None:
     make_survey()
-    pages = go_through(browser, begin(browser), of_check="2")
+    pages = go_through(browser, started(browser, "a"), of_check="2")
     assert all(f"Reply {n} of 6" in page for n, page in enumerate(pages, start=1))
     [at] = [n for n, page in enumerate(pages) if "checks that replies" in page]
     texts = [*CHECK["context"], CHECK["response"], "hi", "hello, how are you?"]
@@ -460,7 +432,7 @@ def test_the_check_looks_like_any_other_and_counts_among_them(browser: Client) -
 
 def test_who_passes_is_paid_as_usual_and_the_check_rates_nobody(browser: Client) -> None:
     study = make_survey()
-    address = begin(browser)
+    address = started(browser, "a")
     go_through(browser, address, of_check="2")
     task = Task.objects.get()
     assert (task.state, task.outcome) == ("completed", "rated")
@@ -479,7 +451,7 @@ def test_who_passes_is_paid_as_usual_and_the_check_rates_nobody(browser: Client)
 
 def test_who_misses_it_is_set_apart_and_the_places_reopen(browser: Client) -> None:
     study = make_survey()
-    address = begin(browser)
+    address = started(browser, "a")
     pages = go_through(browser, address, of_check="5")
     assert not any("missed" in page for page in pages), "told at the end alone"
     task = Task.objects.get()
@@ -523,7 +495,7 @@ def test_whoever_comes_again_gets_another_check_first(django_assert_max_num_quer
 
 def test_the_first_answer_to_a_check_may_be_mended_while_the_task_is_open(browser: Client) -> None:
     make_survey()
-    address = begin(browser)
+    address = started(browser, "a")
     for n in range(1, 6):
         post(browser, address, _n=str(n), **dict.fromkeys(KEYS, "5"))
     for rating in Rating.objects.filter(item__purpose="check"):

@@ -2,21 +2,18 @@
 
 import asyncio
 import re
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from channels.layers import get_channel_layer
 from django.test import Client
 
 import chatbots
 from chatbots.bots.base import BotDefaults
 from chatbots.registry import bots
 from tests.builders import exchange, make_conversation, make_items, make_rating, make_study, signed_in
+from tests.webapp.conversations.frames import frames_of
 from tests.webapp.participant.conftest import begin, entry_field, policy, post
-from webapp.conversations import events, services
-from webapp.conversations.bot_host import BotHostRuntime
 from webapp.conversations.models import Conversation
 from webapp.conversations.pacing import FRAME_EVERY_S
 from webapp.conversations.selectors import conversations_for_metrics, history, reply_state
@@ -166,18 +163,7 @@ def essay() -> Iterator[None]:
 @pytest.mark.django_db(transaction=True)
 async def test_frames_have_blocks_as_they_close_beside_todays(pacing: dict[str, Any]) -> None:
     conversation = await in_database(talked)(reply="First.", bots=[Essay.name], **pacing)
-    await in_database(services.turn_add_human)(conversation_id=conversation.pk, client_id=uuid.uuid4(), text="more")
-    runtime = BotHostRuntime()
-    layer = get_channel_layer(events.FRAMES)
-    channel = await layer.new_channel()
-    await layer.group_add(events.conversation_group(conversation.pk), channel)
-    runtime.request(conversation.pk)
-    frames: list[dict] = []
-    try:
-        while not frames or frames[-1]["type"] not in ("reply", "error"):
-            frames.append((await asyncio.wait_for(layer.receive(channel), 60))["frame"])
-    finally:
-        await runtime.close()
+    frames = await frames_of(conversation)
     pieces = [frame for frame in frames if frame["type"] == "token"]
     assert "".join(frame["text"] for frame in pieces) == REPLY
     assert frames[-1] == {

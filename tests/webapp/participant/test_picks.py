@@ -15,7 +15,7 @@ from django.urls import reverse
 
 from evaluation.analysis.pairs import judge_pairs
 from tests.builders import answer, exchange, fail_reply, make_study, signed_in
-from tests.webapp.participant.conftest import entry_field, post
+from tests.webapp.participant.conftest import post, started
 from webapp.conversations import frames
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.reply_pipeline import reply_begin
@@ -37,13 +37,6 @@ def make_picks(key: str = "k", **fields: object) -> Study:
     return make_study(key, **{**settings, **fields})
 
 
-def begin(browser: Client, key: str = "k") -> str:
-    page = browser.get(f"/s/{key}/")
-    started = post(browser, f"/s/{key}/start/", consent="on", _entry=entry_field(page))
-    assert started.status_code == 302, started.content[:500]
-    return started.url
-
-
 def chats() -> list[Conversation]:
     return list(Conversation.objects.filter(state="open").order_by("slot__order"))
 
@@ -61,7 +54,7 @@ def pick(side: int, turn: int, *, is_equal: bool = False) -> None:
 def address(browser: Client) -> str:
     """Return the page of somebody who has agreed."""
     make_picks()
-    return begin(browser)
+    return started(browser, "k")
 
 
 def test_the_page_draws_an_order_and_names_no_bot(browser: Client, address: str) -> None:
@@ -104,7 +97,7 @@ def test_two_replies_may_be_equal_where_the_study_says_so(browser: Client, addre
     assert sorted(Turn.objects.filter(index=1).values_list("goes_on", flat=True)) == [False, True]
     make_picks("strict", allows_equal=False)
     Conversation.objects.filter(state="open").update(state="ended")
-    page = browser.get(begin(Client(enforce_csrf_checks=True), "strict"))
+    page = browser.get(started(Client(enforce_csrf_checks=True), "strict"))
     assert page.status_code == 404  # another person's
     talk(0)
     with pytest.raises(Refused) as refused:
@@ -218,7 +211,7 @@ def test_one_bot_is_too_few() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_of_picks_at_once_one_is_stored(browser: Client) -> None:
     make_picks()
-    begin(browser)
+    started(browser, "k")
     talk(0)
     ready, sides = threading.Barrier(8), chats()
 

@@ -12,8 +12,8 @@ from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 from django.test import Client
 
-from tests.builders import make_conversation, make_participant, make_rating, make_study
-from tests.webapp.participant.conftest import entry_field, post
+from tests.builders import make_conversation, make_rating, make_study
+from tests.webapp.participant.conftest import opens_to_its_own_alone, post, shown, started
 from tests.webapp.transfer.test_exporters import rows_of
 from webapp.conversations.models import Conversation
 from webapp.conversations.services import conversation_withdraw
@@ -25,8 +25,7 @@ from webapp.studies.models import Participant, QuestionAnswers, Study, Task
 from webapp.studies.pre_task import question_answers_store
 from webapp.studies.privacy import participants_erase
 from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import participant_token
-from webapp.studies.services import task_close, task_open
+from webapp.studies.services import task_close
 from webapp.studies.versions import study_edit
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
 
@@ -51,20 +50,8 @@ def asking(db: None) -> Study:
     return make_study("s", questions=QUESTIONS)
 
 
-def begin(browser: Client, key: str = "s") -> str:
-    """Agree and start; the address that this leads to."""
-    page = browser.get(f"/s/{key}/")
-    started = post(browser, f"/s/{key}/start/", consent="on", _entry=entry_field(page))
-    assert started.status_code == 302, started.content[:500]
-    return started.url
-
-
-def shown(page: Any) -> str:
-    return re.sub(r"\s+", " ", page.content.decode())
-
-
 def test_a_chat_opened_by_its_address_leads_back_to_the_questions(asking: Study, browser: Client) -> None:
-    address = begin(browser)
+    address = started(browser, "s")
     chat = Conversation.objects.get()
     for page in ("", "rate/", "done/"):
         assert browser.get(f"/chat/{chat.pk}/{page}").url == address
@@ -84,7 +71,7 @@ def test_a_chat_opened_by_its_address_leads_back_to_the_questions(asking: Study,
 def test_what_cannot_be_taken_is_said_beside_its_question_and_the_rest_kept(
     asking: Study, browser: Client, changed: dict[str, Any], said: str
 ) -> None:
-    address = begin(browser)
+    address = started(browser, "s")
     page = shown(post(browser, address, **{**SENT, "question_job": "a baker", **changed}))
     [name] = changed
     assert f'id="{name}-error"' in page
@@ -104,7 +91,7 @@ def test_what_cannot_be_taken_is_said_beside_its_question_and_the_rest_kept(
 
 
 def test_sent_twice_the_first_answers_stay(asking: Study, browser: Client) -> None:
-    address = begin(browser)
+    address = started(browser, "s")
     first = post(browser, address, **SENT)
     again = post(browser, address, **{**SENT, "question_age": "18 to 29"})
     assert first.url == again.url
@@ -117,26 +104,12 @@ def test_sent_twice_the_first_answers_stay(asking: Study, browser: Client) -> No
 
 
 def test_only_who_took_the_task_on_opens_it(asking: Study, browser: Client) -> None:
-    mine = task_open(participant=make_participant(asking))
-    theirs = task_open(participant=make_participant(asking))
-    token = participant_token(mine.participant)
-    for task, query, status in (
-        (mine, f"?t={token}", 200),
-        (theirs, f"?t={token}", 404),
-        (mine, f"?t={token[:-1]}", 404),
-        (mine, "", 404),
-    ):
-        assert browser.get(f"/task/{task.public_id}/questions/{query}").status_code == status
-    frame = Client(enforce_csrf_checks=True)
-    sent = {"_t": token, **SENT}
-    assert frame.post(f"/task/{theirs.public_id}/questions/", sent).status_code == 404
-    assert not QuestionAnswers.objects.exists()
-    assert f"t={token.split(':')[0]}" in frame.post(f"/task/{mine.public_id}/questions/", sent).url
+    mine = opens_to_its_own_alone(browser, asking, "questions", SENT)
     assert QuestionAnswers.objects.get().participant == mine.participant
 
 
 def test_a_task_that_is_over_takes_no_answers(asking: Study, browser: Client) -> None:
-    address = begin(browser)
+    address = started(browser, "s")
     task = Task.objects.get()
     task_close(task=task, state=Task.State.EXPIRED)
     with pytest.raises(Refused) as refused:

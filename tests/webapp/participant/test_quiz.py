@@ -17,8 +17,7 @@ from tests.builders import (
     make_rating,
     make_study,
 )
-from tests.webapp.participant.conftest import post
-from tests.webapp.participant.test_judge import begin, shown
+from tests.webapp.participant.conftest import post, shown, started
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.participant.services import quiz_answer
@@ -53,7 +52,7 @@ def sent(browser: Client, address: str, **answers: str) -> str:
 
 def test_a_miss_is_explained_and_a_second_try_passes(browser: Client) -> None:
     make_study(quiz_questions=QUIZ, screened_out_pay="£0.14", questions=[_age()])
-    address = begin(browser, "s")
+    address = started(browser, "s")
     task = Task.objects.get()
     assert address == f"/task/{task.public_id}/quiz/"
     chat = f"/chat/{Conversation.objects.get().pk}/"
@@ -82,7 +81,7 @@ def test_a_miss_is_explained_and_a_second_try_passes(browser: Client) -> None:
 
 def test_a_second_miss_ends_the_task_and_its_chat_as_screened_out(browser: Client) -> None:
     study = make_study(quiz_questions=QUIZ, screened_out_pay="£0.14", code_screened_out="OUT1")
-    address = begin(browser, "s")
+    address = started(browser, "s")
     sent(browser, address, **WRONG)
     done = sent(browser, address, **WRONG)
     task, chat = Task.objects.get(), Conversation.objects.get()
@@ -154,7 +153,7 @@ def practised(browser: Client, address: str, **answers: str) -> str:
 
 def test_practice_comes_first_and_leads_to_the_task_once_all_is_right(browser: Client) -> None:
     make_pairwise("a", training_pairs=[TRAINING_PAIR, SECOND_PAIR])
-    address = begin(browser)
+    address = started(browser, "a")
     task = Task.objects.get()
     assert address == f"/task/{task.public_id}/practice/"
     judging = address.replace("practice", "judge")
@@ -172,7 +171,7 @@ def test_practice_comes_first_and_leads_to_the_task_once_all_is_right(browser: C
 
 def test_one_miss_is_explained_and_tried_once_more(browser: Client) -> None:
     make_pairwise("a", training_pairs=[TRAINING_PAIR])
-    address = begin(browser)
+    address = started(browser, "a")
     assert practised(browser, address, **UNPRACTISED) == address
     page = shown(browser.get(address))
     assert "Not yet. Here is why, then try once more." in page
@@ -184,7 +183,7 @@ def test_one_miss_is_explained_and_tried_once_more(browser: Client) -> None:
 
 def test_a_second_miss_ends_the_task_as_screened_out(browser: Client) -> None:
     study = make_pairwise("a", training_pairs=[TRAINING_PAIR])
-    address = begin(browser)
+    address = started(browser, "a")
     practised(browser, address, **UNPRACTISED)
     assert practised(browser, address, **UNPRACTISED) == address.replace("practice", "done")
     task = Task.objects.get()
@@ -212,7 +211,7 @@ def test_what_is_sent_twice_is_one_attempt() -> None:
 
 def test_missing_answers_are_no_attempt(browser: Client) -> None:
     make_pairwise("a", training_pairs=[TRAINING_PAIR])
-    address = begin(browser)
+    address = started(browser, "a")
     page = shown(post(browser, address, quality="a"))
     assert "3 answers are missing" in page
     assert not TrainingAnswer.objects.exists()

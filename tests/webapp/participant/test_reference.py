@@ -11,8 +11,7 @@ from django.urls import reverse
 
 import confab
 from tests.builders import make_items, make_participant, make_staff, make_study
-from tests.webapp.participant.conftest import post
-from tests.webapp.participant.test_judge import begin, shown
+from tests.webapp.participant.conftest import post, shown, started
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.ratings.models import Rating
@@ -67,7 +66,7 @@ def test_the_first_page_says_how_many_questions_each_text_has(browser: Client) -
 
 def test_all_of_it_is_stored_and_a_changed_score_too(browser: Client) -> None:
     make_referenced()
-    address = begin(browser)
+    address = started(browser, "a")
     post(browser, address, _n="1", direction="better", reference_score="4", **GOOD)
     scored = dict.fromkeys(("relevance", "fluency", "personality_awareness"), 5)
     assert Rating.objects.get().answers == {**scored, "direction": 1}, "4 is what it was"
@@ -79,7 +78,7 @@ def test_all_of_it_is_stored_and_a_changed_score_too(browser: Client) -> None:
 
 def test_a_changed_score_stands_there_in_words_when_somebody_comes_back(browser: Client) -> None:
     make_referenced()
-    address = begin(browser)
+    address = started(browser, "a")
     post(browser, address, _n="1", direction="better", reference_score="3", **GOOD)
     page = shown(browser.get(f"{address}?n=1"))
     assert "You set it to 3" in page
@@ -89,7 +88,7 @@ def test_a_changed_score_stands_there_in_words_when_somebody_comes_back(browser:
 
 def test_a_contradiction_is_asked_about_once_and_both_may_be_kept(browser: Client) -> None:
     make_referenced()
-    address = begin(browser)
+    address = started(browser, "a")
     page = shown(post(browser, address, _n="1", direction="worse", **GOOD))
     assert "You said worse but rated it higher than the reference reply. Keep both, or change one." in page
     assert "Error:" not in page, "a question, no mistake"
@@ -116,7 +115,7 @@ def test_a_contradiction_is_asked_about_once_and_both_may_be_kept(browser: Clien
 )
 def test_what_contradicts(browser: Client, direction: str, score: str, words: str) -> None:
     make_referenced()
-    address = begin(browser)
+    address = started(browser, "a")
     answered = post(browser, address, _n="1", direction=direction, **dict.fromkeys(GOOD, score))
     assert answered.status_code == (200 if words else 302)
     if words:

@@ -1,12 +1,9 @@
 """Reasoning and tool calls of a reply: in frames, on pages, in exports and metrics, as a study says."""
 
-import asyncio
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from channels.layers import get_channel_layer
 from django.test import Client
 
 import chatbots
@@ -15,9 +12,8 @@ from chatbots.registry import bots
 from chatbots.trace import CallDelta, TraceStep, current_trace
 from evaluation.metrics.registry import metric_get
 from tests.builders import exchange, make_conversation, make_rating, make_study, signed_in
+from tests.webapp.conversations.frames import frames_of
 from tests.webapp.participant.conftest import begin, entry_field, post
-from webapp.conversations import events, services
-from webapp.conversations.bot_host import BotHostRuntime
 from webapp.conversations.erasure import turns_texts
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import conversation_value, conversations_for_metrics, history, reply_state
@@ -131,22 +127,6 @@ def thinker() -> Iterator[None]:
     bots.add(Thinker())
     yield
     bots.discard(Thinker.name)
-
-
-async def frames_of(conversation: Conversation) -> list[dict[str, Any]]:
-    await in_database(services.turn_add_human)(conversation_id=conversation.pk, client_id=uuid.uuid4(), text="more")
-    runtime = BotHostRuntime()
-    layer = get_channel_layer(events.FRAMES)
-    channel = await layer.new_channel()
-    await layer.group_add(events.conversation_group(conversation.pk), channel)
-    runtime.request(conversation.pk)
-    frames: list[dict] = []
-    try:
-        while not frames or frames[-1]["type"] not in ("reply", "error"):
-            frames.append((await asyncio.wait_for(layer.receive(channel), 60))["frame"])
-    finally:
-        await runtime.close()
-    return frames
 
 
 @pytest.mark.usefixtures("thinker")

@@ -19,8 +19,7 @@ from tests.builders import (
     make_study,
 )
 from tests.webapp.participant.conftest import begin as begin_chat
-from tests.webapp.participant.conftest import chat, csrf, entry_field, post
-from tests.webapp.participant.test_judge import begin, shown
+from tests.webapp.participant.conftest import chat, csrf, entry_field, post, shown, started
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
@@ -54,7 +53,7 @@ def send(browser: Client, address: str, n: int, *marks: str) -> Any:
 
 def test_every_reply_is_marked_in_its_conversation(browser: Client) -> None:
     make_marking()
-    address = begin(browser)
+    address = started(browser, "a")
     page = shown(browser.get(address))
     assert "Reply 1 of 3" in page
     assert page.count('aria-current="true"') == 1
@@ -78,7 +77,7 @@ def test_every_reply_is_marked_in_its_conversation(browser: Client) -> None:
 
 def test_none_of_these_is_an_answer_and_stands_alone(browser: Client) -> None:
     make_marking()
-    address = begin(browser)
+    address = started(browser, "a")
     assert "Tick what is true of this reply" in shown(send(browser, address, 1))
     page = shown(send(browser, address, 1, "_none", "asks"))
     assert "“None of these” cannot be combined with others" in page
@@ -112,7 +111,7 @@ def test_the_opening_of_a_stored_chat_is_no_reply(browser: Client, protocol: str
     make_rating(talk)
     make_study("a", protocol=protocol, bots=[], conversations_of="talked")
 
-    page = shown(browser.get(begin(browser)))
+    page = shown(browser.get(started(browser, "a")))
 
     assert "Reply 1 of 2" in page
     assert page.index("Welcome, what brings you here?") < page.index("first reply") < page.index("second reply")
@@ -267,7 +266,7 @@ def test_conversations_of_a_self_play_run_are_marked(browser: Client) -> None:
     )
     SelfPlayConversation.objects.create(run=run, bot_id="eliza", ordinal=0, conversation=talk)
     study = make_study("a", protocol="turns", bots=[], conversations_run=run.pk)
-    address = begin(browser)
+    address = started(browser, "a")
     page = shown(browser.get(address))
     assert "Reply 1 of 2" in page
     assert '<p class="said-who"> Other speaker </p>' in page
