@@ -129,7 +129,7 @@ test: develop ## The whole suite; beside it on PostgreSQL and Redis where both U
 	fi; \
 	exit $$failed
 
-# Something of every area within three minutes on two cores: no browser, server, training or page of large results.
+# Something of every area within two minutes on two cores: no browser, server, training or page of large results.
 QUICK := $(addprefix tests/,architecture/test_arrows.py architecture/test_circles.py architecture/test_doors.py \
   architecture/test_passes.py architecture/test_settings_documented.py architecture/test_source.py chatbots/corpora \
   chatbots/generation/test_decoding.py chatbots/test_eliza.py chatbots/test_endpoint.py \
@@ -140,12 +140,12 @@ QUICK := $(addprefix tests/,architecture/test_arrows.py architecture/test_circle
   webapp/api/test_api.py webapp/api/test_errors.py webapp/api/test_lengths.py webapp/api/test_reading.py \
   webapp/conversations/test_bot_host.py webapp/conversations/test_pacing.py webapp/conversations/test_services.py \
   webapp/core/test_logins.py webapp/core/test_logs.py webapp/core/test_settings.py webapp/core/test_thread_pool.py \
-  webapp/core/test_unstorable.py webapp/dashboard/analysis/test_sections.py webapp/dashboard/narrative \
-  webapp/dashboard/test_build.py webapp/dashboard/test_conversation_list.py webapp/dashboard/test_pages.py \
+  webapp/core/test_unstorable.py webapp/dashboard/narrative \
+  webapp/dashboard/test_conversation_list.py webapp/dashboard/test_pages.py \
   webapp/dashboard/test_people.py webapp/jobs/test_claims.py \
   webapp/jobs/test_commands.py webapp/jobs/test_jobs.py webapp/jobs/test_kinds.py webapp/jobs/test_metrics.py \
   webapp/participant/test_access.py webapp/participant/test_arena.py \
-  webapp/participant/test_chat.py webapp/participant/test_entry.py webapp/participant/test_judge.py \
+  webapp/participant/test_chat.py webapp/participant/test_entry.py \
   webapp/participant/test_picks.py webapp/participant/test_questions.py webapp/participant/test_quiz.py webapp/participant/test_socket.py \
   webapp/ratings/test_attention_results.py webapp/ratings/test_flags.py webapp/ratings/test_judged.py \
   webapp/ratings/test_judging.py webapp/results/test_pairs_by_hand.py \

@@ -106,6 +106,7 @@ def test_fisher_variances_of_ranks():
     assert math.atanh(high) == pytest.approx(math.atanh(2 / (104**2 - 104)) + half, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["spearman", "kendall"])
 @pytest.mark.parametrize("n_bots", [5, 8, 20])
 @pytest.mark.parametrize("true", [0.0, 0.9])
@@ -339,6 +340,7 @@ def test_ties_widen_kendalls_interval_by_scipys_variance():
     assert correlation._tie_factor(np.arange(8), y[::-1].cumsum()) == pytest.approx(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zeros", [0.0, 0.7])
 @pytest.mark.parametrize("n_bots", [5, 12])
 @pytest.mark.parametrize("method", METHODS)
