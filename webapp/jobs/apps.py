@@ -22,12 +22,13 @@ class RunsConfig(AppConfig):
 
         from webapp.bots.services import bot_came_back, bot_set_aside
         from webapp.jobs.models import MetricResult, SelfPlayRun
+        from webapp.jobs.services.simulation import simulation_deleted, simulations_erase
         from webapp.studies.privacy import erasure_follow, erasure_kind, rows_of
 
         erasure_kind("metric_results", _("results of metrics"), rows_of(MetricResult, "conversation__participant"))
         erasure_follow(_forget_errors)
-        erasure_follow(_erase_simulations)
-        pre_delete.connect(_delete_simulation, sender=SelfPlayRun, dispatch_uid="simulation_deleted")
+        erasure_follow(simulations_erase)
+        pre_delete.connect(simulation_deleted, sender=SelfPlayRun, dispatch_uid="simulation_deleted")
         bot_set_aside.connect(_tell_set_aside)
         bot_came_back.connect(_tell_came_back)
 
@@ -36,18 +37,6 @@ def _forget_errors(studies: Collection[int]) -> None:
     from webapp.jobs.services.jobs import job_errors_forget
 
     job_errors_forget(studies)
-
-
-def _erase_simulations(studies: Collection[int]) -> None:
-    from webapp.jobs.services.simulation import simulations_erase
-
-    simulations_erase(studies)
-
-
-def _delete_simulation(instance: Any, **_: Any) -> None:
-    from webapp.jobs.services.simulation import simulation_deleted
-
-    simulation_deleted(instance=instance)
 
 
 def _tell_set_aside(aside: BotAside, **_kwargs: Any) -> None:

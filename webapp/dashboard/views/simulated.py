@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -14,7 +13,6 @@ from django.utils.http import content_disposition_header
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.forms import SimulationForm
-from webapp.dashboard.narrative.phrases import Section
 from webapp.dashboard.narrative.realism import realism_section
 from webapp.dashboard.navigation import form_view, read_view, study_of
 from webapp.dashboard.render import table_csv
@@ -52,26 +50,10 @@ def simulated(request: HttpRequest, study: Study) -> HttpResponse:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedResult:
-    """Comparison of one participant of a run with people, as the page shows it.
-
-    Attributes:
-        section: None while there is none.
-        job: progress of the job that computes it of the present data; None where `section` is of these.
-        files: titles and addresses of the result as JSON and of its tables as CSV.
-    """
-
-    participant: str
-    section: Section | None
-    job: dict[str, Any] | None
-    files: list[tuple[str, str]]
-
-
 def _result_context(request: HttpRequest, run: SelfPlayRun) -> dict[str, Any]:
     """Return the progress of a run and its metrics, and once they are over its results."""
     progress = run_progress(run)
-    results: list[SimulatedResult] = []
+    results: list[dict[str, Any]] = []
     if progress["over"]:
         try:
             results = [_result(request, run, name) for name in run.plan["participants"]]
@@ -80,22 +62,23 @@ def _result_context(request: HttpRequest, run: SelfPlayRun) -> dict[str, Any]:
     return {**progress, "results": results, "next": request.get_full_path()}
 
 
-def _result(request: HttpRequest, run: SelfPlayRun, participant: str) -> SimulatedResult:
+def _result(request: HttpRequest, run: SelfPlayRun, participant: str) -> dict[str, Any]:
+    """Return the newest comparison of a participant with its files, and the job of one that is not there yet."""
     assert run.study is not None
     job = realism_ask(run, participant, request.user)  # type: ignore[arg-type]
     newest = realism_newest(run.study, run=run.pk, participant=participant)
-    is_current = newest is not None and newest[0].pk == job.pk
-    waiting = None if is_current else {**job_context(job, job.kind), "over": job.is_over}
-    if newest is None:
-        return SimulatedResult(participant, None, waiting, [])
-    section = realism_section(newest[1], study_bots(run.study))
-
-    def address(name: str) -> str:
-        return reverse("dashboard:study_simulated_file", args=[run.study.key, newest[0].pk, name])  # type: ignore[union-attr]
-
-    files = [("JSON", address("result.json"))]
-    files += [(f"{table.title}, CSV", address(f"{table.id}.csv")) for table in section.tables]
-    return SimulatedResult(participant, section, waiting, files)
+    found: dict[str, Any] = {}
+    if newest is None or newest[0].pk != job.pk:
+        found["job"] = {**job_context(job, job.kind), "over": job.is_over}
+    if newest is not None:
+        section = realism_section(newest[1], study_bots(run.study))
+        names = {"JSON": "result.json"} | {f"{one.title}, CSV": f"{one.id}.csv" for one in section.tables}
+        address = [run.study.key, newest[0].pk]
+        found["files"] = [
+            (title, reverse("dashboard:study_simulated_file", args=[*address, name])) for title, name in names.items()
+        ]
+        found["section"] = section
+    return found
 
 
 @read_view()

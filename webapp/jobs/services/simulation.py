@@ -195,7 +195,7 @@ def simulations_erase(studies: Collection[int]) -> None:
         Conversation.objects.filter(pk__in=sources_gone(study)).delete()
 
 
-def simulation_deleted(*, instance: SelfPlayRun) -> None:
+def simulation_deleted(*, instance: SelfPlayRun, **_: Any) -> None:
     """Delete the conversations of a run of simulated participants with it (receiver)."""
     if instance.is_simulated:
         Conversation.objects.filter(selfplay__run=instance).delete()

@@ -27,12 +27,10 @@ class Command(ConfabCommand):
     def run(self, **options: Any) -> dict[str, Any]:
         study = study_named(options["study"])
         runs = study.simulations.order_by("-pk")
-        wanted = options["run"]
-        run = runs.first() if wanted is None else runs.filter(pk=wanted).first()
+        run = (runs if options["run"] is None else runs.filter(pk=options["run"])).first()
         if run is None:
             there = ", ".join(map(str, runs.values_list("pk", flat=True)[:5])) or "none; `simulate` makes one"
-            which = "run of simulated participants" if wanted is None else f"run {wanted} of simulated participants"
-            raise LookupError(f"study {study.key} has no {which}; there is: {there}")
+            raise LookupError(f"study {study.key} has no such run of simulated participants; there is: {there}")
         job = realism_ask(run, options["participant"])
         if job.can_go_on:
             job = job_restart(job=job, enqueue=False)
