@@ -157,7 +157,7 @@ def spearman_brown(r: float) -> float:
 
 
 def _divisions(n_units: int, seed: int) -> Iterator[np.ndarray]:
-    """Yield (n_units,) which units are in the first half: all divisions where there are few, else random ones."""
+    """Yield (n_units,) masks of the first half of the units: all divisions where there are few, else random ones."""
     if comb(n_units, n_units // 2) <= 2 * N_DIVISIONS:
         for chosen in combinations(range(n_units), n_units // 2):
             if n_units % 2 or 0 in chosen:  # the other half is the same division

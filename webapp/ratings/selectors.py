@@ -82,7 +82,7 @@ def _models(study: Study) -> set[str]:
 
 
 def most_replies(study: Study) -> int:
-    """Return how many replies an item of the study may hold."""
+    """Return the greatest number of replies that an item of the study may hold."""
     return (protocols.get(study.protocol).most_replies if study.protocol in protocols else None) or 2
 
 

@@ -140,7 +140,7 @@ class ItemsJob(JobKind[Job, ItemsParams]):
 
 
 def _n_replies(study: Study) -> tuple[int | None, int | None]:
-    """Return how many bots must reply to a context, and how many may: None where any number does."""
+    """Return the least and the greatest number of bots that reply to a context; None: any number."""
     if study.protocol not in protocols:
         return None, None
     protocol = protocols.get(study.protocol)

@@ -157,7 +157,7 @@ def slots_with(items: Sequence[str], *, synthetic: bool) -> QuerySet[Slot]:
 
 
 def replies_given(items: Sequence[str], *, synthetic: bool) -> dict[str, tuple[int, list[Sequence[int]]]]:
-    """Return for each item how many replies it holds, and which of them each rater was shown, in two queries."""
+    """Return for each item its number of replies, and those that each rater was shown, in two queries."""
     held = Item.objects.filter(pk__in=[int(item) for item in items]).values_list("pk", "responses")
     found: dict[str, tuple[int, list[Sequence[int]]]] = {str(pk): (len(replies), []) for pk, replies in held}
     for item, shown in slots_with(items, synthetic=synthetic).values_list("item", "task__payload__shown"):

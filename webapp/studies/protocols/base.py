@@ -10,8 +10,8 @@ the study's values (`questions` before a task, `after` it), and the steps `quest
   a protocol lists `questions` even if only some studies ask any. A name may stand in several protocols, and
   once in each. The names there are: consent, instructions, quiz, questions, practice, chat, arena, judge, form, done.
 - `gives`: what people are given. A study opens when it has some of it.
-- `n_replies`: how many replies of an item are shown, where that matters; `most_replies`: how many an item may hold,
-  where some of them are drawn.
+- `n_replies`: number of replies of an item that are shown, where that matters; `most_replies`: the most that an item
+  may hold, where some of them are drawn.
 - `settings`: sections of a study's values (`SECTIONS`) that it reads beside those of every study (`texts`,
   `asking`, `recruitment`, `quotas`). The builder shows them.
 - `next_task`: what somebody is given now. `draw` chooses by the study's assignment rule among what is
