@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,8 +29,12 @@ class Module:
     path: Path
 
     @cached_property
+    def text(self) -> str:
+        return self.path.read_text(encoding="utf-8")
+
+    @cached_property
     def tree(self) -> ast.Module:
-        return ast.parse(self.path.read_text(encoding="utf-8"), filename=str(self.path))
+        return ast.parse(self.text, filename=str(self.path))
 
     @property
     def where(self) -> str:
@@ -42,7 +46,14 @@ class Module:
     def imports(self) -> tuple[Import, ...]:
         """Everything imported anywhere in the file, in functions too, relative names made absolute."""
         package = self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
-        return tuple(_imports(self.tree, package, only_for_types=False))
+        return _imports_of(self.path, package)
+
+
+@cache
+def _imports_of(path: Path, package: str) -> tuple[Import, ...]:
+    """Read them once for all tests of a process; the trees, which are large, are not kept."""
+    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    return tuple(_imports(tree, package, only_for_types=False))
 
 
 def _imports(node: ast.AST, package: str, *, only_for_types: bool) -> Iterator[Import]:

@@ -1,6 +1,7 @@
 """House rules that a parser can see: no grab bags, no long files, the environment read in one place."""
 
 import ast
+import re
 
 from tests.architecture.source import Module, modules
 
@@ -17,13 +18,15 @@ def test_modules_are_named_after_what_they_do() -> None:
 
 
 def test_modules_stay_short() -> None:
-    lengths = {m.where: len(m.path.read_text(encoding="utf-8").splitlines()) for m in modules()}
+    lengths = {m.where: len(m.text.splitlines()) for m in modules()}
     too_long = {where: n for where, n in lengths.items() if n > MAX_LINES}
     assert too_long == {}, f"split these: more than {MAX_LINES} lines"
 
 
 def test_modules_say_what_they_are_for() -> None:
-    silent = [m.where for m in modules() if m.tree.body and ast.get_docstring(m.tree) is None]
+    silent = [
+        m.where for m in modules() if not m.text.startswith('"""') and m.tree.body and ast.get_docstring(m.tree) is None
+    ]
     assert silent == []
 
 
@@ -39,6 +42,8 @@ def test_the_environment_is_read_in_the_settings_only() -> None:
 
 def _environment_reads(module: Module) -> list[int]:
     """Return the lines that touch the environment, except to set one of `SETTABLE`."""
+    if not re.search("environ|getenv|putenv", module.text):
+        return []
     lines = []
     allowed: set[ast.AST] = set()
     for node in ast.walk(module.tree):
