@@ -1,7 +1,4 @@
-"""A replayed participant: a person's own messages of another chat, whatever the bot says.
-
-The trivial bound of simulated participants: people's words and none of their reactions.
-"""
+"""A replayed participant, the trivial bound: a person's words of another chat, and none of the reactions."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """A retrieval participant: writes what a person wrote in the most similar situation with another bot.
 
-Situations are ranked as those of the retrieval bot are (`chatbots/corpora/ranking.py`), by sentence vectors or, where
-there is no encoder, by TF-IDF. Nothing leaks: situations of the same bot and of the same person are left out, and so
-are longer messages that anyone wrote to that bot. Vectors are kept in a store that erasure clears, not in the cache of
-corpora.
+Ranked as by the retrieval bot (`chatbots/corpora/ranking.py`). Nothing leaks: chats with the same bot or of
+the same person are left out, and longer messages that anyone wrote to that bot. Erasure clears the store of vectors.
 """
 
 from __future__ import annotations
