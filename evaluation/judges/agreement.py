@@ -122,8 +122,10 @@ def _interval(
     variance = max(squares[0], *((squares[1], squares[0] + squares[1] - squares[2]) if len(parts) == 3 else (0.0,)))
     if variance <= 1e-24:
         return JudgeEstimate(value, n=n, over=over, reason=NO_INTERVAL)
-    free = [freedom_of(part - part.mean()) for part, square in zip(parts[:2], squares, strict=False) if square > 1e-24]
-    half = float(stdtrit(min(free), 0.5 + LEVEL / 2)) * variance**0.5
+    varied = [(part, square) for part, square in zip(parts[:2], squares, strict=False) if square > 0]
+    both = [(square, freedom_of(part - part.mean())) for part, square in varied]
+    free = sum(square for square, _df in both) ** 2 / sum(square**2 / df for square, df in both)
+    half = float(stdtrit(free, 0.5 + LEVEL / 2)) * variance**0.5
     ends = np.tanh(np.arctanh(value) + np.array([-half, half])) if fisher else value + np.array([-half, half])
     return JudgeEstimate(value, float(ends[0]), float(ends[1]), n, over)
 
