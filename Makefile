@@ -87,7 +87,7 @@ ON_DATABASE := $(addprefix tests/,journeys/test_message.py journeys/test_researc
   webapp/core/test_databases.py webapp/core/test_unstorable.py webapp/dashboard/test_conversation_list.py \
   webapp/dashboard/test_export_files.py webapp/dashboard/test_form_lengths.py webapp/dashboard/test_pages.py \
   webapp/jobs/test_claims.py webapp/jobs/test_jobs.py webapp/jobs/test_metrics.py webapp/jobs/test_selfplay.py \
-  webapp/jobs/test_shards.py webapp/jobs/test_simulation.py webapp/jobs/test_worker.py webapp/operating/test_alerting.py \
+  webapp/jobs/test_simulation.py webapp/jobs/test_worker.py webapp/operating/test_alerting.py \
   webapp/participant/test_best_worst.py webapp/participant/test_chat_images.py webapp/participant/test_choose.py \
   webapp/participant/test_device_transfer.py webapp/participant/test_entry.py \
   webapp/participant/test_gone.py webapp/participant/test_languages.py webapp/participant/test_markdown_replies.py \
@@ -98,7 +98,7 @@ ON_DATABASE := $(addprefix tests/,journeys/test_message.py journeys/test_researc
   webapp/participant/test_socket.py webapp/pay/test_sending.py webapp/pay/test_services.py \
   webapp/ratings/test_attention_results.py webapp/ratings/test_flags.py webapp/ratings/test_judging.py \
   webapp/ratings/test_leaving_out.py webapp/ratings/test_scale_trigger.py webapp/results/test_cache.py \
-  webapp/results/test_pairs_by_hand.py webapp/studies/recruitment/test_funnel.py webapp/studies/test_erasure.py \
+  webapp/studies/recruitment/test_funnel.py webapp/studies/test_erasure.py \
   webapp/studies/test_erasure_everywhere.py webapp/studies/test_rush.py webapp/studies/test_services.py \
   webapp/transfer/test_exporters.py webapp/transfer/test_import.py webapp/transfer/test_searched.py)
 

@@ -33,6 +33,7 @@ SAID = {
 """Bodies that are taken, by call; of others the fields that they must have are made up."""
 
 
+@pytest.mark.postgres  # SQLite has no lengths
 def test_no_text_is_too_long_for_a_call(settings: Any) -> None:
     settings.CONFAB_API_RATE = "100000/s"
     chat = make_conversation(make_study("shop"), n_exchanges=3)
@@ -96,6 +97,7 @@ LINE = {
 }
 
 
+@pytest.mark.postgres
 @pytest.mark.parametrize(
     "path",
     [

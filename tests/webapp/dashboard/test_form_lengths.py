@@ -12,7 +12,7 @@ from tests.builders import make_conversation, make_rating, make_staff
 from webapp.core.rights import Right
 from webapp.studies.models import Study
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres]  # SQLite has no lengths
 
 LONG = "x" * 25_000
 LONGER_THAN_KEYS = "x" * 201
