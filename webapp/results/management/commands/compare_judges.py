@@ -16,7 +16,7 @@ from webapp.results.judges import JUDGES_KIND, judge_named
 
 
 class Command(ConfabCommand):
-    help = "Compare language models as judges with people's ratings: may one replace a rater?"
+    help = "Compare language models as judges with people, to learn whether one may replace a rater."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         source = parser.add_mutually_exclusive_group(required=True)
