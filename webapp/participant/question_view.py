@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 from django import forms
 from django.http import QueryDict
 from django.utils.translation import gettext_lazy
 
+from chatbots import derive_seed
 from webapp.conversations.attention_checks import chat_checks_left
 from webapp.conversations.models import Conversation
 from webapp.studies.languages import question_told, text_told
 from webapp.studies.models import Participant, StudyVersion
-from webapp.studies.questions import BETWEEN_CHOICES, MOST_CHARS, Question, answers_read, questions_ordered
+from webapp.studies.questions import BETWEEN_CHOICES, MOST_CHARS, Order, Question, answers_read
 from webapp.studies.rubrics import post_task_questions
 
 Given = str | list[str]
@@ -113,6 +115,25 @@ def questions_after_task(participant: Participant, version: StudyVersion) -> lis
     order = version.values.asking.after_order
     asked = [question_told(one, version) for one in post_task_questions(version)]
     return questions_ordered(asked, order, participant.pk, "after")
+
+
+def questions_ordered(questions: Sequence[Question], order: Order, *of_person: object) -> list[Question]:
+    """Return the questions in one participant's order, which is always the same for them.
+
+    Args:
+        of_person: value that identifies the person (and list of questions), such as the participant's id.
+    """
+    if order != "shuffled":
+        return list(questions)
+    found = [question for question in questions if question.show_when is None]
+    Random(derive_seed(0, "order of questions", *map(str, of_person))).shuffle(found)
+    for question in questions:
+        if (when := question.show_when) is not None:  # it follows the one that it depends on
+            at = next(i for i, other in enumerate(found, start=1) if other.key == when.key)
+            while at < len(found) and found[at].show_when is not None:
+                at += 1
+            found.insert(at, question)
+    return found
 
 
 def right_of(participant: Participant, asked: Sequence[QuestionShown]) -> list[tuple[str, str]]:

@@ -27,6 +27,7 @@ from statistics import NormalDist
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic.fields import FieldInfo
 
 from chatbots import derive_seed
 from chatbots.type_descriptions import TypeDescription
@@ -230,6 +231,18 @@ def text_lines(text: str) -> str:
 
 LongText = Annotated[str, AfterValidator(text_lines)]
 """A text of several lines."""
+
+
+def _without_ends(text: str) -> str:
+    return " ".join(text.split())
+
+
+TextLine = Annotated[str, Field(min_length=1, max_length=4000), AfterValidator(_without_ends)]
+
+
+def is_of_lines(info: FieldInfo) -> bool:
+    """Return True if a value is a text of several lines."""
+    return any(getattr(each, "func", None) is text_lines for each in info.metadata)
 
 
 class Comfort(InputModel):

@@ -23,7 +23,6 @@ rubric from them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from random import Random
 from typing import Annotated, Any, Literal
 
 from django.utils import translation
@@ -31,7 +30,6 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext as _
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
-from chatbots import derive_seed
 from chatbots.text import is_blank, quote, sanitise_input
 from chatbots.type_descriptions import TypeDescription
 from chatbots.validation import InputModel, Many, Mistake
@@ -397,25 +395,6 @@ def _is_shown(question: Question, asked: Mapping[str, Question], answers: Mappin
     other, given = asked.get(when.key), answers.get(when.key)
     chosen = given if isinstance(given, list | tuple) else [given]
     return other is not None and _is_shown(other, asked, answers) and any(str(one) in when.answers for one in chosen)
-
-
-def questions_ordered(questions: Sequence[Question], order: Order, *of_person: object) -> list[Question]:
-    """Return the questions in one participant's order, which is always the same for them.
-
-    Args:
-        of_person: value that identifies the person (and list of questions), such as the participant's id.
-    """
-    if order != "shuffled":
-        return list(questions)
-    found = [question for question in questions if question.show_when is None]
-    Random(derive_seed(0, "order of questions", *map(str, of_person))).shuffle(found)
-    for question in questions:
-        if (when := question.show_when) is not None:  # it follows the one that it depends on
-            at = next(i for i, other in enumerate(found, start=1) if other.key == when.key)
-            while at < len(found) and found[at].show_when is not None:
-                at += 1
-            found.insert(at, question)
-    return found
 
 
 def answers_read(questions: Sequence[Question], answers: Mapping[str, Any]) -> tuple[Answers, dict[str, str]]:

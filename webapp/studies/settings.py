@@ -17,7 +17,6 @@ from django.db import models
 from django.db.models.fields.json import KeyTransform
 from django.utils.safestring import SafeString
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
-from pydantic.fields import FieldInfo
 
 from chatbots.validation import InputModel, Many, Number, ValuesError
 from webapp.core.language import LANGUAGES, Language
@@ -38,9 +37,9 @@ from webapp.studies.protocol_settings import (
     Pacing,
     Picking,
     Referencing,
+    TextLine,
     Training,
     Typing,
-    text_lines,
 )
 from webapp.studies.questions import (
     TAKEN_KEYS,
@@ -87,13 +86,6 @@ class Rights(InputModel):
 
 DEFAULT_THANKS = "Thank you for taking part."
 Count = Annotated[int, Field(ge=0, le=2_000_000_000)]
-
-
-def _without_ends(text: str) -> str:
-    return " ".join(text.split())
-
-
-TextLine = Annotated[str, Field(min_length=1, max_length=4000), AfterValidator(_without_ends)]
 
 
 def _email(text: str) -> str:
@@ -447,22 +439,6 @@ ASKED = ("questions", "after")
 """The lists of questions."""
 NAMES = ("bots", *ASKED, *SECTION_OF)
 """Of all values; bots and questions stand in no section."""
-
-
-def is_of_lines(info: FieldInfo) -> bool:
-    """Return True if a value is a text of several lines."""
-    return any(getattr(each, "func", None) is text_lines for each in info.metadata)
-
-
-def values_nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values named without their sections as a study's file has them; bots and questions have none."""
-    nested: dict[str, Any] = {}
-    for name, value in flat.items():
-        if name in SECTION_OF:
-            nested.setdefault(SECTION_OF[name], {})[name] = value
-        else:
-            nested[name] = value
-    return nested
 
 
 @lru_cache(maxsize=256)

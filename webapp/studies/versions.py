@@ -30,7 +30,7 @@ from webapp.studies.protocols.base import protocol_asks, protocols
 from webapp.studies.questions import Question, translate_questions
 from webapp.studies.ready_made import DEFAULT_QUESTIONS
 from webapp.studies.rubrics import DEFAULT_RUBRIC_NAME, post_task_questions, rubric_default, rubric_store
-from webapp.studies.settings import NAMES, SECTIONS, StudyValues, values_nested
+from webapp.studies.settings import NAMES, SECTION_OF, SECTIONS, StudyValues
 from webapp.studies.validation import study_errors
 
 _LISTS = {"questions": "Before the task", "after": "After the task"}
@@ -398,3 +398,14 @@ def version_freeze(*, version: StudyVersion) -> StudyVersion:
         return version
     StudyVersion.objects.filter(pk=version.pk, frozen_at=None).update(frozen_at=timezone.now())
     return StudyVersion.objects.select_related("rubric").get(pk=version.pk)
+
+
+def values_nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values named without their sections as a study's file has them; bots and questions have none."""
+    nested: dict[str, Any] = {}
+    for name, value in flat.items():
+        if name in SECTION_OF:
+            nested.setdefault(SECTION_OF[name], {})[name] = value
+        else:
+            nested[name] = value
+    return nested

@@ -16,12 +16,13 @@ from tests.webapp.participant.conftest import begin, chat, post, shown, started
 from tests.webapp.transfer.test_exporters import rows_of
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
+from webapp.participant.question_view import questions_ordered
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_ratings
 from webapp.ratings.services import rating_submit
 from webapp.studies.models import Participant, Study
 from webapp.studies.privacy import participants_erase
-from webapp.studies.questions import Question, questions_ordered
+from webapp.studies.questions import Question
 from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db

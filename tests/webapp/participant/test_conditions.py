@@ -9,10 +9,11 @@ from django.test import Client
 from tests.builders import make_conversation, make_study
 from tests.webapp.participant.conftest import begin, chat, entry_field, post
 from webapp.conversations.models import Conversation
+from webapp.participant.question_view import questions_ordered
 from webapp.ratings.models import Rating
 from webapp.ratings.services import answers_check
 from webapp.studies.models import QuestionAnswers
-from webapp.studies.questions import Question, questions_ordered
+from webapp.studies.questions import Question
 from webapp.studies.ready_made import ready_questions
 
 pytestmark = pytest.mark.django_db

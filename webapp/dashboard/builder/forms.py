@@ -17,9 +17,9 @@ from pydantic.fields import FieldInfo
 from chatbots.validation import InputModel
 from webapp.core.language import LANGUAGES
 from webapp.studies.assignment.settings import by_bot_text
-from webapp.studies.protocol_settings import text_lines
+from webapp.studies.protocol_settings import is_of_lines, text_lines
 from webapp.studies.reply_filters.base import reply_filters
-from webapp.studies.settings import SECTION_OF, SECTIONS, is_of_lines
+from webapp.studies.settings import SECTION_OF, SECTIONS
 
 FILTER_ACTIONS = [("", "Off"), ("mark", "Mark"), ("withhold", "Withhold")]
 _ROWS = {"consent_text": 9}
