@@ -47,7 +47,6 @@ QUANTITIES: dict[str, tuple[Trait, str]] = {
 }
 """Quantities of a turn, with trait and title."""
 LEAVING = "log_turns"
-"""Quantity of a conversation: log of the participant's number of turns."""
 LEAVING_TITLE = "Turns, log"
 
 _EMOJI = regex.compile(r"\p{Extended_Pictographic}|(?<![\w:;=])[:;=][-'^]?[)(DPpO/|*\]\[](?!\w)|<3(?!\d)")

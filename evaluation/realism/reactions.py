@@ -41,8 +41,8 @@ def reaction_slopes(
         if key == LEAVING and is_within:
             continue
         title = LEAVING_TITLE if key == LEAVING else QUANTITIES[key][1]
-        own, others = people.means(key), simulated.means(key)
-        mine, theirs = (by_bot(values, side.bots) for values, side in ((own, people), (others, simulated)))
+        own = people.means(key)
+        mine, theirs = by_bot(own, people.bots), by_bot(simulated.means(key), simulated.bots)
         bots = [bot for bot in sorted(ratings) if bot in mine and bot in theirs]
         unit = within_spread(own, people.bots)
         if not unit > 0:
@@ -104,14 +104,12 @@ def standing_of(people: Effect, simulated: Effect, difference: Effect) -> Reacti
         return "not_known"
     if not _excludes_0(people):
         return "people_unclear"
-    assert people.value is not None
-    assert simulated.value is not None
-    is_different = _excludes_0(difference)
-    if not _excludes_0(simulated) or people.value * simulated.value <= 0:
+    own, other, is_different = people.value or 0.0, simulated.value or 0.0, _excludes_0(difference)
+    if not _excludes_0(simulated) or own * other <= 0:
         return "not_as_people" if is_different else "not_known"
     if not is_different:
         return "as_people"
-    return "weaker" if abs(simulated.value) < abs(people.value) else "stronger"
+    return "weaker" if abs(other) < abs(own) else "stronger"
 
 
 def _excludes_0(one: Effect) -> bool:

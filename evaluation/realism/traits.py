@@ -22,7 +22,7 @@ N_SPLITS = 400
 N_LEVELS = 512
 """Different values that a distribution keeps; more are rounded to the means of as many quantiles."""
 LEVEL = 0.95
-CONSTANT = Reason("people_constant", "people's values are all equal, so there is no unit of distance")
+CONSTANT = Reason("people_constant", "all values are equal, so there is no unit of distance")
 UNDEFINED = Reason("no_values", "one side has no value")
 NOT_WITHIN = Reason("not_within_chats", "not measured: the turns were simulated within stored chats of given length")
 
@@ -123,8 +123,11 @@ def _distance(
     half, rest, drawn = splits
     everybody = [shares_of(each, bot, np.ones((1, len(bot)), bool))[0] for each, bot in zip(counts, bots, strict=True)]
     mean, other = (float(of @ grid) for of in everybody)
-    unit = float(np.sqrt(everybody[0] @ (grid - mean) ** 2))
-    if unit <= 1e-9 * max(1.0, float(np.abs(grid).max())):
+    # Where people's values are all equal, the unit is that of both sides together.
+    smallest = 1e-9 * max(1.0, float(np.abs(grid).max()))
+    units = [_spread(of, grid) for of in (everybody[0], np.mean(everybody, axis=0))]
+    unit = next((one for one in units if one > smallest), None)
+    if unit is None:
         return TraitDistance(*names, mean, other, Effect(reason=CONSTANT))
     shares = shares_of(counts[0], bots[0], half)
     apart = wasserstein(shares, shares_of(counts[1], bots[1], drawn), grid) / unit
@@ -133,6 +136,10 @@ def _distance(
     usual, rare = float(halves.mean()), float(np.quantile(halves, LEVEL))
     distance = Effect(float(apart.mean()), low, high)
     return TraitDistance(*names, mean, other, distance, usual, rare, standing_of(low, high, usual))
+
+
+def _spread(shares: np.ndarray, grid: np.ndarray) -> float:
+    return float(np.sqrt(shares @ (grid - shares @ grid) ** 2))
 
 
 def standing_of(low: float, high: float, halves: float) -> Standing:

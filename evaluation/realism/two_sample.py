@@ -1,8 +1,7 @@
 """Classifier two-sample tests: how well are simulated chats separated from people's with the same bot?
 
-Logistic regression of chats, each bot scored by the fit without it and without any text of its chats (Lopez-Paz and
-Oquab 2017, "Revisiting classifier two-sample tests", ICLR). The log odds of a chat are the mean of those of its turns
-where features are means over turns, so that turns can be named that gave it away.
+Logistic regression of chats, each bot scored by the fit without it and without any text of its chats. Where features
+are means over turns, so are the log odds of a chat, and turns can be named that gave it away.
 """
 
 from __future__ import annotations

@@ -71,5 +71,8 @@ def test_what_cannot_be_measured_says_why() -> None:
     found = trait_distances(people, people, is_within=True, n_splits=10)
     assert row(found, "emoji").distance == Effect(reason=CONSTANT)
     assert row(found, "log_turns", "conversation").distance == Effect(reason=NOT_WITHIN)
+    # People who never use emoji, and participants who do, are different all the same.
+    some = turns_of(np.tile([0.0, 1.0], 10), np.arange(20), ["a"] * 20, side="s")
+    assert row(trait_distances(people, some, n_splits=50), "emoji").standing == "different"
     nothing = turns_of(np.full(20, np.nan), np.arange(20), ["a"] * 20)
     assert row(trait_distances(people, nothing, n_splits=10), "emoji").distance.reason is not None
