@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 
 from chatbots import Conversation
+from evaluation.agreement_by_group import PUBLISHED_MEAN
 from evaluation.items import ReplyInContext, detokenise_reply
 from evaluation.metric_agreement import JudgedReplies
 from evaluation.ratings import RatingDimension, Ratings, rater_named
@@ -142,7 +143,8 @@ def gold_of_replies(judged: JudgedReplies, question: str = "", *, name: str = "r
     """Make a gold set of rated replies; ValueError if none is rated on this question."""
     question = judged.target(question)
     items = [item for item in judged.items if item.response.strip() and item.scores(question)[0]]
-    rows = [(k, rater_named(rater), value) for k, item in enumerate(items) for rater, value in item.scores(question)[0]]
+    given = [(k, rater, value) for k, item in enumerate(items) for rater, value in item.scores(question)[0]]
+    rows = [(k, None if rater == PUBLISHED_MEAN else rater_named(rater), value) for k, rater, value in given]
     scales = [item.scales.get(question) or item.scale or () for item in items]
     ends = [end for scale in scales for end in scale] or [value for *_names, value in rows]
     low, high = min(ends), max(ends)

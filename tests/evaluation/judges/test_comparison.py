@@ -6,13 +6,15 @@ from scipy import stats
 
 from chatbots import Conversation
 from evaluation.analysis.prediction_powered import powered_means
+from evaluation.items import JudgedItem
 from evaluation.judges.agreement import FIXED, agreement_of, biases_of, binary_alpha, partial_rank
 from evaluation.judges.comparison import SELECTED, compare_judges, judges
-from evaluation.judges.gold import gold_of_chats
+from evaluation.judges.gold import gold_of_chats, gold_of_replies
 from evaluation.judges.scoring import CAPPED, JudgeScores, model_family, model_parameters, score_gold
+from evaluation.metric_agreement import judgements_of
 from evaluation.ratings import RatingDimension, Ratings
 from evaluation.stats.agreement import krippendorff_alpha
-from tests.evaluation.judges.fake_judge import RuleJudge, crowd, gold_of
+from tests.evaluation.judges.fake_judge import RuleJudge, crowd, gold_of, items
 
 
 def scores_of(values, **more):
@@ -196,6 +198,17 @@ def test_a_sample_takes_rated_and_other_instances_in_turn_and_is_the_same_again(
     assert drawn.keys == gold.sample(50).keys
     wanted = dict(zip(gold.keys, gold.means.tolist(), strict=True))
     assert drawn.means == pytest.approx([wanted[key] for key in drawn.keys], nan_ok=True)
+
+
+def test_a_published_mean_and_raters_without_a_name_are_nobody():
+    rows = items(np.array([[4.0, 2.0]] * 12), [f"reply {k}" for k in range(12)])
+    for row in rows:
+        row["ratings"][0]["rater"], row["ratings"][1]["rater"] = "mean", ""
+    gold = gold_of_replies(judgements_of(JudgedItem.model_validate(row) for row in rows))
+    assert gold.rater.tolist() == [None] * 24
+    assert compare_judges(gold, [scores_of(np.arange(12.0))], families={}).judges[0].test.reason == (
+        "the raters have no names"
+    )
 
 
 def test_a_notebook_compares_judges_with_rated_replies():
