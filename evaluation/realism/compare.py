@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from evaluation.findings import Reason
 from evaluation.hybrid.features import LENGTHS
@@ -18,9 +17,6 @@ from evaluation.realism.traits import trait_distances
 from evaluation.realism.two_sample import ChatPool, traits_test, vectors_test
 from evaluation.realism.verdict import verdict_of
 from evaluation.study import Study
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FEWEST_CHATS = 4
 """Chats of each side that a bot needs to take part."""
@@ -63,9 +59,10 @@ def realism(
     predictions: tuple[BotPrediction, ...] = ()
     if not missing:
         metrics, targets = metrics_with([*FEATURES, *LENGTHS]), targets_of(people, target)
-        human = _of_bots(rated_table(people, metrics), bots)
-        chats = _of_bots(feature_table(simulated, metrics), bots)
-        played = None if selfplay is None else _of_bots(feature_table(selfplay, metrics), bots)
+        tables = rated_table(people, metrics), feature_table(simulated, metrics)
+        human, chats = (table[table["bot"].isin(bots)] for table in tables)
+        played = None if selfplay is None else feature_table(selfplay, metrics)
+        played = None if played is None else played[played["bot"].isin(bots)]
         rated = human.groupby("bot")[list(targets)].mean().mean(axis=1, skipna=False).dropna()
         means = {str(bot): float(mean) for bot, mean in rated.items()}
         reactions = reaction_slopes(own, other, means, is_within=is_within)
@@ -103,7 +100,3 @@ def _bots(people: Study, simulated: Study) -> tuple[set[str], dict[str, Reason]]
             values = {"n_people": n_people, "n_simulated": n_simulated, "needed": FEWEST_CHATS}
             left_out[bot] = Reason("few_chats", text, **values)
     return {*counts[0], *counts[1]} - left_out.keys(), left_out
-
-
-def _of_bots(table: pd.DataFrame, bots: set[str]) -> pd.DataFrame:
-    return table[table["bot"].astype(str).isin(bots)]

@@ -56,11 +56,7 @@ def verdict_of(
     n_rated: int,
     is_within: bool,
 ) -> RealismVerdict:
-    """Put the figures into sentences.
-
-    Args:
-        n_rated: bots compared that have ratings by people.
-    """
+    """Put the figures into sentences; `n_rated` bots have ratings by people."""
     known = [one for one in tests if one.auc.value is not None]
     best = max(known, key=lambda one: one.auc.value or 0.0, default=None)
     separable = None if best is None or best.auc.low is None else any(one.is_separable for one in known)
