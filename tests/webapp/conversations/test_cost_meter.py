@@ -21,6 +21,7 @@ from webapp.core.errors import Refused
 from webapp.jobs.engine import run_job
 from webapp.jobs.kinds import base
 from webapp.jobs.services.selfplay import run_create
+from webapp.jobs.services.simulation import simulation_create
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
 
@@ -129,6 +130,28 @@ async def test_self_play_spends_from_the_same_account() -> None:
     assert costs == [10.0, 10.0]
     assert bot_find("e").unavailable_reason() is None
     assert await in_database(lambda: Spending.objects.get().spent)() == 20.0
+
+
+async def test_simulated_chats_stop_at_the_cap_of_their_run() -> None:
+    def play() -> tuple[str, str, list[Any]]:
+        study = make_study(bots=["e"])
+        run = simulation_create(
+            study=study, participants=["scripted"], n_conversations=3, n_exchanges=6, max_cost=35.0, enqueue=False
+        )
+        run_job(run)
+        run.refresh_from_db()
+        return run.state, run.error, list(Spending.objects.order_by("of").values_list("of", "spent_nano", "n_calls"))
+
+    async with serving(counts(1, 10, "ok")) as server:
+        paid(server)
+        state, error, accounts = await asyncio.to_thread(_closing, play)
+    assert state == "failed"
+    assert error.startswith("The run stopped at its cap in money.")
+    (_bot, spent, n_calls), (_run, also, _n) = accounts
+    assert [of for of, _spent, _n in accounts] == ["bot", "run"]
+    assert spent == also == 10 * 10**9 * n_calls
+    assert 0 < n_calls <= 3
+    assert len(server.requests) == n_calls
 
 
 def _closing(work: Any) -> Any:

@@ -30,6 +30,7 @@ from webapp.jobs.selectors.metrics import measurable
 from webapp.jobs.selectors.selfplay import run_with_metrics, runs_newest
 from webapp.jobs.selectors.simulation import people_chats
 from webapp.jobs.services.fits import fit_create, metric_run_create
+from webapp.jobs.services.jobs import job_restart
 from webapp.jobs.services.simulation import run_capped, simulation_create
 from webapp.ratings.selectors import study_conversations
 from webapp.search.pagination import conversations_of_study
@@ -261,12 +262,16 @@ def test_erasing_a_person_erases_the_chats_that_repeat_them(django_capture_on_co
     run = done(create(study, n=6))
     person = Participant.objects.get(conversations__turns__text="The train was late again today")
     theirs = Turn.objects.filter(conversation__selfplay__run=run, text="The train was late again today")
-    n_theirs = theirs.count()
+    n_theirs, waits = theirs.count(), create(study)
     assert 0 < n_theirs < 6
     with django_capture_on_commit_callbacks(execute=True):
         participants_erase(participants=Participant.objects.filter(pk=person.pk))
     assert not theirs.exists()
     assert Conversation.objects.filter(selfplay__run=run).count() == 12 - n_theirs
+    waits.refresh_from_db()
+    assert waits.state == "cancelled"
+    assert done(job_restart(job=waits, enqueue=False)).n_done == 8
+    assert not theirs.exists()
 
 
 def test_a_batch_that_repeats_an_erased_chat_is_not_stored() -> None:

@@ -19,7 +19,6 @@ from webapp.dashboard.render import table_csv
 from webapp.dashboard.views.jobs import job_context, run_progress
 from webapp.dashboard.views.studies import study_page
 from webapp.jobs.models import Job, SelfPlayRun
-from webapp.jobs.selectors.simulation import study_simulations
 from webapp.jobs.services.jobs import jobs_settle
 from webapp.ratings.selectors import study_bots
 from webapp.results.realism import REALISM_KIND, realism_ask, realism_newest, realism_of
@@ -34,8 +33,11 @@ def simulated(request: HttpRequest, study: Study) -> HttpResponse:
     if started is not None:
         return redirect(f"{reverse('dashboard:study_simulated', args=[study.key])}?run={started.pk}")
     jobs_settle()
-    runs = study_simulations(study)
-    run = _run_asked(request, runs)
+    runs = list(study.simulations.order_by("-pk"))
+    asked = request.GET.get("run", "")
+    run = next((one for one in runs if str(one.pk) == asked or not asked), None)
+    if asked and run is None:
+        raise Http404(f"the study has no run {asked}")
     return study_page(
         request,
         "simulated.html",
@@ -99,13 +101,3 @@ def simulated_file(request: HttpRequest, key: str, pk: int, name: str) -> HttpRe
     response["Content-Disposition"] = content_disposition_header(True, f"{key}-{pk}-{name}") or ""
     response["X-Content-Type-Options"] = "nosniff"
     return response
-
-
-def _run_asked(request: HttpRequest, runs: list[SelfPlayRun]) -> SelfPlayRun | None:
-    asked = request.GET.get("run", "")
-    if not asked:
-        return next(iter(runs), None)
-    found = next((run for run in runs if str(run.pk) == asked), None)
-    if found is None:
-        raise Http404(f"the study has no run {asked}")
-    return found

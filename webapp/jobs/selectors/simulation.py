@@ -37,11 +37,6 @@ def participant_choices() -> list[tuple[str, str]]:
     return [(one.name, one.title) for one in found if one.unavailable_reason() is None]
 
 
-def study_simulations(study: Study) -> list[SelfPlayRun]:
-    """Return the study's runs of simulated participants, newest first."""
-    return list(study.simulations.order_by("-pk"))
-
-
 def people_rows(study: Study, *, until: datetime | None = None) -> QuerySet[Conversation]:
     """Return the study's complete chats of people, oldest first; with `until`, those begun by then."""
     rows = study_conversations(study).filter(created_at__lte=until or timezone.now())
