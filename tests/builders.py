@@ -64,6 +64,16 @@ QUIZ = [
 """Questions about the instructions."""
 
 
+BLUE = {
+    "key": "colour",
+    "title": "Please choose blue.",
+    "kind": "choice",
+    "options": ["Red", "Blue"],
+    "expected": ["Blue"],
+}
+"""Attention check among the questions after a task."""
+
+
 FACTORS = [
     {
         "key": "scenario",

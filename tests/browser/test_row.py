@@ -9,18 +9,11 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import accessible
 from tests.browser.test_participant import SIZES, choose, no_sideways_scroll, replies, say, study
-from tests.builders import BY_PROLIFIC
+from tests.builders import BLUE, BY_PROLIFIC
 from tests.conftest import ConfabServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-CHECK = {
-    "key": "colour",
-    "title": "Please choose blue.",
-    "kind": "choice",
-    "options": ["Red", "Blue"],
-    "expected": ["Blue"],
-}
 QUESTIONS = [
     {
         "key": "quality",
@@ -30,7 +23,7 @@ QUESTIONS = [
         "high": 5,
         "labels": {"1": "bad", "5": "good"},
     },
-    CHECK,
+    BLUE,
 ]
 
 

@@ -27,7 +27,7 @@ from django.urls import reverse
 import confab
 from evaluation.formats.tables import FileTable, is_missing, name_of, table_read
 from evaluation.metric_agreement import judgements_read
-from tests.builders import signed_in
+from tests.builders import BLUE, signed_in
 from webapp.asgi import application, django_application
 from webapp.bots.models import BotVersion
 from webapp.conversations import services
@@ -181,13 +181,6 @@ class InsideDoors(StudyClient):
 
 
 IN_CHAT = {"after": 1, "question": "Please write the word yes.", "expected": ["yes"]}
-IN_FORM = {
-    "key": "colour",
-    "title": "Please choose blue.",
-    "kind": "choice",
-    "options": ["Red", "Blue"],
-    "expected": ["Blue"],
-}
 ASKED_AFTER = [
     {"key": "why", "title": "Why?", "kind": "text"},
     {"key": "rating", "title": "How often do you chat?", "kind": "choice", "options": ["No", "=1"]},
@@ -213,7 +206,7 @@ BETWEEN_TWO = {
 def checks_of(study: Study) -> dict[str, Any]:
     """Return every kind of check that the protocol takes and its example does not have."""
     protocol = protocols.get(study.protocol)
-    found: dict[str, Any] = {"after": [*study.values.after, IN_FORM, *ASKED_AFTER]}
+    found: dict[str, Any] = {"after": [*study.values.after, BLUE, *ASKED_AFTER]}
     if protocol.gives == "bots":
         found["chat_checks"] = [IN_CHAT]
     if protocol.needs_reference:

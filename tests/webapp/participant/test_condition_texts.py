@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from tests.builders import FACTORS, make_arena, make_conversation, make_rating, make_study
-from tests.webapp.participant.conftest import ANSWERS, begin, chat, entry_field, post
+from tests.webapp.participant.conftest import ANSWERS, begin, chat, post, started
 from webapp.conversations.models import Conversation
 from webapp.studies.models import Task
 
@@ -82,10 +82,7 @@ def test_raters_read_the_scenario_but_no_instructions(browser: Client, protocol:
         make_rating(make_conversation(talked, n_exchanges=3, entry_nonce=f"n{number}"))
     Conversation.objects.update(condition={"scenario": "one"})
     make_study("a", protocol=protocol, bots=[], **{of: "talked"})
-    page = browser.get("/s/a/")
-    response = post(browser, "/s/a/start/", consent="on", _entry=entry_field(page))
-    assert response.status_code == 302
-    shown = texts_on(browser, response.url)
+    shown = texts_on(browser, started(browser, "a"))
     assert shown.count("You are &lt;b&gt;lost&lt;/b&gt;.") == n_shown
     assert "Thank." not in shown
     assert "Be rude." not in shown

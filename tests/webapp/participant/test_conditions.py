@@ -7,7 +7,7 @@ from django.core.exceptions import ValidationError
 from django.test import Client
 
 from tests.builders import make_conversation, make_study
-from tests.webapp.participant.conftest import begin, chat, entry_field, post
+from tests.webapp.participant.conftest import begin, chat, post, started
 from webapp.conversations.models import Conversation
 from webapp.participant.question_view import questions_ordered
 from webapp.ratings.models import Rating
@@ -33,12 +33,11 @@ ASKED = [USES, WHICH, WHY]
 def answered(browser: Client, **answers: Any) -> Any:
     """Begin, and send these answers before the task."""
     make_study("s", questions=ASKED)
-    page = browser.get("/s/s/")
-    started = post(browser, "/s/s/start/", consent="on", _entry=entry_field(page))
-    page = browser.get(started.url)
+    address = started(browser, "s")
+    page = browser.get(address)
     assert page.status_code == 200
     assert 'data-show-when="q-uses"' in page.content.decode()
-    return post(browser, started.url, **answers)
+    return post(browser, address, **answers)
 
 
 def test_a_hidden_question_is_not_required_and_its_answer_not_stored(browser: Client) -> None:

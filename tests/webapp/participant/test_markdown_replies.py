@@ -13,7 +13,7 @@ from chatbots.bots.base import BotDefaults
 from chatbots.registry import bots
 from tests.builders import exchange, make_conversation, make_items, make_rating, make_study, signed_in
 from tests.webapp.conversations.frames import frames_of
-from tests.webapp.participant.conftest import begin, entry_field, policy, post
+from tests.webapp.participant.conftest import begin, policy, started
 from webapp.conversations.models import Conversation
 from webapp.conversations.pacing import FRAME_EVERY_S
 from webapp.conversations.selectors import conversations_for_metrics, history, reply_state
@@ -83,9 +83,7 @@ def test_replies_of_items_are_shown_as_markdown(browser: Client, protocol: str) 
     replies = [{"model": model, "text": REPLY} for model in "ab"[: 2 if protocol == "pairwise" else 1]]
     make_items(study, 1, responses=replies, context=["*hi*", "**hello**", "_so_"])
     study_edit(study=study, state=Study.State.COLLECTING)
-    page = browser.get("/s/a/")
-    started = post(browser, "/s/a/start/", consent="on", _entry=entry_field(page))
-    page = browser.get(started.url)
+    page = browser.get(started(browser, "a"))
     assert page.status_code == 200
     html = page.content.decode()
     assert html.count(HTML) == len(replies)
@@ -102,9 +100,7 @@ def test_a_judged_conversation_has_the_format_of_its_own_study(browser: Client) 
         conversation.refresh_from_db()
         make_rating(conversation)
     make_study("j", protocol="dialogues", bots=[], dialogues_of="talked")
-    page = browser.get("/s/j/")
-    started = post(browser, "/s/j/start/", consent="on", _entry=entry_field(page))
-    page = browser.get(started.url)
+    page = browser.get(started(browser, "j"))
     assert page.status_code == 200
     assert page.content.decode().count(HTML) == 2
     assert page.content.decode().count("*me*") == 2

@@ -5,7 +5,7 @@ from django.core.exceptions import ValidationError
 from django.test import Client
 
 from tests.builders import BY_PROLIFIC, make_study
-from tests.webapp.participant.conftest import csrf, entry_field, post
+from tests.webapp.participant.conftest import csrf, post, started
 from webapp.studies.models import Outcome, QuestionAnswers, Study, Task
 
 pytestmark = pytest.mark.django_db
@@ -20,11 +20,9 @@ def screened(**fields: object) -> Study:
 
 def begin_questions(browser: Client, query: str = "") -> str:
     """Agree; the address of the questions."""
-    page = browser.get(f"/s/s/{query}")
-    started = post(browser, "/s/s/start/", consent="on", _entry=entry_field(page))
-    assert started.status_code == 302, started.content[:500]
-    assert browser.get(started.url).status_code == 200
-    return started.url
+    address = started(browser, "s", query)
+    assert browser.get(address).status_code == 200
+    return address
 
 
 def test_an_answer_that_admits_leads_on(browser: Client) -> None:

@@ -13,7 +13,7 @@ from chatbots.trace import CallDelta, TraceStep, current_trace
 from evaluation.metrics.registry import metric_get
 from tests.builders import exchange, make_conversation, make_rating, make_study, signed_in
 from tests.webapp.conversations.frames import frames_of
-from tests.webapp.participant.conftest import begin, entry_field, post
+from tests.webapp.participant.conftest import begin, started
 from webapp.conversations.erasure import turns_texts
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import conversation_value, conversations_for_metrics, history, reply_state
@@ -72,8 +72,7 @@ def test_raters_see_the_trace_where_the_chats_study_shows_it(browser: Client) ->
         Turn.objects.filter(conversation=conversation, speaker="bot").update(trace=TRACE)
         make_rating(conversation)
     make_study("j", protocol="dialogues", bots=[], dialogues_of="talked")
-    started = post(browser, "/s/j/start/", consent="on", _entry=entry_field(browser.get("/s/j/")))
-    page = browser.get(started.url)
+    page = browser.get(started(browser, "j"))
     assert page.status_code == 200
     assert page.content.decode().count("Green tea.") == Turn.objects.filter(speaker="bot").count()
 

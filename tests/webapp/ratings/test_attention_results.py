@@ -9,6 +9,7 @@ from django.core.exceptions import ValidationError
 from pytest_django.fixtures import DjangoAssertNumQueries
 
 from tests.builders import (
+    BLUE,
     exchange,
     make_annotated,
     make_conversation,
@@ -49,13 +50,6 @@ ATTENTIVE = {
     "low": 1,
     "high": 5,
     "expected": [2],
-}
-COLOUR = {
-    "key": "colour",
-    "title": "Please choose blue.",
-    "kind": "choice",
-    "options": ["Red", "Blue"],
-    "expected": ["Blue"],
 }
 IN_CHAT = {"after": 2, "question": "Please write the word yes.", "expected": ["yes"]}
 FIVES = {question.key: 5 for question in DEFAULT_QUESTIONS}
@@ -109,9 +103,7 @@ def test_a_check_in_the_form_after_a_chat_is_no_rating_and_sets_apart_who_misses
 
 
 def test_as_many_may_be_missed_as_the_study_says_wherever_they_stand() -> None:
-    study = make_study(
-        questions=[COLOUR], after=[*DEFAULT_QUESTIONS, ATTENTIVE], chat_checks=[IN_CHAT], misses_allowed=1
-    )
+    study = make_study(questions=[BLUE], after=[*DEFAULT_QUESTIONS, ATTENTIVE], chat_checks=[IN_CHAT], misses_allowed=1)
     outcomes = []
     for colour, word in (("Red", "Yes."), ("Red", "no")):
         chat = make_conversation(study, n_exchanges=3)
@@ -155,7 +147,7 @@ def test_a_check_in_a_chat_is_due_after_its_messages_and_takes_its_answers_alone
 
 
 def test_among_items_a_check_in_the_form_is_asked_once() -> None:
-    study = make_annotated(after=[*DEFAULT_QUESTIONS[:1], COLOUR])
+    study = make_annotated(after=[*DEFAULT_QUESTIONS[:1], BLUE])
     task = task_open(participant=make_participant(study))
     n_asked = 0
     for one in requested_ratings(task):
