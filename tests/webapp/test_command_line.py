@@ -4,13 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from django.core.management import call_command, get_commands
 
 from chatbots.installation import VERSION
 from tests.builders import make_conversation, make_rating, make_study
-from tests.conftest import ROOT, ConfabServer
+from tests.conftest import ROOT
 from webapp import command_line
 from webapp.command_line import SHORT, commands_described
 
@@ -54,9 +55,9 @@ def test_the_list_has_a_line_for_every_command_of_confab_s_own() -> None:
     assert all(line.endswith(".") and "\n" not in line for line in described.values())
 
 
-def test_help_and_version_need_no_data_folder(command_env: ConfabServer, capsys: pytest.CaptureFixture[str]) -> None:
-    missing = command_env.data_dir / "not-there"
-    env = {**command_env.env, "CONFAB_DATA_DIR": str(missing)}
+def test_help_and_version_need_no_data_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = tmp_path / "not-there"
+    env = {**os.environ, "DJANGO_SETTINGS_MODULE": "webapp.settings.embedded", "CONFAB_DATA_DIR": str(missing)}
     said = run("--help", env=env)
     assert said.returncode == 0
     assert "usage: confab COMMAND" in said.stdout

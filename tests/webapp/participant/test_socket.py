@@ -313,7 +313,9 @@ async def test_the_first_frame_has_the_texts_of_the_condition_for_participants_a
         assert frame == {"type": "history", "turns": frame["turns"], "can_rate": False, "pending": None, **wanted}
 
 
-async def test_replies_are_picked_after_an_opening() -> None:
+async def test_replies_are_picked_after_an_opening(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumers, "LOOK_UP_AFTER_S", 0.02)  # no host tells of its replies here
+
     def started_picks() -> tuple[list[str], str]:
         levels = [{"key": key, "opening": "Hello."} for key in ("one", "two")]
         settings = {"protocol": "picks", "n_comparisons": 1, "min_exchanges": 2}
