@@ -20,7 +20,7 @@ from evaluation.study import Study
 
 FEWEST_CHATS = 4
 """Chats of each side that a bot needs to take part."""
-NO_BOTS = Reason("no_bots", f"no bot has {FEWEST_CHATS} chats of people and {FEWEST_CHATS} simulated ones")
+NO_BOTS = Reason("no_bots_with_chats", f"no bot has {FEWEST_CHATS} chats of people and {FEWEST_CHATS} simulated ones")
 CONTROL = Reason("control_bot", "made to be bad on purpose")
 NO_RATINGS = Reason("no_ratings", "people's chats have no ratings")
 

@@ -157,6 +157,7 @@ FRAGMENTS: dict[str, str] = {
     "zero_variance": "estimated as 0, which does not show that they are alike",
     "log_odds": "log odds are no points of the scale",
     "fixed_by_model": "given by the model: the variance of a logistic error",
+    "no_bots_with_chats": "no bot has enough chats of both people and simulated participants",
     "control_bot": "made to be bad on purpose",
     "no_ratings": "people’s chats have no ratings",
     "few_chats": "{n_people} chats of people and {n_simulated} simulated; {needed} of each are needed",
