@@ -17,7 +17,7 @@ from chatbots.participants.base import Move, ParticipantProfile, ParticipantTurn
 from tests.builders import make_participant, make_study, signed_in
 from tests.fakes import FakeStepBot
 from tests.webapp.api.programs import Program, streamed
-from webapp.bots.models import Spending
+from webapp.bots.models import BotVersion, Spending
 from webapp.bots.selectors import bot_find
 from webapp.bots.services import bot_version_record, bot_version_record_imported
 from webapp.conversations.models import Conversation, Turn
@@ -203,6 +203,25 @@ def test_a_plan_that_cannot_be_done_is_refused(wanted: dict[str, Any], why: str)
     with pytest.raises((Refused, LookupError), match=why):
         simulation_create(**{"study": study, "participants": ["replayed"], "enqueue": False, **wanted})
     assert not SelfPlayRun.objects.exists()
+
+
+def test_names_as_long_as_bots_may_have_are_stored(fake_bot: Callable[..., FakeStepBot]) -> None:
+    class Speaks(SimulatedParticipant):
+        name = title = "speaks"
+        speaks_by_bot = True
+
+        def moves(self, turns: Any) -> list[Move]:
+            return [Move("Yes\x00.") for _one in turns]
+
+    longest = BotVersion._meta.get_field("bot_id").max_length
+    fake_bot("b" * longest, reply=lambda _context: "No\x00.")
+    participants.add(Speaks())
+    try:
+        run = done(create(make_study(), f"speaks:{'b' * longest}", bots=["b" * longest], n=1, n_exchanges=2))
+    finally:
+        participants.discard("speaks")
+    assert run.state == "done", run.error
+    assert list(texts(run).values()) == [["Yes.", "No.", "Yes.", "No."]]
 
 
 def test_learning_from_people_takes_chats_with_two_bots() -> None:

@@ -154,6 +154,7 @@ def _part_state(n: int, n_failed: int, wanted: int, under_way: bool) -> tuple[st
 _STUDY_PAGES = {
     "metrics": "study_prediction",
     "hybrid": "study_prediction",
+    "realism": "study_simulated",
     "export": "study_export",
     "report": "study_report",
 }
