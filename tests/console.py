@@ -29,14 +29,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARIES = (
-    "celery.__main__",
-    "pandas",
-    "pyarrow.parquet",
-    "scipy.stats",
-    "sentence_transformers",
-    "statsmodels.api",
-    "torch",
-    "uvicorn",
+    *("celery.__main__", "pandas", "pyarrow.parquet", "scipy.stats", "sentence_transformers"),
+    *("statsmodels.api", "torch", "uvicorn"),
 )
 """What servers and workers import when they need it, of which torch and sentence_transformers take most."""
 READ_ON_IMPORT = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}

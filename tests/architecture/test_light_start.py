@@ -17,15 +17,9 @@ from tests.databases import migrated_file
 HEAVY = ("torch", "transformers", "statsmodels", "sentence_transformers", "model2vec")
 # Networks and what drives them: imported by `load()`, `compute()` and training, not before.
 NEURAL_ENGINES = (
-    "chatbots.models",
-    "chatbots.training",
-    "chatbots.generation.kv_cache",
-    "chatbots.generation.decoding",
-    "chatbots.generation.checkpoint_batch",
-    "chatbots.generation.language_model",
-    "chatbots.generation.prefill",
-    "chatbots.generation.transformers_batch",
-    "evaluation.models",
+    *("chatbots.models", "chatbots.training", "chatbots.generation.kv_cache", "chatbots.generation.decoding"),
+    *("chatbots.generation.checkpoint_batch", "chatbots.generation.language_model"),
+    *("chatbots.generation.prefill", "chatbots.generation.transformers_batch", "evaluation.models"),
     "evaluation.training",
 )
 REPORT = f"""

@@ -44,20 +44,7 @@ BOTS = ["eliza", "retrieval", "parrot", "generic"]
 STUDY, WARM_UP = "crowd", "warm-up"
 PAGE_S_AT_MOST = 1.0
 WORDS = [
-    "well",
-    "today",
-    "i",
-    "went",
-    "out",
-    "and",
-    "saw",
-    "the",
-    "garden",
-    "in",
-    "spring",
-    "do",
-    "you",
-    "like",
+    *("well", "today", "i", "went", "out", "and", "saw", "the", "garden", "in", "spring", "do", "you", "like"),
     "that",
 ]
 

@@ -31,19 +31,10 @@ from tests.benchmarks.results_there import fit_make, metrics_of_fit, metrics_sto
 LIMIT_MS = 300
 PER_CONVERSATION = 10
 LINES = (
-    "",
-    "sort:quality",
-    "bot:eliza repetition>0.3 sort:quality limit:20",
-    "tomatoes",
-    "the",
-    '"the weather is"',
-    '"the weather is" tomatoes bot:parrot quality:2..4 sort:-sentiment',
-    "quality>3 fluency<5 sort:sentiment",
-    "turns:4..8 sort:-up",
-    "rater:r7 sort:oldest",
-    "-tomatoes is:rated sort:-fluency",
-    'tag:"tag 7" is:noted',
-    "sample:20 seed:3",
+    *("", "sort:quality", "bot:eliza repetition>0.3 sort:quality limit:20", "tomatoes", "the"),
+    *('"the weather is"', '"the weather is" tomatoes bot:parrot quality:2..4 sort:-sentiment'),
+    *("quality>3 fluency<5 sort:sentiment", "turns:4..8 sort:-up", "rater:r7 sort:oldest"),
+    *("-tomatoes is:rated sort:-fluency", 'tag:"tag 7" is:noted', "sample:20 seed:3"),
     "bot:eliza rating.quality:3..5 sample:5 seed:3",
 )
 PAGES = (

@@ -221,17 +221,10 @@ def test_people_who_take_leave(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "I have to go to the dentist tomorrow",
-        "My dog has to go out twice a day",
-        "He never said goodbye to me",
-        "Do I have to go to school?",
-        "Where should we go in June?",
-        "I see you like dogs",
-        "Have you seen Bye Bye Birdie?",
-        "I had a nice day",
-        "The night was good",
-        "I must go there some day",
-        "",
+        *("I have to go to the dentist tomorrow", "My dog has to go out twice a day"),
+        *("He never said goodbye to me", "Do I have to go to school?", "Where should we go in June?"),
+        *("I see you like dogs", "Have you seen Bye Bye Birdie?", "I had a nice day", "The night was good"),
+        *("I must go there some day", ""),
     ],
 )
 def test_people_who_tell_of_something(text: str) -> None:
@@ -241,20 +234,10 @@ def test_people_who_tell_of_something(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "are you a bot?",
-        "Are you human?",
-        "are you real",
-        "Are you a real person or a bot?",
-        "so are you actually a robot",
-        "Am I talking to a human?",
-        "is this a chatbot",
-        "Is there a real person here?",
-        "You're a bot, right?",
-        "you are not a human",
-        "Are you an AI?",
-        "Who are you?",
-        "what are you",
-        "Hm. Aren’t you a machine?",
+        *("are you a bot?", "Are you human?", "are you real", "Are you a real person or a bot?"),
+        *("so are you actually a robot", "Am I talking to a human?", "is this a chatbot"),
+        *("Is there a real person here?", "You're a bot, right?", "you are not a human", "Are you an AI?"),
+        *("Who are you?", "what are you", "Hm. Aren’t you a machine?"),
     ],
 )
 def test_people_who_ask_what_it_is(text: str) -> None:
@@ -265,15 +248,9 @@ def test_people_who_ask_what_it_is(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "Are you a morning person?",
-        "are you a computer scientist?",
-        "Are you a real fan of football?",
-        "You are a good person",
-        "Is there a computer in your room?",
-        "What are you doing?",
-        "Who are you going with?",
-        "I build robots",
-        "Are you really sure?",
+        *("Are you a morning person?", "are you a computer scientist?", "Are you a real fan of football?"),
+        *("You are a good person", "Is there a computer in your room?", "What are you doing?"),
+        *("Who are you going with?", "I build robots", "Are you really sure?"),
     ],
 )
 def test_people_who_ask_something_else(text: str) -> None:

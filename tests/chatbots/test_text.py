@@ -159,17 +159,8 @@ def test_a_long_text_ends_with_a_mark() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        " \n\t",
-        "\u200b\ufeff",
-        "\u2060",
-        "\u2800",
-        "\u3164",
-        "\u115f\u1160",
-        "\ufe0f",
-        "\U000e0101",
-        "\ufffd \ufffd",
-        "\x07",
+        *("", " \n\t", "\u200b\ufeff", "\u2060", "\u2800", "\u3164", "\u115f\u1160", "\ufe0f", "\U000e0101"),
+        *("\ufffd \ufffd", "\x07"),
     ],
 )
 def test_what_nobody_sees_is_blank(text: str) -> None:
@@ -319,13 +310,8 @@ def test_all_mistakes_are_told_at_once() -> None:
     values = {"corpora": [{"format": "x"}, {"path": 3, "pth": 1}], "lr": 2, "epoch": 3, "name": ""}
     found = mistakes(values, path="trainings[2]")
     assert [path for path, _ in found] == [
-        "trainings[2].corpora[0].path",
-        "trainings[2].corpora[0].format",
-        "trainings[2].corpora[1].path",
-        "trainings[2].corpora[1].pth",
-        "trainings[2].lr",
-        "trainings[2].name",
-        "trainings[2].epoch",
+        *("trainings[2].corpora[0].path", "trainings[2].corpora[0].format", "trainings[2].corpora[1].path"),
+        *("trainings[2].corpora[1].pth", "trainings[2].lr", "trainings[2].name", "trainings[2].epoch"),
     ]
     with pytest.raises(ValuesError, match=r"^7 mistakes: \(1\) corpora\[0\].path is missing"):
         values_read(Training, values)

@@ -24,14 +24,8 @@ def test_free_licences_pass(expression: str) -> None:
 @pytest.mark.parametrize(
     "expression",
     [
-        "UNKNOWN",
-        "",
-        "GPL-3.0-or-later",
-        "GNU General Public License v3 (GPLv3)",
-        "AGPL-3.0-only",
-        "MIT AND GPL-2.0-only",
-        "MIT License; GNU General Public License (GPL)",
-        "Other/Proprietary License",
+        *("UNKNOWN", "", "GPL-3.0-or-later", "GNU General Public License v3 (GPLv3)", "AGPL-3.0-only"),
+        *("MIT AND GPL-2.0-only", "MIT License; GNU General Public License (GPL)", "Other/Proprietary License"),
     ],
 )
 def test_others_fail(expression: str) -> None:

@@ -37,19 +37,8 @@ OF_A_STUDY = (
     "conversations/notes/",
 )
 OF_THE_SERVER = (
-    "",
-    "studies/",
-    "studies/new/",
-    "studies/new/file/",
-    "bots/",
-    "bots/eliza/",
-    "runs/",
-    "runs/compare/",
-    "benchmark/",
-    "benchmark/published/",
-    "metrics/",
-    "imports/",
-    "settings/tokens/",
+    *("", "studies/", "studies/new/", "studies/new/file/", "bots/", "bots/eliza/", "runs/", "runs/compare/"),
+    *("benchmark/", "benchmark/published/", "metrics/", "imports/", "settings/tokens/"),
 )
 
 

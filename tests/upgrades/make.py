@@ -15,22 +15,8 @@ from io import StringIO
 from pathlib import Path
 
 WORDS = [
-    "good",
-    "day",
-    "rain",
-    "music",
-    "garden",
-    "book",
-    "train",
-    "tea",
-    "dog",
-    "cold",
-    "happy",
-    "sad",
-    "long",
-    "river",
-    "city",
-    "walk",
+    *("good", "day", "rain", "music", "garden", "book", "train", "tea", "dog", "cold", "happy", "sad", "long"),
+    *("river", "city", "walk"),
 ]
 STUDY = "collects"
 

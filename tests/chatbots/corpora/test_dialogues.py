@@ -43,13 +43,8 @@ def test_the_digest_depends_on_the_texts_and_not_on_the_place(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "line",
     [
-        "nonsense",
-        "[]",
-        "{}",
-        '{"turns": []}',
-        '{"turns": ["a", 3]}',
-        '{"turns": ["a", " "]}',
-        '{"turns": ["a"], "topic": 3}',
+        *("nonsense", "[]", "{}", '{"turns": []}', '{"turns": ["a", 3]}', '{"turns": ["a", " "]}'),
+        *('{"turns": ["a"], "topic": 3}',),
     ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, line: str) -> None:

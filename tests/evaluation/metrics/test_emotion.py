@@ -173,15 +173,8 @@ def test_a_blank_message_has_no_sentiment_and_says_why():
 
 TALK = Conversation.from_texts(
     [
-        "Hello",
-        "Do you like dogs?",
-        "Dogs are great, and dogs don't bite!",
-        "I am a doctor.",
-        "",
-        "I am a doctor.",
-        "What do you mean?",
-        "Cats.",
-        "Thanks.",
+        *("Hello", "Do you like dogs?", "Dogs are great, and dogs don't bite!", "I am a doctor.", ""),
+        *("I am a doctor.", "What do you mean?", "Cats.", "Thanks."),
     ],
     id="talk",
 )

@@ -23,12 +23,7 @@ from webapp.studies.models import Study
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 STUDY_PAGES = [
-    "study",
-    "study_results",
-    "study_why",
-    "study_prediction",
-    "study_conversations",
-    "study_people",
+    *("study", "study_results", "study_why", "study_prediction", "study_conversations", "study_people"),
     "study_report",
 ]
 PAGES = ["home", "studies", "bots", "runs", "imports", "metrics"]

@@ -241,13 +241,8 @@ def test_a_study_and_its_rubric_are_read_and_not_changed(chief: Client) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "studies_study",
-        "studies_rubric",
-        "studies_participant",
-        "studies_task",
-        "conversations_conversation",
-        "ratings_rating",
-        "bots_botversion",
+        *("studies_study", "studies_rubric", "studies_participant", "studies_task"),
+        *("conversations_conversation", "ratings_rating", "bots_botversion"),
     ],
 )
 def test_lists_ask_as_often_for_more_rows(chief: Client, name: str) -> None:

@@ -39,22 +39,8 @@ def fake_bot() -> Iterator[Callable[..., FakeStepBot]]:
 
 
 WORDS = [
-    "good",
-    "day",
-    "rain",
-    "music",
-    "garden",
-    "book",
-    "train",
-    "tea",
-    "dog",
-    "cold",
-    "happy",
-    "sad",
-    "long",
-    "river",
-    "city",
-    "walk",
+    *("good", "day", "rain", "music", "garden", "book", "train", "tea", "dog", "cold", "happy", "sad", "long"),
+    *("river", "city", "walk"),
 ]
 
 

@@ -27,19 +27,8 @@ from webapp.studies.models import Study
 pytestmark = pytest.mark.django_db
 FEATURES = "question_bot,words_user,words_bot"
 KEYS = [
-    "preset",
-    "n_conversations",
-    "n_bots",
-    "target",
-    "features",
-    "coefficients",
-    "bots",
-    "intercept",
-    "conversation_level",
-    "bot_level",
-    "pairs",
-    "folds",
-    "baselines",
+    *("preset", "n_conversations", "n_bots", "target", "features", "coefficients", "bots", "intercept"),
+    *("conversation_level", "bot_level", "pairs", "folds", "baselines"),
 ]
 
 
