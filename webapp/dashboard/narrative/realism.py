@@ -29,7 +29,7 @@ _STANDINGS = {
     "weaker": "Weaker than people",
     "stronger": "Stronger than people",
     "not_as_people": "Not as people",
-    "people_unclear": "People’s own slope may be 0",
+    "people_unclear": "People unclear",
 }
 _SOURCES = {"people": "people", "simulated": "simulated", "selfplay": "self-play"}
 _FEATURES = {"vectors": "Sentence vectors", "traits": "The eight traits"}
@@ -139,6 +139,7 @@ def _reactions(found: RealismResult) -> NamedTable:
         ("Bots", lambda one: count_cell(one.n_bots)),
         ("Result", lambda one: Cell(_STANDINGS[one.standing])),
         method="Slope on the bots’ mean rating by people, in standard deviations of both.",
+        note="“People unclear”: people’s own slope may be 0, so there is nothing to repeat.",
     )
 
 
