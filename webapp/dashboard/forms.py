@@ -110,7 +110,6 @@ class SimulationForm(forms.Form):
         required=False,
         help_text="For bots with prices. The run stops before its replies cost more.",
     )
-    name = forms.CharField(label="Name", required=False, max_length=200)
     may_leave = forms.BooleanField(label="Participants leave when they want to", required=False)
 
     def __init__(self, *args: Any, studies: Iterable[Study], **kwargs: Any) -> None:

@@ -106,8 +106,11 @@ def realism_compute(run: SelfPlayRun, participant: str) -> RealismResult:
     shared = TextCache(settings.CONFAB_DEVICE, store=text_store())
     people = people_study(run.study, shared)
     simulated = simulated_study(run, participant, shared)
-    played = run_with_metrics(people.bots, FEWEST_PLAYED)
-    return realism(people, simulated, selfplay=None if played is None else selfplay_study(played, shared))
+    played, selfplay = run_with_metrics(people.bots, FEWEST_PLAYED), None
+    if played is not None:
+        rows = measurable(study=None, run=played).filter(selfplay__partner_bot_id="")
+        selfplay = _study(str(played), rows, shared, source="selfplay", is_selfplay=True)
+    return realism(people, simulated, selfplay)
 
 
 def people_study(study: Study, shared: TextCache) -> NotebookStudy:
@@ -134,12 +137,6 @@ def simulated_study(run: SelfPlayRun, participant: str, shared: TextCache) -> No
     within = rows.filter(bot__bot_id__in=list(run.plan["n_of_bot"])).values_list("pk", "selfplay__sources")
     names = {str(pk): str(sources[0]) for pk, sources in within}
     return _study(participant, rows, shared, names=names, source=SOURCE)
-
-
-def selfplay_study(run: SelfPlayRun, shared: TextCache) -> NotebookStudy:
-    """Return a run's complete conversations of bots with themselves, as notebooks have them."""
-    rows = measurable(study=None, run=run).filter(selfplay__partner_bot_id="")
-    return _study(str(run), rows, shared, source="selfplay", is_selfplay=True)
 
 
 def _of_participant(run: SelfPlayRun, participant: str) -> QuerySet[Conversation]:

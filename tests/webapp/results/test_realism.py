@@ -25,7 +25,7 @@ from evaluation.realism.result import (
 from evaluation.stats.effect_sizes import Effect
 from tests.builders import signed_in
 from tests.webapp.api.programs import Program
-from tests.webapp.jobs.test_simulation import create, done, imported, talked
+from tests.webapp.jobs.test_simulation import add_chat, create, done, imported, talked
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
@@ -36,7 +36,14 @@ from webapp.jobs.services.fits import metric_run_create
 from webapp.jobs.services.selfplay import run_create
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_bots
-from webapp.results.realism import people_study, realism_ask, realism_newest, realism_of, simulated_study
+from webapp.results.realism import (
+    people_study,
+    realism_ask,
+    realism_compute,
+    realism_newest,
+    realism_of,
+    simulated_study,
+)
 from webapp.studies.models import Participant, Study
 from webapp.studies.privacy import participants_erase
 
@@ -134,6 +141,27 @@ def test_the_job_compares_and_is_kept_until_the_data_change() -> None:
     Conversation.objects.filter(selfplay__run=run).first().delete()
     assert realism_ask(run) != job
     assert realism_newest(study) == (job, found), "the older one is shown until the new one is there"
+
+
+def test_self_play_of_the_same_bots_is_compared_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = talked(bots=["eliza", "parrot", "generic"])
+    add_chat(study, "generic", ["How was your day", "Mine was long"])
+    run = done(create(study))
+    played = run_create(bots=["eliza", "parrot", "generic"], n_conversations=2, n_turns=4, enqueue=False)
+    run_job(played)
+    metric_run_create(run=played, metrics=["words"], enqueue=False)
+    run_job(MetricRun.objects.latest("pk"))
+    given: dict[str, Any] = {}
+
+    def keep(people: Any, simulated: Any, selfplay: Any) -> RealismResult:
+        given.update(people=people, simulated=simulated, selfplay=selfplay)
+        return RESULT
+
+    monkeypatch.setattr("evaluation.realism.compare.realism", keep)
+    assert realism_compute(run, "replayed") == RESULT
+    sizes = {name: (len(one), one.bots, one.is_selfplay) for name, one in given.items()}
+    bots = ("eliza", "generic", "parrot")
+    assert sizes == {"people": (5, bots, False), "simulated": (12, bots, False), "selfplay": (6, bots, True)}
 
 
 def test_what_cannot_be_compared_is_refused() -> None:

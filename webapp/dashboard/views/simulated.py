@@ -55,12 +55,12 @@ def simulated(request: HttpRequest, study: Study) -> HttpResponse:
 def _result_context(request: HttpRequest, run: SelfPlayRun) -> dict[str, Any]:
     """Return the progress of a run and its metrics, and once they are over its results."""
     progress = run_progress(run)
-    results: list[dict[str, Any]] = []
-    if progress["over"]:
-        try:
-            results = [_result(request, run, name) for name in run.plan["participants"]]
-        except Refused as refused:
-            return {**progress, "refused": refused.message}
+    if not progress["over"]:
+        return progress
+    try:
+        results = [_result(request, run, name) for name in run.plan["participants"]]
+    except Refused as refused:
+        return {**progress, "refused": refused.message}
     return {**progress, "results": results, "next": request.get_full_path()}
 
 

@@ -1,7 +1,6 @@
 """`simulate STUDY --participant NAME [--bots A,B] [--conversations N] [--seed N] [--max-cost X] [--inline]`.
 
-`--json` prints `{"run", "bots": {ID: {"conversations", "turns"}}, "pairs": [{"first", "bot", "conversations",
-"turns"}]}`, a pair for each participant and bot.
+`--json` prints what `selfplay --json` does, with a row of `pairs` for each participant and bot.
 """
 
 from __future__ import annotations
