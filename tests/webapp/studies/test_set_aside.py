@@ -313,7 +313,7 @@ def until_settled(rule_name: str, seed: int, most: int = 900) -> tuple[int, bool
 
 @pytest.mark.slow
 def test_orders_are_resolved_sooner_than_by_balancing_and_no_more_of_them_wrongly() -> None:
-    n_studies = 20
+    n_studies = 12
     runs = {name: [until_settled(name, seed) for seed in range(n_studies)] for name in ("balanced", "resolve")}
     needed = {name: np.mean([n for n, _wrong in found]) for name, found in runs.items()}
     assert needed["resolve"] < 0.9 * needed["balanced"], needed
