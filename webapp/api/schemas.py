@@ -193,10 +193,7 @@ class AskProfile(InputModel):
 
 
 class AskSimulation(InputModel):
-    """Conversations of simulated participants with a study's bots.
-
-    `exchanges` are as many as people had where none are given; `max_cost` ends the run.
-    """
+    """Chats of simulated participants with a study's bots. Without `exchanges` people's lengths hold."""
 
     participants: Many[Name] = Field(("retrieval",), min_length=1)
     bots: Names = Field((), description="None: the study's.")
