@@ -68,7 +68,7 @@ class BotDrivenParticipant(SimulatedParticipant):
     capacity = 1024  # the bot's serving makes its own batches
 
     def prompt_of(self, turn: ParticipantTurn) -> str | None:
-        """Return what stands in place of the bot's system prompt; None: its own."""
+        """Return the text in place of the bot's system prompt; None: its own."""
         return None
 
     def refusal(self, bot: Bot) -> str | None:

@@ -94,7 +94,7 @@ class _PeopleSituations:
         return np.random.default_rng(seed).random(n) < max(KNOWN_SHARE, LEAST_KNOWN / n)
 
     def allowed(self, turn: ParticipantTurn) -> np.ndarray:
-        """Return which candidates may come next, (C,): nothing of the same bot or person, nothing said before."""
+        """Return a mask of the candidates, (C,): nothing of the same bot or person, nothing said before."""
         if turn.bot not in self._allowed:
             allowed = self.bots != turn.bot
             for key in self._people.keys_by_bot.get(turn.bot, frozenset()) & self._by_key.keys():

@@ -49,7 +49,7 @@ class ComparedJudge:
 
     @property
     def verdict(self) -> Literal["may", "may not", "unknown"]:
-        """Whether the judge may replace a rater."""
+        """Verdict of the alternative-annotator test: may the judge replace a rater?"""
         agrees = None if self.agreement.low is None else self.agreement.low > 0
         if self.test.passes and agrees:
             return "may"

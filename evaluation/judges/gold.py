@@ -119,7 +119,8 @@ class GoldSet:
         mine = place[self.item] >= 0
         names = ("keys", "models", "contexts", "texts")
         columns = {name: tuple(getattr(self, name)[k] for k in kept) for name in names}
-        return replace(self, **columns, item=place[self.item[mine]], rater=self.rater[mine], value=self.value[mine])  # type: ignore[arg-type]
+        rows = {"item": place[self.item[mine]], "rater": self.rater[mine], "value": self.value[mine]}
+        return replace(self, **columns, **rows)  # type: ignore[arg-type]
 
     def ratings(self) -> Ratings:
         """Return the ratings as other analyses take them."""
@@ -133,7 +134,7 @@ class GoldSet:
 
 
 def bot_text(text: GoldText) -> str:
-    """Return what the bot said."""
+    """Return the bot's words."""
     if isinstance(text, Conversation):
         return "\n".join(turn.text for turn in text.turns if turn.speaker == "bot")
     return text.response

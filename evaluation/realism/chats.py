@@ -102,7 +102,7 @@ _OF_TEXT: dict[str, Callable[[str], float]] = {
 
 
 def text_key(text: str) -> str:
-    """Return what two texts of the same words share, whatever case and blanks."""
+    """Return a key that texts of the same words share, whatever case and blanks."""
     return " ".join(text.casefold().split())
 
 
@@ -182,7 +182,7 @@ class ChatTurns:
 
 
 def _encoders(shared: TextCache) -> tuple[Callable[[Sequence[str]], np.ndarray], EmotionSource]:
-    """Return what makes vectors and sentiment: the sentence encoder, or without it hashed words and VADER."""
+    """Return the identity of vectors and sentiment: the sentence encoder, or without it hashed words and VADER."""
     feelings = EncoderEmotionSource(default_emotions)
     if feelings.unavailable_reason() is None:
         return shared.encode, feelings

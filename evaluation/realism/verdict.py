@@ -36,7 +36,7 @@ def row_of(predictions: Sequence[BotPrediction], applied_to: Source) -> BotPredi
 
 
 def order_of(predictions: Sequence[BotPrediction]) -> Order:
-    """Say whether simulated chats order the bots as people's ratings do."""
+    """Decide if simulated chats order the bots as people's ratings do."""
     simulated, people = row_of(predictions, "simulated"), row_of(predictions, "people")
     if simulated is None or simulated.n_bots < FEW_BOTS or simulated.r.high is None:
         return "not_known"
@@ -114,7 +114,7 @@ def _order_change(order: Order, row: BotPrediction | None, n_rated: int) -> str:
 
 
 def bots_needed(row: BotPrediction) -> int | None:
-    """Return how many bots an interval of this r needs to exclude 0; None for r not above 0, or too many."""
+    """Return the number of bots that an interval of this r needs to exclude 0; None for r not above 0, or too many."""
     r = row.r.value or 0.0
     lows = ((n, fisher_interval(r, n)[0]) for n in range(row.n_bots + 1, MOST_BOTS + 1))
     return next((n for n, low in lows if low is not None and low > 0), None)

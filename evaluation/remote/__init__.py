@@ -322,7 +322,7 @@ class Server(Studies, ConversationCalls):
         return RemoteJob.of(self._post(f"/studies/{study}/simulations", {"participants": list(participants), **asked}))
 
     def realism(self, study: str, run: int, participant: str = "") -> dict[str, Any]:
-        """Return how unlike people a run's simulated participants are; `document` is None until a worker has it."""
+        """Fetch the comparison of a run with people; `document` is None until a worker has it."""
         found: dict[str, Any] = self._get(f"/studies/{study}/results/realism", run=run, participant=participant)
         return found
 

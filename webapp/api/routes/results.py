@@ -153,7 +153,7 @@ def package(request: HttpRequest, key: str, included: Query[Included]) -> HttpRe
 
 @router.get("/studies/{key}/results/realism", response={200: RealismOut, **FAILURES}, operation_id="realism")
 def realism(request: HttpRequest, key: str, run: int, participant: str = "") -> Any:
-    """Return how unlike people a run's simulated participants are; a worker compares them where that is to be done.
+    """Return the comparison of a run's participants with people; a worker makes it where that is to be done.
 
     Without `participant` it is the run's first.
     """
