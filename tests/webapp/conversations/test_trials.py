@@ -1,6 +1,7 @@
 """A bot that fails everybody: set aside by real replies, tried again by the host, given to people again."""
 
 import asyncio
+import uuid
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -13,7 +14,6 @@ from chatbots.registry import bots
 from tests.builders import make_conversation, make_study
 from tests.chatbots.endpoint_server import fails, says, serving
 from tests.fakes import FakeStreamBot, FakeWholeBot
-from tests.webapp.conversations.test_cost_meter import write
 from webapp.bots.models import BotHealth
 from webapp.bots.selectors import bot_available_ids
 from webapp.bots.services import bot_failed
@@ -42,7 +42,7 @@ def chats(n: int, *bot_ids: str) -> list[Conversation]:
     study = make_study(bots=list(bot_ids))
     made = [make_conversation(study) for _ in range(n)]
     for conversation in made:
-        write(conversation)
+        services.turn_add_human(conversation_id=conversation.pk, client_id=uuid.uuid4(), text="hi")
     return made
 
 

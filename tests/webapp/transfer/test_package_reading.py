@@ -16,12 +16,12 @@ import confab
 from chatbots import Identity
 from evaluation import package as opening
 from evaluation.package import PackageError, package_open
-from tests.builders import QUIZ, exchange, make_annotated, make_arena, make_participant, make_staff, make_study
+from tests.builders import BLUE, QUIZ, exchange, make_annotated, make_arena, make_participant, make_staff, make_study
 from tests.webapp.dashboard.test_pair_pages import make_compared
 from tests.webapp.participant.test_error_spans import make_errors_study
 from tests.webapp.participant.test_judge import judge_all, make_dialogues
 from tests.webapp.participant.test_turns import make_marking
-from tests.webapp.ratings.test_attention_results import ATTENTIVE, COLOUR, IN_CHAT
+from tests.webapp.ratings.test_attention_results import ATTENTIVE, IN_CHAT
 from tests.webapp.transfer.test_package import NASTY, opened, packed, rate, rows, study
 from webapp.conversations.attention_checks import chat_check_answer, chat_check_due
 from webapp.conversations.models import ChatCheckAnswer, Conversation, ReplyMark, ReplyReport, Turn
@@ -152,7 +152,7 @@ def of_checked_chats() -> Study:
     marked.
     """
     study = make_study(
-        "checked", questions=[COLOUR], after=[*DEFAULT_QUESTIONS, ATTENTIVE], chat_checks=[IN_CHAT],
+        "checked", questions=[BLUE], after=[*DEFAULT_QUESTIONS, ATTENTIVE], chat_checks=[IN_CHAT],
         quiz_questions=QUIZ, misses_allowed=0,
     )  # fmt: skip
     for colour, word in (("Blue", "yes"), ("Red", "no")):
