@@ -38,10 +38,10 @@ def test_best_and_worst_are_chosen_by_keyboard_on_a_phone(
         page.get_by_role("button", name="Continue").click()
     page.get_by_role("button", name="Start").last.click()
     page.wait_for_url("**/judge/")
-    expect(page.get_by_role("heading", name="Read all four replies")).to_be_visible()
+    expect(page.get_by_role("heading", name="Read all four texts")).to_be_visible()
     for letter in "ABCD":
         expect(page.get_by_role("region", name=f"Reply {letter}")).to_be_visible()
-    best, worst = (page.get_by_role("group", name=f"The {end} reply") for end in ("best", "worst"))
+    best, worst = (page.get_by_role("group", name=f"The {end} text") for end in ("best", "worst"))
     expect(best.get_by_role("radio")).to_have_count(4)
     for label in page.locator(".pair-ends label").all():
         assert label.bounding_box()["height"] >= 44
@@ -55,7 +55,7 @@ def test_best_and_worst_are_chosen_by_keyboard_on_a_phone(
     if script:
         expect(page.locator("#summary")).to_be_focused()
         accessible(page)
-    expect(worst).to_have_accessible_description(re.compile("You chose this reply as the best one, too."))
+    expect(worst).to_have_accessible_description(re.compile("You chose this text as the best one, too."))
     expect(best.get_by_role("radio", name="Reply B")).to_be_checked()
     no_sideways_scroll(page)
     worst.get_by_role("radio", name="Reply B").press("ArrowRight")

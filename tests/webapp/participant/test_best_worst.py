@@ -62,7 +62,7 @@ def test_the_best_and_the_worst_are_stored_by_their_place_in_the_item(browser: C
     page = shown(browser.get(address))
     order = order_on(page)
     assert "Comparison 1 of 2" in page
-    assert "Then choose the best and the worst: two different replies." in page
+    assert "Then choose the best and the worst: two different texts." in page
     assert sorted(order) == list("abcd")
     assert page.count('aria-label="Reply D"') == page.count('name="best"') // 2 == 2
     assert 'name="quality"' not in page
@@ -83,10 +83,10 @@ def test_the_best_and_the_worst_are_stored_by_their_place_in_the_item(browser: C
 @pytest.mark.parametrize(
     ("sent", "words"),
     [
-        ({}, ["2 answers are missing", "Please choose the best reply.", "Please choose the worst reply.", "#best-a"]),
-        ({"best": "b"}, ["1 answer is missing", "Please choose the worst reply.", "#worst-a"]),
-        ({"best": "b", "worst": "b"}, ["1 answer is missing or not valid.", "You chose this reply as the best one"]),
-        ({"best": "b", "worst": "e"}, ["Please choose the worst reply."]),
+        ({}, ["2 answers are missing", "Please choose the best text.", "Please choose the worst text.", "#best-a"]),
+        ({"best": "b"}, ["1 answer is missing", "Please choose the worst text.", "#worst-a"]),
+        ({"best": "b", "worst": "b"}, ["1 answer is missing or not valid.", "You chose this text as the best one"]),
+        ({"best": "b", "worst": "e"}, ["Please choose the worst text."]),
     ],
 )
 def test_what_is_missing_or_alike_is_said(browser: Client, sent: dict[str, str], words: list[str]) -> None:

@@ -181,7 +181,6 @@ class EndShown:
     number: int
     name: str
     title: str
-    sides: list[str]
     given: str
     errors: list[str]
 
@@ -234,10 +233,10 @@ class BestWorstForm(forms.Form):
 
     def questions(self) -> list[EndShown]:
         """Return both choices as the page shows them."""
-        ends = ((1, BEST, _("The best reply")), (2, WORST, _("The worst reply")))
+        ends = ((1, BEST, _("The best text")), (2, WORST, _("The worst text")))
         sent = self.data if self.is_bound else {}
         errors = {name: [str(error) for error in self.errors.get(name, [])] for _number, name, _title in ends}
-        return [EndShown(*end, self.sides, str(sent.get(end[1], "")), errors[end[1]]) for end in ends]
+        return [EndShown(*end, str(sent.get(end[1], "")), errors[end[1]]) for end in ends]
 
 
 @register_sheet

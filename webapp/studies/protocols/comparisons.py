@@ -269,7 +269,9 @@ class BestWorstProtocol(StudyProtocol):
 
     name = "best_worst"
     title = "Best and worst of four replies"
-    description = "Each person reads what was said and four replies to it, and chooses the best and the worst."
+    description = (
+        "Each person reads four replies to what was said, or four whole chats, and chooses the best and the worst."
+    )
     headline = "Find the best and the worst reply"
     gives: Gives = "items"
     n_replies = N_SHOWN
@@ -287,11 +289,11 @@ class BestWorstProtocol(StudyProtocol):
     identity = Identity("best_worst", "1")
     steps = usual_steps(Step("judge", _("Compare")))
     page = JudgePage(
-        heading=_("Read all four replies"),
+        heading=_("Read all four texts"),
         count=_("Comparison %(n)s of %(of)s"),
         sheet="best_worst",
         template="best_worst",
-        hint=_("Then choose the best and the worst: two different replies."),
+        hint=_("Then choose the best and the worst: two different texts."),
         is_wide=True,
     )
 
@@ -313,10 +315,10 @@ class BestWorstProtocol(StudyProtocol):
 
 def validate_ends(answers: Mapping[str, float]) -> dict[str, str]:
     """Return an error by name for a missing best or worst reply, or one reply chosen as both."""
-    missing = {BEST: gettext("Please choose the best reply."), WORST: gettext("Please choose the worst reply.")}
+    missing = {BEST: gettext("Please choose the best text."), WORST: gettext("Please choose the worst text.")}
     wrong = {name: words for name, words in missing.items() if name not in answers}
     if not wrong and answers[BEST] == answers[WORST]:
-        wrong[WORST] = gettext("You chose this reply as the best one, too. Choose another as the worst.")
+        wrong[WORST] = gettext("You chose this text as the best one, too. Choose another as the worst.")
     return wrong
 
 
