@@ -68,7 +68,7 @@ def _in_sets(study: Study) -> Any:
     return found.annotate(
         is_given=Exists(people.filter(conversation=OuterRef("pk")))
         | Exists(rated)
-        | Exists(Item.objects.filter(conversation=OuterRef("pk"))),
+        | Exists(Item.objects.filter(Item.holding(pk=OuterRef("pk")))),
         set_name=Case(
             When(external_id__startswith=_SAMPLE_KEYS, then=Value(SAMPLE_SOURCE)),
             default=Value(FILE_SOURCE),

@@ -132,7 +132,7 @@ def judged_shown(task: Task, judgement: RequestedRating, judgements: Sequence[Re
     references: list[str] = []
     for slot in judgement.slots:
         if slot.item is None:
-            texts.append(_conversation(slot))
+            texts.append(_conversation(slot.conversation or slot.chat, slot.side))
         else:
             texts += _replies(slot, slot.item, task.version.values) if _has_text(slot.item) else []
             references.append(slot.item.reference or "")
@@ -225,9 +225,12 @@ def _said(context: Sequence[str], values: StudyValues) -> tuple[DialogueLine, ..
 
 def _replies(slot: Slot, item: Item, values: StudyValues) -> list[ShownText]:
     before = _said(item.context, values)
-    responses = [item.responses[number] for number in replies_shown(slot, item)]
-    n = len(responses)
+    shown = replies_shown(slot, item)
+    n = len(shown)
     sides = [slot.side] if n == 1 else [chr(ord("A") + number) for number in range(n)]
+    if chats := item.chats:
+        return [_conversation(chats[number], side) for side, number in zip(sides, shown, strict=True)]
+    responses = [item.responses[number] for number in shown]
     return [
         ShownText(
             side=side,
@@ -240,15 +243,14 @@ def _replies(slot: Slot, item: Item, values: StudyValues) -> list[ShownText]:
     ]
 
 
-def _conversation(slot: Slot) -> ShownText:
-    chat = slot.conversation or slot.chat
-    bot = _("Chatbot %(side)s") % {"side": slot.side} if slot.side else _("Chatbot")
+def _conversation(chat: Conversation, side: str) -> ShownText:
+    bot = _("Chatbot %(side)s") % {"side": side} if side else _("Chatbot")
     who = {Turn.Speaker.HUMAN: _other_speaker(chat), Turn.Speaker.BOT: bot}
-    title = _("Conversation %(side)s") % {"side": slot.side}
+    title = _("Conversation %(side)s") % {"side": side}
     images = images_of(chat)
     return ShownText(
-        side=slot.side,
-        title=title if slot.side else _("The conversation"),
+        side=side,
+        title=title if side else _("The conversation"),
         condition=condition_lines(chat, is_own=False),
         lines=tuple(
             DialogueLine(

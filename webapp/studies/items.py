@@ -19,6 +19,7 @@ from django.db.models.functions import Concat, StrIndex, Substr
 from chatbots.text import sanitise
 from webapp.studies.attention_checks import AttentionCheck
 from webapp.studies.models import Item, Participant, Slot, Study
+from webapp.studies.models.participants import MORE_CHATS
 from webapp.studies.privacy import participants_erase
 
 _BATCH = 500
@@ -74,6 +75,7 @@ class SampledItem:
         key: names its place and bots, so that it is the same one when it is drawn again.
         responses: bot and text of each reply.
         origin: how it was drawn.
+        more_chats: the conversations after the first, where each response is a whole one.
     """
 
     key: str
@@ -81,6 +83,7 @@ class SampledItem:
     responses: tuple[tuple[str, str], ...]
     conversation: UUID
     origin: Mapping[str, Any]
+    more_chats: tuple[UUID, ...] = ()
 
     @property
     def name(self) -> str:
@@ -139,6 +142,7 @@ def _item_made(study: Study, made: SampledItem) -> Item:
         conversation_id=made.conversation,
         origin=dict(made.origin),
         digest=made.digest,
+        **{f"{field}_id": chat for field, chat in zip(MORE_CHATS, made.more_chats, strict=False)},
     )
 
 

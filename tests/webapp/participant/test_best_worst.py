@@ -1,8 +1,9 @@
-"""Best-worst scaling: four replies of an item, of which the best and the worst are chosen."""
+"""Best-worst scaling: four replies or whole chats of an item, of which the best and the worst are chosen."""
 
 import random
 import re
 from collections import Counter
+from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -14,18 +15,27 @@ from django.test import Client
 from django.urls import reverse
 
 from evaluation.analysis.pairs import judge_pairs
-from tests.builders import make_items, make_participant, make_study, signed_in
+from tests.builders import exchange, make_conversation, make_items, make_participant, make_study, signed_in
 from tests.webapp.participant.conftest import post, shown, started
+from tests.webapp.studies.test_erasure_everywhere import tables
+from webapp.bots.models import BotVersion
+from webapp.conversations.imported_sets import imported_sets
+from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.selectors import models_progress
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import Job
+from webapp.jobs.services.jobs import job_create
 from webapp.ratings.models import Rating
 from webapp.ratings.paired_comparisons import pairs_counted, study_judgements, study_pair_items
 from webapp.ratings.rating_tasks import requested_ratings
 from webapp.ratings.services import rating_add
 from webapp.studies.assignment.counterbalance import replies_balanced
-from webapp.studies.models import Item, Study, Task
-from webapp.studies.services import task_open
+from webapp.studies.models import Item, Participant, Study, Task
+from webapp.studies.privacy import participants_erase
+from webapp.studies.privacy.retention import texts_counts, texts_erase
+from webapp.studies.services import study_copy, task_open
 from webapp.studies.versions import study_edit
 from webapp.transfer.exporters.base import ExportOptions, table_of
 
@@ -43,7 +53,7 @@ def order_on(page: str) -> list[str]:
     return re.findall(r"reply of ([a-h])", page.partition("<main")[2])
 
 
-def choose(task: Task, wanted: str = "abcdefgh") -> None:
+def choose(task: Task, wanted: Sequence[str] = "abcdefgh") -> None:
     """Choose everywhere in the task the best and the worst by this order of models."""
     for one in requested_ratings(task):
         numbers = sorted(
@@ -182,3 +192,173 @@ def test_items_with_other_replies_than_were_judged_are_left_out() -> None:
     choose(task_open(participant=make_participant(study)))
     Item.objects.update(responses=[{"model": "a", "text": "x"}] * 3)
     assert len(study_judgements(study)) == 0
+
+
+CHATTING = ("eliza", "parrot", "generic", "retrieval")
+
+
+def make_chats(n: int, *, bots: tuple[str, ...] = CHATTING) -> list[Conversation]:
+    """Make a study with completed chats, of the bots in turn; every text is another one."""
+    study = make_study("s", bots=list(bots))
+    chats = []
+    for number in range(n):
+        chat = make_conversation(study, entry_nonce=f"s{number}")
+        exchange(chat, f"question {number}", f"**answer** {number}")
+        exchange(chat, f"more of {number}", f"enough of {number}")
+        chats.append(chat)
+    Conversation.objects.update(state=Conversation.State.COMPLETED)
+    assert len({chat.bot.bot_id for chat in chats}) == len(bots)
+    return chats
+
+
+def draw_chats(study: Study, **asked: object) -> Job:
+    payload = {"study": study.key, "of_study": "s", **asked}
+    job = job_create(kind="items", study=study, payload=payload, enqueue=False)
+    run_job(job)
+    job.refresh_from_db()
+    return job
+
+
+@pytest.fixture
+def of_chats() -> Study:
+    return make_study("a", protocol="best_worst", bots=[], state=Study.State.DRAFT, n_items=1)
+
+
+def test_chats_of_four_bots_are_drawn_and_each_only_once(of_chats: Study) -> None:
+    chats = {chat.pk: chat for chat in make_chats(10)}
+    assert draw_chats(of_chats).result["items"] == 2, "of ten chats of four bots two have no third one of each bot"
+    items = list(of_chats.items.all())
+    assert len({chat.pk for item in items for chat in item.chats}) == 8
+    for item in items:
+        assert item.context == []
+        assert sorted(reply["model"] for reply in item.responses) == sorted(CHATTING)
+        for reply, chat in zip(item.responses, item.chats, strict=True):
+            number = list(chats).index(chat.pk)
+            assert reply == {
+                "model": chat.bot.bot_id,
+                "text": f"Person: question {number}\n\nChatbot: **answer** {number}\n\n"
+                f"Person: more of {number}\n\nChatbot: enough of {number}",
+            }
+            assert item.origin["bots"][chat.bot.bot_id] == chat.bot.key
+    again = draw_chats(of_chats).result
+    assert (again["items"], again["unchanged"]) == (0, 2)
+    assert draw_chats(of_chats, n_contexts=1, seed=5).result["items"] == 1
+
+
+def test_chats_of_one_item_have_one_condition_and_bots_come_evenly(of_chats: Study) -> None:
+    chats = make_chats(30)
+    fifth = BotVersion.objects.create(key="fifth", bot_id="fifth", title="", kind="", version="")
+    bots = [*BotVersion.objects.filter(bot_id__in=CHATTING), fifth]
+    # Of each bot three chats under either tone, and of three bots one more under another.
+    for number, chat in enumerate(chats):
+        tone = "odd" if number < 3 else ("warm", "cold")[number // 5 % 2]
+        Conversation.objects.filter(pk=chat.pk).update(bot=bots[number % 5], condition={"tone": tone})
+    assert draw_chats(of_chats).result["items"] >= 5
+    times = Counter(chat.bot.bot_id for item in of_chats.items.all() for chat in item.chats)
+    assert max(times.values()) - min(times.values()) <= 2
+    tones = [{chat.condition["tone"] for chat in item.chats} for item in of_chats.items.all()]
+    assert all(len(one) == 1 for one in tones)
+    assert {tone for one in tones for tone in one} == {"warm", "cold"}
+
+
+def test_chats_of_three_bots_are_too_few(of_chats: Study) -> None:
+    make_chats(6, bots=CHATTING[:3])
+    job = draw_chats(of_chats)
+    assert (job.state, of_chats.items.count()) == ("failed", 0)
+    assert "No condition there has completed chats of 4 bots." in job.error
+
+
+def test_the_builder_and_the_command_draw_chats(of_chats: Study, capsys: pytest.CaptureFixture[str]) -> None:
+    make_chats(4)
+    staff = signed_in(*Right)
+    page = staff.get(reverse("dashboard:study_build_step", args=["a", "bots"]))
+    assert page.status_code == 200
+    assert "None: each item has 4 whole chats of different bots, in the same condition" in shown(page)
+    asked = {"n_contexts": "5", "n_utterances": "3", "more_than_tokens": "10", "source": "study:s"}
+    sent = staff.post(reverse("dashboard:study_items", args=["a"]), asked)
+    job = Job.objects.get()
+    assert sent["Location"] == reverse("dashboard:job", args=["items", job.pk])
+    run_job(job)
+    assert of_chats.items.count() == 1
+    call_command("make_items", "--study", "a", "--from-study", "s", "--inline", "--json")
+    assert '"unchanged": 1' in capsys.readouterr().out
+
+
+def test_whole_chats_are_read_answered_and_analysed_by_bot(of_chats: Study, browser: Client) -> None:
+    chats = make_chats(4)
+    draw_chats(of_chats)
+    study_edit(study=of_chats, state=Study.State.COLLECTING)
+    address = started(browser, "a")
+    response = browser.get(address)
+    assert response.status_code == 200
+    page = shown(response)
+    [item] = of_chats.items.all()
+    order = next(iter(Task.objects.get(participant__study=of_chats).payload["shown"].values()))
+    on_page = [item.chats[number] for number in order]
+    numbers = [re.findall(rf"(?:question|answer|more of|enough of)\W+{n}", page) for n in range(4)]
+    assert [len(found) for found in numbers] == [4] * 4, "each chat as a whole"
+    assert [int(n) for n in re.findall(r"question (\d)", page)] == [chats.index(chat) for chat in on_page]
+    for letter in "ABCD":
+        assert f'role="group" tabindex="0" aria-label="Conversation {letter}"' in page
+        assert page.count(f'aria-label="Conversation {letter}">') >= 1
+        assert f"Chatbot {letter}" in page
+    assert not any(chat.bot.bot_id in page for chat in chats)
+
+    assert post(browser, address, _n="1", best="b", worst="d").url.endswith("/done/")
+    assert Rating.objects.get().answers == {
+        "best": order[1],
+        "worst": order[3],
+        **dict(zip(("between_1", "between_2"), sorted((order[0], order[2])), strict=True)),
+    }
+    scores = {one.bot: (one.n_best, one.n_worst) for one in judge_pairs(study_judgements(of_chats)).best_worst.scores}
+    bots = [chat.bot.bot_id for chat in on_page]
+    assert scores == {bots[0]: (0, 0), bots[1]: (1, 0), bots[2]: (0, 0), bots[3]: (0, 1)}
+    table = table_of(of_chats, "items", ExportOptions())
+    [row] = [dict(zip([column.name for column in table.columns], one, strict=True)) for one in table.rows]
+    assert row["bot"].split() == [chat.bot.bot_id for chat in item.chats]
+    assert row["responses"] == [reply["text"] for reply in item.responses]
+    assert row["item"].split("~") == [str(chat.pk) for chat in item.chats]
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_an_item_goes_with_the_person_of_each_of_its_chats(of_chats: Study, place: int) -> None:
+    make_chats(8)
+    draw_chats(of_chats)
+    copied = study_copy(study=of_chats)
+    study_edit(study=of_chats, state=Study.State.COLLECTING)
+    choose(task_open(participant=make_participant(of_chats)), CHATTING)
+    item = of_chats.items.first()
+    chat = item.chats[place]
+    words = [turn.text for turn in chat.turns.all()]
+    assert words[0] in tables()["studies_item"]
+    participants_erase(participants=Participant.objects.filter(pk=chat.participant_id))
+    assert [of_chats.items.count(), copied.items.count()] == [1, 1]
+    assert not of_chats.items.filter(key=item.key).exists()
+    left = tables()
+    assert not [(name, text) for name in left for text in words if text in left[name]]
+    task = task_open(participant=make_participant(of_chats))
+    assert task.slots.get().item == of_chats.items.get()
+
+
+def test_texts_of_items_are_blanked_by_the_retention_of_any_chat(of_chats: Study) -> None:
+    chats = make_chats(4)
+    draw_chats(of_chats)
+    other = make_study("later", bots=list(CHATTING))
+    # Only the last of its chats is of the study whose texts are due.
+    item = of_chats.items.get()
+    Conversation.objects.exclude(pk=item.fourth_chat_id).update(study=other)
+    source = Study.objects.get(key="s")
+    assert texts_counts(source)["items"] == 1
+    texts_erase(study=source)
+    item.refresh_from_db()
+    assert [reply["text"] for reply in item.responses] == [""] * 4
+    assert texts_counts(source)["items"] == 0
+    assert len(chats) == Conversation.objects.count()
+
+
+def test_conversations_with_an_item_stay_in_their_set(of_chats: Study) -> None:
+    chats = make_chats(4)
+    Conversation.objects.update(source=Conversation.Source.IMPORT, participant=None)
+    draw_chats(of_chats)
+    [found] = imported_sets(Study.objects.get(key="s"))
+    assert (found.n, found.n_given) == (len(chats), len(chats))

@@ -47,7 +47,11 @@ class ItemDrawForm(forms.Form):
         self.fields["bots"].help_text = {
             None: "None: the reply that was given there is judged.",
             2: "Two or more: each pair of them is compared.",
-        }.get(n_replies, f"{n_replies} or more: each person sees {n_replies} of the replies.")
+        }.get(
+            n_replies,
+            f"{n_replies} or more: each person sees {n_replies} of the replies. None: each item has {n_replies} whole "
+            "chats of different bots, in the same condition; utterances and length of a context do not matter then.",
+        )
         for name in ("source", "n_contexts", "n_utterances", "more_than_tokens"):
             self.fields[name].widget.attrs["class"] = "input"
 

@@ -3,19 +3,22 @@
 Places are drawn once, when the job is planned, by its seed: evenly over the bots whose conversations they are in.
 Where bots are named, they reply to each context; else the reply that was given there is judged. An item is named by its
 place and bots, so that whatever is done twice is stored once.
+
+Best-worst scaling without named bots compares whole chats: each item has four, of different bots in one condition.
 """
 
 from __future__ import annotations
 
+import json
 import random
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from pydantic import Field, model_validator
@@ -24,6 +27,7 @@ import chatbots
 from chatbots import derive_seed
 from chatbots.text import quote
 from chatbots.validation import InputModel, Number
+from evaluation.analysis.best_worst import N_SHOWN
 from evaluation.items import ContextFilters, ContextSpan, context_spans
 from webapp.bots.selectors import bot_find, bots_unknown
 from webapp.bots.services import bot_version_record
@@ -35,6 +39,7 @@ from webapp.jobs.models import Job
 from webapp.studies.items import SampledItem, items_store
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
+from webapp.studies.protocols.comparisons import BestWorstProtocol
 
 KIND = "items"
 SHARD = 20
@@ -47,7 +52,8 @@ class ItemsParams(InputModel):
         study: key of the study whose items they become.
         of_study: key of the study whose completed conversations they are drawn from; or `run`, a self-play run's id.
         n_contexts: number of contexts to draw.
-        bots: the bots that reply to the contexts; none: the reply that was given there is rated.
+        bots: the bots that reply to the contexts; none: the reply that was given there is rated, or whole chats are in
+            best-worst scaling. `n_contexts` is the number of items then, and of the filters `fewest_turns` holds.
         n_utterances, more_than_tokens, unknown, most_mean_words: see `evaluation.items.ContextFilters`.
         fewest_turns: of the conversation.
     """
@@ -95,6 +101,8 @@ class ItemsJob(JobKind[Job, ItemsParams]):
             raise Refused("unknown_bot", " ".join(unknown))
         if len(set(asked.bots)) < len(asked.bots):
             raise Refused("bot_twice", f"{', '.join(asked.bots)} names a bot twice")
+        if _compares_chats(study, asked):
+            return
         least, most = _n_replies(study)
         if not (least or 0) <= len(asked.bots) <= (most or len(asked.bots)):
             wanted = f"{least} bots or more" if most is None else f"{least} to {most} bots"
@@ -102,8 +110,11 @@ class ItemsJob(JobKind[Job, ItemsParams]):
             raise Refused("needs_bots", words)
 
     def plan(self, job: Job, asked: ItemsParams) -> Iterable[ShardPlan]:
-        drawn = _drawn(asked)
-        if not drawn:
+        drawn: Sequence[Sequence[Any]]
+        if _compares_chats(Study.objects.get(key=asked.study), asked):
+            if not (drawn := _chats_drawn(asked)):
+                raise Refused("no_chats", f"No condition there has completed chats of {N_SHOWN} bots.")
+        elif not (drawn := _drawn(asked)):
             raise Refused("no_contexts", str(_("No conversation there has a context that passes the filters.")))
         for start in range(0, len(drawn), SHARD):
             some = drawn[start : start + SHARD]
@@ -112,6 +123,10 @@ class ItemsJob(JobKind[Job, ItemsParams]):
     def slice(self, work: ShardWork[Job, ItemsParams]) -> dict[str, int]:
         asked = work.asked
         study = Study.objects.get(key=asked.study)
+        if _compares_chats(study, asked):
+            report = Counter(items_store(study=study, made=list(_of_chats(asked, work.shard["places"]))))
+            work.beat(len(work.shard["places"]), now=True)
+            return dict(report)
         places = [(UUID(pk), turn) for pk, turn in work.shard["places"]]
         # Whoever was erased meanwhile is left out.
         chats = _source(asked).filter(pk__in={pk for pk, _turn in places}).select_related("bot")
@@ -147,6 +162,10 @@ def _n_replies(study: Study) -> tuple[int | None, int | None]:
     return protocol.n_replies, protocol.most_replies
 
 
+def _compares_chats(study: Study, asked: ItemsParams) -> bool:
+    return study.protocol == BestWorstProtocol.name and not asked.bots
+
+
 def _source(asked: ItemsParams) -> QuerySet[Conversation]:
     """Return the conversations to draw from: completed, and not of scripted participants."""
     if asked.run is not None:
@@ -178,6 +197,56 @@ def _drawn(asked: ItemsParams) -> list[tuple[str, int]]:
             elif len(drawn) < asked.n_contexts:
                 drawn.append((place[2], place[3]))
     return drawn
+
+
+def _chats_drawn(asked: ItemsParams) -> list[list[str]]:
+    """Return groups of chats of different bots in one condition, each chat once, evenly over bots and conditions."""
+    rng = random.Random(derive_seed(asked.seed, "items", "chats"))
+    long_enough = _source(asked).annotate(n=Count("turns")).filter(n__gte=max(asked.fewest_turns, 2))
+    by_condition: dict[str, dict[str, list[str]]] = {}
+    for pk, bot, condition in long_enough.order_by("created_at", "pk").values_list("pk", "bot__bot_id", "condition"):
+        of_condition = by_condition.setdefault(json.dumps(condition, sort_keys=True), {})
+        of_condition.setdefault(bot, []).append(str(pk))
+    for of_condition in by_condition.values():
+        for chats in of_condition.values():
+            rng.shuffle(chats)
+    drawn: list[list[str]] = []
+    n_drawn: Counter[str] = Counter()
+    queue = deque(by_condition.values())
+    while queue and len(drawn) < asked.n_contexts:
+        left = queue.popleft()
+        if len(left) < N_SHOWN:
+            continue
+        bots = sorted(left, key=lambda bot: (n_drawn[bot], -len(left[bot]), rng.random()))[:N_SHOWN]
+        n_drawn.update(bots)
+        drawn.append([left[bot].pop() for bot in bots])
+        queue.append({bot: chats for bot, chats in left.items() if chats})
+    return drawn
+
+
+def _of_chats(asked: ItemsParams, groups: Sequence[Sequence[str]]) -> Iterator[SampledItem]:
+    """Yield the items of whole chats; one without all its chats is left out, because a participant was erased."""
+    chats = _source(asked).filter(pk__in={pk for group in groups for pk in group}).select_related("bot")
+    rows = {str(row.pk): row for row in chats}
+    texts = {one.id: _chat_text(one) for one in conversation_values(chats.order_by("pk"))}
+    origin = asked.model_dump(mode="json", include={"of_study", "run", "n_contexts", "fewest_turns", "seed"})
+    for group in groups:
+        if not rows.keys() >= set(group):
+            continue
+        first, *others = (rows[pk] for pk in group)
+        yield SampledItem(
+            key="~".join(group),
+            context=(),
+            responses=tuple((rows[pk].bot.bot_id, texts[pk]) for pk in group),
+            conversation=first.pk,
+            origin={**origin, "bots": {rows[pk].bot.bot_id: rows[pk].bot.key for pk in group}},
+            more_chats=tuple(other.pk for other in others),
+        )
+
+
+def _chat_text(chat: chatbots.Conversation) -> str:
+    who = {"bot": "Chatbot", "human": "Person"}
+    return "\n\n".join(f"{who[turn.speaker]}: {turn.text}" for turn in chat.turns)
 
 
 def _origin(asked: ItemsParams, place: ContextSpan, bots: Mapping[str, str]) -> dict[str, Any]:

@@ -196,6 +196,17 @@ class ParticipantMessage(models.Model):
         return f"{self.pk} of {self.participant_id}"
 
 
+MORE_CHATS = ("second_chat", "third_chat", "fourth_chat")
+"""Fields of an item for its conversations after the first."""
+
+
+def _more_chat() -> models.ForeignKey[Any, Any]:
+    # A foreign key each, so that every deletion of a conversation takes the item along, in a copy of a study, too.
+    return models.ForeignKey(
+        "conversations.Conversation", null=True, blank=True, on_delete=models.CASCADE, related_name="+"
+    )
+
+
 class Item(TimeStamped):
     """Item that participants judge: replies to a context, with or without a reference.
 
@@ -250,6 +261,9 @@ class Item(TimeStamped):
         related_name="items",
         help_text=_("Whose words it holds; it goes with it."),
     )
+    second_chat = _more_chat()
+    third_chat = _more_chat()
+    fourth_chat = _more_chat()
     origin = models.JSONField(default=dict, blank=True, help_text=_("How it was drawn: place, seed, filters, bots."))
     digest = models.CharField(
         max_length=32, blank=True, editable=False, help_text=_("Of the texts of one that was drawn.")
@@ -261,6 +275,21 @@ class Item(TimeStamped):
 
     def __str__(self) -> str:
         return self.key
+
+    @property
+    def chats(self) -> tuple[Any, ...]:
+        """The conversations that are its responses, in their order; empty for an item of replies."""
+        if self.second_chat_id is None:
+            return ()
+        return self.conversation, self.second_chat, self.third_chat, self.fourth_chat
+
+    @staticmethod
+    def holding(**of_chat: Any) -> Q:
+        """Return the condition that an item has words of a conversation with these fields."""
+        found = Q()
+        for chat in ("conversation", *MORE_CHATS):
+            found |= Q(**{f"{chat}__{field}": value for field, value in of_chat.items()})
+        return found
 
 
 class TaskCount(models.Model):

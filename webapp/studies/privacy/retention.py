@@ -248,7 +248,9 @@ def _answers_blank(study: Study, rows: QuerySet[Any]) -> None:
 
 
 def _items_rows(study: Study) -> QuerySet[Any]:
-    return Item.objects.filter(conversation__study=study).exclude(context=[], reference=None)
+    # Blanked items of chats are left out by their first response: they never have a context.
+    held = Item.objects.filter(Item.holding(study=study))
+    return held.exclude(context=[], reference=None, responses__0__text="")
 
 
 def _items_blank(study: Study, rows: QuerySet[Any]) -> None:

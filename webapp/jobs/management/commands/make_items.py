@@ -28,9 +28,11 @@ class Command(ConfabCommand):
             "--bots",
             default="",
             metavar="A,B",
-            help="who reply to the contexts; without it the replies given there are judged",
+            help="who reply to the contexts; without it the replies given there are judged, in best_worst whole chats",
         )
-        parser.add_argument("--contexts", type=whole_number(1), default=100, help="how many places")
+        parser.add_argument(
+            "--contexts", type=whole_number(1), default=100, help="how many places, or items of whole chats"
+        )
         parser.add_argument("--utterances", type=whole_number(1), default=3, help="of each context, the newest")
         parser.add_argument("--more-than-tokens", type=whole_number(0), default=10, help="of each context")
         parser.add_argument("--unknown", action="store_true", help="take unknown tokens, too")
