@@ -272,13 +272,13 @@ class BestWorstProtocol(StudyProtocol):
     description = (
         "Each person reads four replies to what was said, or four whole chats, and chooses the best and the worst."
     )
-    headline = "Find the best and the worst reply"
+    headline = "Find the best and the worst text"
     gives: Gives = "items"
     n_replies = N_SHOWN
     most_replies = 8
     instructions = (
-        "Read what was said, then all four replies.\n"
-        "Choose the best reply and the worst one.\n"
+        "Read the whole page, with all four texts.\n"
+        "Choose the best text and the worst one.\n"
         "Your answers are saved page by page, so you can stop and come back."
     )
     scale = (-1, 1)
