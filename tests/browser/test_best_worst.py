@@ -62,3 +62,49 @@ def test_best_and_worst_are_chosen_by_keyboard_on_a_phone(
     expect(worst.get_by_role("radio", name="Reply C")).to_be_checked()
     page.get_by_role("button", name="Save and finish").press("Enter")
     page.wait_for_url("**/done/")
+
+
+CHATS = """
+from django.core.management import call_command
+from webapp.bots.models import BotVersion
+from webapp.conversations.models import Conversation, Turn
+from webapp.studies.models import Study
+from webapp.studies.versions import study_edit
+source = Study.objects.get(key={source!r})
+for letter in "pqrs":
+    bot = BotVersion.objects.create(key=f"talk-{{letter}}", bot_id=f"talk-{{letter}}", title="", kind="", version="")
+    chat = Conversation.objects.create(study=source, bot=bot, state="completed", source="import")
+    Turn.objects.bulk_create(
+        Turn(conversation=chat, index=n, speaker=("human", "bot")[n % 2], text=f"line {{n}} of {{letter}}" + ", so" * 9)
+        for n in range(20)
+    )
+call_command("make_items", "--study", {key!r}, "--from-study", {source!r}, "--inline")
+study_edit(study=Study.objects.get(key={key!r}), state="collecting")
+"""
+
+
+def test_four_whole_chats_are_read_to_their_end_on_a_phone(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page]
+) -> None:
+    source = study(test_bots_server, "talks", [], protocol="turns", state="draft")
+    key = study(test_bots_server, "ends-of-chats", [], protocol="best_worst", state="draft", n_items=1)
+    test_bots_server.shell(CHATS.format(key=key, source=source))
+    page = new_page(360, 740)
+    page.goto(f"{test_bots_server.url}/s/{key}/")
+    page.get_by_role("checkbox").check()
+    page.get_by_role("button", name="Continue").click()
+    page.get_by_role("button", name="Start").last.click()
+    page.wait_for_url("**/judge/")
+    for letter in "ABCD":
+        log = page.get_by_role("group", name=f"Conversation {letter}")
+        assert log.bounding_box()["height"] <= 0.6 * 740 + 1, "scrolls by itself"
+        last = log.get_by_text("line 19 of")
+        log.press("End")
+        expect(last).to_be_in_viewport()
+    no_sideways_scroll(page)
+    accessible(page)
+    best, worst = (page.get_by_role("group", name=f"The {end} text") for end in ("best", "worst"))
+    best.get_by_role("radio", name="Conversation C").press("Space")
+    worst.get_by_role("radio", name="Conversation A").press("Space")
+    page.get_by_role("button", name="Save and finish").press("Enter")
+    page.wait_for_url("**/done/")
