@@ -1,13 +1,16 @@
-"""Errors that raters mark in a reply: reading what a page sends, and the answers that follow from it.
+"""Errors in a reply and labels of its steps: reading what a page sends, and the answers that follow from it.
 
 A page sends each error as `start:end:category:severity`. Offsets are code points of the reply as it is stored, in a
 study that shows Markdown too. A reply without an error is sent as `NONE`.
+
+A label of a step of the reply's trace is sent as `step:label`, with the step's number from 0. They are stored as a list
+of labels for each step, in the order of the trace.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, astuple
 from itertools import pairwise
 from typing import Any
@@ -16,13 +19,18 @@ from django.utils.translation import gettext as _
 
 from chatbots.text import is_blank
 from evaluation.analysis.error_spans import SCORE, SEVERITIES, ErrorSpan
+from webapp.conversations.models import Turn
+from webapp.conversations.selectors import shown_trace
 from webapp.ratings.models import Rating
 from webapp.ratings.rating_tasks import NONE
-from webapp.studies.models import StudyVersion
+from webapp.studies.models import StudyVersion, Task
+from webapp.studies.protocols.base import protocols
 from webapp.studies.rubrics import post_task_questions
 
 SPANS = "spans"
 """Name of the errors among the answers to one reply."""
+STEPS = "steps"
+"""Name of the labels of its steps among them."""
 _CODE = re.compile(r"([0-9]{1,7}):([0-9]{1,7}):([a-z0-9_]{0,50}):([a-z]{0,20})")
 # A word of a script without spaces between words is one character.
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\s\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
@@ -79,3 +87,36 @@ def span_answers(given: Any, text: str, version: StudyVersion) -> tuple[dict[str
     answers = {key: int(key in marked) for key in categories}
     answers[SCORE] = -sum(settings.weights[one.severity] for one in spans)
     return answers, [asdict(one) for one in spans], wrong
+
+
+def steps_of(task: Task, turn: Turn) -> list[dict[str, Any]]:
+    """Return the steps that are labelled with a reply: those of its shown trace, if the study asks for labels."""
+    if not task.version.values.step_marking.label_steps:
+        return []
+    asks = "step_marking" in protocols.get(task.participant.study.protocol).settings
+    return shown_trace(turn.conversation, turn) if asks else []
+
+
+def step_codes(rating: Rating) -> Iterator[str]:
+    """Yield the labels of a stored rating as a page sends them; `NONE` if no step has any."""
+    steps = rating.other_answers.get(STEPS, [])
+    yield from (f"{number}:{label}" for number, labels in enumerate(steps) for label in labels)
+    if not any(steps):
+        yield NONE
+
+
+def step_answers(given: Any, task: Task, turn: Turn) -> tuple[dict[str, list[list[str]]], dict[str, str]]:
+    """Return the labels of each step, as stored, and what is wrong, both by `STEPS`; nothing if none are asked."""
+    codes = set(map(str, given)) if isinstance(given, list | tuple) else set()
+    known = [
+        {f"{number}:{label}": label for label in task.version.values.step_marking.step_labels}
+        for number, _step in enumerate(steps_of(task, turn))
+    ]
+    if not known:
+        return {}, {}
+    wrong = {}
+    if not codes or codes.difference(*known, {NONE}):
+        wrong[STEPS] = _("Tick what is true of the steps above the reply, or “None of these in any step”.")
+    elif NONE in codes and len(codes) > 1:
+        wrong[STEPS] = _("“None of these in any step” cannot be combined with others. Untick one.")
+    return {STEPS: [[label for code, label in labels.items() if code in codes] for labels in known]}, wrong

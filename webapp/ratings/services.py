@@ -29,7 +29,7 @@ from webapp.conversations.services.replies import NOTHING_DUE
 from webapp.conversations.task_start import task_goes_on
 from webapp.core.errors import Refused
 from webapp.ratings.attention_results import task_passes
-from webapp.ratings.error_spans import SPANS, span_answers
+from webapp.ratings.error_spans import SPANS, STEPS, span_answers, step_answers
 from webapp.ratings.flag_selectors import flags_data, flags_state, without_read
 from webapp.ratings.flag_store.models import FlagState, TaskFlag
 from webapp.ratings.flags.answers import durations_of
@@ -194,9 +194,10 @@ def rating_add(
         if has_spans := "errors" in protocol.results and isinstance(target, Turn):
             made, spans, wrong = span_answers(answers.get(SPANS), target.text, task.version)
             answers = {key: given for key, given in answers.items() if key != SPANS} | made
+        steps, steps_wrong = step_answers(answers.get(STEPS), task, target) if isinstance(target, Turn) else ({}, {})
         found, errors = answers_check(
             version=task.version,
-            answers=answers,
+            answers={key: given for key, given in answers.items() if key not in steps},
             more=protocol.more_answers(task.version),
             without={
                 *without,
@@ -206,6 +207,7 @@ def rating_add(
         )
         if has_spans:
             found, errors = {**found, SPANS: spans}, {SPANS: wrong} if wrong else errors
+        found, errors = {**found, **steps}, {**errors, **steps_wrong}
         errors = errors or protocol.answers_wrong(task.version, _numbers(found), comment)
         if errors:
             raise Refused("bad_answers", _("Some answers are missing."), errors=errors)

@@ -74,6 +74,8 @@ def own_lines(version: StudyVersion) -> list[str]:
         texts += [quiz.question, *quiz.options, quiz.why]
     for check in values.checking.chat_checks:
         texts += [check.question, *check.options]
+    if values.step_marking.label_steps:
+        texts += values.step_marking.step_labels
     lines = dict.fromkeys(" ".join(line.split()) for text in texts for line in text.split("\n"))
     ready = _lines_in(values.texts.language)
     return [line for line in lines if any(map(str.isalpha, line)) and line not in ready]

@@ -1,4 +1,4 @@
-"""Settings of marking replies: labels by raters, labels in the own chat, and errors with their severity."""
+"""Settings of marking replies: labels of replies and of their steps, labels in the own chat, and weighted errors."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import random
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from chatbots import derive_seed
-from chatbots.validation import InputModel
+from chatbots.validation import InputModel, Many
 from evaluation.analysis.error_spans import SEVERITIES
+from webapp.studies.questions import Option, first_duplicate
 
 
 class Marking(InputModel):
@@ -40,6 +41,28 @@ class Marking(InputModel):
         title="Replies of each",
         description="So many of the chatbot's replies are drawn to be marked. 0: all of them.",
     )
+
+
+class StepMarking(InputModel):
+    """Settings for labelling each step of a reply's trace together with the reply."""
+
+    label_steps: bool = Field(
+        default=False,
+        title="Label the steps of a reply",
+        description="People label the reasoning and tool calls of a reply, too, if its study shows them.",
+    )
+    step_labels: Annotated[Many[Option], Field(min_length=1, max_length=20)] = Field(
+        default=("Wrong call", "Wrong arguments", "Ignores the result", "Invented result", "Faulty reasoning"),
+        title="Labels of a step",
+        description="At most 20, each of them once. Answers are stored with these words.",
+    )
+
+    @field_validator("step_labels")
+    @classmethod
+    def _each_once(cls, labels: tuple[str, ...]) -> tuple[str, ...]:
+        if twice := first_duplicate(labels):
+            raise ValueError(f"“{twice}” stands there twice; each label can stand there once")
+        return labels
 
 
 class OwnMarking(InputModel):

@@ -40,6 +40,7 @@ TEXTS = frozenset(
         *("title", "name", "help", "labels", "options"),
         *("consent_points", "consent_text", "instructions_text", "thanks_text"),
         *("content_notice", "typing_notice", "people_notice", "people_afterwards", "choose_question", "question"),
+        "step_labels",
         *("context", "response", "second_response"),
         *("first", "second", "right", "expected", "admits", "why"),
     }

@@ -122,6 +122,12 @@ def marks_errors(study: Study) -> bool:
     return study.protocol in protocols and "errors" in protocols.get(study.protocol).results
 
 
+def labels_steps(study: Study) -> bool:
+    """Return True if a version of the study has participants label the steps of replies."""
+    asks = study.protocol in protocols and "step_marking" in protocols.get(study.protocol).settings
+    return asks and any(version.values.step_marking.label_steps for version in study.versions.all())
+
+
 def compares_dialogues(study: Study) -> bool:
     """Return True if participants compare stored conversations, so that its ratings are of pairs of them."""
     return study.protocol in protocols and "dialogues" in protocols.get(study.protocol).settings

@@ -24,7 +24,7 @@ from webapp.core.markdown import reply_html
 from webapp.studies.assignment.settings import Assignment
 from webapp.studies.attention_checks import Attention, Checking
 from webapp.studies.conditions import Conditions
-from webapp.studies.marking_settings import ErrorMarking, Marking, OwnMarking
+from webapp.studies.marking_settings import ErrorMarking, Marking, OwnMarking, StepMarking
 from webapp.studies.people import People
 from webapp.studies.protocol_settings import (
     Arena,
@@ -331,6 +331,7 @@ class StudyValues(InputModel):
     referencing: Referencing = Referencing()
     choosing: Choosing = Choosing()
     marking: Marking = Marking()
+    step_marking: StepMarking = StepMarking()
     own_marking: OwnMarking = OwnMarking()
     error_marking: ErrorMarking = ErrorMarking()
     dialogues: Dialogues = Dialogues()
@@ -403,6 +404,7 @@ SECTIONS: dict[str, type[InputModel]] = {
     "referencing": Referencing,
     "choosing": Choosing,
     "marking": Marking,
+    "step_marking": StepMarking,
     "own_marking": OwnMarking,
     "error_marking": ErrorMarking,
     "dialogues": Dialogues,
@@ -421,13 +423,13 @@ SECTIONS: dict[str, type[InputModel]] = {
 
 
 @cache
-def texts_first(language: str) -> dict[str, dict[str, str]]:
+def texts_first(language: str) -> dict[str, dict[str, Any]]:
     """Return a study's default texts in a language, by section and name."""
     first = {
         section: {
             name: info.default
             for name, info in kind.model_fields.items()
-            if isinstance(info.default, str) and info.default and name in TEXTS
+            if isinstance(info.default, str | tuple) and info.default and name in TEXTS
         }
         for section, kind in SECTIONS.items()
     }

@@ -279,6 +279,7 @@ SECTION_TITLES = {
     "referencing": "Questions and weights",
     "choosing": "Choice",
     "marking": "Conversations",
+    "step_marking": "Steps of replies",
     "own_marking": "Replies to mark",
     "error_marking": "Errors and their weights",
     "dialogues": "Conversations",

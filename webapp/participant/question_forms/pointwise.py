@@ -13,8 +13,9 @@ from django.utils.translation import gettext_lazy
 
 from webapp.participant.question_forms.base import FormContext, register_sheet
 from webapp.participant.question_view import RatingForm
-from webapp.ratings.error_spans import SPANS, span_code, spans_read, spans_stored, words_of
+from webapp.ratings.error_spans import SPANS, STEPS, span_code, spans_read, spans_stored, step_codes, steps_of, words_of
 from webapp.ratings.rating_tasks import NONE
+from webapp.studies.languages import text_told
 from webapp.studies.questions import Question
 
 
@@ -91,13 +92,19 @@ class ChooseSheet:
 
 @dataclass(frozen=True, slots=True)
 class MarksShown:
-    """The one question of the page: its labels and which are ticked."""
+    """The one question of the page: its labels and which are ticked.
+
+    Attributes:
+        steps: the labelled steps of the trace; `boxes` of each has its labels: what is sent, the title, and if ticked.
+    """
 
     labels: list[tuple[Question, bool]]
     is_none: bool
     errors: list[str]
     number: int = 1
     anchor: str = "marks-1"
+    steps: Sequence[Mapping[str, Any]] = ()
+    has_no_step: bool = False
 
     @property
     def has_meanings(self) -> bool:
@@ -106,23 +113,29 @@ class MarksShown:
 
 
 class MarksForm(forms.Form):
-    """One field, `marks`, sent once for every label that is ticked, or for none of them."""
+    """The fields `marks`, for the reply, and `steps`; each is sent once for every label that is ticked, or for none."""
 
     comment = ""
 
     def __init__(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> None:
         rating = asked.judgement.rating
         if data is None and rating is not None:
-            data = {"marks": [key for key, is_true in rating.answers.items() if is_true] or [NONE]}
+            marks = [key for key, is_true in rating.answers.items() if is_true] or [NONE]
+            data = {"marks": marks, STEPS: list(step_codes(rating))}
         super().__init__(data)
-        sent = data.getlist("marks") if isinstance(data, QueryDict) else (data or {}).get("marks")
-        self.asked = list(asked.questions)
-        self.marks = set(sent or ())
+        self.asked, turn = list(asked.questions), asked.judgement.turn
+        self.marks, self.step_codes = (
+            list(dict.fromkeys((data.getlist(name) if isinstance(data, QueryDict) else (data or {}).get(name)) or ()))
+            for name in ("marks", STEPS)
+        )
+        self.trace = steps_of(asked.judgement.slots[0].task, turn) if turn is not None else []
+        labels = asked.version.values.step_marking.step_labels
+        self.step_labels = {label: text_told(label, asked.version) for label in labels}
         self.wrong = ""
 
     def clean(self) -> None:
         """Add an error if nothing is ticked, or “None of these” together with other labels."""
-        known = self.marks & {question.key for question in self.asked}
+        known = set(self.marks) & {question.key for question in self.asked}
         if NONE in self.marks and known:
             self.refuse({"marks": _("“None of these” cannot be combined with others. Untick one.")})
         elif not known and NONE not in self.marks:
@@ -131,9 +144,10 @@ class MarksForm(forms.Form):
             self.add_error(None, self.wrong)
 
     @property
-    def answers(self) -> dict[str, float]:
-        """1 for every label that is ticked, 0 for the others."""
-        return {question.key: int(question.key in self.marks) for question in self.asked}
+    def answers(self) -> dict[str, Any]:
+        """1 for every label that is ticked, 0 for the others; and the labels of steps, if they are asked."""
+        steps = {STEPS: self.step_codes} if self.trace else {}
+        return {**{question.key: int(question.key in self.marks) for question in self.asked}, **steps}
 
     def refuse(self, errors: Mapping[str, str]) -> None:
         """Show an error message next to the labels."""
@@ -143,8 +157,13 @@ class MarksForm(forms.Form):
         """Return the labels as the page shows them."""
         if self.is_bound:
             self.is_valid()
-        labels = [(question, question.key in self.marks) for question in self.asked]
-        return [MarksShown(labels, NONE in self.marks, [self.wrong] if self.wrong else [])]
+        labels, errors = [(one, one.key in self.marks) for one in self.asked], [self.wrong] if self.wrong else []
+        steps = [{**step, "boxes": self._boxes(number)} for number, step in enumerate(self.trace)]
+        return [MarksShown(labels, NONE in self.marks, errors, steps=steps, has_no_step=NONE in self.step_codes)]
+
+    def _boxes(self, number: int) -> list[tuple[str, str, bool]]:
+        codes = {f"{number}:{label}": title for label, title in self.step_labels.items()}
+        return [(code, title, code in self.step_codes) for code, title in codes.items()]
 
 
 @register_sheet

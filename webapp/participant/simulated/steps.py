@@ -250,9 +250,9 @@ async def judge(person: ScriptedPerson) -> None:
             answers[name] = person.choose(impression, name, choices)
     if exactly := int(asked.hidden.get("_exactly", 0)):
         answers |= {name: person.favourites(options, exactly) for name, options in asked.boxes.items()}
-    if labels := asked.boxes.get("marks"):
-        true = [one for one in labels if one != "_none" and person.rng.random() < _MARKED]
-        answers["marks"] = true or ["_none"]
+    for name in filter(asked.boxes.__contains__, ("marks", "steps")):
+        true = [one for one in asked.boxes[name] if one != "_none" and person.rng.random() < _MARKED]
+        answers[name] = true or ["_none"]
     if "spans" in asked.hidden:
         answers |= _errors(asked, person.rng)
     if known := re.search(r' data-known="([\d.]+)"', page):

@@ -144,7 +144,7 @@ class TurnsProtocol(StudyProtocol):
     description = "Each person reads conversations and ticks for the chatbot's replies what is true of them."
     headline = "Mark a chatbot’s replies"
     gives: Gives = "conversations"
-    settings: tuple[str, ...] = ("marking",)
+    settings: tuple[str, ...] = ("marking", "step_marking")
     identity = Identity("turns", "1")
     steps = usual_steps(Step("judge", _("Mark")))
     asks = ready_questions("labels")

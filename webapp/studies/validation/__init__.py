@@ -314,6 +314,8 @@ def validate_reference(on: Checked) -> Errors:
         names = ("direction", "reference_score", "kept_both")
     elif marks_errors(on.study):
         names = (SCORE, "spans", "no_error")
+    elif on.values.step_marking.label_steps:
+        names = ("steps",)
     if taken := [key for key in (*on.scales, *(one.key for one in on.values.after)) if key in names]:
         words = f"This protocol has an answer of the name “{taken[0]}” itself; give the question another key."
         errors["after"] = words

@@ -9,8 +9,8 @@ from typing import Any
 from django.db.models import Q, QuerySet
 
 from evaluation.analysis.error_spans import SEVERITIES
-from webapp.conversations.models import Conversation
-from webapp.ratings.error_spans import SPANS, spans_stored
+from webapp.conversations.models import Conversation, Turn
+from webapp.ratings.error_spans import SPANS, STEPS, spans_stored
 from webapp.ratings.flag_selectors import left_out
 from webapp.ratings.models import Rating
 from webapp.search.index_statistics import conversation_totals
@@ -19,7 +19,7 @@ from webapp.studies.protocols.base import protocols
 from webapp.studies.protocols.comparisons import BEST, BETWEEN, WORST, BestWorstProtocol
 from webapp.studies.questions import Question
 from webapp.studies.recruitment.completion import completion_now
-from webapp.studies.selectors import marks_errors, other_questions_of_study
+from webapp.studies.selectors import labels_steps, marks_errors, other_questions_of_study
 from webapp.studies.sittings import SITTING
 from webapp.transfer.exporters.base import (
     CHUNK,
@@ -133,7 +133,9 @@ _ENDS = tuple(
 """Of studies that ask for the best and the worst reply."""
 _SPANS = (ExportColumn(SPANS, "json", "Marked errors: start, end, category, severity; empty list: no error."),)
 """Of studies that mark errors in replies."""
-_TAKEN = {column.name for column in (*_BEFORE, *_AFTER, *_PRIVATE, *_TARGET, *_BESIDE, *_SPANS)} | {SITTING}
+_STEPS = (ExportColumn(STEPS, "json", "Labels of each step of the reply's trace; empty list: none is true of it."),)
+"""Of studies that label the steps of replies."""
+_TAKEN = {column.name for column in (*_BEFORE, *_AFTER, *_PRIVATE, *_TARGET, *_BESIDE, *_SPANS, *_STEPS)} | {SITTING}
 
 
 @register_exporter
@@ -214,11 +216,14 @@ class RatingsTable:
         return found
 
 
-_ERROR_COLUMNS = (
+_REPLY_COLUMNS = (
     *CONVERSATION_COLUMNS,
     ExportColumn("turn", "integer", "Number of the reply in its conversation, from 0."),
     ExportColumn("rating", "integer", "Number of the rating, as in the table ratings."),
     ExportColumn("rater", "text", "Random id of who marked it.", is_person=True),
+)
+_ERROR_COLUMNS = (
+    *_REPLY_COLUMNS,
     ExportColumn("start", "integer", "Characters (code points) of the stored reply before the error."),
     ExportColumn("end", "integer", "Characters before its end."),
     ExportColumn("category", "text", "Key of the question that names its kind."),
@@ -238,13 +243,43 @@ class ErrorSpansTable:
         return _ERROR_COLUMNS
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
-        found = _included(study, options).filter(turn__isnull=False).select_related("turn__conversation__bot")
-        for rating in found.order_by("id").iterator(chunk_size=CHUNK) if marks_errors(study) else ():
-            assert rating.turn is not None, "found by its turn"
-            chat, rater = rating.turn.conversation, rater_of(rating.rater, rating.participant_id)
-            of = (str(chat.pk), chat.bot.bot_id, study.key, chat.is_synthetic, rating.turn.index, rating.pk, rater)
+        for rating, turn, of in _of_replies(study, options) if marks_errors(study) else ():
             for one in spans_stored(rating):
-                yield [*of, *astuple(one), rating.turn.text[one.start : one.end]]
+                yield [*of, *astuple(one), turn.text[one.start : one.end]]
+
+
+@register_exporter
+class StepLabelsTable:
+    name = packaged = "step_labels"
+    title = "Labels of steps"
+    description = "One row per label and step of a labelled reply's trace: 1 where the rater ticked it, else 0."
+    is_searched = True
+
+    def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
+        return (
+            *_REPLY_COLUMNS,
+            ExportColumn("step", "integer", "Number of the step in the reply's trace, from 0."),
+            ExportColumn("label", "text", "The label, as the study words it."),
+            ExportColumn("value", "integer", "1: true of the step; 0: not."),
+        )
+
+    def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
+        for rating, _turn, of in _of_replies(study, options) if labels_steps(study) else ():
+            version = rating.task.version if rating.task is not None else study.version
+            for step, ticked in enumerate(rating.other_answers.get(STEPS, ())):
+                for label in version.values.step_marking.step_labels:
+                    yield [*of, step, label, int(label in ticked)]
+
+
+def _of_replies(study: Study, options: ExportOptions) -> Iterator[tuple[Rating, Turn, tuple[Any, ...]]]:
+    """Yield the ratings of replies, each with its reply and the cells of `_REPLY_COLUMNS`."""
+    found = _included(study, options).filter(turn__isnull=False)
+    found = found.select_related("turn__conversation__bot", "task__version").order_by("id")
+    for rating in found.iterator(chunk_size=CHUNK):
+        assert rating.turn is not None, "found by its turn"
+        chat, rater = rating.turn.conversation, rater_of(rating.rater, rating.participant_id)
+        of = (str(chat.pk), chat.bot.bot_id, study.key, chat.is_synthetic, rating.turn.index, rating.pk, rater)
+        yield rating, rating.turn, of
 
 
 def _labels(dimension: Dimension) -> tuple[tuple[float, str], ...]:
@@ -281,6 +316,8 @@ def _beside(study: Study) -> tuple[ExportColumn, ...]:
     known = study.protocol in protocols
     if marks_errors(study):
         return _SPANS
+    if labels_steps(study):
+        return _STEPS
     if study.protocol == BestWorstProtocol.name:
         return _ENDS
     return _BESIDE if known and "reference" in protocols.get(study.protocol).results else ()

@@ -19,15 +19,16 @@ from django.utils import timezone
 
 from chatbots.text import quote
 from chatbots.trace import read_trace
+from chatbots.validation import values_read
 from evaluation.analysis.error_spans import ErrorSpan
 from evaluation.formats.base import Skipped, condition_read
 from evaluation.package import Package, PackageError, package_open
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
-from webapp.ratings.error_spans import SPANS
+from webapp.ratings.error_spans import SPANS, STEPS
 from webapp.studies.models import Study, StudyVersion
 from webapp.studies.protocols.comparisons import BEST, BETWEEN, WORST
-from webapp.studies.questions import BETWEEN_CHOICES, Question
+from webapp.studies.questions import BETWEEN_CHOICES, Option, Question
 from webapp.studies.rubrics import post_task_questions
 from webapp.studies.sittings import SITTING
 from webapp.transfer.package.import_annotations import metrics_named, metrics_read, notes_read
@@ -257,6 +258,8 @@ class _Reading:
         }
         if row.get(SPANS):
             others[SPANS] = [asdict(ErrorSpan(**one)) for one in json.loads(row[SPANS])]
+        if row.get(STEPS):
+            others[STEPS] = values_read(list[list[Option]], json.loads(row[STEPS]), path=STEPS)
         return ReadRating(
             number=row["rating"],
             target=target,

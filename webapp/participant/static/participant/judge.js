@@ -35,10 +35,10 @@ if (count) {
 const marking = byId("marking");
 if (marking) {
   const status = byId("marks-status");
-  const boxes = [...marking.querySelectorAll("input[name=marks]")];
   marking.addEventListener("change", (event) => {
     if (!event.target.checked) return;
-    const none = byId("marks-none");
+    const boxes = [...marking.querySelectorAll("input")].filter((box) => box.name === event.target.name);
+    const none = boxes.find((box) => box.value === "_none");
     if (!none) return;
     const others = event.target === none ? boxes.filter((box) => box !== none) : [none];
     const cleared = others.filter((box) => box.checked);
