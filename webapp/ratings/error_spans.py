@@ -105,7 +105,7 @@ def step_codes(rating: Rating) -> Iterator[str]:
         yield NONE
 
 
-def step_answers(given: Any, task: Task, turn: Turn) -> tuple[dict[str, list[list[str]]], dict[str, str]]:
+def step_answers(given: Any, task: Task, turn: Turn) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the labels of each step, as stored, and what is wrong, both by `STEPS`; nothing if none are asked."""
     codes = set(map(str, given)) if isinstance(given, list | tuple) else set()
     known = [

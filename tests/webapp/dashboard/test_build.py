@@ -607,6 +607,14 @@ def test_a_newcomer_has_samples_and_lists_for_what_is_judged(staff: Client) -> N
     data = form_of(staff, address("turns", "bots")) | {"conversations_of": "dialogues"}
     staff.post(address("turns", "bots"), data)
     assert Study.objects.get(key="turns").values.marking.conversations_of == "dialogues"
+    labels = {"label_steps": "on", "step_labels": "Wrong tool\nToo late"}
+    staff.post(address("turns", "bots"), form_of(staff, address("turns", "bots")) | labels)
+    stored = Study.objects.get(key="turns").values.step_marking
+    assert (stored.label_steps, stored.step_labels) == (True, ("Wrong tool", "Too late"))
+    labels["step_labels"] = "Too late\nToo late"
+    response = staff.post(address("turns", "bots"), form_of(staff, address("turns", "bots")) | labels)
+    assert response.status_code == 200
+    assert "“Too late” stands there twice" in response.content.decode()
     data = form_of(staff, address("turns", "bots")) | {"conversations_run": "99"}
     assert "Select a valid choice" in staff.post(address("turns", "bots"), data).content.decode()
 

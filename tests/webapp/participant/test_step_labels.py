@@ -4,21 +4,26 @@ import re
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+import yaml
 from django.core.exceptions import ValidationError
 from django.test import Client
 
 from chatbots.trace import TraceStep
+from chatbots.validation import ValuesError
 from tests.builders import make_conversation, make_participant, make_rating, make_study
 from tests.webapp.participant.conftest import csrf, shown, started
 from tests.webapp.transfer.test_package_reading import again
 from webapp.conversations.models import Turn
 from webapp.core.errors import Refused
+from webapp.participant.simulated import ScriptedParticipant, StudyClient
 from webapp.ratings.models import Rating, RatingRevision
 from webapp.ratings.rating_tasks import requested_ratings
 from webapp.ratings.services import rating_add
 from webapp.studies.models import Participant, Study, Task
 from webapp.studies.services import task_open
+from webapp.studies.study_file import study_file_read
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
 
 pytestmark = pytest.mark.django_db
@@ -174,3 +179,34 @@ def test_a_task_of_labelled_steps_can_be_completed(browser: Client) -> None:
     send(browser, address, 1, "_none")
     send(browser, address, 2)
     assert Task.objects.get(kind="judge").outcome == "rated"
+
+
+def test_mistakes_in_a_file_are_refused_with_their_places() -> None:
+    file = {"confab_study": 1, "key": "k", "name": "K", "protocol": "turns"}
+    wrong = {**file, "step_marking": {"label_steps": "maybe", "step_labels": ["Good", "two\nlines"]}}
+    with pytest.raises(ValuesError) as refused:
+        study_file_read(yaml.safe_dump(wrong))
+    assert {one.path for one in refused.value.mistakes} >= {"step_marking.label_steps", "step_marking.step_labels[1]"}
+
+
+class OwnProcess(StudyClient):
+    """Client of a scripted participant that asks Django itself, without a server."""
+
+    async def _ask(self, method: str, address: str, **request: Any) -> httpx.Response:
+        send = self.browser.post if method == "POST" else self.browser.get
+        page = send(address, request.get("data"), follow=True)
+        at = httpx.Request(method, f"http://testserver{page.request['PATH_INFO']}")
+        return httpx.Response(page.status_code, content=page.content, request=at)
+
+    browser = Client()
+
+
+def test_a_scripted_participant_labels_steps() -> None:
+    make_steps_study()
+    person = ScriptedParticipant(OwnProcess("http://testserver", "a"), lines=["Hi"], seed=1)
+    with pytest.raises(StopIteration):  # at its end: nothing waits, so it needs no loop, which would hide the database
+        person.play().send(None)
+    assert Task.objects.get(kind="judge").outcome == "rated"
+    steps = Rating.objects.get(turn__index=1).other_answers["steps"]
+    assert len(steps) == 2
+    assert set(steps[0] + steps[1]) <= set(Study.objects.get(key="a").values.step_marking.step_labels)
