@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 
-from evaluation.entailment_classes import CLASSES, ClassReport, accuracies_printed, class_report, human_classes
 from evaluation.items import JudgedItem, ReplyInContext, detokenise_text
 from evaluation.metric_agreement import judgements_read
 from evaluation.metrics.entailment import Entailment
@@ -23,6 +22,7 @@ from evaluation.metrics.semantic_distance import SemanticDistance
 from evaluation.metrics.text_cache import TextCache
 from evaluation.number_format import figure, probability, share, span
 from evaluation.stats.correlation import correlate
+from tests.validation.entailment_classes import CLASSES, ClassReport, accuracies_printed, class_report, human_classes
 from tests.validation.replies import SHARED
 
 SETS = {

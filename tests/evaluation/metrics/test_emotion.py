@@ -13,7 +13,6 @@ from chatbots import Conversation, Identity
 from chatbots.encoders.emotion import emotion_encoder, vader_scores
 from chatbots.encoders.sentence import sentence_encoder
 from chatbots.validation import ValuesError
-from evaluation.entailment_classes import HumanClasses, class_of, class_report, human_classes
 from evaluation.items import JudgedItem, ReplyInContext
 from evaluation.metrics.emotion import (
     FLOOR,
@@ -32,6 +31,7 @@ from evaluation.metrics.text_cache import TextCache
 from evaluation.training.inference_pairs import LABELS
 from tests.evaluation.training.checkpoints import entailment_checkpoint
 from tests.tiny_models import save_classifier
+from tests.validation.entailment_classes import HumanClasses, class_of, class_report, human_classes
 
 TEXTS = ["Hello", "I love talking to you", "You are awful", "Why?", "This is great!", "ok", "bad"]
 

@@ -12,7 +12,7 @@ from chatbots.conversation import Turn
 from chatbots.encoders.sentence import sentence_encoder
 from evaluation.metrics.compat_2019 import Compat2019
 from evaluation.metrics.cues import PHRASES
-from evaluation.metrics.table_2019 import combined_reward, discounted, length_reward, min_max, table_2019, zscore
+from evaluation.metrics.table_2019 import length_reward, min_max, table_2019, zscore
 from evaluation.metrics.text_cache import TextCache, content_words
 
 QUESTIONS = ("who", "what", "why", "where", "how", "when")
@@ -244,26 +244,3 @@ def test_a_constant_column_has_neither(values):
 def test_length_reward():
     np.testing.assert_allclose(length_reward(4), [4 * 0.95**2, 4 * 0.95, 4, 0])
     assert length_reward(1).tolist() == [0]
-
-
-def test_discounting_stays_within_a_conversation():
-    found = discounted(np.array([1.0, 2.0, 4.0, 8.0]), np.array([0, 0, 1, 1]), 0.5)
-    np.testing.assert_allclose(found, [2, 2, 8, 8])
-    with pytest.raises(ValueError, match="gamma is 2"):
-        discounted(np.array([1.0]), np.array([0]), 2)
-
-
-def test_combination_is_the_weighted_sum_of_z_scores_of_discounted_rewards():
-    of = np.array([0, 0, 0])
-    rewards = {"a": np.array([1.0, 0.0, 2.0]), "b": np.array([0.0, 3.0, 1.0]), "c": np.ones(3)}
-    found = combined_reward(rewards, {"a": 0.5, "b": -2.0}, of, epsilon=0.1)
-    expected = np.zeros(3)
-    for name, weight in (("a", 0.5), ("b", -2.0)):
-        r = rewards[name].tolist()
-        back = [r[0] + 0.9 * (r[1] + 0.9 * r[2]), r[1] + 0.9 * r[2], r[2]]
-        mean = sum(back) / 3
-        spread = math.sqrt(sum((x - mean) ** 2 for x in back) / 3)
-        expected += [weight * (x - mean) / (spread + 0.1) for x in back]
-    np.testing.assert_allclose(found, expected)
-    with pytest.raises(ValueError, match="no reward 'd'"):
-        combined_reward(rewards, {"d": 1.0}, of)
