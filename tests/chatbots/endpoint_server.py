@@ -86,7 +86,9 @@ def says(*pieces: str, finish: str | None = "stop") -> Answer:
 def fails(status: int, message: str = "no", headers: str = "") -> Answer:
     async def answer(server: Server, send: Send) -> None:
         body = json.dumps({"error": {"message": message}}).encode()
-        head = f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\nretry-after: 0\r\n{headers}"
+        head = (
+            f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\nretry-after: 0\r\nconnection: close\r\n{headers}"
+        )
         await send(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
 
     return answer
