@@ -35,6 +35,8 @@ BASIC = ("bot", "rater", "item", "conversation")
 MOST_POINTS = 20
 """Different answers that an ordinal model takes."""
 MOST_RATINGS = 20_000
+ENOUGH_GROUPS = 20
+"""Raters below which an ordinal model's tests, which take its variances as known, find too much."""
 LOG_ODDS = Reason("log_odds", "log odds are no points of the scale")
 
 
@@ -120,6 +122,7 @@ class FormulaModel:
         n, n_dropped: ratings used, and left out for a missing value.
         converged: whether the optimum was found; then `reason` is empty.
         reason: why there is no fit.
+        caution: what to know before quoting the tests and intervals.
     """
 
     formula: str
@@ -139,6 +142,7 @@ class FormulaModel:
     differences: tuple[LevelDifference, ...] = ()
     smallest: float | None = None
     merged: tuple[str, ...] = ()
+    caution: Reason | None = None
 
     def of(self, factor: str) -> list[LevelDifference]:
         """Return the differences between the levels of a factor."""
@@ -176,6 +180,8 @@ class FormulaModel:
         unit = "log odds" if self.kind == "ordinal" else "mean"
         level = f"{self.level:.0%}"
         foot = f"{counted(self.n, 'rating')}, {self.n_dropped:,} left out for a missing value"
+        if self.caution is not None:
+            foot += f"\nCaution: {self.caution}."
         return "\n\n".join(
             (
                 text_table(f"{self.kind}: {self.formula}", ["term", "F", "df", "error df", "p"], tests, foot),
@@ -289,7 +295,21 @@ def formula_model(
         differences=tuple(_differences(fit, design, level, bounds, LOG_ODDS if kind == "ordinal" else NO_SCALE)),
         smallest=smallest,
         merged=merged,
+        caution=_get_caution(kind, read.groups, groups),
     )
+
+
+def _get_caution(kind: Kind, names: Sequence[str], groups: Sequence[np.ndarray]) -> Reason | None:
+    """Return the caution of an ordinal model for the group with the fewest levels, None if there are enough."""
+    n_levels = {name: int(codes.max()) + 1 for name, codes in zip(names, groups, strict=True)}
+    group = min(n_levels, key=lambda name: n_levels[name], default="")
+    if kind != "ordinal" or not group or n_levels[group] >= ENOUGH_GROUPS:
+        return None
+    why = (
+        f"only {n_levels[group]} levels of {group}: with fewer than {ENOUGH_GROUPS}, p-values of an ordinal model are "
+        f"too small and its intervals too narrow for what differs between levels of {group}; compare the linear model"
+    )
+    return Reason("few_groups_ordinal", why, group=group, n=n_levels[group], needed=ENOUGH_GROUPS)
 
 
 def _scale(ratings: Ratings | None, response: str) -> tuple[tuple[float, float] | None, float | None]:

@@ -4,9 +4,10 @@ Both add to the fixed part X β the effects of groups (raters, items), Z Λ b wi
 deviations tau_g; A = I + Λ Zᵀ W Z Λ.
 
 Linear: y = X β + Z Λ b + e (W = I, tau_g in units of the error's). Given Λ, the restricted likelihood has one
-maximum in β and sigma (Bates, Mächler, Bolker and Walker 2015, Journal of Statistical Software 67); the tau_g are
-found by its profile. Degrees of freedom are Satterthwaite's with the expected information of the variances
-(Giesbrecht and Burns 1985, Biometrics 41), of several differences at once as by Fai and Cornelius (1996).
+maximum in β and sigma (Bates, Mächler, Bolker and Walker 2015, Journal of Statistical Software 67); the variances
+tau_g² are found by its profile. By tau_g itself the profile is flat at every 0, maximum or not. Degrees of freedom are
+Satterthwaite's with the expected information of the variances (Giesbrecht and Burns 1985, Biometrics 41), of several
+differences at once as by Fai and Cornelius (1996).
 
 Cumulative logit: logit P(y ≤ j) = kappa_j − x β − z Λ b. With f the log likelihood less bᵀ b / 2 and b̂ its mode,
 
@@ -32,6 +33,10 @@ _ALIKE = 1e-4
 """A standard deviation of random effects below this share of the error's counts as 0."""
 _MOST_RATIO = 1e3
 """Of a group's standard deviation to the error's: beyond it the groups explain everything."""
+_START_RATIOS = (1.0, 0.25, 0.04, 0.0025)
+"""Of a group's variance to the error's: the search begins at the likeliest."""
+_FLAT = 1e-2
+"""Slope of −2 log likelihood per rating that counts as 0."""
 _MOST_ROUNDS = 200
 
 
@@ -65,7 +70,7 @@ class CrossedFit:
         if self._information is None:
             return float("inf")
         gradient = np.array([row @ slope @ row for slope in self._slopes])
-        spread = float(gradient @ np.linalg.solve(self._information, gradient))
+        spread = float(gradient @ np.linalg.pinv(self._information, hermitian=True) @ gradient)
         return 2 * float(row @ self.covariance @ row) ** 2 / spread if spread > 0 else float("inf")
 
     def rating_sd(self) -> tuple[float, float]:
@@ -105,7 +110,8 @@ def _indicators(groups: Sequence[np.ndarray], n: int) -> tuple[sparse.csr_matrix
     if not groups:
         return sparse.csr_matrix((n, 0)), np.empty(0, dtype=int)
     blocks = [sparse.csr_matrix((np.ones(n), (np.arange(n), codes))) for codes in groups]
-    return sparse.hstack(blocks, format="csr"), np.repeat(np.arange(len(blocks)), [one.shape[1] for one in blocks])
+    sizes = [block.shape[1] for block in blocks]
+    return sparse.hstack(blocks, format="csr"), np.repeat(np.arange(len(blocks)), sizes)
 
 
 def fit_linear(y: np.ndarray, x: np.ndarray, groups: Sequence[np.ndarray]) -> CrossedFit:
@@ -120,12 +126,16 @@ def fit_linear(y: np.ndarray, x: np.ndarray, groups: Sequence[np.ndarray]) -> Cr
     zz, zx, zy = (z.T @ z).toarray(), z.T @ x, z.T @ y
     xx, xy, yy = x.T @ x, x.T @ y, float(y @ y)
 
-    def solve(theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def solve(ratios: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return −2 log likelihood and its gradient, β with its covariance, and ZᵀV⁻¹X and ZᵀPZ.
 
-        All but the first two in units of the error's variance.
+        All but the first two in units of the error's variance. The gradient is by the variances: that by the standard
+        deviations is 0 wherever one of them is.
+
+        Args:
+            ratios: (G,) variances of the groups in units of the error's.
         """
-        scale = theta[of]
+        scale = np.sqrt(ratios)[of]
         factor = linalg.cholesky(np.eye(len(of)) + scale[:, None] * zz * scale, lower=True, check_finite=False)
         wide = np.hstack([zx, zz])
         half = linalg.solve_triangular(factor, scale[:, None] * wide, lower=True, check_finite=False)
@@ -139,61 +149,64 @@ def fit_linear(y: np.ndarray, x: np.ndarray, groups: Sequence[np.ndarray]) -> Cr
         zpz = inner[:, p:] - zvx @ unit @ zvx.T
         zpy = zy - half[:, p:].T @ half_y - zvx @ beta
         each = np.diag(zpz) - (n - p) * zpy**2 / rest
-        gradient = 2 * theta * np.bincount(of, each)
+        gradient = np.bincount(of, each, len(ratios))
         logs = 2 * float(np.log(np.diag(factor)).sum() + np.log(np.diag(of_x)).sum())
         value = logs + (n - p) * (1 + np.log(2 * np.pi * rest / (n - p)))
         return value, gradient, beta, rest / (n - p) * unit, zvx, zpz
 
-    theta = np.ones(len(groups))
+    ratios = np.zeros(len(groups))
     if groups:
-        found = optimize.minimize(
-            lambda theta: solve(theta)[:2],
-            theta,
+        start = min(_START_RATIOS, key=lambda ratio: solve(np.full(len(groups), ratio))[0])
+        result = optimize.minimize(
+            lambda multiple: (lambda value, gradient: (value, start * gradient))(*solve(start * multiple)[:2]),
+            np.ones(len(groups)),
             jac=True,
             method="L-BFGS-B",
-            bounds=[(0, _MOST_RATIO)] * len(groups),
+            bounds=[(0, _MOST_RATIO**2 / start)] * len(groups),
             options={"ftol": 1e-12, "gtol": 1e-5},
         )
-        theta = np.where(found.x < _ALIKE, 0.0, found.x)
-    deviance, gradient, beta, covariance, zvx, zpz = solve(theta)
+        ratios = np.where(start * result.x < _ALIKE**2, 0.0, start * result.x)
+    deviance, gradient, beta, covariance, zvx, zpz = solve(ratios)
+    theta = np.sqrt(ratios)
     scale = theta[of]
     apart = y - x @ beta
-    ratios = linalg.solve(
+    shrunk = linalg.solve(
         np.eye(len(of)) + scale[:, None] * zz * scale, scale[:, None] * np.column_stack([zx, z.T @ apart])
     )
-    weighed = np.column_stack([x, apart]) - z @ (scale[:, None] * ratios)
+    weighed = np.column_stack([x, apart]) - z @ (scale[:, None] * shrunk)
     vx, variance = weighed[:, :p], float(apart @ weighed[:, p]) / (n - p)
     unit = covariance / variance
-    kept = [g for g in range(len(groups)) if theta[g] > 0]
-    k = len(kept) + 1
-    information, slopes = np.empty((k, k)), []
+    # Groups estimated as 0 stay in: how uncertain their variance is limits the degrees of freedom all the same.
+    k = len(groups)
+    members = [of == g for g in range(k)]
+    information, slopes = np.empty((k + 1, k + 1)), []
     squared = zpz @ (scale[:, None] ** 2 * zpz)
     zppz = zpz - squared
-    traces = {g: float(np.trace(zpz[np.ix_(of == g, of == g)])) for g in kept}
-    twice = {g: float(np.trace(zppz[np.ix_(of == g, of == g)])) for g in kept}
-    for a, g in enumerate(kept):
-        for b, h in enumerate(kept):
-            information[a, b] = (zpz[np.ix_(of == g, of == h)] ** 2).sum()
-        information[a, -1] = information[-1, a] = twice[g]
-        slopes.append(unit @ zvx[of == g].T @ zvx[of == g] @ unit)
-    information[-1, -1] = n - p - sum(theta[g] ** 2 * (traces[g] + twice[g]) for g in kept)
+    traces = np.array([np.trace(zpz[np.ix_(rows, rows)]) for rows in members])
+    twice = np.array([np.trace(zppz[np.ix_(rows, rows)]) for rows in members])
+    for g, rows in enumerate(members):
+        for h, columns in enumerate(members):
+            information[g, h] = (zpz[np.ix_(rows, columns)] ** 2).sum()
+        slopes.append(unit @ zvx[rows].T @ zvx[rows] @ unit)
+    information[:k, -1] = information[-1, :k] = twice
+    information[-1, -1] = n - p - float(theta**2 @ (traces + twice))
     slopes.append(unit @ vx.T @ vx @ unit)
     information /= 2 * variance**2
-    errors = np.full(len(groups), np.nan)
-    spread = np.sqrt(np.maximum(np.diag(np.linalg.pinv(information)), 0))
-    for a, g in enumerate(kept):
-        errors[g] = spread[a] / (2 * variance * theta[g] ** 2)
+    spread = np.sqrt(np.maximum(np.diag(np.linalg.pinv(information, hermitian=True)), 0))
+    sigma = float(np.sqrt(variance))
+    with np.errstate(divide="ignore"):
+        errors = np.where(theta > 0, spread[:k] / (2 * variance * theta**2), np.nan)
+    # At a variance of 0 the likelihood may fall, but not rise, as the variance grows.
+    along = np.where(theta > 0, np.abs(2 * theta**2 * gradient), -gradient)
     return CrossedFit(
         beta,
         covariance,
-        theta * np.sqrt(variance),
+        theta * sigma,
         errors,
-        float(np.sqrt(variance)),
+        sigma,
         float(spread[-1] / (2 * variance)),
         -deviance / 2,
-        bool((np.abs(gradient[theta > 0]) < 1e-2 * n).all())
-        and bool((theta < _MOST_RATIO).all())
-        and float(np.sqrt(variance)) > float(y.std()) / _MOST_RATIO,
+        bool((along < _FLAT * n).all()) and bool((theta < _MOST_RATIO).all()) and sigma > float(y.std()) / _MOST_RATIO,
         np.empty(0),
         tuple(slopes),
         information,

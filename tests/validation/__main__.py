@@ -15,7 +15,19 @@ import os
 import sys
 
 QUICK = ("validate", "comparisons", "replies")
-FULL = (*QUICK, "realism", "sets", "lengths", "folds", "entailment", "coverage", "models", "held", "systems")
+FULL = (
+    *QUICK,
+    "realism",
+    "sets",
+    "lengths",
+    "folds",
+    "entailment",
+    "coverage",
+    "models",
+    "formula_models",
+    "held",
+    "systems",
+)
 SIZED = {"validate", "replies", "realism"}
 
 

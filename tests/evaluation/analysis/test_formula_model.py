@@ -64,6 +64,18 @@ def test_stars_are_expanded_and_groups_may_stand_anywhere():
     assert read.groups == ("rater", "item")
 
 
+def test_an_ordinal_model_of_few_raters_has_a_caution():
+    data = frame()
+    few = data[data.rater.isin(data.rater.unique()[:12])]
+    fit = formula_model(few, "quality ~ bot + (1|rater)", kind="ordinal")
+    assert (fit.caution.code, fit.caution.values) == ("few_groups_ordinal", {"group": "rater", "n": 12, "needed": 20})
+    assert "Caution: only 12 levels of rater" in fit.summary()
+    assert fit.to_json()["caution"]["n"] == 12
+    assert result_load(result_dump(fit, FormulaModel), FormulaModel) == fit
+    assert formula_model(few, "quality ~ bot + (1|rater)").caution is None
+    assert formula_model(data, "quality ~ bot + (1|rater)", kind="ordinal").caution is None
+
+
 @pytest.mark.filterwarnings("ignore::statsmodels.tools.sm_exceptions.ConvergenceWarning")
 def test_marginal_means_and_tests_are_those_of_statsmodels():
     data = frame()

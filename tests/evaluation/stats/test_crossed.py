@@ -1,5 +1,6 @@
 """Crossed random effects against statsmodels, R's published figures, brute force and numerical integration."""
 
+import mixedlm
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +10,7 @@ from scipy.special import expit
 from statsmodels.stats.anova import AnovaRM
 
 from evaluation.stats.crossed import _Laplace, fit_linear, fit_ordinal
+from tests.evaluation.stats.simulated_crossed import FACTOR_ROW, RaterDesign, draw_any_study, draw_ratings, fit_study
 
 # Bitterness of wine (Randall 1989, the data `wine` of R's ordinal): judges in rows, of two bottles each cold without
 # contact, cold with contact, warm without and warm with.
@@ -148,3 +150,47 @@ def test_the_approximation_is_near_the_integral_for_one_effect():
 def test_what_cannot_be_fitted_is_not_called_converged():
     point, x = np.repeat([0, 1], 20), np.repeat([0.0, 1.0], 20)[:, None]
     assert not fit_ordinal(point, x, [np.tile(np.arange(5), 8)]).converged
+
+
+@pytest.mark.filterwarnings("ignore:Model is singular")
+def test_linear_models_find_the_optimum_of_mixedlm_on_300_random_studies():
+    rng = np.random.default_rng(1)
+    n_compared = n_zero = 0
+    for _ in range(310):
+        y, level, groups = study = draw_any_study(rng)
+        fit = fit_study(study)
+        names = ["rater", "item"][: len(groups)]
+        columns = {name: [f"{name}{code}" for code in codes] for name, codes in zip(names, groups, strict=True)}
+        frame = pd.DataFrame({"y": y, "level": [f"l{code}" for code in level], **columns})
+        oracle = mixedlm.lmer("y ~ level + " + " + ".join(f"(1|{name})" for name in names), frame, REML=True)
+        if oracle.sigma < 1e-3 * y.std():
+            assert not fit.converged, "raters explain every rating, so there is no optimum"
+            continue
+        n_compared += 1
+        assert fit.converged
+        assert fit.log_likelihood == pytest.approx(oracle.logLik().value, abs=1e-4)
+        np.testing.assert_allclose(fit.tau / fit.sigma, oracle.theta, atol=5e-3)
+        n_zero += int((fit.tau == 0).any())
+    assert n_compared >= 300
+    assert 0 < n_zero < 150
+
+
+def test_a_factor_between_raters_keeps_its_level_where_raters_differ_little():
+    rng = np.random.default_rng(7)
+    p_values = [
+        fit_study(draw_ratings(rng, RaterDesign(n_raters, 6, 0.5))).test(FACTOR_ROW[None])[2]
+        for n_raters in (6, 8, 12)
+        for _ in range(200)
+    ]
+    assert np.mean([p is not None and p < 0.05 for p in p_values]) < 0.065
+
+
+def test_a_standard_deviation_of_0_needs_a_falling_likelihood(monkeypatch: pytest.MonkeyPatch):
+    y, x, rater, _item = crossed()
+
+    class Stuck:
+        x = np.zeros(1)
+
+    assert fit_linear(y, x, [rater]).converged
+    monkeypatch.setattr("evaluation.stats.crossed.optimize.minimize", lambda *_args, **_options: Stuck)
+    assert not fit_linear(y, x, [rater]).converged

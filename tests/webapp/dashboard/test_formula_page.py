@@ -111,6 +111,8 @@ def test_terms_outcome_and_kind_are_the_readers(study: Study, client: Client) ->
     said = " ".join(content.how)
     assert content.title == "Model by formula: fluency ~ bot + (1|rater) + (1|conversation)"
     assert "The model is ordinal, for 48 ratings" in said
+    assert content.caution.startswith("Caution: only 12 levels of rater: with fewer than 20, p-values")
+    assert content.caution.replace("'", "&#x27;") in response.content.decode()
     assert "Every rating has a conversation of its own" in said
     [fold] = client.get(ADDRESS, asked("bot + conversation + (1|rater)")).context["sections"]
     assert fold.content.missing == [

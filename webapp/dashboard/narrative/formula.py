@@ -38,6 +38,8 @@ def formula_section(frame: StudyFrame, found: FormulaModel) -> Section:
     if found.reason is not None:
         section.missing.append(f"No model is fitted: {reason_text(found.reason)}.")
         return section
+    if found.caution is not None:
+        section.caution = f"Caution: {reason_text(found.caution)}."
     what = _outcome(frame, found)
     section.conclusion = _depends(found, what)
     section.lead.append(section.conclusion)

@@ -154,6 +154,10 @@ FRAGMENTS: dict[str, str] = {
     "many_effects": "{n_effects} random effects; at most {most} are fitted",
     "model_no_optimum": "no optimum was found: the ratings of some cells hardly overlap",
     "few_of_group": "too few levels of the random effects to test the term at once",
+    "few_groups_ordinal": (
+        "only {n} levels of {group}: with fewer than {needed}, p-values of an ordinal model are too small and its "
+        "intervals too narrow for what differs between levels of {group}; compare the linear model"
+    ),
     "zero_variance": "estimated as 0, which does not show that they are alike",
     "log_odds": "log odds are no points of the scale",
     "fixed_by_model": "given by the model: the variance of a logistic error",
