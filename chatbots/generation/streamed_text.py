@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
+
+import regex
 
 if TYPE_CHECKING:
     from chatbots.generation.output_filter import OutputFilter
@@ -16,45 +17,56 @@ _UNSPACED = ((0x2E80, 0x9FFF), (0xAC00, 0xD7A3), (0xF900, 0xFAFF), (0xFF01, 0xFF
 """Chinese, Japanese and Korean blocks: every character may end a piece."""
 
 
-_SENTENCE_END = re.compile(
-    r"""(?P<mark>[.!?]+)["'”’»)\]*]*(?=\s|$)(?:\s*[\u2600-\u27bf\ufe0f\u200d\U0001f000-\U0001faff]+(?=\s|$))?
-    | [。！？]+[”’」』）]*""",
-    re.VERBOSE,
+_SENTENCE_END = regex.compile(
+    r"""(?:(?P<mark>\p{Sentence_Terminal}++)|(?<=\p{Greek})(?P<greek>;))["'”“’»)\]*」』）]*+
+    (?P<emoji>\s*[\u2600-\u27bf\ufe0f\u200d\U0001f000-\U0001faff]+(?=\s|$))?""",
+    regex.VERBOSE,
 )
+"""End marks of all scripts; Greek asks with a semicolon."""
 _OPENING = "\"'“‘«(["
 _NO_END = frozenset(("mr", "mrs", "ms", "dr", "prof", "st", "vs", "e.g", "i.e", "a.m", "p.m"))
 """Abbreviations after which a sentence goes on."""
 
 
-def sentences_end(text: str) -> int:
-    """Return the end position of a text's last whole sentence; 0 if there is none.
+def complete_length(text: str) -> int:
+    """Return the length of a cut text without its broken end.
 
+    That is the end of its last whole line or sentence; all of the text if less than half of its whole words would be
+    left.
     A row of dots, an abbreviation, an initial or the number of a list's line ends no sentence. An emoji behind the
     end mark belongs to the sentence.
     """
-    return _Sentences().look(text)
+    return _Units().complete_length(text)
 
 
-class _Sentences:
-    """Finds the last whole sentence of a growing text without reading all of it again."""
+class _Units:
+    """Finds the last whole line or sentence of a growing text without reading all of it again."""
 
     def __init__(self) -> None:
-        self.end = 0
+        self._end = 0
         self._mark = 0  # where the end mark of the last sentence begins; an emoji may follow it
 
-    def look(self, text: str, *, growing: bool = False) -> int:
-        """Return the end position of the last whole sentence.
+    def complete_length(self, text: str, *, growing: bool = False) -> int:
+        """Return what `complete_length` does.
 
         Args:
             growing: more may follow at once, so that a mark at the very end is not known to be an end yet.
         """
-        for found in _SENTENCE_END.finditer(text, self._mark):
-            mark = found["mark"]
-            if growing and mark is not None and found.end() == len(text):
+        for match in _SENTENCE_END.finditer(text, self._mark):
+            mark, is_last = match["mark"] or match["greek"], match.end() == len(text)
+            # Marks of scripts without blanks, and of India, need none behind them.
+            needs_blank = mark.isascii()
+            if growing and needs_blank and is_last:
                 break
-            if mark is None or not set(mark) <= {"."} or _ends_with_dot(text, found.start(), mark):
-                self.end, self._mark = found.end(), found.start()
-        return self.end
+            if needs_blank and not (is_last or text[match.end()].isspace() or match["emoji"]):
+                continue
+            if not set(mark) <= {"."} or _ends_with_dot(text, match.start(), mark):
+                self._end, self._mark = match.end(), match.start()
+        line_end = len(text[: text.rfind("\n") + 1].rstrip())
+        end = max(self._end, line_end)
+        words = text.rsplit(None, 1)
+        n_whole = len(words[0]) if len(words) == 2 else len(text)
+        return end if 2 * end >= n_whole else len(text)
 
 
 def _ends_with_dot(text: str, at: int, mark: str) -> bool:
@@ -74,9 +86,9 @@ class GrowingText:
     """Text under generation, and the part of it that may be shown.
 
     A word is held back until the next one begins, because the next token may still change its end. A text that is
-    cut at its longest length ends with its last whole sentence, so from the second sentence on a sentence is held
-    back until it is whole; a text without a whole sentence stays as it is. Pieces joined are the final text,
-    without blanks at either end.
+    cut at its longest length ends with its last whole line or sentence, so later ones are held back until they are
+    whole, or as long as all before them (`complete_length`). Pieces joined are the final text, without blanks at
+    either end.
 
     Args:
         stops: the text ends before the first of these, which is not shown.
@@ -87,7 +99,7 @@ class GrowingText:
         self._make_filter = make_filter
         self._stops = tuple(stop for stop in stops if stop)
         self._shown = ""
-        self._sentences = _Sentences()
+        self._units = _Units()
         self.thought = ""
         """Reasoning that the filter has taken out."""
 
@@ -106,7 +118,7 @@ class GrowingText:
             return self._show(text.rstrip()), True
         words = text[: _end_of_words(text, self._stops)]
         # A blank follows the last word, so if that word ends a sentence, the sentence is whole.
-        return self._show(words[: self._sentences.look(words) or None]), False
+        return self._show(words[: self._units.complete_length(words)]), False
 
     def end(self, decoded: str, *, cut: bool = False) -> str:
         """Return the last piece of the text; no more tokens will come.
@@ -117,7 +129,7 @@ class GrowingText:
         text, stopped = self._clean(decoded, is_last=True)
         text = text.rstrip()
         if cut and not stopped:
-            text = text[: self._sentences.look(text) or None]
+            text = text[: self._units.complete_length(text)]
         return self._show(text)
 
     def _clean(self, decoded: str, *, is_last: bool) -> tuple[str, bool]:
@@ -140,18 +152,18 @@ class GrowingText:
 class SentencePieces:
     """The same for a text that comes in pieces which later ones do not change: they are passed on as they are.
 
-    Pieces joined are the text, or, where it is cut, its whole sentences.
+    Pieces joined are the text; where it is cut, its whole lines and sentences.
     """
 
     def __init__(self) -> None:
         self._text = ""
         self._n_shown = 0
-        self._sentences = _Sentences()
+        self._units = _Units()
 
     def take(self, piece: str) -> str:
         """Add a piece; what can be shown now."""
         self._text += piece
-        return self._show(self._sentences.look(self._text, growing=True) or len(self._text))
+        return self._show(self._units.complete_length(self._text, growing=True))
 
     def end(self, *, cut: bool) -> str:
         """Return the text that was held back and belongs to the reply.
@@ -159,8 +171,7 @@ class SentencePieces:
         Args:
             cut: the longest length was reached before the text came to its end.
         """
-        whole = self._sentences.look(self._text) if cut else 0
-        return self._show(whole or len(self._text))
+        return self._show(self._units.complete_length(self._text) if cut else len(self._text))
 
     def _show(self, n: int) -> str:
         piece = self._text[self._n_shown : n]

@@ -16,7 +16,7 @@ from chatbots.encoders.emotion import emotion_encoder
 from chatbots.encoders.sentence import PCA, sentence_encoder
 from chatbots.generation.checkpoint_batch import LoadedCheckpoint, RememberedUtterances
 from chatbots.generation.decoding import sample, uniform_numbers
-from chatbots.generation.streamed_text import sentences_end
+from chatbots.generation.streamed_text import complete_length
 from chatbots.models.batch import DialogueBatch, ReplySeeds
 from chatbots.models.beam_search import BeamSettings, beam_search, pick_hypothesis
 from chatbots.serving import BotHost, reply
@@ -181,9 +181,9 @@ def test_sampling_is_the_decoding_of_the_models(folders):
         forbidden=(PAD, SOS, UNK),
     )
     wanted = [words.detokenise(vocabulary.tokens(r)) for r in replies]
-    assert any(sentences_end(text) not in (0, len(text)) for text in wanted)
+    assert any(complete_length(text) < len(text) for text in wanted)
     # All were cut at the longest length, so each ends with its last whole sentence.
-    assert texts(bot, asked) == [text[: sentences_end(text) or None] for text in wanted]
+    assert texts(bot, asked) == [text[: complete_length(text)] for text in wanted]
 
 
 def test_a_beam_is_the_search_of_the_models(folders):
@@ -199,7 +199,7 @@ def test_a_beam_is_the_search_of_the_models(folders):
         for found, c in zip(beam_search(model, state, settings, start=SOS), asked, strict=True)
     ]
     whole = [words.detokenise(vocabulary.tokens(h.tokens)) for h in chosen]
-    wanted = [text if h.ended else text[: sentences_end(text) or None] for text, h in zip(whole, chosen, strict=True)]
+    wanted = [text if h.ended else text[: complete_length(text)] for text, h in zip(whole, chosen, strict=True)]
     assert texts(bot, asked) == wanted
 
 

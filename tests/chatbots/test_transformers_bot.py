@@ -12,7 +12,7 @@ from chatbots.bots.transformers_bot import TransformersBot
 from chatbots.conversation import Conversation
 from chatbots.generation import transformers_batch
 from chatbots.generation.language_model import LanguageModel
-from chatbots.generation.streamed_text import sentences_end
+from chatbots.generation.streamed_text import complete_length
 from chatbots.serving import BotHost, reply
 from chatbots.text import sanitise
 from tests.tiny_models import CHATML, DECODERS, ENCODER_DECODERS, save_model
@@ -82,7 +82,7 @@ def generated_by_transformers(bot: TransformersBot, context: Conversation, **opt
     text = bot._loaded.tokenizer.decode(new, skip_special_tokens=True)
     text = sanitise(text.replace("\ufffd", "").strip())
     ended = out[-1] in bot._loaded.stop_tokens
-    return text if ended else text[: sentences_end(text) or None]
+    return text if ended else text[: complete_length(text)]
 
 
 # The numbers are right.

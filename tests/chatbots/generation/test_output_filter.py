@@ -13,7 +13,7 @@ from chatbots.bots.gguf import GgufBot
 from chatbots.bots.transformers_bot import TransformersBot
 from chatbots.generation.decoding import ReplyRow
 from chatbots.generation.output_filter import OutputFilter, ReasoningFilter, strip_reasoning
-from chatbots.generation.streamed_text import GrowingText, SentencePieces, sentences_end
+from chatbots.generation.streamed_text import GrowingText, SentencePieces, complete_length
 
 
 def said(text: str, size: int, *, is_inside: bool = False, marks: dict | None = None) -> str:
@@ -299,25 +299,37 @@ def test_nothing_but_blanks_is_nothing(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "whole"),
+    ("text", "end"),
     [
         ("I am here. And you are", "I am here."),
         ("Really? Yes! I would", "Really? Yes!"),
         ('He said "No." Then he', 'He said "No."'),
         ("Great! 😊 I would", "Great! 😊"),
         ("你好。我是", "你好。"),
-        ("We saw Mr. Smith and Dr. Jones in the", ""),
-        ("Well... I think that J. K. Rowling has", ""),
-        ("Do this:\n1. Sit down\n2. Stand", ""),
+        ("你好吗？我很好！今天天气", "你好吗？我很好！"),
+        ("We saw Mr. Smith and Dr. Jones in the", None),
+        ("Well... I think that J. K. Rowling has", None),
+        ("Do this:\n1. Sit down\n2. Stand", "Do this:\n1. Sit down"),
         ("It was in 1999. Since then", "It was in 1999."),
-        ("It costs 3.5 dollars and", ""),
+        ("It costs 3.5 dollars and", None),
         ("So do I. We should", "So do I."),
-        ("nothing ends", ""),
-        ("", ""),
+        ("नमस्ते! मैं ठीक हूँ। आज मौसम अच्छा है। हम बाहर जा", "नमस्ते! मैं ठीक हूँ। आज मौसम अच्छा है।"),
+        ("मैं ठीक हूँ।आज", "मैं ठीक हूँ।"),
+        ("أهلا! هل أنت بخير؟ أنا هنا من أجل المسا", "أهلا! هل أنت بخير؟"),
+        ("آپ کیسے ہیں؟ میں ٹھیک ہوں۔ آج مو", "آپ کیسے ہیں؟ میں ٹھیک ہوں۔"),
+        ("Γεια σου! Τι κάνεις; Εγώ είμαι κα", "Γεια σου! Τι κάνεις;"),
+        ("Բարև։ Ինչպես ես։ Ես լա", "Բարև։ Ինչպես ես։"),
+        ("မင်္ဂလာပါ။ နေကောင်းလား။ ကျွန်", "မင်္ဂလာပါ။ နေကောင်းလား။"),
+        ("for (a; b; c", None),
+        ("```py\nprint(1)\nprint(2)\nfor i in ra", "```py\nprint(1)\nprint(2)"),
+        ("Sure! Here are three cities:\n- Paris\n- Rome\n- Lond", "Sure! Here are three cities:\n- Paris\n- Rome"),
+        ("Sure! A very long second sentence that never comes to its e", None),
+        ("nothing ends", None),
+        ("", None),
     ],
 )
-def test_where_the_last_whole_sentence_ends(text, whole):
-    assert text[: sentences_end(text)] == whole
+def test_a_cut_text_keeps_its_last_whole_line_or_sentence_and_at_least_half(text, end):
+    assert text[: complete_length(text)] == (text if end is None else end)
 
 
 def test_a_text_that_is_cut_ends_with_its_last_whole_sentence():
@@ -326,8 +338,21 @@ def test_a_text_that_is_cut_ends_with_its_last_whole_sentence():
     pieces = [growing.grow(said[:n])[0] for n in range(1, len(said) + 1)]
     assert "".join(pieces) == "I like it. It rains a lot here."
     assert growing.end(said, cut=True) == ""
-    # Nothing has to be taken back: only the first sentence came word by word.
-    assert [piece for piece in pieces if piece] == ["I", " like", " it.", " It rains a lot here."]
+    # Nothing has to be taken back: a sentence comes word by word once it is as long as all before it.
+    assert [piece for piece in pieces if piece] == ["I", " like", " it.", " It rains a lot", " here."]
+
+
+def test_a_list_comes_line_by_line_and_a_long_sentence_word_by_word_again():
+    growing = GrowingText()
+    said = "Two:\n- Paris\n- Rome\n- Lond"
+    pieces = [growing.grow(said[:n])[0] for n in range(1, len(said) + 1)]
+    assert [piece for piece in pieces if piece] == ["Two:", "\n- Paris", "\n- Rome"]
+    assert growing.end(said, cut=True) == ""
+    growing = GrowingText()
+    said = "Sure! A sentence that goes on and on"
+    pieces = [growing.grow(said[:n])[0] for n in range(1, len(said) + 1)]
+    assert [piece for piece in pieces if piece] == ["Sure!", " A sentence that", " goes", " on", " and"]
+    assert growing.end(said, cut=True) == " on"
 
 
 def test_a_text_without_a_whole_sentence_stays_as_it_is():
@@ -336,13 +361,13 @@ def test_a_text_without_a_whole_sentence_stays_as_it_is():
     assert growing.end("a wide road to the", cut=True) == " to the"
 
 
-@given(st.text(alphabet='aB .!?\n1"。😊', max_size=40))
+@given(st.text(alphabet='aB .!?\n1"。؟😊', max_size=40))
 def test_what_was_shown_is_never_taken_back_by_the_cut(text):
     growing = GrowingText()
     pieces = [growing.grow(text[:n])[0] for n in range(1, len(text) + 1)]
     pieces.append(growing.end(text, cut=True))
     whole = text.strip()
-    assert "".join(pieces) == whole[: sentences_end(whole) or None]
+    assert "".join(pieces) == whole[: complete_length(whole)]
 
 
 def test_pieces_pass_until_a_sentence_is_whole_and_then_wait_for_the_next():
@@ -354,9 +379,9 @@ def test_pieces_pass_until_a_sentence_is_whole_and_then_wait_for_the_next():
 
 @example(given_pieces=["B! 😊", " a"], cut=True)
 @example(given_pieces=["3.", "5 a"], cut=True)
-@given(given_pieces=st.lists(st.text(alphabet='aB .!?\n1"。😊', max_size=6), max_size=12), cut=st.booleans())
+@given(given_pieces=st.lists(st.text(alphabet='aB .!?\n1"。؟😊', max_size=6), max_size=12), cut=st.booleans())
 def test_pieces_joined_are_the_whole_sentences(given_pieces, cut):
     stream = SentencePieces()
     shown = "".join([stream.take(piece) for piece in given_pieces]) + stream.end(cut=cut)
     text = "".join(given_pieces)
-    assert shown == text[: (sentences_end(text) if cut else 0) or None]
+    assert shown == text[: complete_length(text) if cut else None]
