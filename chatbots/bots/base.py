@@ -26,10 +26,25 @@ REPLY_MAX_CHARS = 20_000
 class BotError(Exception):
     """A reply could not be made; the message says why, for the log and the researcher.
 
-    `is_trouble` is false where it says nothing of the bot's health: it was not even asked.
+    `is_trouble` is false where it says nothing of the bot's health: it was not even asked, or refused the content.
     """
 
     is_trouble = True
+    is_content = False
+    """True: a filter of the model's provider refused what the conversation says; another message may be answered."""
+
+    def copy(self, text: str) -> BotError:
+        """Return a plain error with another text that says as much of the bot and the conversation."""
+        error = BotError(text)
+        error.is_trouble, error.is_content = self.is_trouble, self.is_content
+        return error
+
+
+class ContentRefused(BotError):
+    """Refusal of a conversation by a filter of the model's provider."""
+
+    is_trouble = False
+    is_content = True
 
 
 class BotBusy(BotError):

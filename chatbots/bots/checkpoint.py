@@ -40,7 +40,7 @@ class CheckpointBot(ConfiguredBot):
     options: CheckpointOptions
 
     kind = "checkpoint"
-    version = "2"
+    version = "3"
     deterministic = True
 
     def __init__(self, *, name: str, title: str = "", **options: Any) -> None:

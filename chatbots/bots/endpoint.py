@@ -24,15 +24,16 @@ import asyncio
 import math
 import os
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chatbots.bots.base import BotError, seconds_left
+from chatbots.bots.base import BotError, ContentRefused, seconds_left
 from chatbots.conversation import Conversation
 from chatbots.endpoints.addresses import Address, AddressRests, address_of, refusal, wait
-from chatbots.endpoints.chat_completions import CallFailed, call
+from chatbots.endpoints.chat_completions import LENGTH_ENDS, call, is_good_end, read_bad_end
+from chatbots.endpoints.errors import CallFailed
 from chatbots.endpoints.metering import CapReached, ReplyCost, meter_get
 from chatbots.endpoints.options import EndpointOptions, KeyFilter, redact_keys
 from chatbots.generation.output_filter import MarkdownImageFilter
@@ -60,6 +61,9 @@ _TOKENS_PER_MESSAGE = 16
 """Room for a chat template's marks around a message, in the bound of what a call can cost."""
 _TOKENS_PER_IMAGE = 6_000
 """Of 2048 by 2048 pixels, the largest that are sent, at a token for each 28 by 28: more than known models take."""
+_MAX_TOKENS_FIELDS = ("max_tokens", "max_completion_tokens")
+_OPTIONAL_FIELDS = {"temperature", "max_tokens", "top_p", "seed", "stream", "stream_options"}
+"""Fields that a request goes without where the model rejects them. Not `stop`: replies would run on past their end."""
 _COSTS_KEPT = 10_000
 _MOST_LIKELY = 20
 """Tokens with their log-probabilities; OpenAI and vLLM give no more."""
@@ -88,7 +92,7 @@ class EndpointBot(ConfiguredBot):
 
     kind = "endpoint"
     deterministic = False
-    version = "3"
+    version = "4"
 
     key_source: Callable[[str], str] | None = None
     """Returns the key for `base_url`, in place of the environment; raises `BotError`."""
@@ -109,6 +113,7 @@ class EndpointBot(ConfiguredBot):
         self._likely_wanted: set[Conversation] = set()
         self._refuse_likely: set[str] = set()
         self._refuse_system: set[str] = set()
+        self._rejected: dict[str, set[str]] = {}  # by address: fields that its model does not take
         self._routes: tuple[_Route, ...] = ()
         self._lock = threading.Lock()
 
@@ -207,6 +212,7 @@ class EndpointBot(ConfiguredBot):
             self.load("cpu")
         spent: list[ReplyCost] = []
         problems: list[str] = []
+        is_content = False
         for i, route in enumerate(self._routes):
             n_sent = 0
             try:
@@ -221,12 +227,13 @@ class EndpointBot(ConfiguredBot):
                 if n_sent:
                     text = f"the reply broke off after {n_sent} characters: {text}"
                 problems.append(self._clean(text))
+                is_content = is_content or isinstance(error, ContentRefused)
                 if n_sent:
                     break
             else:
-                self._keep(context, spent, "" if i == 0 else route.address.url)
+                self._keep(context, spent, "" if i == 0 else route.address.url, self._rejected.get(route.address.url))
                 return
-        raise BotError("; ".join(problems)) from None
+        raise (ContentRefused if is_content else BotError)("; ".join(problems)) from None
 
     async def _ask(
         self, route: _Route, context: Conversation, spent: list[ReplyCost], *, is_last: bool
@@ -235,9 +242,11 @@ class EndpointBot(ConfiguredBot):
         url = route.address.url
         likely = context in self._likely_wanted and url not in self._refuse_likely
         system = bool(conditioned_prompt(self.options.system_prompt, context)) and url not in self._refuse_system
-        for attempt in range(route.tries + likely + system):
+        n_asked = n_failed = 0
+        while True:
             has_sent = False
             messages = self._messages(context, system_in_user=url in self._refuse_system)
+            n_asked += 1
             try:
                 async with aclosing(self._once(route, messages, context, spent, is_last=is_last)) as pieces:
                     async for piece in pieces:
@@ -246,6 +255,8 @@ class EndpointBot(ConfiguredBot):
             except (CapReached, AddressRests):
                 raise
             except Exception as error:
+                if isinstance(error, CallFailed) and error.is_content:
+                    raise ContentRefused(f"{url} refused the conversation: {error}") from None
                 if has_sent:
                     raise
                 passes = not isinstance(error, CallFailed) or error.passes
@@ -253,18 +264,34 @@ class EndpointBot(ConfiguredBot):
                     system = False
                     self._refuse_system.add(url)
                     continue
+                if isinstance(error, CallFailed) and self._leave_out(url, error.rejected_params):
+                    continue
                 if likely and not passes:  # perhaps it knows no log-probabilities
                     likely = False
                     self._refuse_likely.add(url)
                     continue
-                if attempt + 1 >= route.tries or not passes:
-                    tries = "once" if attempt == 0 else f"{attempt + 1} times"
-                    said = str(error) or type(error).__name__
-                    raise BotError(f"{url} was asked {tries} and gave no reply: {said}") from None
+                n_failed += 1
+                if n_failed >= route.tries or not passes:
+                    tries = "once" if n_asked == 1 else f"{n_asked} times"
+                    reason = str(error) or type(error).__name__
+                    raise BotError(f"{url} was asked {tries} and gave no reply: {reason}") from None
                 if not isinstance(error, CallFailed) or error.retry_after_s is None:
-                    await wait(_FIRST_WAIT_S * 2**attempt, f"{url} gave no reply; the next try waits")
+                    await wait(_FIRST_WAIT_S * 2 ** (n_failed - 1), f"{url} gave no reply: {error}")
             else:
                 return
+
+    def _leave_out(self, url: str, rejected: Sequence[str]) -> bool:
+        """Leave the first of the rejected fields out of requests from now on; False if all of them are out already.
+
+        The field of the longest reply gets its other name instead: without it a reply would know no bound.
+        """
+        left_out = self._rejected.setdefault(url, set())
+        for field in rejected:
+            name = "max_tokens" if field in _MAX_TOKENS_FIELDS else field
+            if name in _OPTIONAL_FIELDS and name not in left_out:
+                left_out.add(name)
+                return True
+        return False
 
     async def _once(
         self,
@@ -288,7 +315,7 @@ class EndpointBot(ConfiguredBot):
             patience = math.inf if is_last else seconds_left() / 2
             receipt = await meter.reserve(self, context, self._bound(messages))
             cost: ReplyCost | None = None
-            finish, n_bytes, has_said = None, 0, False
+            finish, reason, n_bytes, has_said = None, "", 0, False
             chunks = call(
                 client,
                 route.address.url,
@@ -302,7 +329,7 @@ class EndpointBot(ConfiguredBot):
                     async for chunk in chunks:
                         if chunk.usage is not None:
                             cost = self._priced(*chunk.usage)
-                        finish = chunk.finish or finish
+                        finish, reason = chunk.finish or finish, chunk.finish_detail or reason
                         trace.think(chunk.reasoning)
                         trace.call(chunk.calls)
                         for address in chunk.images:
@@ -320,9 +347,11 @@ class EndpointBot(ConfiguredBot):
                                 yield said
                 if finish is None:
                     raise CallFailed("the stream ended before the model said that it was done")
+                if not is_good_end(finish):
+                    raise read_bad_end(finish, reason)
                 held = reply.take(images.end()) if images else ""
                 said = sentences.take(keys.take(held + reply.end()) + keys.end())
-                said += sentences.end(cut=finish == "length")
+                said += sentences.end(cut=finish in LENGTH_ENDS)
                 trace.think(reply.take_thought())
                 trace.close()
                 if said:
@@ -336,10 +365,10 @@ class EndpointBot(ConfiguredBot):
             except CallFailed as error:
                 if error.is_free:
                     cost = self._priced(0, 0)
-                if error.retry_after_s is not None:
-                    route.address.pause(error.retry_after_s)
+                model = None if error.is_of_address else route.model
+                if error.retry_after_s:
+                    route.address.pause(error.retry_after_s, model, self._clean(str(error)))
                 if error.is_down:
-                    model = None if error.is_of_address else route.model
                     route.address.failed(self._clean(str(error)), model)
                 elif error.retry_after_s is None:
                     route.address.answered(route.model)
@@ -352,23 +381,31 @@ class EndpointBot(ConfiguredBot):
 
     def _body(self, route: _Route, messages: list[dict[str, str]], context: Conversation) -> dict[str, Any]:
         likely = context in self._likely_wanted and route.address.url not in self._refuse_likely
-        body: dict[str, Any] = {
-            **({"logprobs": True, "top_logprobs": _MOST_LIKELY} if likely else {}),
-            **self.options.extra_body,
-            "model": route.model,
-            "messages": [{**one, "content": image_parts(one["content"], context)} for one in messages],
-            "temperature": self.options.temperature,
-            self.options.max_tokens_field: self.options.max_new_tokens,
+        options, left_out = self.options, self._rejected.get(route.address.url, set())
+        max_tokens_field: str = options.max_tokens_field
+        if "max_tokens" in left_out:
+            max_tokens_field = next(field for field in _MAX_TOKENS_FIELDS if field != max_tokens_field)
+        has_price = options.price_in is not None or options.price_out is not None
+        optional: dict[str, Any] = {
+            "temperature": options.temperature,
+            max_tokens_field: options.max_new_tokens,
+            "top_p": options.top_p,
+            "stop": options.stop or None,
+            "seed": context.reply_seed % 2**31 if options.send_seed else None,
+            "stream": True,
+            "stream_options": {"include_usage": True} if has_price and "stream" not in left_out else None,
         }
-        if self.options.top_p is not None:
-            body["top_p"] = self.options.top_p
-        if self.options.stop:
-            body["stop"] = self.options.stop
-        if self.options.send_seed:
-            body["seed"] = context.reply_seed % 2**31
-        if self.options.price_in is not None or self.options.price_out is not None:
-            body["stream_options"] = {"include_usage": True}
-        return body
+        return {
+            **({"logprobs": True, "top_logprobs": _MOST_LIKELY} if likely else {}),
+            **options.extra_body,
+            "model": route.model,
+            "messages": [{**message, "content": image_parts(message["content"], context)} for message in messages],
+            **{
+                name: value
+                for name, value in optional.items()
+                if value is not None and (name in _MAX_TOKENS_FIELDS or name not in left_out)
+            },
+        }
 
     def _messages(self, context: Conversation, *, system_in_user: bool) -> list[dict[str, str]]:
         """Return the last turns as chat messages, the user's and the assistant's in turn."""
@@ -390,6 +427,8 @@ class EndpointBot(ConfiguredBot):
         """Return the most that a call with these messages can cost."""
         n_bytes = sum(len(message["content"].encode()) for message in messages)
         most_in = n_bytes + _TOKENS_PER_MESSAGE * (len(messages) + 1) + _image_tokens(messages)
+        if self.options.max_new_tokens is None:
+            return replace(self._priced(most_in, 0, is_estimated=True), cost=None)
         return self._priced(most_in, self.options.max_new_tokens, is_estimated=True)
 
     def _estimate(self, messages: list[dict[str, str]], n_bytes: int) -> ReplyCost:
@@ -397,12 +436,16 @@ class EndpointBot(ConfiguredBot):
         prompt = sum(_about(len(message["content"].encode())) for message in messages)
         return self._priced(prompt + _image_tokens(messages), _about(n_bytes), is_estimated=True)
 
-    def _keep(self, context: Conversation, spent: list[ReplyCost], answered_by: str) -> None:
+    def _keep(
+        self, context: Conversation, spent: list[ReplyCost], answered_by: str, rejected: Iterable[str] | None
+    ) -> None:
         total = spent[0]
         for cost in spent[1:]:
             total = total.plus(cost)
         with self._lock:
-            self._costs[context] = replace(total, answered_by=answered_by)
+            self._costs[context] = replace(
+                total, answered_by=answered_by, rejected_params=tuple(sorted(rejected or ()))
+            )
             # Nobody asks for the cost of a reply that is stored nowhere: the oldest go.
             while len(self._costs) > _COSTS_KEPT:
                 del self._costs[next(iter(self._costs))]

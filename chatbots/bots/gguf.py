@@ -84,7 +84,7 @@ class GgufBot(ConfiguredBot):
     options: GgufOptions
 
     kind = "gguf"
-    version = "2"
+    version = "3"
 
     _server: LlamaServer | None = None
     _marks: re.Pattern[str] | None = None

@@ -28,7 +28,7 @@ class TransformersBot(ConfiguredBot):
     options: TransformersOptions
 
     kind = "transformers"
-    version = "3"
+    version = "4"
     deterministic = True
 
     def __init__(self, *, name: str, title: str = "", **options: Any) -> None:

@@ -1,8 +1,9 @@
 """Shared state of a process's endpoint bots at one address: connections, places, pauses, circuit breaker.
 
 Ten bots at one address are one customer to it. So they wait together when it asks for patience, keep
-together to the most requests at once, and together leave it alone for a while when it is down. HTTP errors
-count for the model that was asked; refused connections, failed look-ups, TLS and HTTP 429 for the address.
+together to the most requests at once, and together leave it alone for a while when it is down. HTTP errors, 429 too,
+count for the model that was asked; refused connections, failed look-ups and TLS for the address, and so does a 429 that
+says that the limit is the account's.
 
 An address may be limited to public networks. The limit is checked at each connection, of the very IP address that is
 then connected to: a name that leads elsewhere at the second look-up gains nothing. Redirects are never followed. Where
@@ -63,6 +64,14 @@ class _Breaker:
     rests_until: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Pause:
+    """Time until which an address or a model asks for no request, and its words."""
+
+    until: float
+    reason: str
+
+
 class Address:
     """One address, as this process knows it.
 
@@ -74,7 +83,7 @@ class Address:
         self.public_only = public_only
         self.customers: weakref.WeakSet[Customer] = weakref.WeakSet()
         self._lock = threading.Lock()
-        self._not_before = 0.0
+        self._pauses: dict[str | None, _Pause] = {}  # as `_breakers`
         self._breakers: dict[str | None, _Breaker] = {}  # None: of the address, whichever model
         self._of_loops: dict[asyncio.AbstractEventLoop, tuple[httpx2.AsyncClient, anyio.CapacityLimiter]] = {}
 
@@ -94,7 +103,10 @@ class Address:
         await limiter.acquire_on_behalf_of(place)
         try:
             self._look(model)
-            await wait(self._not_before - monotonic(), f"{self.url} asks for patience")
+            for key in (model, None):
+                pause = self._pauses.get(key)
+                if pause is not None:
+                    await wait(pause.until - monotonic(), pause.reason)
             yield client
         finally:
             limiter.release_on_behalf_of(place)
@@ -119,11 +131,17 @@ class Address:
             if breaker.n_failed >= FAILURES_BEFORE_REST:
                 breaker.rests_until = monotonic() + REST_S
 
-    def pause(self, seconds: float) -> None:
-        """Send nothing for so many seconds, because the server requested it."""
+    def pause(self, seconds: float, model: str | None, reason: str) -> None:
+        """Send nothing to one model, or with None to the address, because the server asked for it in these words.
+
+        After `LONGEST_PAUSE_S` it is asked again.
+        """
         until = monotonic() + min(seconds, LONGEST_PAUSE_S)
+        name = self.url if model is None else f"the model {model} at {self.url}"
+        reason = f"{name} asks for patience ({reason})"
         with self._lock:
-            self._not_before = max(self._not_before, until)
+            if model not in self._pauses or until > self._pauses[model].until:
+                self._pauses[model] = _Pause(until, reason)
 
     def _look(self, model: str) -> None:
         with self._lock:
@@ -225,6 +243,13 @@ def refusal(url: str, *, public_only: bool = False) -> str:
     return ""
 
 
+def format_wait(seconds: float) -> str:
+    """Return a length of time in the unit that suits it."""
+    if seconds < 2 * 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.0f} h"
+
+
 async def wait(seconds: float, why: str) -> None:
     """Wait so long, and a little longer by chance.
 
@@ -235,7 +260,9 @@ async def wait(seconds: float, why: str) -> None:
         return
     left = seconds_left()
     if seconds >= left:
-        raise AddressRests(f"{why} for {seconds:.0f} s, and the reply must be there in {max(0.0, left):.0f} s")
+        raise AddressRests(
+            f"{why}; the next request is {seconds:.0f} s away, and the reply due in {max(0.0, left):.0f} s"
+        )
     longer = seconds * (1 + JITTER * random.random())
     await sleep(longer if longer < left else seconds)
 

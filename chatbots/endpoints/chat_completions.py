@@ -7,93 +7,51 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import contextlib
 import json
-import math
 import re
-import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from dataclasses import dataclass, replace
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
-from chatbots.bots.base import BotError
+from chatbots.endpoints.errors import (
+    MOST_ERROR_BYTES,
+    MOST_ERROR_CHARS,
+    CallFailed,
+    address_advice,
+    has_error_words,
+    read_broken_off,
+    read_refusal,
+    redirect_refused,
+    unwrap,
+)
+from chatbots.text import quote
 from chatbots.trace import CallDelta
 
 if TYPE_CHECKING:
     import httpx2
 
-_AGAIN = {408, 409, 425, 429}
-"""Statuses besides 5xx that pass by themselves."""
-_SAID = {401: "the key was refused", 403: "the key may not use this model", 404: "not found", 429: "too many requests"}
-_TOO_LONG = re.compile(
-    r"context[ _](?:length|size|window)|context_length_exceeded|must be <= \d+\. Given", re.IGNORECASE
-)
-"""How OpenAI's, vLLM's, llama.cpp's and TGI's servers say that a conversation is longer than their context."""
-_SHORTER = " A lower `window` in bots.yaml sends fewer turns; or let the server have more context."
-_UNKNOWN_FIELD = re.compile(
-    r"un(?:supported|known|recogni[sz]ed|expected)|not (?:supported|permitted|allowed|recogni[sz]ed)"
-    r"|extra (?:inputs?|fields?)|invalid (?:parameter|field|argument)|no such (?:parameter|field)",
-    re.IGNORECASE,
-)
-"""How endpoints refuse a field of a request that they do not know."""
-_UNNAMED_FIELD = re.compile(r"^[^\x22'`]*(?:parameter|field|argument)[^\x22'`]*$", re.IGNORECASE)
-_OPTIONS = {
-    r"\bmax_(?:completion_)?tokens\b": (
-        "set max_tokens_field in bots.yaml to max_completion_tokens, or back to max_tokens"
-    ),
-    r"\bseed\b": "set send_seed: false in bots.yaml",
-}
-"""Fields that some endpoints do not know, and what to do then."""
-_NO_WORDS = "it says nothing"
-_ERROR_WORDS = ("error", "message", "detail", "details", "msg")
-"""Fields that hold an error's words, from the outer to the inner."""
-_NO_SYSTEM = re.compile(r"system role|roles must alternate|only user\b.* roles? (?:is|are) supported", re.IGNORECASE)
-"""How the templates of Gemma, Mistral and Llama refuse a system message."""
 _MOST_WHOLE_BYTES = 12_000_000
 """Of a whole answer or one event: results of tools are long."""
-_MOST_ERROR_BYTES = 20_000
-_MOST_ERROR_CHARS = 300
 _END_S = 1.0
-"""How long the end of the connection is waited for after the end of the reply, to use it again."""
-
-
-class CallFailed(BotError):
-    """A call gave no complete reply.
-
-    Args:
-        text: what went wrong, in a sentence.
-        passes: the same call may succeed a moment later.
-        is_free: the endpoint refused the call or never heard of it, so it cost nothing.
-        is_down: the address or the model has trouble, whatever is asked of it.
-        is_of_address: the trouble is the address's, whichever model is asked.
-        is_about_system: the model's template takes no system message there.
-        retry_after_s: how long it asks to be left alone.
-    """
-
-    def __init__(
-        self,
-        text: str,
-        *,
-        passes: bool = True,
-        is_free: bool = False,
-        is_down: bool = False,
-        is_of_address: bool = False,
-        is_about_system: bool = False,
-        retry_after_s: float | None = None,
-    ) -> None:
-        super().__init__(text)
-        self.passes = passes
-        self.is_free = is_free
-        self.is_down = is_down
-        self.is_of_address = is_of_address
-        self.is_about_system = is_about_system
-        self.retry_after_s = retry_after_s
+"""How long token counts and the end of the connection, to use it again, are waited for after the end of the reply."""
+_HEARTBEAT = re.compile(r":.*|\W?(?:ping|heart[-_ ]?beat|keep[-_ ]?alive)\W?", re.IGNORECASE | re.DOTALL)
+"""Data of an event that only keeps the connection open."""
+_GOOD_ENDS = {
+    *("stop", "length", "eos", "eos_token", "end_turn", "stop_sequence", "stop_token", "max_tokens", "model_length"),
+    *("end", "done", "complete", "completed", "finished", "normal"),
+}
+"""Finish reasons of a whole reply, and of one that is cut at its longest length (`LENGTH_ENDS`)."""
+LENGTH_ENDS = {"length", "max_tokens", "model_length"}
+_TOOL_ENDS = {"tool_calls", "function_call", "tool_use"}
+"""The model waits for a tool; endpoints that run it themselves go on in the same stream."""
+_CONTENT_ENDS = {"content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii", "refusal"}
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """A piece of the stream: text, reasoning, calls, images, why the model ended, tokens; each may be absent.
+
+    `finish` is in lower case, `finish_detail` the provider's own word for it.
 
     `likely` are the likeliest tokens in the place of the piece's first one with their log-probabilities, where they
     were asked for (`logprobs`) and given.
@@ -101,6 +59,7 @@ class Chunk:
 
     text: str = ""
     finish: str | None = None
+    finish_detail: str = ""
     usage: tuple[int, int] | None = None
     likely: tuple[tuple[str, float], ...] = ()
     reasoning: str = ""
@@ -124,54 +83,86 @@ async def call(
     """
     import httpx2
 
-    began = is_done = False
+    began = has_text = False
+    finish: str | None = None
+    loop = asyncio.get_running_loop()
+    end_by: float | None = None
     try:
         async with client.stream(
             "POST",
             f"{base_url.rstrip('/')}/chat/completions",
-            json={**body, "stream": True},
+            json=body,
             headers={"Accept": "text/event-stream", **({"Authorization": f"Bearer {key}"} if key else {})},
             timeout=httpx2.Timeout(read_timeout_s, connect=connect_timeout_s),
         ) as response:
             if not response.is_success:
-                raise await _refused(response)
+                raise await _refused(response, base_url)
             began = True
             if "html" in (kind := response.headers.get("content-type", "")):
-                raise CallFailed(f"it sent no stream of events but a page ({kind})")
+                raise CallFailed(f"it sent no stream of events but a page ({kind}){address_advice(base_url)}")
             data = response.aiter_bytes()
             head = await _head(data)
             if head.lstrip()[:1] in (b"{", b"["):
                 yield await _whole(head, data)
                 return
             stream = aiter(_events(head, data, response.request))
-            async for event in stream:
-                if not (said := event.data.strip()):
+            while True:
+                try:
+                    # Counts and the end of the stream may follow the reply, or nothing but heartbeats.
+                    async with asyncio.timeout_at(end_by):
+                        event = await anext(stream, None)
+                except TimeoutError:
+                    return
+                if event is None:
+                    return
+                text = event.data.strip().removeprefix("data:").lstrip()
+                if not text or _HEARTBEAT.fullmatch(text):
                     continue
-                if said == "[DONE]":
-                    if not is_done:
+                if text == "[DONE]":
+                    if finish is None:
                         yield Chunk(finish="stop")
-                    is_done = True
-                    break
-                chunk = _chunk(said, is_error=event.event == "error")
-                is_done = is_done or chunk.finish is not None
-                yield chunk
-            with contextlib.suppress(TimeoutError, httpx2.HTTPError):
-                async with asyncio.timeout(_END_S):
-                    async for _ in stream:
-                        pass
+                    finish = finish or "stop"
+                else:
+                    try:
+                        chunk = _chunk(text, is_error=event.event == "error", has_text=has_text)
+                    except CallFailed:
+                        if finish in _GOOD_ENDS and has_text:
+                            return
+                        raise
+                    has_text = has_text or bool(chunk.text)
+                    # Behind a tool's call the reply goes on.
+                    finish = chunk.finish or (None if finish in _TOOL_ENDS and chunk.text else finish)
+                    yield chunk
+                if end_by is None and finish is not None and finish not in _TOOL_ENDS:
+                    end_by = loop.time() + _END_S
     except httpx2.ConnectTimeout as error:
         raise CallFailed("no connection within the time-out", is_free=True, is_down=True, is_of_address=True) from error
     except httpx2.ConnectError as error:
         raise CallFailed(f"no connection ({error})", is_free=True, is_down=True, is_of_address=True) from error
-    except httpx2.SSEError as error:
-        raise CallFailed(f"it sent no stream of events: {error}") from error
     except httpx2.TransportError as error:
-        if is_done:  # The model had ended its reply: nothing of it is missing.
+        if finish is not None:  # The model had ended its reply: nothing of it is missing.
             return
+        if isinstance(error, httpx2.SSEError):
+            raise CallFailed(f"it sent no stream of events: {error}") from error
         if isinstance(error, httpx2.TimeoutException):
             raise CallFailed("no answer within the time-out", is_down=True) from error
         what = "the connection broke" if began else "no connection"
         raise CallFailed(f"{what} ({error})", is_down=True) from error
+
+
+def is_good_end(finish: str) -> bool:
+    """Return True if a finish reason ends a reply that counts; a tool's call may follow text."""
+    return finish in _GOOD_ENDS or finish in _TOOL_ENDS
+
+
+def read_bad_end(finish: str, reason: str) -> CallFailed:
+    """Return the error of a reply that ended in another way; `reason` is the endpoint's own word for it."""
+    if finish in _CONTENT_ENDS:
+        return CallFailed(
+            f"a content filter ended the reply (finish reason {quote(finish)})", passes=False, is_content=True
+        )
+    more = f", {reason}" if reason else ""
+    return CallFailed(f"the endpoint broke the reply off (finish reason {quote(finish)}{more})")
 
 
 async def _head(data: AsyncIterator[bytes]) -> bytes:
@@ -211,127 +202,60 @@ async def _whole(head: bytes, data: AsyncIterator[bytes]) -> Chunk:
     return replace(chunk, finish=chunk.finish or "stop")
 
 
-async def _refused(response: httpx2.Response) -> CallFailed:
-    """Return the error for an answer that is no stream."""
-    status = response.status_code
+async def _refused(response: httpx2.Response, base_url: str) -> CallFailed:
+    """Read the error of a response that is no stream."""
     if response.is_redirect:
-        # Following it would take the conversation, and perhaps the key, to an address that no researcher chose.
-        to = response.headers.get("location", "")[:_MOST_ERROR_CHARS]
-        return CallFailed(
-            f"HTTP {status}, it redirects to {to}, which is not followed; base_url in bots.yaml must "
-            "be the address itself",
-            passes=False,
-            is_free=True,
-        )
+        return redirect_refused(response.status_code, response.headers.get("location", ""))
     content = b""
     async for part in response.aiter_bytes():
         content += part
-        if len(content) >= _MOST_ERROR_BYTES:
+        if len(content) >= MOST_ERROR_BYTES:
             break
-    said, message = _SAID.get(status, "an error"), _message(content)
-    if status < 500 and _TOO_LONG.search(message):
-        said, message = "the conversation is too long for it", message + _SHORTER
-    return CallFailed(
-        f"HTTP {status}, {said}: {message}{_advice(status, message)}",
-        passes=status >= 500 or status in _AGAIN,
-        is_free=True,
-        is_down=status >= 500 or status == 429,
-        is_of_address=status == 429,
-        is_about_system=bool(_NO_SYSTEM.search(message)),
-        retry_after_s=retry_after_s(response.headers),
-    )
+    return read_refusal(response.status_code, response.headers, content, base_url)
 
 
-def _advice(status: Any, message: str) -> str:
-    """Name the options that change the field which the endpoint refused."""
-    is_silent = message == _NO_WORDS
-    if status not in (400, 422) or not (is_silent or _UNKNOWN_FIELD.search(message)):
-        return ""
-    options = [advice for field, advice in _OPTIONS.items() if re.search(field, message)]
-    if not options and (is_silent or _UNNAMED_FIELD.search(message)):
-        options = list(_OPTIONS.values())
-    return f". If it takes no such field, {' and '.join(options)}" if options else ""
-
-
-def _message(content: bytes) -> str:
-    """Extract the words from the body of an error, shortened."""
-    text = content[:_MOST_ERROR_BYTES].decode("utf-8", "replace")
-    found: Any = text
-    with contextlib.suppress(ValueError, RecursionError):
-        found = _first(json.loads(text))
-    for name in _ERROR_WORDS:
-        if isinstance(found, dict) and found.get(name):
-            found = found[name]
-    return (" ".join(str(found).split()) or _NO_WORDS)[:_MOST_ERROR_CHARS]
-
-
-def _first(found: Any) -> Any:
-    """Unwrap a list of one, in which some endpoints send an answer."""
-    return found[0] if isinstance(found, list) and len(found) == 1 else found
-
-
-def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that the endpoint asks to wait, by number or date; None if it asks for nothing readable."""
-    asked = headers.get("retry-after", "").strip()
-    try:
-        seconds = float(asked)
-    except ValueError:
-        try:
-            seconds = parsedate_to_datetime(asked).timestamp() - time.time()
-        except (ValueError, OverflowError):
-            return None
-    return max(seconds, 0.0) if math.isfinite(seconds) else None
-
-
-def _chunk(data: str, *, is_error: bool = False, is_whole: bool = False) -> Chunk:
+def _chunk(data: str, *, is_error: bool = False, is_whole: bool = False, has_text: bool = False) -> Chunk:
     """Parse one event's data, or a whole answer.
 
     Args:
         is_error: the endpoint calls the event an error.
         is_whole: nothing came before it, so an error has cost nothing.
+        has_text: text of the reply came before.
 
     Raises:
         CallFailed: it is an error, or nothing that the format knows.
     """
     try:
-        found = _first(json.loads(data))
+        body = unwrap(json.loads(data))
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise CallFailed(f"it sent something else than a chunk: {data[:_MOST_ERROR_CHARS]}")
-    choices = found.get("choices")
-    has_words = not choices and any(found.get(name) for name in _ERROR_WORDS)
-    if is_error or found.get("error") or has_words:
-        raise _broke_off(found, data, is_free=is_whole)
-    usage = found.get("usage")
+        body = None
+    if not isinstance(body, dict):
+        raise CallFailed(f"it sent something else than a chunk: {data[:MOST_ERROR_CHARS]}")
+    choices = body.get("choices")
+    if is_error or body.get("error") or (not choices and has_error_words(body)):
+        raise read_broken_off(body, data, is_free=is_whole)
+    usage = body.get("usage")
     choice = _choice(choices)
     finish = choice.get("finish_reason")
-    # A `message` beside a `delta` repeats what the deltas said.
-    delta = choice.get("delta", choice.get("message"))
-    delta = delta if isinstance(delta, dict) else {}
+    finish = str(finish).lower() if finish and finish != "null" else None
+    if error := choice.get("error"):
+        error_body = {"error": error}
+        raise read_broken_off(error_body, json.dumps(error_body), is_free=False)
+    delta, message = choice.get("delta"), choice.get("message")
+    # A `message` beside a `delta` repeats what the deltas said, if they said anything.
+    if isinstance(message, dict) and not (isinstance(delta, dict) and (has_text or _text(delta) or not _text(message))):
+        delta = message
+    delta = delta if isinstance(delta, dict) else {"content": choice.get("text")}
     is_result = delta.get("role") == "tool" or bool(delta.get("tool_call_id"))
     return Chunk(
         text="" if is_result else _text(delta),
         reasoning="" if is_result else _reasoning(delta),
         calls=tuple(_calls(delta, is_result=is_result)),
         images=() if is_result else tuple(_images(delta)),
-        finish=str(finish) if finish else None,
+        finish=finish,
+        finish_detail=str(choice.get("native_finish_reason") or ""),
         usage=_usage(usage) if isinstance(usage, dict) else None,
         likely=_likely(choice.get("logprobs")),
-    )
-
-
-def _broke_off(found: dict[str, Any], data: str, *, is_free: bool) -> CallFailed:
-    """Return the error that a stream or a whole answer holds, in the endpoint's words."""
-    message = _message(data.encode("utf-8", "replace"))
-    too_long = bool(_TOO_LONG.search(message))
-    inner = found.get("error")
-    status = inner.get("code") if isinstance(inner, dict) else found.get("code")
-    passes = not isinstance(status, int) or not 400 <= status < 500 or status in _AGAIN
-    return CallFailed(
-        f"it broke off with an error: {message}{_SHORTER if too_long else _advice(status, message)}",
-        passes=passes and not too_long,
-        is_free=is_free or too_long,
     )
 
 
@@ -345,8 +269,8 @@ def _choice(choices: Any) -> dict[str, Any]:
 
 def _text(delta: dict[str, Any]) -> str:
     """Return the text of a delta without its reasoning; a refusal counts as text."""
-    text = _parts(delta.get("content"), "text", ("text", "output_text")) or delta.get("refusal")
-    return text if isinstance(text, str) else ""
+    text = _parts(delta.get("content"), "text", ("text", "output_text")) or _parts(delta.get("refusal"), "text", ())
+    return text or _parts(delta.get("content"), "refusal", ("refusal",))
 
 
 def _reasoning(delta: dict[str, Any]) -> str:
@@ -365,11 +289,15 @@ def _reasoning(delta: dict[str, Any]) -> str:
 
 
 def _parts(content: Any, field: str, kinds: tuple[str, ...]) -> str:
-    """Return a text, or the texts of the parts that it is made of."""
-    if isinstance(content, list):
-        found = (part for part in content if isinstance(part, dict) and part.get("type", "text") in kinds)
-        content = "".join(text for part in found if isinstance(text := part.get(field), str))
-    return content if isinstance(content, str) else ""
+    """Return a text, or the texts of the parts that it is made of; a part may stand alone."""
+    if isinstance(content, str):
+        return content if field == "text" else ""
+    texts = []
+    for part in content if isinstance(content, list) else [content]:
+        if isinstance(part, dict) and part.get("type", "text") in kinds:
+            text = part.get(field)
+            texts.append(text.get("value") if isinstance(text, dict) else text)
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def _images(delta: dict[str, Any]) -> Iterator[str]:

@@ -32,6 +32,7 @@ class ReplyCost:
         cost: in the currency of the bot's prices; None where a price is unknown.
         is_estimated: the tokens are a guess from the text, since the endpoint did not count them.
         answered_by: who gave the reply, where it was not the bot in its usual way: another address.
+        rejected_params: fields of the request that the model does not take, so that the reply was made without them.
     """
 
     tokens_in: int = 0
@@ -39,6 +40,7 @@ class ReplyCost:
     cost: float | None = None
     is_estimated: bool = False
     answered_by: str = ""
+    rejected_params: tuple[str, ...] = ()
 
     def plus(self, other: ReplyCost) -> ReplyCost:
         """Add another cost, as when a reply took two calls."""
@@ -49,6 +51,7 @@ class ReplyCost:
             (self.cost or 0.0) + (other.cost or 0.0) if known else None,
             self.is_estimated or other.is_estimated,
             other.answered_by or self.answered_by,
+            other.rejected_params or self.rejected_params,
         )
 
 

@@ -97,7 +97,9 @@ class EndpointOptions(ReasoningOptions):
         "Open the conversation with one short, friendly sentence.",
         description="what the model is asked when it has to open the conversation.",
     )
-    temperature: NumberAsWritten = Field(0.7, ge=0, description="sampling temperature; 0 for the likeliest token.")
+    temperature: NumberAsWritten | None = Field(
+        0.7, ge=0, description="sampling temperature; 0 for the likeliest token; null: as the endpoint does."
+    )
     top_p: NumberAsWritten | None = Field(
         None,
         gt=0,
@@ -111,7 +113,9 @@ class EndpointOptions(ReasoningOptions):
         default_factory=dict, description="further fields of every request, as the endpoint names them (`top_k: 20`)."
     )
     window: int = Field(0, ge=0, description="how many of the latest turns the model sees; 0 for all.")
-    max_new_tokens: int = Field(200, ge=1, description="the longest reply, in tokens.")
+    max_new_tokens: int | None = Field(
+        200, ge=1, description="the longest reply, in tokens; null: as the endpoint does (not with a cap in money)."
+    )
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = Field(
         "max_tokens", description="`max_tokens`, or `max_completion_tokens` where the endpoint wants that."
     )
@@ -156,6 +160,12 @@ class EndpointOptions(ReasoningOptions):
                 yield Mistake(name, f"{name} is set, but fallback_url, the address it belongs to, is not")
 
     def _wrong_costs(self) -> Iterator[Mistake]:
+        if self.max_cost is not None and self.max_new_tokens is None:
+            yield Mistake(
+                "max_new_tokens",
+                f"max_cost is {self.max_cost:g}, but max_new_tokens is null, so Confab cannot tell what a reply may "
+                "cost; set max_new_tokens",
+            )
         for name in ("price_in", "price_out"):
             if self.max_cost is not None and getattr(self, name) is None:
                 yield Mistake(

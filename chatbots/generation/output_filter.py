@@ -181,18 +181,29 @@ _ROLE = rf"(?:{_NAMED}{_ROLES}\b|<[|｜](?i:user|human|assistant|system|observat
 _NAME_END = r"(?:\s*+(?:<\|(?:end_header_id|header_end|end_of_role|message)\|>)|\s*+:|[^\S\n]*+\n)"
 _LABEL = rf"(?:\#\#\#\s*+)?{_ROLES}\s*?(?::|\n)"
 
+_WRAPPERS = "(?i:answer|final_answer|response|reply|output)"
 _BEGINNING = regex.compile(
     rf"{_END}|(?:{_NAMED}(?i:assistant|model|chatbot|bot|ai)\b{_NAME_END}?+|<[|｜](?i:assistant)[|｜]>)"
+    rf"|<\|begin_of_box\|>|<(?P<wrapper>{_WRAPPERS})>"
+    r"|(?:assistant|model)[^\S\n]*+\n|(?i:assistant):\s"
+    r"|\#\#\#[^\S\n]*+(?i:assistant|response|answer)[^\S\n]*+:?[^\S\n]*+\n"
 )
-"""What stands before a reply where a model writes its own turn's beginning."""
+"""What stands before a reply where a model writes its own turn's beginning, or a tag around its answer."""
 _LATER_TURN = regex.compile(
     rf"(?<!\s)\s*+(?:{_END}\s*+){{1,8}}+(?:{_ROLE}|{_LABEL})"
     rf"|(?<!\s)[^\S\n]*+\n\s*+{_ROLE}"
     rf"|(?<![\s`\"'“‘])\s*+{_NAMED}{_ROLES}\b{_NAME_END}"
+    r"|(?<=\p{Sentence_Terminal})(?:assistant|user|model)\n\n"
 )
 """The beginning of another turn, which the model has made up."""
 _LAST = regex.compile(rf"(?<!\s)\s*+(?:{_END}\s*+){{1,8}}+(?:(?:\#\#\#\s*+)?{_ROLES})?\Z|(?<!\s)\s++\Z")
 """What may end a reply and is no part of it."""
+
+
+@lru_cache
+def _closing_tag(name: str) -> regex.Pattern[str]:
+    """Return the pattern of the end of a reply that began with this tag."""
+    return regex.compile(rf"(?<!\s)\s*+</(?i:{name})>|{_LATER_TURN.pattern}")
 
 
 class _TemplateFilter:
@@ -205,6 +216,7 @@ class _TemplateFilter:
         self.is_over = False
         """Whether another turn has begun: nothing more will be passed on."""
         self._has_said = False
+        self._later_turn = _LATER_TURN
         self._held = ""
         self._before = ""
 
@@ -225,13 +237,15 @@ class _TemplateFilter:
                 if found.partial:
                     self._held = text
                     return ""
+                if found["wrapper"]:
+                    self._later_turn = _closing_tag(found["wrapper"])
                 text = text[found.end() :].lstrip()
         if self.is_over or not text:
             return ""
         n_before = len(self._before)
         text = self._before + text
         end = len(text)
-        if found := _LATER_TURN.search(text, n_before, partial=not is_last):
+        if found := self._later_turn.search(text, n_before, partial=not is_last):
             end = found.start()
             self.is_over = not found.partial
         found = _LAST.search(text, n_before, partial=not is_last)

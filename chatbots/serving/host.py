@@ -124,7 +124,7 @@ class BotHost:
                     has_begun = True
                     yield text
         except BotError as error:
-            if has_begun or not fallback:
+            if has_begun or not fallback or error.is_content:  # the participant may write something else
                 raise
             why = str(error)
         else:
@@ -187,7 +187,7 @@ class BotHost:
             raise BotError(f"{bot_id}: {late}took longer than {allowed_s:.3g} s") from None
         except BotError as exc:
             lane.n_failures += 1
-            raise _like(exc, f"{bot_id}: {exc}") from exc.__cause__
+            raise exc.copy(f"{bot_id}: {exc}") from exc.__cause__
         except (asyncio.CancelledError, GeneratorExit):
             lane.n_cancelled += 1
             raise
@@ -230,7 +230,7 @@ class BotHost:
         self._closed = True
         self._memory.close()
         closing = "the bot host is closing"
-        self._deliver([ReplyEvent(r, error=closing, is_trouble=False) for r in self._inboxes])
+        self._deliver([ReplyEvent(r, error=closing, cause=BotBusy()) for r in self._inboxes])
         lanes = list(self._lanes.values())
         # The device's worker may have no lane any more: all may have been unloaded.
         found = (self._device_worker, *(lane.worker for lane in lanes))
@@ -427,20 +427,11 @@ class BotHost:
         text = ""
         while True:
             if event.error is not None:
-                error = BotError(event.error)
-                error.is_trouble = event.is_trouble
-                raise error
+                raise event.cause.copy(event.error)
             text += event.text
             if event.done or inbox.empty():
                 return text, event.done
             event = inbox.get_nowait()
-
-
-def _like(error: BotError, text: str) -> BotError:
-    """Return a copy of the error with another text."""
-    other = BotError(text)
-    other.is_trouble = error.is_trouble
-    return other
 
 
 def _hanging(n_hung: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from chatbots.bots.base import REPLY_MAX_CHARS, BotError
 from chatbots.conversation import Conversation
@@ -89,14 +89,14 @@ class ReplyRequest:
 class ReplyEvent:
     """News of a request: more text, its end, or its failure (which is an end too).
 
-    `is_trouble` is that of the error, see `BotError`.
+    `cause` is the error itself where it says something of the bot or the conversation, see `BotError`.
     """
 
     request: ReplyRequest
     text: str = ""
     done: bool = False
     error: str | None = None
-    is_trouble: bool = True
+    cause: BotError = field(default_factory=BotError)
 
 
 def describe_error(exc: BaseException) -> str:

@@ -274,8 +274,8 @@ class StreamRunner:
                 await self._pump(request)
                 last = request.finish()
             except (Exception, SystemExit) as exc:  # an exit would end the whole server
-                is_trouble = getattr(exc, "is_trouble", True)
-                self._deliver([ReplyEvent(request, error=describe_error(exc), is_trouble=is_trouble)])
+                cause = exc if isinstance(exc, BotError) else BotError()
+                self._deliver([ReplyEvent(request, error=describe_error(exc), cause=cause)])
             except asyncio.CancelledError:
                 if not request.closed:  # the bot cancelled its own reply: no caller did
                     self._deliver([ReplyEvent(request, error="cancelled its own reply")])

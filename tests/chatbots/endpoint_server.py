@@ -83,12 +83,11 @@ def says(*pieces: str, finish: str | None = "stop") -> Answer:
     return answer
 
 
-def fails(status: int, message: str = "no", headers: str = "") -> Answer:
+def fails(status: int, message: str = "no", headers: str = "", retry_after: int | None = 0) -> Answer:
     async def answer(server: Server, send: Send) -> None:
         body = json.dumps({"error": {"message": message}}).encode()
-        head = (
-            f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\nretry-after: 0\r\nconnection: close\r\n{headers}"
-        )
+        wait = "" if retry_after is None else f"retry-after: {retry_after}\r\n"
+        head = f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\n{wait}connection: close\r\n{headers}"
         await send(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
 
     return answer

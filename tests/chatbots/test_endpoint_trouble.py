@@ -14,8 +14,8 @@ import pytest
 from chatbots import Conversation
 from chatbots.bots.base import BotError, set_deadline
 from chatbots.bots.endpoint import EndpointBot
-from chatbots.endpoints import addresses
-from chatbots.endpoints.chat_completions import retry_after_s
+from chatbots.endpoints import addresses, chat_completions
+from chatbots.endpoints.errors import retry_after_s
 from chatbots.endpoints.metering import MemoryMeter
 from tests.chatbots.endpoint_server import SSE, Answer, Send, Server, chunk, counts, fails, hangs, pieces, says, serving
 
@@ -145,12 +145,56 @@ async def test_patience_beyond_the_deadline_fails_at_once(waits: list[float]) ->
     async with serving(busy("retry-after: 90\r\n"), says("never asked")) as server:
         bot, other = server.bot(), server.bot(name="another")
         set_deadline(time.monotonic() + 60)
-        with pytest.raises(BotError, match=r"asks for patience for 90 s, and .* in 60 s"):
+        with pytest.raises(BotError, match=r"model m .* asks for patience .* wait 90 s.* due in 60 s"):
             await pieces(bot, "hi")
         with pytest.raises(BotError, match="asks for patience"):
             await pieces(other, "hi")
     assert waits == []
-    assert len(server.requests) == 1, "the pause holds for every bot of this address"
+    assert len(server.requests) == 1, "the pause holds for every bot of this model"
+
+
+async def busy_for_free(server: Server, send: Send) -> None:
+    if server.requests[-1]["model"] != "free":
+        await says("ok")(server, send)
+        return
+    await fails(429, "free-models-per-day", headers="retry-after: 54000\r\n", retry_after=None)(server, send)
+
+
+async def test_a_models_429_holds_no_other_model_back_and_hours_are_told(waits: list[float]) -> None:
+    async with serving(busy_for_free) as server:
+        free, other = server.bot(name="a", model="free"), server.bot(name="b", model="other")
+        for _ in range(2):
+            set_deadline(time.monotonic() + 60)
+            with pytest.raises(BotError, match=r"free-models-per-day; it asks to wait 15 h"):
+                await pieces(free, "hi")
+        assert await pieces(other, "hi") == ["ok"]
+    assert waits == []
+    assert [request["model"] for request in server.requests] == ["free", "other"], "asking again would not help"
+
+
+@pytest.mark.parametrize(
+    ("message", "is_shared"),
+    [
+        ("Rate limit reached for gpt-x in organization org-1 on tokens per min", False),
+        ("Too many requests for your account", True),
+        ("Too many requests from this IP address", True),
+        ("This API key sends too many requests", True),
+        ("no", False),
+    ],
+)
+async def test_a_429_that_names_the_account_holds_for_every_model(
+    message: str, is_shared: bool, waits: list[float]
+) -> None:
+    async with serving(fails(429, message, headers="retry-after: 30\r\n", retry_after=None), says("ok")) as server:
+        bot, other = server.bot(retries=0), server.bot(name="b", model="other", retries=0)
+        set_deadline(time.monotonic() + 20)
+        with pytest.raises(BotError, match="30 s"):
+            await pieces(bot, "hi")
+        if is_shared:
+            with pytest.raises(BotError, match="asks for patience"):
+                await pieces(other, "hi")
+        else:
+            assert await pieces(other, "hi") == ["ok"]
 
 
 async def test_without_such_a_wish_the_waits_double(waits: list[float]) -> None:
@@ -218,7 +262,9 @@ async def test_a_broken_model_takes_no_turns_from_its_rivals() -> None:
             await pieces(broken, "hi")
 
 
-@pytest.mark.parametrize(("answer", "why"), [(None, "no connection"), (fails(429), "too many requests")])
+@pytest.mark.parametrize(
+    ("answer", "why"), [(None, "no connection"), (fails(429, "limit of your account"), "too many requests")]
+)
 async def test_trouble_of_the_address_rests_every_model_there(
     answer: Answer | None, why: str, waits: list[float]
 ) -> None:
@@ -369,7 +415,11 @@ async def reply_to_hi(answer: Answer, **options: Any) -> str:
 
 @pytest.mark.parametrize("size", [0, 1])
 @pytest.mark.parametrize(
-    "name", ["sse_bom", "sse_empty_data", "sse_message_not_delta", "sse_no_finish_done", "sse_parts"]
+    "name",
+    [
+        *("sse_bom", "sse_empty_data", "sse_message_not_delta", "sse_no_finish_done", "sse_parts"),
+        *("sse_delta_null_message", "sse_answer_tag", "sse_box_tag"),
+    ],
 )
 async def test_other_dialects_of_the_stream_are_read(name: str, size: int) -> None:
     body = (CASES / f"{name}.txt").read_bytes()
@@ -379,6 +429,18 @@ async def test_other_dialects_of_the_stream_are_read(name: str, size: int) -> No
 async def test_a_refusal_is_the_reply() -> None:
     body = (CASES / "sse_refusal.txt").read_bytes()
     assert await reply_to_hi(sends(body)) == "I cannot help with that."
+
+
+@pytest.mark.parametrize(
+    ("name", "reply"),
+    [
+        ("arabic", "أهلا! هل أنت بخير؟"),
+        ("hindi", "नमस्ते! मैं ठीक हूँ। आज मौसम अच्छा है।"),
+        ("list", "Sure! Here are three cities for you:\n- Paris, for the museums\n- Rome, for the ruins"),
+    ],
+)
+async def test_a_reply_cut_by_its_length_keeps_what_is_whole(name: str, reply: str) -> None:
+    assert await reply_to_hi(sends((CASES / f"sse_length_{name}.txt").read_bytes())) == reply
 
 
 _HELLO = chunk("Hällo ") + chunk("there.")
@@ -402,6 +464,26 @@ async def test_done_ends_a_reply_without_a_reason(finish: bytes, done: bytes) ->
         (_HELLO + b"data: [DONE]\n\n", "application/json"),
         (_HELLO + b"data: [DONE]\n\n", ""),
         (b": wait\n\nevent: ping\ndata:\n\n" + _HELLO + b"data: [DONE]\n\n", EVENT_STREAM),
+        (b"data: : WAIT\n\ndata: ping\n\n" + _HELLO + b"data: keep-alive\n\ndata: [DONE]\n\n", EVENT_STREAM),
+        (_HELLO.replace(b"}\n\n", b"}\n: wait\n\n") + chunk(finish="stop"), EVENT_STREAM),
+        (_HELLO + chunk(finish="stop") + b'data: {"error": {"message": "shutting down"}}\n\n', EVENT_STREAM),
+        (_HELLO.replace(b'"delta"', b'"x": 0, "text": "", "delta"') + chunk(finish="EOS"), EVENT_STREAM),
+        (b'data: {"choices": [{"text": "H\xc3\xa4llo there.", "finish_reason": "stop"}]}\n\n', EVENT_STREAM),
+        (
+            b'data: {"choices": [{"delta": {"content": {"type": "text", "text": "H\xc3\xa4llo there."}}, '
+            b'"finish_reason": "end_turn"}]}\n\n',
+            EVENT_STREAM,
+        ),
+        (
+            b'data: {"choices": [{"delta": {"content": [{"type": "text", "text": {"value": "H\xc3\xa4llo there."}}]}, '
+            b'"finish_reason": "eos_token"}]}\n\n',
+            EVENT_STREAM,
+        ),
+        (
+            b'data: {"choices": [{"delta": {"content": ""}, "message": {"content": "H\xc3\xa4llo there."}, '
+            b'"finish_reason": "stop"}]}\n\n',
+            EVENT_STREAM,
+        ),
         (_HELLO.replace(b'"index": 0', b'"index": 0, "x": 1') + b"data: [DONE]", EVENT_STREAM),
         (
             _HELLO
@@ -441,6 +523,157 @@ async def test_a_connection_that_breaks_after_the_end_breaks_no_reply() -> None:
     assert await reply_to_hi(breaks) == "Hello there."
 
 
+@pytest.mark.parametrize("then", [b": keep-alive\n\n", b"", b"data: {}\n\n"])
+async def test_a_finish_reason_ends_the_reply_whatever_the_connection_does(
+    then: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server sends heartbeats, or nothing, for as long as the connection is open."""
+    monkeypatch.setattr(chat_completions, "_END_S", 0.02)
+    case = json.loads((CASES / "stream_finish_then_heartbeats.json").read_text())
+
+    async def goes_on(server: Server, send: Send) -> None:
+        await send(SSE + b"\r\n" + case["body"].encode())
+        while not server.let_go.is_set():
+            await send(then)
+            await asyncio.sleep(0.001)
+
+    assert await reply_to_hi(goes_on) == "Hello there."
+
+
+@pytest.mark.parametrize(
+    "finish", ["error", "abort", "cancelled", "insufficient_system_resource", "network_error", "x"]
+)
+async def test_any_other_finish_reason_fails_the_reply(finish: str) -> None:
+    with pytest.raises(BotError, match=rf"broke off after .*finish reason '{finish}'"):
+        await reply_to_hi(says("Hello th", finish=finish))
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", ""])
+async def test_a_wrong_address_is_told_with_the_right_one(path: str) -> None:
+    page = (
+        b"HTTP/1.1 404 X\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n<html><h1>404</h1>nginx &amp; co</html>"
+    )
+
+    async def answer(server: Server, send: Send) -> None:
+        await send(page)
+
+    async with serving(answer) as server:
+        url = f"http://127.0.0.1:{server.port}"
+        with pytest.raises(BotError, match=rf"404 nginx & co\. .* base_url.*{url}/v1") as caught:
+            await pieces(server.bot(retries=0, base_url=f"{url}{path}"), "hi")
+    assert "<" not in str(caught.value)
+
+
+# Fields that a model does not take.
+
+
+def takes_no(*fields: str, body: dict[str, Any]) -> Answer:
+    """Refuse requests with one of these fields, as the body says."""
+
+    async def answer(server: Server, send: Send) -> None:
+        request = server.requests[-1]
+        rejected = next((field for field in fields if field in request), None)
+        text = json.dumps(body).replace("FIELD", str(rejected)).encode()
+        if rejected:
+            await send(f"HTTP/1.1 400 X\r\nconnection: close\r\ncontent-length: {len(text)}\r\n\r\n".encode() + text)
+        elif request.get("stream"):
+            await says("Hello there.")(server, send)
+        else:
+            await sends(_WHOLE, "application/json")(server, send)
+
+    return answer
+
+
+_REFUSALS = [
+    {"error": {"message": "Unsupported parameter: 'FIELD' is not supported with this model.", "param": "FIELD"}},
+    {"detail": [{"type": "extra_forbidden", "loc": ["body", "FIELD"], "msg": "Extra inputs are not permitted"}]},
+    {"error": {"message": "`FIELD` is deprecated for this model."}},
+]
+
+
+@pytest.mark.parametrize("body", _REFUSALS)
+@pytest.mark.parametrize(
+    "fields", [("temperature",), ("seed",), ("top_p", "temperature"), ("max_tokens",), ("stream",)]
+)
+async def test_a_rejected_field_is_left_out_from_then_on(fields: tuple[str, ...], body: dict[str, Any]) -> None:
+    async with serving(takes_no(*fields, body=body)) as server:
+        bot = server.bot(retries=0, top_p=0.9)
+        identity = bot.identity.key
+        for n in range(2):
+            context = Conversation.from_texts(["hi"], seed=n)
+            assert "".join([piece async for piece in bot.stream(context)]) == "Hello there."
+            cost = bot.cost_take(context)
+            assert cost is not None
+            assert cost.rejected_params == tuple(sorted(fields))
+    assert len(server.requests) == len(fields) + 2, "each refusal is met once"
+    assert bot.identity.key == identity
+    if fields == ("max_tokens",):
+        assert server.requests[-1]["max_completion_tokens"] == 200, "a reply keeps its longest length"
+
+
+@pytest.mark.parametrize("name", ["temperature_deprecated", "temperature_only_default"])
+async def test_the_cases_of_rejected_temperatures_get_their_reply(name: str) -> None:
+    body = json.loads((CASES / f"http400_{name}.json").read_text())["body"]
+    assert await reply_to_hi(takes_no("temperature", body=body)) == "Hello there."
+
+
+async def test_an_endpoint_that_must_be_verified_to_stream_is_asked_without() -> None:
+    message = "Your organization must be verified to stream this model."
+    body = {"error": {"message": message, "param": "stream", "code": "unsupported_value"}}
+    assert await reply_to_hi(takes_no("stream", body=body), price_in=1.0, price_out=1.0) == "Hello there."
+
+
+async def test_a_value_out_of_range_is_told_and_not_dropped() -> None:
+    body = {"error": {"message": "temperature must be between 0 and 1", "param": "temperature"}}
+    with pytest.raises(BotError, match="between 0 and 1"):
+        await reply_to_hi(takes_no("temperature", body=body))
+
+
+async def test_null_in_the_options_leaves_a_field_out() -> None:
+    async with serving(says("ok")) as server:
+        await pieces(server.bot(temperature=None, max_new_tokens=None, send_seed=False), "hi")
+    assert set(server.requests[0]) == {"model", "messages", "stream"}
+    with pytest.raises(ValueError, match="max_new_tokens is null"):
+        EndpointBot(name="e", model="m", max_new_tokens=None, max_cost=1.0, price_in=1.0, price_out=1.0)
+
+
+# Content refusals.
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (400, json.loads((CASES / "http400_content_filter.json").read_text())["body"]),
+        (400, {"error": {"message": "Content Exists Risk", "type": "invalid_request_error"}}),
+        (403, {"error": {"message": "Your chosen model requires moderation and your input was flagged"}}),
+        (
+            400,
+            {"error": {"code": "data_inspection_failed", "message": "Input data may contain inappropriate content."}},
+        ),
+    ],
+)
+async def test_a_content_refusal_is_no_trouble_of_the_bot(status: int, body: dict[str, Any]) -> None:
+    text = json.dumps(body).encode()
+
+    async def answer(server: Server, send: Send) -> None:
+        await send(f"HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-length: {len(text)}\r\n\r\n".encode() + text)
+
+    async with serving(answer) as server:
+        with pytest.raises(BotError, match="content filter refused") as caught:
+            await pieces(server.bot(retries=2), "hi")
+    assert (caught.value.is_content, caught.value.is_trouble) == (True, False)
+    assert len(server.requests) == 1
+
+
+async def test_a_filter_in_mid_reply_is_a_content_refusal_and_a_flagged_account_is_none() -> None:
+    with pytest.raises(BotError, match="content filter ended the reply") as caught:
+        await reply_to_hi(says("Hello th", finish="content_filter"))
+    assert caught.value.is_content
+    with pytest.raises(BotError, match="flagged") as caught:
+        await reply_to_hi(fails(403, "your account was flagged for its usage policy violations"))
+    assert not caught.value.is_content
+
+
 _DETAILS = b'data: {"code": 503, "details": "no room"}\n\n'
 
 
@@ -451,6 +684,10 @@ _DETAILS = b'data: {"code": 503, "details": "no room"}\n\n'
         ((CASES / "sse_error_event_plain.txt").read_bytes(), "", "upstream timed out", 2),
         ((CASES / "http200_json_error.json").read_bytes(), "", "Insufficient credits", 1),
         (b'[{"error": {"message": "quota"}}]', "application/json", "quota", 2),
+        ((CASES / "sse_error_code_as_text.txt").read_bytes(), "", "model rejected this prompt", 1),
+        ((CASES / "sse_choice_error.txt").read_bytes(), "", "Provider disconnected unexpectedly", 1),
+        ((CASES / "sse_finish_error.txt").read_bytes(), "", "finish reason 'error', abort", 1),
+        (b'data: {"error": {"message": "no quota", "code": "insufficient_quota"}}\n\n', "", "no quota", 1),
         (b'{"detail": "model is loading"}', "application/json", "model is loading", 2),
         (b'data: {"detail": "model is loading"}\n\n', "", "model is loading", 2),
         (_DETAILS, "", "no room", 2),

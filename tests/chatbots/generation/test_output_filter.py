@@ -154,9 +154,40 @@ def shown_by(text: str, size: int) -> str:
 
 
 def everywhere(text: str, expected: str) -> None:
+    """Check what is shown of a text, wherever it is split."""
     for at in range(len(text) + 1):
         assert shown_split(text, at) == expected, at
     assert shown_by(text, 1) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "reply"),
+    [
+        ("<think>Greets.</think><answer>Hello there.</answer>", "Hello there."),
+        ("<think>Greets.</think>\n<|begin_of_box|>Hello there.<|end_of_box|>", "Hello there."),
+        ("<response>\nHello there.\n</response>\n", "Hello there."),
+        ("<Answer>Hello there.</answer> Because they greet.", "Hello there."),
+        ("<answer>Hello there.</answer><|im_end|>", "Hello there."),
+        ("<answer>Hello there.", "Hello there."),
+        ("assistant\n\nHello there.", "Hello there."),
+        ("model\nHello there.", "Hello there."),
+        ("Assistant: Hello there.", "Hello there."),
+        ("### Response:\nHello there.", "Hello there."),
+        ("Hello there.assistant\n\nHow are", "Hello there."),
+        *(
+            (text, text)
+            for text in (
+                "assistant professors are fine.",
+                "<answers> are tags.",
+                "Write <answer>x</answer> please.",
+                "I said </answer>.",
+                "Ask your assistant\n\nif you like.",
+            )
+        ),
+    ],
+)
+def test_wrappers_of_a_reply_come_off_and_the_same_words_within_stay(text: str, reply: str) -> None:
+    everywhere(text, reply)
 
 
 ENDS = [
