@@ -10,7 +10,10 @@ GRAB_BAGS = {"utils", "util", "helpers", "misc", "common"}
 # What a process may tell libraries that it loads later.
 SETTABLE = {"DJANGO_SETTINGS_MODULE", "MKL_CBWR", "OMP_WAIT_POLICY"}
 # Modules that may look at the environment outside `webapp/settings`, and what for.
-READERS = {"chatbots.bots.endpoint": "API keys, named in bots.yaml, never stored"}
+READERS = {
+    "chatbots.bots.endpoint": "API keys, named in bots.yaml, never stored",
+    "webapp.core.backups": "handed to PostgreSQL's programs as it is",
+}
 
 
 def test_modules_are_named_after_what_they_do() -> None:

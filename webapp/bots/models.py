@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from webapp.core.models import Incident, OfProject, TimeStamped
+from webapp.core.models import DatabaseTimeField, Incident, OfProject, TimeStamped
 
 
 class BotVersion(TimeStamped):
@@ -181,6 +181,14 @@ class Alert(models.Model):
         REDIS_BACK = "redis_back", _("Redis answers again")
         JOB_FAILED = "job_failed", _("Job failed")
         JOB_WENT_ON = "job_went_on", _("Job no longer failed")
+        RESTORE_UNFINISHED = "restore_unfinished", _("Restoration not finished")
+        RESTORE_FINISHED = "restore_finished", _("Restoration finished")
+        CLOCK_OFF = "clock_off", _("Clock wrong")
+        CLOCK_RIGHT = "clock_right", _("Clock right again")
+        FOLDER_DIFFERS = "data_folder_differs", _("Data folder not shared")
+        FOLDER_SHARED = "data_folder_shared", _("Data folder shared again")
+        RETENTION_HELD = "retention_held", _("Retention held")
+        RETENTION_RESUMED = "retention_resumed", _("Retention resumed")
         JUDGE_DRIFTED = "judge_drifted", _("Judge drifted")
         TEST = "test", _("Test")
 
@@ -199,7 +207,7 @@ class Alert(models.Model):
     said = models.JSONField(default=dict, blank=True, help_text=_("What is told, of everything but a bot."))
     event = models.CharField(max_length=20, choices=Event)
     channel = models.CharField(max_length=10, choices=Channel)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = DatabaseTimeField(auto_now_add=True)
     tried_at = models.DateTimeField(null=True, blank=True, help_text=_("When sending it was begun last."))
     n_tries = models.PositiveIntegerField(default=0)
     sent_at = models.DateTimeField(null=True, blank=True)

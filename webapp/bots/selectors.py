@@ -28,6 +28,7 @@ from chatbots.yaml_registry import ConfiguredBot, EntriesError, configured_bots
 from webapp.bots.declared_bots import broken as declared_broken
 from webapp.bots.declared_bots import declared_discover, is_declared
 from webapp.bots.models import Alert, BotAside, BotHealth, Spending
+from webapp.core.clock import database_now
 
 if TYPE_CHECKING:
     from chatbots.encoders.cache import TextStore
@@ -208,7 +209,7 @@ def _unavailable_reason(bot: Bot) -> str | None:
 
 def bots_to_try(pool: str | None) -> list[str]:
     """Return the disabled bots of the pool whose next test reply is due; None stands for all pools."""
-    due = BotHealth.objects.filter(set_aside_at__isnull=False, try_at__lte=timezone.now())
+    due = BotHealth.objects.filter(set_aside_at__isnull=False, try_at__lte=database_now())
     return [
         bot_id
         for bot_id, n_tries in due.values_list("bot_id", "n_tries")

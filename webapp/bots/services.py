@@ -18,13 +18,13 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 from django.dispatch import Signal
-from django.utils import timezone
 
 from chatbots import Identity
 from chatbots.bots.base import Bot
 from chatbots.endpoints.metering import CapReached, ReplyCost
 from chatbots.text import sanitise
 from webapp.bots.models import NANO, BotAside, BotHealth, BotVersion, Spending
+from webapp.core.clock import database_now
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -154,7 +154,7 @@ def bot_answered(*, bot_id: str, seconds: float | None = None) -> None:
     Args:
         seconds: until the whole reply was there; None: not known.
     """
-    now = timezone.now()
+    now = database_now()
     is_known = BotHealth.objects.filter(
         bot_id=bot_id, n_failed=0, latest=[], answered_at__gt=now - timedelta(minutes=1)
     ).exists()
@@ -180,7 +180,7 @@ def bot_failed(*, bot_id: str, reason: str, chat: str) -> None:
     Args:
         chat: which one, so that one chat alone disables no bot.
     """
-    now = timezone.now()
+    now = database_now()
     with transaction.atomic():
         health = _locked(bot_id)
         health.n_failed += 1
@@ -210,7 +210,7 @@ def bot_put_back(*, bot_id: str, by: User | None = None) -> bool:
 
 def bot_try_claim(*, bot_id: str) -> bool:
     """Take the trial that is due and set the time of the next; False if another host was faster."""
-    now = timezone.now()
+    now = database_now()
     due = BotHealth.objects.filter(bot_id=bot_id, try_at__lte=now)
     n_tries = due.values_list("n_tries", flat=True).first()
     if n_tries is None:
@@ -246,7 +246,7 @@ def _set_aside_if_due(health: BotHealth) -> None:
     too_often = len(failed) >= settings.CONFAB_ASIDE_FAILED and len({*failed}) >= SET_ASIDE_CHATS
     if not in_a_row and not too_often:
         return
-    now = timezone.now()
+    now = database_now()
     before = BotAside.objects.filter(
         bot_id=health.bot_id, began_at__gt=now - AGAIN_WITHIN, ended_by=BotAside.EndedBy.REPLY
     )
@@ -271,7 +271,7 @@ def _back(health: BotHealth, aside: BotAside | None, ended_by: str, by: User | N
     health.failed_in, health.latest = [], []
     if aside is None:
         return
-    aside.ended_at = timezone.now()
+    aside.ended_at = database_now()
     aside.ended_by = ended_by
     aside.put_back_by = by
     aside.save(update_fields=["ended_at", "ended_by", "put_back_by"])

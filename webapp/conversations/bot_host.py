@@ -20,7 +20,6 @@ from channels.layers import get_channel_layer
 from channels.routing import get_default_application
 from channels.worker import Worker
 from django.conf import settings
-from django.utils import timezone
 from structlog.contextvars import bind_contextvars
 
 import chatbots
@@ -33,6 +32,7 @@ from webapp.conversations.models import Conversation
 from webapp.conversations.reply_pipeline import reply_begin, reply_make
 from webapp.conversations.selectors import heartbeat_ages_s
 from webapp.conversations.services import replies
+from webapp.core.clock import database_now
 from webapp.core.database import DATABASE_AWAY, DirectDispatch, in_database
 from webapp.core.health import Health
 from webapp.core.processes import BOT_HOST, signs
@@ -254,7 +254,7 @@ def bots_of_running_studies(pool: str | None) -> list[str]:
     """
     bot_ids = [bot_id for values in _values_of_running_studies() for bot_id in values.bots]
     begun = Conversation.objects.filter(
-        study__key=DEMO_PAPER_KEY, state=Conversation.State.OPEN, created_at__gte=timezone.now() - BEGUN_WITHIN
+        study__key=DEMO_PAPER_KEY, state=Conversation.State.OPEN, created_at__gte=database_now() - BEGUN_WITHIN
     )
     bot_ids += begun.order_by().values_list("bot__bot_id", flat=True).distinct()
     return [bot_id for bot_id in dict.fromkeys(bot_ids) if _is_served(bot_id, pool)]
@@ -281,7 +281,7 @@ def values_to_load(pool: str | None) -> list[StudyValues]:
 
 def _values_of_rehearsed_studies() -> list[StudyValues]:
     """Return the values of drafts and paused studies in which a rehearsal has begun a task lately."""
-    begun = Task.objects.filter(participant__is_synthetic=True, created_at__gte=timezone.now() - BEGUN_WITHIN)
+    begun = Task.objects.filter(participant__is_synthetic=True, created_at__gte=database_now() - BEGUN_WITHIN)
     studies = Study.objects.filter(
         state__in=(Study.State.DRAFT, Study.State.PAUSED), pk__in=begun.values("participant__study")
     ).exclude(key=DEMO_PAPER_KEY)

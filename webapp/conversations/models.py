@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from chatbots.endpoints.metering import ReplyCost
 from webapp.bots.models import BotVersion
-from webapp.core.models import TimeStamped
+from webapp.core.models import DatabaseTimeField, TimeStamped
 from webapp.studies.models import Item, Participant, Slot, Study, StudyVersion, Task
 
 
@@ -26,7 +26,7 @@ class ChatCheckAnswer(models.Model):
     expected = models.JSONField(help_text=_("Answers that pass."))
     answer = models.CharField(max_length=200)
     is_right = models.BooleanField()
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = DatabaseTimeField(auto_now_add=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["conversation", "check_digest"], name="chat_check_answer_once")]
@@ -61,7 +61,7 @@ class ReplyReport(models.Model):
     )
     reason = models.CharField(max_length=20, choices=Reason)
     words = models.TextField(blank=True, help_text=_("The person's own."))
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = DatabaseTimeField(auto_now_add=True)
     seen_at = models.DateTimeField(null=True, blank=True)
     seen_by = models.CharField(max_length=150, blank=True)
 
@@ -98,7 +98,7 @@ class ReplyMark(models.Model):
     found = models.JSONField(default=list, help_text=_("The words that were found, if it names any."))
     reason = models.CharField(max_length=500, help_text=_("For staff, in words."))
     is_withheld = models.BooleanField(default=False)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = DatabaseTimeField(auto_now_add=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["turn", "filter"], name="mark_once_each_filter")]
@@ -279,7 +279,7 @@ class Turn(models.Model):
         blank=True,
         help_text=_("Of two replies to one message: whether the chat went on with this one; null until picked."),
     )
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = DatabaseTimeField(auto_now_add=True)
 
     class Meta:
         ordering = ["conversation", "index"]
@@ -342,7 +342,7 @@ class PartnerSeat(models.Model):
     given_turn = models.PositiveIntegerField(null=True, blank=True, help_text=_("Reply that the person has written."))
     given_text = models.TextField(blank=True, help_text=_("Empty once the reply is stored."))
     given_at = models.DateTimeField(null=True, blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = DatabaseTimeField(auto_now_add=True)
 
     class Meta:
         indexes = [models.Index(fields=["created_at"], condition=Q(state="waiting"), name="seat_waiting")]
@@ -386,7 +386,7 @@ class ChatImage(models.Model):
     )
     withheld_at = models.DateTimeField(null=True, blank=True, help_text=_("Since then staff alone can see it."))
     withheld_by = models.CharField(max_length=150, blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = DatabaseTimeField(auto_now_add=True)
 
     class Meta:
         indexes = [models.Index(fields=["created_at"], condition=Q(turn=None), name="image_not_sent")]
@@ -412,7 +412,7 @@ class ReplyFailure(models.Model):
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="reply_failures")
     bot_id = models.CharField(max_length=100)
     reason = models.CharField(max_length=500)
-    at = models.DateTimeField(auto_now_add=True)
+    at = DatabaseTimeField(auto_now_add=True)
 
     class Meta:
         indexes = [models.Index(fields=["at"], name="reply_failure_at")]

@@ -23,7 +23,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from django.conf import settings
-from django.utils import timezone, translation
+from django.utils import translation
 
 import chatbots
 from chatbots.bots.base import BotError, FallbackBot
@@ -40,6 +40,7 @@ from webapp.conversations.images import bot_image_store, image_fields, images_at
 from webapp.conversations.models import ChatImage, Conversation, PartnerSeat
 from webapp.conversations.pacing import FRAME_EVERY_S, PacedReply, ReplyTimes
 from webapp.conversations.picked_replies import conversation_picked, picks_replies
+from webapp.core.clock import database_now
 from webapp.core.database import DATABASE_AWAY, in_database
 from webapp.core.errors import Refused
 from webapp.core.language import locale_of
@@ -136,7 +137,7 @@ def reply_begin(conversation_id: uuid.UUID, lease: uuid.UUID) -> ReplyPlan | Non
     due = ReplyPlan(
         conversation_id,
         row.due_turn,
-        row.due_since or timezone.now(),
+        row.due_since or database_now(),
         row.bot,
         conversation_conditioned(context, row.version.values, row.condition),
         _values_read(row),
@@ -191,7 +192,7 @@ class _Replying:
         self.host, self.due, self.lease = host, due, lease
         self.is_typed = hasattr(bot_find(due.bot.bot_id), "answer")  # a `WholeBot`: its reply is known at once
         self.is_held = withholds(due.values)
-        self._zero = time.monotonic() - (timezone.now() - due.since).total_seconds()
+        self._zero = time.monotonic() - (database_now() - due.since).total_seconds()
         self._sent = self._sent_html = ""
         rules = due.values.chat
         self._blocks = BlockStream(links_as_text=rules.links == "text") if rules.format == "markdown" else None
@@ -270,7 +271,7 @@ class _Replying:
         if any(one.is_withheld for one in marks):
             made = replace(made, text=withheld_notice(self.due.values), withheld_text=gathered)
             if isinstance(image, ChatImage):
-                image.withheld_at, image.withheld_by = timezone.now(), "a filter"
+                image.withheld_at, image.withheld_by = database_now(), "a filter"
         if showing is not None:
             showing.add(made.text, is_whole=True)
         return made

@@ -11,13 +11,13 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db.models import F, Prefetch, Q, QuerySet
-from django.utils import timezone
 
 import chatbots
 from chatbots.bots.person import PERSON
 from chatbots.trace import TraceStep
 from webapp.conversations.images import image_fields, images_of
 from webapp.conversations.models import NO_PARTNER, BotHostHeartbeat, ChatImage, Conversation, PartnerSeat, Turn
+from webapp.core.clock import database_now
 from webapp.core.markdown import without_marks
 from webapp.studies.models import Study, Task
 from webapp.studies.selectors import talks_to_bots
@@ -219,7 +219,7 @@ def time_left(conversation: Conversation) -> TimeLeft | None:
         return None
     own = Turn.objects.filter(conversation=conversation, speaker=Turn.Speaker.HUMAN)
     began = own.order_by("index").values_list("created_at", flat=True).first()
-    passed_s = (timezone.now() - began).total_seconds() if began else 0
+    passed_s = (database_now() - began).total_seconds() if began else 0
     least_s, most_s = (None if minutes is None else 60 * minutes - passed_s for minutes in limits)
     return TimeLeft(least_s, most_s, runs=began is not None)
 
@@ -257,7 +257,7 @@ def _is_overdue(conversation: Conversation) -> bool:
 
     A host that holds the reply may have to load the bot first.
     """
-    now, until = timezone.now(), conversation.due_lease_until
+    now, until = database_now(), conversation.due_lease_until
     if conversation.due_since is None:
         return False
     if conversation.bot.kind == PERSON:
@@ -332,7 +332,7 @@ def reply_state(conversation_id: UUID, turn_index: int) -> DueReply:
         can_rate=can_rate(conversation),
         is_due=is_due,
         failure=failure_of(conversation) if is_due else None,
-        is_free=is_due and (until is None or until < timezone.now()) and not person_is_writing(conversation),
+        is_free=is_due and (until is None or until < database_now()) and not person_is_writing(conversation),
         bot_id=conversation.bot.bot_id,
     )
 
@@ -380,7 +380,7 @@ def replies_waiting(*, pool: str | None, limit: int = 200) -> list[UUID]:
     Args:
         pool: only bots of this pool; None for bots of all pools.
     """
-    now = timezone.now()
+    now = database_now()
     fresh = Q(due_lease=None) & Q(due_since__gt=now - timedelta(seconds=1))
     free = Q(due_lease_until=None) | Q(due_lease_until__lt=now)
     waiting = replies_due().filter(free).exclude(fresh)
@@ -454,7 +454,7 @@ def without_reply_marks(conversation: chatbots.Conversation) -> chatbots.Convers
 
 def heartbeat_ages_s() -> dict[str, float]:
     """Return the seconds since the newest heartbeat of each pool's bot hosts."""
-    now = timezone.now()
+    now = database_now()
     ages: dict[str, float] = {}
     for pool, beat_at in BotHostHeartbeat.objects.values_list("pool", "beat_at"):
         age = round((now - beat_at).total_seconds(), 1)
@@ -465,7 +465,7 @@ def heartbeat_ages_s() -> dict[str, float]:
 def heartbeat_bots() -> dict[str, dict[str, Any]]:
     """Return the state of each bot that the living bot hosts report; the newest report wins."""
     reports: dict[str, dict[str, Any]] = {}
-    since = timezone.now() - timedelta(seconds=30)
+    since = database_now() - timedelta(seconds=30)
     for beat in BotHostHeartbeat.objects.filter(beat_at__gte=since).order_by("beat_at"):
         reports.update(beat.bots)
     return reports

@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from chatbots.bots.person import PERSON
@@ -16,6 +15,7 @@ from webapp.bots.selectors import bot_find, bots_aside
 from webapp.bots.services import bot_version_record
 from webapp.conversations.models import Conversation, PartnerSeat, Turn
 from webapp.conversations.selectors import bots_unavailable_at_hosts
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.studies.assignment.capacity import NO_TASKS, TasksHad
 from webapp.studies.assignment.counterbalance import slots_grouped, slots_kept
@@ -241,5 +241,5 @@ def _idle_check(task: Task) -> None:
     newest = Turn.objects.filter(conversation__slot__task=task).order_by("created_at").last()
     # A judgement that was stored is noted in the task itself.
     active_at = max(newest.created_at, task.updated_at) if newest else task.updated_at
-    if timezone.now() - active_at < task.version.values.assignment.idle_after:
+    if database_now() - active_at < task.version.values.assignment.idle_after:
         raise Refused("elsewhere", _("You are chatting in another window."))

@@ -12,15 +12,15 @@ import json
 import os
 import shutil
 import sqlite3
+import subprocess
 import tempfile
 import zipfile
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from subprocess import CalledProcessError
-from typing import IO
+from typing import IO, Any
 
 from django.apps import apps
 from django.conf import settings
@@ -32,8 +32,11 @@ from django.utils.crypto import salted_hmac
 
 from chatbots.compressed_files import damage_as_error, is_zip
 from chatbots.installation import release
+from webapp.core.data_folder import adopt_folder, read_folder_id
 from webapp.core.database import database_is_damaged
 from webapp.core.errors import Refused
+from webapp.core.models import Installation
+from webapp.core.restore_marker import RestoreMarker
 
 _MANIFEST = "manifest.json"
 _FILES = "files/"
@@ -201,14 +204,18 @@ def backup_restore(file: Path) -> Restored:
             f"{file} was made by a later version ({backup.made_by}): this one does not know its migration {unknown[0]}",
         )
     is_kept = key_is_kept()
-    kept, was_damaged = _kept_before()
+    marker = RestoreMarker(file)
+    kept, was_damaged = _kept_before(marker)
+    marker.write(kept_before=kept)
     data_dir = Path(settings.DATA_DIR)
     with tempfile.TemporaryDirectory(prefix="confab-restore-", dir=data_dir) as scratch:
         with zipfile.ZipFile(file) as archive:
             archive.extractall(scratch, members=list(backup.parts))
         try:
             _database_replace(Path(scratch) / _DATABASE_FILES[backup.vendor])
-        except Refused as error:
+        except Refused as error:  # the database rolled back
+            if not was_damaged:
+                marker.clear()
             before = f"; what was here before is in {kept}" if kept else ""
             raise Refused(error.code, f"{error.message}{before}") from error
         for name, file_here in _kept_files().items():
@@ -216,18 +223,22 @@ def backup_restore(file: Path) -> Restored:
             if stored.is_file():
                 shutil.copyfile(stored, file_here)
                 file_here.chmod(0o600)
+    if Installation._meta.db_table in connection.introspection.table_names():  # not in archives of earlier versions
+        adopt_folder(read_folder_id())
+    marker.clear()
     key = _key_file_says() if is_kept else settings.SECRET_KEY
     same_key = _key_mark(key) == backup.key if backup.key else None
     return Restored(backup, kept, was_damaged, same_key)
 
 
-def _kept_before() -> tuple[Path | None, bool]:
-    """Keep what is here now: a backup, or the file of a database that is damaged. Returns where, and whether it is."""
+def _kept_before(marker: RestoreMarker) -> tuple[Path | None, bool]:
+    """Keep the present state: a backup, or the file of a damaged database. Returns its path, and True if damaged."""
     try:
         return (backup_make(label="before-restore")[0] if database_has_rows() else None), False
     except (DatabaseError, sqlite3.Error) as error:
         if not database_is_damaged(error):
             raise
+    marker.write()
     connection.close()
     file = Path(connection.settings_dict["NAME"])
     folder = _backups_folder()
@@ -286,49 +297,92 @@ def _database_write(file: Path) -> None:
             connection.connection.backup(copy)
             copy.execute("PRAGMA journal_mode=DELETE")
     else:
-        _program("pg_dump", ["--format=custom", "--no-owner", f"--file={file}"])
+        _check_exit("pg_dump", _start_client("pg_dump", ["--format=custom", "--no-owner", f"--file={file}"]))
 
 
 _OWN_FUNCTIONS = """
-    SELECT found.oid::regprocedure::text FROM pg_proc found
-    JOIN pg_namespace space ON space.oid = found.pronamespace AND space.nspname = current_schema()
-    LEFT JOIN pg_depend belongs ON belongs.objid = found.oid AND belongs.deptype = 'e'
-    WHERE belongs.objid IS NULL
+    SELECT procedure.oid::regprocedure::text FROM pg_proc procedure
+    JOIN pg_namespace namespace
+        ON namespace.oid = procedure.pronamespace AND namespace.nspname = current_schema()
+    LEFT JOIN pg_depend dependency ON dependency.objid = procedure.oid AND dependency.deptype = 'e'
+    WHERE dependency.objid IS NULL
 """  # deptype e: of an extension, which the archive expects to be there
 
 
 def _database_replace(file: Path) -> None:
-    """Put the copy in the place of all that the database holds."""
+    """Replace everything in the database by the copy, in one transaction.
+
+    Raises:
+        Refused: if it fails; the database is as it was.
+    """
     if connection.vendor == "sqlite":
         connection.ensure_connection()
         with closing(sqlite3.connect(file)) as copy:
             copy.backup(connection.connection)
-    else:
-        with connection.cursor() as cursor:
-            # Tables that the archive does not know would stay otherwise, and stand in the way of migrations.
-            for table in connection.introspection.table_names():
-                cursor.execute(f"DROP TABLE {connection.ops.quote_name(table)} CASCADE")
-            # Functions of triggers outlive their tables, and the archive brings its own.
-            cursor.execute(_OWN_FUNCTIONS)
-            for (function,) in cursor.fetchall():
-                cursor.execute(f"DROP FUNCTION {function} CASCADE")
-        connection.close()
-        _program("pg_restore", ["--exit-on-error", "--single-transaction", "--no-owner", str(file), "--dbname"])
-
-
-def _program(name: str, arguments: list[str]) -> None:
-    """Run one of PostgreSQL's own programs on the database, with its name as the last argument."""
-    client = type("Client", (DatabaseClient,), {"executable_name": name})(connection)
+        return
+    statements = _drop_statements()
+    connection.close()
+    psql = _start_client(
+        "psql", ["--quiet", "--no-psqlrc", "--set=ON_ERROR_STOP=1", "--output=/dev/null"], stdin=subprocess.PIPE
+    )
+    assert psql.stdin is not None
     try:
-        client.runshell(arguments)
+        with suppress(BrokenPipeError), psql.stdin as script:  # psql ended early; its exit code reports the error
+            script.write(f"BEGIN;\n{statements}\n".encode())
+            script.flush()
+            _check_exit("pg_restore", _start(["pg_restore", "--no-owner", "--file=-", str(file)], stdout=script))
+            # The last line: a process killed before it leaves the old database.
+            script.write(b"\nCOMMIT;\n")
+    finally:
+        psql.wait()
+    _check_exit("psql", psql)
+
+
+def _drop_statements() -> str:
+    """Return SQL that empties the database.
+
+    Tables unknown to the archive would otherwise remain and obstruct later migrations. Functions of triggers outlive
+    their tables.
+    """
+    with connection.cursor() as cursor:
+        tables = [connection.ops.quote_name(table) for table in connection.introspection.table_names(cursor)]
+        cursor.execute(_OWN_FUNCTIONS)
+        functions = [function for (function,) in cursor.fetchall()]
+    drops = [f"DROP TABLE {table} CASCADE;" for table in tables]
+    drops += [f"DROP FUNCTION {function} CASCADE;" for function in functions]
+    return "\n".join(drops)
+
+
+def _start_client(name: str, arguments: list[str], **streams: Any) -> subprocess.Popen[bytes]:
+    """Start one of PostgreSQL's programs with the address of the database."""
+    (_psql, *options), variables = DatabaseClient.settings_to_cmd_args_env(connection.settings_dict, arguments)
+    return _start([name, *options], env={**os.environ, **(variables or {})}, **streams)
+
+
+def _start(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+    """Start a program.
+
+    Raises:
+        Refused: if it is not installed.
+    """
+    try:
+        return subprocess.Popen(command, **options)
     except FileNotFoundError:
         raise Refused(
             "no_program",
-            f"{name} is not installed here; install PostgreSQL's client programs (Debian: postgresql-client), "
+            f"{command[0]} is not installed here; install PostgreSQL's client programs (Debian: postgresql-client), "
             "of the server's version or later",
         ) from None
-    except CalledProcessError as error:
-        raise Refused("program", f"{name} ended with exit code {error.returncode}") from error
+
+
+def _check_exit(name: str, process: subprocess.Popen[bytes]) -> None:
+    """Wait for the end of a program.
+
+    Raises:
+        Refused: if it failed.
+    """
+    if code := process.wait():
+        raise Refused("program", f"{name} ended with exit code {code}")
 
 
 def _rows_of(file: Path) -> dict[str, int]:

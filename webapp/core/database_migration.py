@@ -30,6 +30,7 @@ from chatbots.text import quote
 from webapp.core.backups import backup_make, database_has_rows, table_counts
 from webapp.core.database import database_write_check
 from webapp.core.errors import Refused
+from webapp.core.restore_marker import refuse_unfinished_restore
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,9 @@ def database_upgrade() -> UpgradeResult:
     """Bring the database to this version. Returns what was done.
 
     Raises:
-        Refused: if the backup before cannot be made; then nothing was changed.
+        Refused: if the backup before cannot be made, or a restoration has not finished; then nothing was changed.
     """
+    refuse_unfinished_restore()
     pending = migrations_pending()
     backup = backup_before_migrating() if pending else None
     call_command("migrate", verbosity=0, interactive=False, no_backup=True)

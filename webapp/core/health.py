@@ -18,6 +18,8 @@ from django.conf import settings
 from django.db import connection
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 
+from webapp.core.restore_marker import read_restore_marker
+
 
 @dataclass(frozen=True)
 class Health:
@@ -74,7 +76,13 @@ def _channel_layer() -> Health:
     return Health(async_to_sync(there_and_back)())
 
 
+def _restore() -> Health:
+    marker = read_restore_marker()
+    return Health(marker is None, {"problem": marker.describe()} if marker else {})
+
+
 health_check("database", _database)
+health_check("restore", _restore)
 health_check("channel_layer", _channel_layer)
 
 

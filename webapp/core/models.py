@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from webapp.core.clock import database_now
 from webapp.core.rights import Right
+
+
+class DatabaseTimeField(models.DateTimeField):
+    """A `DateTimeField` whose `auto_now` and `auto_now_add` are the database's time (`webapp/core/clock.py`)."""
+
+    def pre_save(self, model_instance: models.Model, add: bool) -> Any:
+        """Return the value to store, and set it on the instance."""
+        if not (self.auto_now or (self.auto_now_add and add)):
+            return super().pre_save(model_instance, add)
+        setattr(model_instance, self.attname, moment := database_now())
+        return moment
+
+    def deconstruct(self) -> Any:
+        """Describe the column to migrations, for which it is an ordinary `DateTimeField`."""
+        name, _path, args, kwargs = super().deconstruct()
+        return name, "django.db.models.DateTimeField", args, kwargs
 
 
 class TimeStamped(models.Model):
     """When a row was made and last changed, UTC."""
 
-    created_at = models.DateTimeField(auto_now_add=True)
-    updated_at = models.DateTimeField(auto_now=True)
+    created_at = DatabaseTimeField(auto_now_add=True)
+    updated_at = DatabaseTimeField(auto_now=True)
 
     class Meta:
         abstract = True
@@ -79,6 +98,34 @@ class ApiToken(TimeStamped):
         return self.name
 
 
+class Installation(models.Model):
+    """The one row of facts about this installation.
+
+    Attributes:
+        data_folder_id: id of the data folder (`webapp/core/data_folder.py`); empty before the first start.
+        retention_looked_at: database time of the latest run of retention.
+        retention_held_until: retention erases nothing before this time, after a jump of the clock.
+    """
+
+    is_ready_made = True
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1, editable=False)
+    data_folder_id = models.CharField(max_length=32, blank=True)
+    retention_looked_at = models.DateTimeField(null=True, blank=True)
+    retention_held_until = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=models.Q(id=1), name="installation_one_row")]
+
+    def __str__(self) -> str:
+        return "installation"
+
+    @classmethod
+    def load(cls) -> Installation:
+        """Return the row; it is created if missing."""
+        return cls.objects.get_or_create(id=1)[0]
+
+
 class Process(models.Model):
     """A process of Confab that gives signs of life: web, bot host or worker; gone when it has ended in order."""
 
@@ -114,7 +161,7 @@ class Incident(models.Model):
     subject = models.CharField(max_length=150, help_text=_("A process, a queue, a job."))
     title = models.CharField(max_length=500)
     details = models.JSONField(default=dict, help_text=_("What was told, for programs too."))
-    began_at = models.DateTimeField(auto_now_add=True)
+    began_at = DatabaseTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

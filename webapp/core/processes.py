@@ -28,10 +28,11 @@ from urllib.parse import urlsplit
 import psutil
 from django.conf import settings
 from django.db import DatabaseError, connections
-from django.utils import timezone
 
 from chatbots.installation import release
 from webapp.core.child import WORKER_GRACE_S
+from webapp.core.clock import OFF_AFTER_S, database_clock, database_now
+from webapp.core.data_folder import FOLDER_DIFFERS, is_database_folder, read_folder_id
 from webapp.core.health import samples_now
 from webapp.core.models import Process
 
@@ -198,7 +199,8 @@ class Signs:
         """What is done after each sign, in the same thread."""
         self.stands_s: dict[str, Callable[[], float]] = {}
         """Of what may hang, how long it has stood still, in seconds."""
-        self._began_at = timezone.now()
+        self._began_at: datetime | None = None
+        self._is_clock_logged = self._is_folder_logged = False
         self._used: tuple[float, float] | None = None
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -226,9 +228,16 @@ class Signs:
             await asyncio.sleep(_BEAT_EVERY_S)
 
     def give(self) -> None:
-        """Store a sign; while the database is away there is none."""
-        now = timezone.now()
-        mine = {
+        """Store a heartbeat; there is none while the database is unavailable."""
+        try:
+            self._store()
+        except DatabaseError as error:
+            logger.warning("no heartbeat could be stored: %s", type(error).__name__)
+
+    def _store(self) -> None:
+        now = database_now()
+        self._began_at = self._began_at or now
+        values = {
             "roles": sorted(self.roles),
             "host": socket.gethostname()[:200],
             "pid": os.getpid(),
@@ -236,14 +245,23 @@ class Signs:
             "began_at": self._began_at,
             "heard_at": now,
             "details": {key: value for one in self.roles.values() for key, value in one.items()},
-            "load": {**self._load(), "hangs": self._hangs()},
+            "load": {**self._load(), "hangs": self._hangs(), **self._surroundings()},
             "samples": samples_now(),
         }
-        try:
-            Process.objects.update_or_create(id=self.id, defaults=mine)
-            Process.objects.filter(heard_at__lt=now - FORGOTTEN_AFTER).delete()
-        except DatabaseError as error:
-            logger.warning("no sign of life could be stored: %s", type(error).__name__)
+        Process.objects.update_or_create(id=self.id, defaults=values)
+        Process.objects.filter(heard_at__lt=now - FORGOTTEN_AFTER).delete()
+
+    def _surroundings(self) -> dict[str, Any]:
+        """Return how far the clock is off and which data folder this process has; log once what is wrong with them."""
+        off_s = round(database_clock.seconds_off(), 1)
+        folder_id = read_folder_id()
+        if abs(off_s) > OFF_AFTER_S and not self._is_clock_logged:
+            logger.error("the clock of this machine is %+g s off the database's; set it (NTP)", off_s)
+        self._is_clock_logged = abs(off_s) > OFF_AFTER_S
+        if not is_database_folder(folder_id) and not self._is_folder_logged:
+            logger.error("%s", FOLDER_DIFFERS.format(folder=settings.DATA_DIR))
+            self._is_folder_logged = True
+        return {"clock_off_s": off_s, "data_folder": folder_id}
 
     def end(self) -> None:
         """Report that this process ends in order, so that it does not count as silent."""
@@ -288,7 +306,7 @@ class Signs:
                 memory += one.memory_info().rss
             except psutil.Error:  # it ended meanwhile
                 continue
-        now_s = timezone.now().timestamp()
+        now_s = time.monotonic()
         load = {"memory_mb": round(memory / 1_000_000, 1)}
         if self._used is not None and now_s > self._used[1]:
             share = max(0.0, used_s - self._used[0]) / (now_s - self._used[1])
@@ -303,7 +321,12 @@ signs = Signs()
 
 def is_silent(process: Process) -> bool:
     """Return True if a process has sent no heartbeat for too long."""
-    return timezone.now() - process.heard_at > SILENT_AFTER
+    return database_now() - process.heard_at > SILENT_AFTER
+
+
+def is_clock_off(process: Process) -> bool:
+    """Return True if the process reported a clock that differs from the database's."""
+    return abs(process.load.get("clock_off_s", 0.0)) > OFF_AFTER_S
 
 
 def hangs_since(process: Process) -> dict[str, datetime]:
@@ -328,7 +351,7 @@ def _replaces(other: Process, gone: Process) -> bool:
 
 def processes_living(role: Role | None = None) -> list[Process]:
     """Return the processes that are heard of, those with a role alone if one is named."""
-    living = Process.objects.filter(heard_at__gte=timezone.now() - SILENT_AFTER)
+    living = Process.objects.filter(heard_at__gte=database_now() - SILENT_AFTER)
     return [one for one in living.order_by("began_at") if role is None or role in one.roles]
 
 

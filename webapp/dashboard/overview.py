@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Exists, Max, OuterRef, Q
+from django.db.models import DateTimeField, Exists, Max, OuterRef, Q
 from django.db.models.functions import Coalesce
 from django.urls import reverse
 
@@ -117,7 +117,7 @@ def pipeline_data(study: Study, cards: StudyCards, progress: list[BotProgress]) 
         cards, progress: as the overview shows them.
     """
     chats = Conversation.objects.filter(study=study, state=Conversation.State.COMPLETED)
-    newest = chats.aggregate(at=Max(Coalesce("ended_at", "created_at")))["at"]
+    newest = chats.aggregate(at=Max(Coalesce("ended_at", "created_at", output_field=DateTimeField())))["at"]
     fit = fit_leading(study)
     asked = HybridFit.objects.filter(study=study).exclude(request__has_any_keys=["without", "condition"])
     since = Rating.objects.none()

@@ -20,11 +20,11 @@ from django.conf import settings
 from django.core.mail import send_mail
 from django.db.models import F, Min, Q, QuerySet
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from chatbots.text import error_text, quote, sanitise
 from webapp.bots.models import Alert, BotAside
+from webapp.core.clock import database_now
 from webapp.core.models import Incident
 from webapp.jobs import queue
 from webapp.jobs.models import Job
@@ -77,7 +77,7 @@ def _made(rows: list[Alert]) -> list[Alert]:
 
 def alerts_waiting() -> QuerySet[Alert]:
     """Return the alerts that are to be sent and are not being sent, the oldest first."""
-    is_free = Q(tried_at=None) | Q(tried_at__lt=timezone.now() - CLAIM_HELD_FOR) | ~Q(error="")
+    is_free = Q(tried_at=None) | Q(tried_at__lt=database_now() - CLAIM_HELD_FOR) | ~Q(error="")
     return Alert.objects.filter(is_free, sent_at=None, n_tries__lt=MOST_TRIES).order_by("created_at", "pk")
 
 
@@ -100,7 +100,7 @@ def alert_send(*, alert: Alert) -> bool:
     An error is stored, and sending is tried again later.
     """
     claimed = alerts_waiting().filter(pk=alert.pk, n_tries=alert.n_tries)
-    if not claimed.update(tried_at=timezone.now(), n_tries=F("n_tries") + 1, error=""):
+    if not claimed.update(tried_at=database_now(), n_tries=F("n_tries") + 1, error=""):
         return False
     found = _content(alert) if alert.aside is None else _content_of_bot(alert, alert.aside)
     try:
@@ -115,7 +115,7 @@ def alert_send(*, alert: Alert) -> bool:
         log.warning("%s could not be sent: %s", alert, reason)
         Alert.objects.filter(pk=alert.pk).update(error=sanitise(reason, 500))
         return False
-    Alert.objects.filter(pk=alert.pk).update(sent_at=timezone.now(), error="")
+    Alert.objects.filter(pk=alert.pk).update(sent_at=database_now(), error="")
     return True
 
 
@@ -154,7 +154,7 @@ def _content_of_bot(alert: Alert, aside: BotAside) -> dict[str, Any]:
 
 def _n_inside(study: Study, aside: BotAside) -> int:
     """Count the participants who have the bot in a task that holds a place."""
-    since = timezone.now() - study.values.assignment.place_held_for
+    since = database_now() - study.values.assignment.place_held_for
     tasks = Slot.objects.filter(
         bot_id=aside.bot_id,
         task__state=Task.State.OPEN,
@@ -179,7 +179,7 @@ def _post(found: dict[str, Any]) -> None:
     if urlsplit(address).scheme not in ("http", "https"):
         raise AlertError(f"CONFAB_ALERT_WEBHOOK is {quote(address)}; it must begin with http:// or https://")
     body = json.dumps(found, ensure_ascii=False).encode()
-    sent_at = str(int(timezone.now().timestamp()))
+    sent_at = str(int(database_now().timestamp()))
     headers = {"Content-Type": "application/json", "X-Confab-Timestamp": sent_at}
     if settings.CONFAB_ALERT_SECRET:
         headers["X-Confab-Signature"] = signature(body, sent_at, settings.CONFAB_ALERT_SECRET)

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from django.db import transaction
 from django.db.models import Q
-from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from webapp.celery import app
+from webapp.core.clock import database_now
 from webapp.jobs.kinds.base import kind_of
 from webapp.jobs.models import JobBase
 
@@ -104,13 +104,13 @@ def free_rows(current: str | None) -> Q:
     Args:
         current: its holder as read before, who is looked up where that was a process of this machine.
     """
-    free = Q(holder="") | Q(heartbeat_at=None) | Q(heartbeat_at__lt=timezone.now() - STALE_AFTER)
+    free = Q(holder="") | Q(heartbeat_at=None) | Q(heartbeat_at__lt=database_now() - STALE_AFTER)
     return free | Q(holder=current) if current and holder_is_dead(current) else free
 
 
 def is_alive(holder: str, heartbeat_at: datetime | None) -> bool:
     """Return True if a process holds the row and has not died or long been silent."""
-    if not holder or heartbeat_at is None or timezone.now() - heartbeat_at > STALE_AFTER:
+    if not holder or heartbeat_at is None or database_now() - heartbeat_at > STALE_AFTER:
         return False
     return not holder_is_dead(holder)
 

@@ -16,6 +16,7 @@ from django.db import OperationalError, connections
 from chatbots.devices import batches_made_exact
 from webapp.celery import app
 from webapp.conversations.images import images_sweep
+from webapp.core.errors import Refused
 from webapp.core.processes import WORKER, signs
 from webapp.jobs import queue
 from webapp.jobs.alerts import alerts_ask
@@ -69,8 +70,10 @@ def retention() -> None:
     If another process does it at the same time, nothing is left.
     """
     try:
-        retention_run()
         images_sweep()
+        retention_run()
+    except Refused as error:
+        log.error("retention: %s", error)
     except OperationalError:
         log.warning("the database is away; the retention clocks are looked at again in an hour")
 

@@ -21,15 +21,16 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from chatbots.text import error_text, sanitise
 from webapp.bots.models import Alert
+from webapp.core.clock import database_now
 from webapp.core.health import is_redis_up
-from webapp.core.models import Incident, Process
-from webapp.core.processes import LOOP, WORKER, hangs_since, is_silent, processes_known, processes_living
+from webapp.core.models import Incident, Installation, Process
+from webapp.core.processes import LOOP, WORKER, hangs_since, is_clock_off, is_silent, processes_known, processes_living
+from webapp.core.restore_marker import read_restore_marker
 from webapp.jobs.alerts import FIRST_AGAIN_S, alert_send, alerts_tell, alerts_waiting
 from webapp.jobs.kinds.base import job_models
 from webapp.jobs.models import State
@@ -40,7 +41,18 @@ logger = logging.getLogger(__name__)
 
 SILENT, DISK, STILL, FAILED = "process_silent", "disk_low", "queue_still", "job_failed"
 REDIS = "redis_away"
-OVER = {SILENT: "process_back", DISK: "disk_enough", STILL: "queue_moves", REDIS: "redis_back", FAILED: "job_went_on"}
+RESTORE, CLOCK, FOLDER, RETENTION = "restore_unfinished", "clock_off", "data_folder_differs", "retention_held"
+OVER = {
+    SILENT: "process_back",
+    DISK: "disk_enough",
+    STILL: "queue_moves",
+    REDIS: "redis_back",
+    FAILED: "job_went_on",
+    RESTORE: "restore_finished",
+    CLOCK: "clock_right",
+    FOLDER: "data_folder_shared",
+    RETENTION: "retention_resumed",
+}
 """Of each kind of trouble the event that tells that it is over."""
 CHECK = "check"
 """Subject of a trouble whose check itself fails."""
@@ -79,6 +91,10 @@ def find_problems(told: Collection[tuple[str, str]] = ()) -> list[Problem]:
         subjects.setdefault(kind, set()).add(subject)
     checks: dict[str, Callable[[], Iterator[Problem]]] = {
         REDIS: _redis_away,
+        RESTORE: _unfinished_restore,
+        CLOCK: _wrong_clocks,
+        FOLDER: _foreign_data_folders,
+        RETENTION: _held_retention,
         SILENT: _silent,
         DISK: lambda: _disk_low(is_told=bool(subjects[DISK] - {CHECK})),
         STILL: _still,
@@ -118,6 +134,57 @@ def _redis_away() -> Iterator[Problem]:
             "jobs, and workers may seem silent. Start Redis again: everything goes on by itself."
         ),
     )
+
+
+def _unfinished_restore() -> Iterator[Problem]:
+    if marker := read_restore_marker():
+        yield Problem(RESTORE, "restore", _("A restoration has not finished"), marker.describe())
+
+
+def _wrong_clocks() -> Iterator[Problem]:
+    for process in filter(is_clock_off, processes_living()):
+        yield Problem(
+            CLOCK,
+            str(process.id),
+            _("The clock of {host} is wrong").format(host=process.host),
+            _(
+                "The clock of {process} is {seconds} s off the database's. Confab goes by the database's time, but log "
+                "lines and signed links of this process have the wrong time. Set the clock, for example with NTP."
+            ).format(process=role_words(process), seconds=f"{process.load['clock_off_s']:+g}"),
+            {"process": process.label, "host": process.host, "clock_off_s": process.load["clock_off_s"]},
+        )
+
+
+def _foreign_data_folders() -> Iterator[Problem]:
+    folder_id = Installation.load().data_folder_id
+    for process in processes_living():
+        if process.load.get("data_folder", folder_id) != folder_id:
+            yield Problem(
+                FOLDER,
+                str(process.id),
+                _("{host} has another data folder").format(host=process.host),
+                _(
+                    "The data folder of {process} does not belong to this database. Its exports and imports are "
+                    "missing on other machines, and erasing does not reach its folder. Mount the same folder on every "
+                    "machine. If the folder was replaced on purpose, run upgrade --adopt-data-folder."
+                ).format(process=role_words(process)),
+                {"process": process.label, "host": process.host},
+            )
+
+
+def _held_retention() -> Iterator[Problem]:
+    held_until = Installation.load().retention_held_until
+    if held_until is not None and database_now() < held_until:
+        yield Problem(
+            RETENTION,
+            "retention",
+            _("Retention erases nothing before {time} UTC").format(time=f"{held_until:%Y-%m-%d %H:%M}"),
+            _(
+                "The database's time has jumped by more than a day, or Confab was off. Check the clock of the "
+                "database's machine. If it is right, nothing has to be done."
+            ),
+            {"held_until": held_until.isoformat(timespec="seconds")},
+        )
 
 
 def _silent() -> Iterator[Problem]:
@@ -227,7 +294,7 @@ def _stands(queue: Queue) -> bool:
 
 def _failed(told: Collection[str]) -> Iterator[Problem]:
     """Yield jobs that failed lately and those shown before, not restarted; without errors, which may quote people."""
-    since = timezone.now() - FAILED_WITHIN
+    since = database_now() - FAILED_WITHIN
     for model in job_models():
         known = [subject.partition(":")[2] for subject in told]
         recent = Q(updated_at__gte=since) | Q(pk__in=known)
@@ -280,7 +347,7 @@ def look() -> None:
 
 def send_here() -> None:
     """Send what waits from this process: no worker does. What failed waits its time, as it does with workers."""
-    now = timezone.now()
+    now = database_now()
     for alert in alerts_waiting().select_related("aside"):
         pause = timedelta(seconds=FIRST_AGAIN_S * 2 ** max(0, alert.n_tries - 1))
         if alert.tried_at is None or now - alert.tried_at >= pause:
@@ -317,7 +384,7 @@ def _begin(trouble: Problem) -> None:
 def _end(incident: Incident) -> None:
     with transaction.atomic():
         mine = Incident.objects.filter(pk=incident.pk, ended_at=None)
-        if not mine.update(ended_at=timezone.now()):
+        if not mine.update(ended_at=database_now()):
             return
         words = _("This is over: {title}.").format(title=incident.title)
         said = {**incident.details, "title": _("Confab, over: {title}").format(title=incident.title), "words": words}

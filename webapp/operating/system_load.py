@@ -13,7 +13,6 @@ from pathlib import Path
 from django.conf import settings
 from django.db import connection
 from django.db.models import Count, Min
-from django.utils import timezone
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
@@ -22,6 +21,7 @@ from prometheus_client.registry import Collector
 from webapp.bots.selectors import bots_aside
 from webapp.conversations.selectors import replies_due
 from webapp.core import health
+from webapp.core.clock import database_now
 from webapp.core.health import is_redis_up
 from webapp.core.models import Process
 from webapp.core.processes import processes_living
@@ -88,7 +88,7 @@ def job_counts() -> dict[tuple[str, str], int]:
 
 
 def _age_s(moment: datetime | None) -> float | None:
-    return None if moment is None else max(0.0, (timezone.now() - moment).total_seconds())
+    return None if moment is None else max(0.0, (database_now() - moment).total_seconds())
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ def _processes(living: list[Process]) -> Iterator[Metric]:
     )
     for one in living:
         info.add_metric([one.label, " ".join(one.roles), one.host, one.version], 1)
-        heard.add_metric([one.label], (timezone.now() - one.heard_at).total_seconds())
+        heard.add_metric([one.label], (database_now() - one.heard_at).total_seconds())
         memory.add_metric([one.label], one.load.get("memory_mb", 0) * 1e6)
         hangs.add_metric([one.label], max(one.load.get("hangs", {}).values(), default=0.0))
         if "cpu" in one.load:

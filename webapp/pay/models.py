@@ -12,7 +12,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from webapp.core.models import TimeStamped
+from webapp.core.models import DatabaseTimeField, TimeStamped
 from webapp.studies.models import Participant, Study
 
 
@@ -137,7 +137,7 @@ class HookEvent(models.Model):
     submission = models.CharField(max_length=200)
     status = models.CharField(max_length=30)
     sent_at = models.DateTimeField(help_text=_("As it was signed."))
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = DatabaseTimeField(auto_now_add=True)
 
     class Meta:
         constraints = [

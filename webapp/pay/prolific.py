@@ -22,10 +22,10 @@ import httpx
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from chatbots.text import is_blank
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.jobs.models import UNFINISHED, Job
 from webapp.jobs.services.jobs import job_create
@@ -373,7 +373,7 @@ def decisions_retry(*, study: Study) -> int:
 
 def to_send(study: Study) -> QuerySet[Decision]:
     """Return the decisions about Prolific's participants that are to be sent, those of killed processes too."""
-    killed = Q(state=State.SENDING, tried_at__lt=timezone.now() - CLAIM_HELD_FOR)
+    killed = Q(state=State.SENDING, tried_at__lt=database_now() - CLAIM_HELD_FOR)
     return Decision.objects.filter(
         Q(state=State.DECIDED) | killed, participant__study=study, participant__platform="prolific"
     ).order_by("pk")
@@ -382,7 +382,7 @@ def to_send(study: Study) -> QuerySet[Decision]:
 def decision_send(*, pk: int, prolific: Prolific, by_id: int | None = None) -> str:
     """Send one decision, unless another process is at it, and return its state."""
     decision = Decision.objects.select_related("participant__platform_ids").get(pk=pk)
-    now = timezone.now()
+    now = database_now()
     claimed = Decision.objects.filter(pk=pk, state=decision.state, tried_at=decision.tried_at).filter(
         Q(state=State.DECIDED) | Q(state=State.SENDING, tried_at__lt=now - CLAIM_HELD_FOR)
     )
@@ -411,7 +411,7 @@ def _without_ids(words: str, *ids: str) -> str:
 
 
 def _told(pk: int, state: str, error: str, by_id: int | None = None) -> str:
-    closed = {"closed_at": timezone.now(), "closed_by": by_id} if state == State.SENT else {}
+    closed = {"closed_at": database_now(), "closed_by": by_id} if state == State.SENT else {}
     Decision.objects.filter(pk=pk, state=State.SENDING).update(state=state, error=error[:500], **closed)
     return state
 
@@ -426,7 +426,7 @@ def _bonus(decision: Decision, prolific: Prolific) -> None:
     if decision.platform_ref:
         if _is_paid(decision, prolific):
             return
-        if decision.tried_at and decision.tried_at > timezone.now() - PAID_LATE_FOR:
+        if decision.tried_at and decision.tried_at > database_now() - PAID_LATE_FOR:
             raise ProlificError(
                 _("Prolific may still be paying it. Try again in a quarter of an hour."), is_unsure=True
             )

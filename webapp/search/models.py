@@ -12,6 +12,7 @@ from django.contrib.postgres.search import SearchVectorField
 from django.db import models
 
 from webapp.conversations.models import Conversation
+from webapp.core.models import DatabaseTimeField
 from webapp.jobs.models import SelfPlayRun
 from webapp.studies.models import Study
 
@@ -97,7 +98,7 @@ class Note(models.Model):
     author = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = DatabaseTimeField(auto_now_add=True)
 
     class Meta:
         ordering = ["pk"]
@@ -124,7 +125,7 @@ class SavedSearch(models.Model):
     name = models.CharField(max_length=80)
     line = models.CharField(max_length=1000)
     columns = models.CharField(max_length=500, blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = DatabaseTimeField(auto_now_add=True)
 
     class Meta:
         ordering = ["pk"]

@@ -13,7 +13,6 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Q
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -57,6 +56,7 @@ from webapp.conversations.services.replies import (
     reply_retry,
     turn_add_bot,
 )
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.studies.assignment.counterbalance import pair_of_slot
 from webapp.studies.models import Item, Participant, Study
@@ -165,7 +165,7 @@ def turn_add_human(
             conversation.n_exchanges += seat.writes_second
         is_last = conversation.n_exchanges >= version.values.chat.max_exchanges
         if not is_last:
-            due_set(conversation, turn=index + 1, since=turn.created_at)
+            due_set(conversation, turn=index + 1, since=database_now())
         conversation.save(update_fields=["n_exchanges", *DUE_FIELDS])
     return HumanTurn(turn, conversation.bot.bot_id, created=True, reply_in=reply_in, is_last=is_last)
 
@@ -253,7 +253,7 @@ def reports_see(*, study: Study, reports: Collection[int] | None, by: str) -> in
     if reports is not None:
         wanted &= Q(pk__in=list(reports))
     found = ReplyReport.objects.filter(wanted)
-    return found.update(seen_at=timezone.now(), seen_by=by[:150])
+    return found.update(seen_at=database_now(), seen_by=by[:150])
 
 
 __all__ = [

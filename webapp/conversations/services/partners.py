@@ -18,7 +18,6 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from chatbots import derive_seed
@@ -27,6 +26,7 @@ from chatbots.text import sanitise_input
 from webapp.conversations.models import NO_PARTNER, Conversation, PartnerSeat, ReplyMark, Turn
 from webapp.conversations.selectors import Failure, early_reason, failure_of, time_left
 from webapp.conversations.services.replies import DUE_FIELDS, chat_locked, due_fail, due_set
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.studies.models import Study
 
@@ -63,7 +63,7 @@ def partner_look(*, conversation_id: UUID) -> PartnerLook | None:
     seat = _seat(conversation_id)
     if seat is None or seat.conversation.state != Conversation.State.OPEN or seat.conversation.version is None:
         return None
-    now, people = timezone.now(), seat.conversation.version.values.people
+    now, people = database_now(), seat.conversation.version.values.people
     wait = timedelta(seconds=people.wait_seconds)
     if seat.seen_at is None or seat.seen_at < now - SEEN_EVERY:
         seat.wait_until, seat.seen_at = seat.wait_until or now + wait, now
@@ -104,7 +104,7 @@ def seats_pair(*, chat: Conversation) -> int:
         is_synthetic=chat.is_synthetic,
         state=Conversation.State.OPEN,
         partner_seat__state=PartnerSeat.State.WAITING,
-        partner_seat__seen_at__gte=timezone.now() - WAITS_FOR,
+        partner_seat__seen_at__gte=database_now() - WAITS_FOR,
     )
     if len(waiting.order_by()[:2]) < 2:
         return 0
@@ -134,7 +134,7 @@ def _pair(one: PartnerSeat, other: PartnerSeat) -> None:
     for seat, partner in ((first, second), (second, first)):
         seat.partner, seat.state = partner, PartnerSeat.State.TAKEN
         seat.save(update_fields=["partner", "state", "writes_second"])
-    due_set(second.conversation, turn=0, since=timezone.now())
+    due_set(second.conversation, turn=0, since=database_now())
     second.conversation.save(update_fields=DUE_FIELDS)
 
 
@@ -207,7 +207,7 @@ def _seat_fail(conversation_id: UUID, reason: str, *, only: PartnerSeat.State | 
         if chat.due_turn is not None and seat.given_turn == chat.due_turn:
             return
         if chat.due_turn is None:
-            due_set(chat, turn=chat.turns.count(), since=timezone.now())
+            due_set(chat, turn=chat.turns.count(), since=database_now())
         PartnerSeat.objects.filter(pk=seat.pk, state=PartnerSeat.State.WAITING).update(state=PartnerSeat.State.OVER)
         due_fail(chat, f"{NO_PARTNER}{reason}", is_trouble=False)
 
@@ -260,7 +260,7 @@ def staff_reply(*, study: Study, conversation_id: UUID, user: User, text: str) -
             raise Refused("taken", "Another member of staff writes in this chat.")
         if chat.due_turn is None or chat.due_error or seat.given_turn == chat.due_turn:
             raise Refused("not_due", "The participant waits for no reply now.")
-        seat.given_turn, seat.given_text, seat.given_at = chat.due_turn, text, timezone.now()
+        seat.given_turn, seat.given_text, seat.given_at = chat.due_turn, text, database_now()
         seat.save(update_fields=["given_turn", "given_text", "given_at"])
 
 

@@ -10,7 +10,6 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import F, Q
-from django.utils import timezone
 
 from chatbots.bots.base import REPLY_MAX_CHARS, FallbackBot
 from chatbots.bots.person import PERSON
@@ -31,13 +30,14 @@ from webapp.conversations.models import (
 )
 from webapp.conversations.pacing import ReplyTimes
 from webapp.conversations.selectors import Failure, can_rate, chats_under_way, failure_of
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.core.health import REPLIES, REPLY_FAILURES, REPLY_FIRST, REPLY_WHOLE
 
 
 def heartbeat_store(*, host_id: UUID, pool: str, bots: dict[str, Any]) -> None:
     """Note that a bot host lives and what it has loaded; forget hosts silent for a day."""
-    now = timezone.now()
+    now = database_now()
     BotHostHeartbeat.objects.update_or_create(host_id=host_id, defaults={"pool": pool, "beat_at": now, "bots": bots})
     BotHostHeartbeat.objects.filter(beat_at__lt=now - timedelta(days=1)).delete()
 
@@ -80,7 +80,7 @@ def reply_claim(*, conversation_id: UUID, lease: UUID, lease_s: float) -> bool:
 
     Who loses it does nothing. After the last attempt nobody gets it (see `reply_give_up`).
     """
-    now = timezone.now()
+    now = database_now()
     free = Q(due_lease=None) | Q(due_lease_until__lt=now)
     return bool(
         Conversation.objects.filter(
@@ -96,14 +96,14 @@ def reply_claim(*, conversation_id: UUID, lease: UUID, lease_s: float) -> bool:
 
 def reply_lease_renew(*, leases: Collection[UUID], lease_s: float) -> int:
     """Renew the leases of the replies a host is still at work on; how many still hold."""
-    until = timezone.now() + timedelta(seconds=lease_s)
+    until = database_now() + timedelta(seconds=lease_s)
     return Conversation.objects.filter(due_lease__in=list(leases)).update(due_lease_until=until)
 
 
 def reply_ready(*, lease: UUID) -> None:
     """Store that the due reply could be shown now: the other bot's may begin."""
     held = Conversation.objects.filter(due_lease=lease, due_ready_at=None)
-    held.update(due_ready_at=timezone.now())
+    held.update(due_ready_at=database_now())
 
 
 def reply_release(*, lease: UUID, was_tried: bool = True) -> None:
@@ -144,7 +144,7 @@ def turn_add_bot(
         conversation = chat_locked(conversation_id)
         if conversation is None or not _is_held(conversation, lease) or conversation.due_turn is None:
             return None
-        latency = timezone.now() - (conversation.due_since or timezone.now())
+        latency = database_now() - (conversation.due_since or database_now())
         times = times or ReplyTimes(whole_s=latency.total_seconds())
         turn = Turn(
             conversation=conversation,
@@ -224,7 +224,7 @@ def reply_give_up(*, conversation_id: UUID) -> Failure | None:
         if (
             conversation.due_error
             or conversation.due_attempts < Conversation.MAX_ATTEMPTS
-            or (until is not None and until >= timezone.now())
+            or (until is not None and until >= database_now())
         ):
             return None
         return due_fail(
@@ -279,7 +279,7 @@ def reply_retry(*, conversation_id: UUID) -> str | None:
             due_error="",
             due_lease=None,
             due_lease_until=None,
-            due_since=timezone.now(),
+            due_since=database_now(),
             due_attempts=0,
             due_retries=F("due_retries") + 1,
         )

@@ -11,6 +11,7 @@ from django.db.models import Count, Q, QuerySet, Sum
 from django.utils import timezone
 
 from chatbots.registry import UnknownName
+from webapp.core.clock import database_now
 from webapp.core.processes import WORKER, processes_living
 from webapp.jobs.kinds.base import job_models, kind_of
 from webapp.jobs.models import UNFINISHED, JobBase, Shard, State
@@ -49,7 +50,7 @@ def rows_of(job: JobBase) -> QuerySet[Any]:
 
 def job_progress(job: JobBase) -> JobProgress:
     """Return the job's state as its row says, without reading it again."""
-    now = timezone.now()
+    now = database_now()
     fraction = min(1.0, job.n_done / job.n_total) if job.n_total else float(job.is_over)
     remaining_s = None
     if job.state == State.RUNNING and job.started_at and 0 < fraction < 1:
@@ -95,7 +96,7 @@ def job_is_abandoned(job: JobBase) -> bool:
 
     Its process was killed or has long been silent. A command that was to do it may have died before it began.
     """
-    now = timezone.now()
+    now = database_now()
     if job.state == State.QUEUED:
         return job.inline and now - job.updated_at > STALE_AFTER
     if job.state != State.RUNNING or job_is_held(job):

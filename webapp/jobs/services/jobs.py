@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from django.db import OperationalError, transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce
-from django.utils import timezone
 
 from chatbots.identity import Identity
 from chatbots.registry import UnknownName
 from chatbots.text import sanitise
 from chatbots.validation import InputModel, ValuesError, values_read
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.jobs import queue
 from webapp.jobs.kinds.base import JobKind, ShardPlan, kind_of, kinds
@@ -129,7 +129,7 @@ def job_claim(*, job: JobBase) -> str | None:
     Returns:
         The token that `job_release` and `job_end` want, or None.
     """
-    now = timezone.now()
+    now = database_now()
     holder = holder_new()
     current = rows_of(job).values_list("holder", flat=True).first()
     claimed = (
@@ -162,7 +162,7 @@ def job_lives(rows: QuerySet[Any], **progress: Any) -> bool:
     Args:
         rows: the job's row, if the caller's conditions hold.
     """
-    now = timezone.now()
+    now = database_now()
     mine = rows.filter(state__in=LIVING, cancel_requested=False)
     living = {"state": State.RUNNING, "ended_at": None, "heartbeat_at": now, "updated_at": now}
     return bool(mine.update(**living, **progress))
@@ -231,7 +231,7 @@ def job_stopped(*, job: JobBase) -> bool:
 def _end(
     job: JobBase, state: State, *, holder: str | None = None, cancel_requested: bool | None = None, **fields: Any
 ) -> bool:
-    now = timezone.now()
+    now = database_now()
     rows = rows_of(job).filter(state__in=UNFINISHED)
     if holder is not None:
         rows = rows.filter(holder=holder)
@@ -247,9 +247,9 @@ def job_cancel(*, job: J) -> J:
     stays with it.
     """
     rows_of(job).filter(state__in=(State.FAILED, State.INTERRUPTED)).update(
-        state=State.CANCELLED, updated_at=timezone.now()
+        state=State.CANCELLED, updated_at=database_now()
     )
-    rows_of(job).filter(state__in=UNFINISHED).update(cancel_requested=True, updated_at=timezone.now())
+    rows_of(job).filter(state__in=UNFINISHED).update(cancel_requested=True, updated_at=database_now())
     job.refresh_from_db()
     if not job_is_held(job):
         job_stopped(job=job)
@@ -259,7 +259,7 @@ def job_cancel(*, job: J) -> J:
 
 def job_prioritise(*, job: JobBase, priority: int) -> None:
     """Let a job go before (1) or after (-1) others of its queue, or by its time of waiting (0)."""
-    rows_of(job).filter(state__in=UNFINISHED).update(priority=max(-1, min(1, priority)), updated_at=timezone.now())
+    rows_of(job).filter(state__in=UNFINISHED).update(priority=max(-1, min(1, priority)), updated_at=database_now())
 
 
 def job_settle(*, job: J) -> J:
@@ -270,7 +270,7 @@ def job_settle(*, job: J) -> J:
     """
     if not job_is_abandoned(job):
         return job
-    dead, now = dead_holders(job), timezone.now()
+    dead, now = dead_holders(job), database_now()
     fields: dict[str, Any] = {"state": State.QUEUED}
     if job.cancel_requested or job.inline:
         ended = State.CANCELLED if job.cancel_requested else State.INTERRUPTED
@@ -318,7 +318,7 @@ def job_restart(*, job: J, enqueue: bool = False) -> J:
                 ended_at=None,
                 holder="",
                 inline=not enqueue,
-                updated_at=timezone.now(),
+                updated_at=database_now(),
             )
         )
         job.refresh_from_db()
@@ -350,7 +350,7 @@ def shards_plan(*, job: JobBase, holder: str, parts: Iterable[ShardPlan]) -> boo
         for number, part in enumerate(parts)
     ]
     n_done, n_total = sum(row.n_done for row in rows), sum(row.n_total for row in rows)
-    now = timezone.now()
+    now = database_now()
     with transaction.atomic():
         mine = rows_of(job).filter(holder=holder, state=State.RUNNING, planned_at=None)
         if not mine.update(planned_at=now, n_done=n_done, n_total=n_total, heartbeat_at=now, updated_at=now):
@@ -362,7 +362,7 @@ def shards_plan(*, job: JobBase, holder: str, parts: Iterable[ShardPlan]) -> boo
 def shard_claim(*, job: JobBase) -> Shard | None:
     """Become the holder of a job's first shard that no living process holds; None where there is none."""
     for shard in shards_free(job, limit=CANDIDATES):
-        holder, now = holder_new(), timezone.now()
+        holder, now = holder_new(), database_now()
         free = Shard.objects.filter(free_rows(shard.holder), pk=shard.pk).exclude(state=State.DONE)
         shard.holder, shard.state, shard.heartbeat_at = holder, State.RUNNING, now
         claimed = False
@@ -388,7 +388,7 @@ def shard_beat(
     Returns:
         False if work must stop: a user stopped the job, or another process took the shard.
     """
-    now = timezone.now()
+    now = database_now()
     counts = {"n_done": n_done, "n_total": n_total}
     told: dict[str, Any] = {name: n for name, n in counts.items() if n is not None}
     mine = Shard.objects.filter(pk=shard.pk, holder=shard.holder, state=State.RUNNING)
@@ -415,7 +415,7 @@ def shard_end(*, job: JobBase, shard: Shard, result: Any) -> bool:
     holder_end(shard.holder)
     if not ended:
         return False
-    now = timezone.now()
+    now = database_now()
     n_done, n_total, _ = shard_counts(job)
     rows_of(job).filter(state=State.RUNNING).update(heartbeat_at=now, updated_at=now, n_done=n_done, n_total=n_total)
     return True

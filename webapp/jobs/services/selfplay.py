@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
-from django.utils import timezone
 
 from chatbots import Conversation as Dialogue
 from chatbots.bots.person import people_among
@@ -18,6 +17,7 @@ from webapp.bots.selectors import bot_entry, bots_find
 from webapp.bots.services import bot_version_record
 from webapp.conversations.filtering import marks_store, names_of, reply_marks
 from webapp.conversations.models import Conversation, Turn
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.jobs import queue
 from webapp.jobs.models import SelfPlayConversation, SelfPlayRun
@@ -167,7 +167,7 @@ def selfplay_store(
         partner: of the one who began; None: the bot itself.
         pair: of a simulated participant, who has no version.
     """
-    now = timezone.now()
+    now = database_now()
     pair = pair or BotPair(version.bot_id, partner.bot_id if partner is not None else "")
     source = Conversation.Source.SIMULATED if pair.participant else Conversation.Source.SELFPLAY
     rows: list[Conversation] = []

@@ -11,7 +11,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
-from webapp.core.models import OfProject, TimeStamped
+from webapp.core.models import DatabaseTimeField, OfProject, TimeStamped
 from webapp.studies.models.participants import (
     Breakage,
     Erasure,
@@ -131,7 +131,7 @@ class StudyVersion(models.Model):
     author = models.CharField(max_length=150, blank=True, help_text=_("Who saved it; empty for a program."))
     saved_at = models.DateTimeField(null=True, blank=True, editable=False)
     frozen_at = models.DateTimeField(null=True, blank=True, editable=False)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = DatabaseTimeField(auto_now_add=True)
 
     lines_told: Mapping[str, str] = MappingProxyType({})
     """Translations of Confab's lines, where this instance speaks a participant's language (`version_speak`)."""
@@ -226,7 +226,7 @@ class ConsentText(models.Model):
 
     digest = models.CharField(max_length=32, unique=True)
     texts = models.JSONField(help_text=_("{field of the study: its text or number}"))
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = DatabaseTimeField(auto_now_add=True)
 
     class Meta:
         verbose_name = _("text agreed to")
@@ -308,7 +308,7 @@ class QuestionAnswers(models.Model):
     participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="question_answers")
     version = models.ForeignKey(StudyVersion, on_delete=models.RESTRICT, related_name="question_answers")
     answers = models.JSONField(help_text=_("{key: a text, a number, or a list of options}"))
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = DatabaseTimeField(auto_now_add=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["participant", "version"], name="question_answers_once_each")]

@@ -13,7 +13,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from webapp.core.models import TimeStamped
+from webapp.core.models import DatabaseTimeField, TimeStamped
 
 
 class PlatformIds(models.Model):
@@ -46,7 +46,7 @@ class OneTimeLink(models.Model):
     number = models.PositiveIntegerField(help_text=_("In the study."))
     batch = models.PositiveIntegerField(help_text=_("Which list of the study it is in."))
     label = models.CharField(max_length=100, blank=True, help_text=_("Of its list."))
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = DatabaseTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True, blank=True)
     used_at = models.DateTimeField(null=True, blank=True)
 
@@ -105,7 +105,7 @@ class QuizAttempt(models.Model):
     attempt = models.PositiveSmallIntegerField()
     answers = models.JSONField(help_text=_("[{question, answer, is_right}]"))
     is_right = models.BooleanField(help_text=_("All of them."))
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = DatabaseTimeField(auto_now_add=True)
 
     class Meta:
         ordering = ["attempt"]
@@ -126,7 +126,7 @@ class TrainingAnswer(models.Model):
     attempt = models.PositiveSmallIntegerField()
     answers = models.JSONField(help_text=_("{question: 1 the first, 0 the same, -1 the second}"))
     is_right = models.BooleanField()
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = DatabaseTimeField(auto_now_add=True)
 
     class Meta:
         ordering = ["attempt"]
@@ -152,7 +152,7 @@ class Erasure(models.Model):
     kind = models.CharField(max_length=10, choices=Kind)
     n_people = models.PositiveIntegerField(help_text=_("Whom it was of."))
     removed = models.JSONField(default=dict, help_text=_("{table: rows}"))
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = DatabaseTimeField(auto_now_add=True)
 
     class Meta:
         ordering = ["-created_at", "-pk"]
@@ -167,7 +167,7 @@ class Breakage(models.Model):
     participant = models.ForeignKey("studies.Participant", on_delete=models.CASCADE, related_name="breakages")
     task = models.ForeignKey("studies.Task", null=True, on_delete=models.CASCADE, related_name="breakages")
     reference = models.CharField(max_length=16)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = DatabaseTimeField(auto_now_add=True)
 
     class Meta:
         ordering = ["pk"]
@@ -183,7 +183,7 @@ class ParticipantMessage(models.Model):
 
     participant = models.ForeignKey("studies.Participant", on_delete=models.CASCADE, related_name="messages")
     text = models.TextField()
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = DatabaseTimeField(auto_now_add=True)
     answer = models.TextField(blank=True)
     answered_at = models.DateTimeField(null=True, blank=True)
     answered_by = models.CharField(max_length=150, blank=True)

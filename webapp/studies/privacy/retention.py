@@ -19,8 +19,10 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
-from django.utils import timezone
 
+from webapp.core.clock import database_now
+from webapp.core.errors import Refused
+from webapp.core.models import Installation
 from webapp.studies.models import Erasure, Item, Participant, PlatformIds, QuestionAnswers, Study, Task
 from webapp.studies.privacy import erased_follow_up, people_locked
 
@@ -174,7 +176,7 @@ def texts_erase(*, study: Study) -> dict[str, int]:
 
 def retention_due(now: datetime | None = None) -> list[tuple[Study, str, dict[str, int]]]:
     """Return the erasures due in all studies: study, `ids` or `texts`, and rows by table. Changes nothing."""
-    now = now or timezone.now()
+    now = now or database_now()
     found: list[tuple[Study, str, dict[str, int]]] = []
     for study in Study.objects.all():
         if n := ids_due(study, now).count():
@@ -185,18 +187,51 @@ def retention_due(now: datetime | None = None) -> list[tuple[Study, str, dict[st
     return found
 
 
-def retention_run(now: datetime | None = None) -> list[tuple[Study, str, dict[str, int]]]:
-    """Erase all due data of all studies. Returns it in the form of `retention_due`; run again it does nothing."""
-    now = now or timezone.now()
-    done = []
+CLOCK_JUMP = timedelta(days=1)
+"""After a larger jump of the database's time retention erases nothing for this long, so that somebody can look."""
+
+
+def retention_run() -> list[tuple[Study, str, dict[str, int]]]:
+    """Erase all due data of all studies. Returns it in the form of `retention_due`; run again it does nothing.
+
+    Raises:
+        Refused: if the database's time jumped; nothing was erased.
+    """
+    now = database_now()
+    if held_until := _hold_after_jump(now):
+        raise Refused(
+            "clock",
+            f"the database's time has jumped by more than a day since the last look at retention, or Confab was off; "
+            f"nothing is erased before {held_until:%Y-%m-%d %H:%M} UTC. Check the clock of the database's machine",
+        )
+    erased = []
     for study, what, _counts in retention_due(now):
         if what == "ids":
             removed = ids_erase(people=ids_due(study, now))
         else:
             removed = texts_erase(study=study)
         log.info("study %s: erased %s by its retention clock: %s", study.key, what, removed)
-        done.append((study, what, removed))
-    return done
+        erased.append((study, what, removed))
+    return erased
+
+
+def _hold_after_jump(now: datetime) -> datetime | None:
+    """Store that retention was looked at, and return until when it is held; None if it is not.
+
+    A jump ahead holds it for a day. If the time goes back by more than a day, the jump was an error and the hold ends.
+    """
+    with transaction.atomic():
+        Installation.load()
+        installation = Installation.objects.select_for_update().get()
+        if (looked_at := installation.retention_looked_at) is not None:
+            if now - looked_at > CLOCK_JUMP:
+                installation.retention_held_until = now + CLOCK_JUMP
+            elif looked_at - now > CLOCK_JUMP:
+                installation.retention_held_until = None
+        installation.retention_looked_at = now
+        installation.save(update_fields=["retention_looked_at", "retention_held_until"])
+    held_until = installation.retention_held_until
+    return held_until if held_until is not None and now < held_until else None
 
 
 def _with_ids(study: Study) -> QuerySet[Participant]:

@@ -13,12 +13,13 @@ from tests.builders import make_conversation, make_study, signed_in
 from tests.markup import flat
 from tests.webapp.participant.test_declining import IDS, tables_with
 from tests.webapp.studies.test_erasure import SECRET, make_person
+from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.jobs.tasks import retention
 from webapp.pay.models import Decision
 from webapp.pay.submissions import submissions_of
 from webapp.ratings.models import Rating
-from webapp.studies.models import Erasure, Participant, Study, Task
+from webapp.studies.models import Erasure, Participant, PlatformIds, Study, Task
 from webapp.studies.privacy.retention import clock_of, ids_due, retention_due, retention_run
 from webapp.studies.versions import study_edit
 
@@ -107,3 +108,27 @@ def test_the_command_counts_before_it_erases() -> None:
     for wrong, said in ((("--due", "--study", "s"), "leave --study out"), (("--people",), "--study is missing")):
         with pytest.raises(CommandError, match=said):
             erase(*wrong)
+
+
+def test_after_a_jump_of_the_clock_nothing_is_erased_for_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = closed(10, ids_kept_days=20)
+    assert retention_run() == []
+    present = timezone.now()
+
+    def set_clock(days: float) -> None:
+        moment = present + timedelta(days=days)
+        monkeypatch.setattr("webapp.studies.privacy.retention.database_now", lambda: moment)
+
+    set_clock(30)
+    with pytest.raises(Refused, match="has jumped by more than a day"):
+        retention_run()
+    retention()  # the worker logs it
+    set_clock(0.1)  # the clock was wrong and is set right
+    assert retention_run() == []
+    assert PlatformIds.objects.filter(participant__study=study).exists()
+    for hours in range(1, 24):  # Confab was off for a month: it erases a day later
+        set_clock(30 + hours / 24)
+        with pytest.raises(Refused):
+            retention_run()
+    set_clock(31.1)
+    assert [what for _study, what, _removed in retention_run()] == ["ids"]

@@ -27,6 +27,7 @@ from django.db import DatabaseError
 from chatbots.yaml_registry import EntriesError
 from webapp.bots.selectors import bot_available_ids, bots_file_discover
 from webapp.core.database import database_complaint, database_write_check
+from webapp.core.errors import Refused
 from webapp.core.processes import (
     CONNECTIONS_GRACE_S,
     ChildProcesses,
@@ -35,6 +36,7 @@ from webapp.core.processes import (
     address_write,
     end_process_within,
 )
+from webapp.core.restore_marker import refuse_unfinished_restore
 from webapp.studies.lifecycle import demo_paper_study_ensure, demo_study_ensure
 from webapp.studies.models import Study
 
@@ -64,8 +66,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, host: str, port: int, demo: bool, worker: bool, **options: Any) -> None:
         try:
+            refuse_unfinished_restore()
             bots_file_discover()
-        except EntriesError as error:
+        except (EntriesError, Refused) as error:
             raise CommandError(str(error)) from error
         # Whatever would keep Confab from serving is said before any address is.
         listening = _listen(host, port)

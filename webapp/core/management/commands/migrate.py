@@ -10,6 +10,7 @@ from django.db import DEFAULT_DB_ALIAS
 
 from webapp.core.database_migration import backup_before_migrating, garbage_collected_seldom, migrations_pending
 from webapp.core.errors import Refused
+from webapp.core.restore_marker import refuse_unfinished_restore
 
 
 class Command(migrate.Command):
@@ -20,6 +21,10 @@ class Command(migrate.Command):
         parser.add_argument("--no-backup", action="store_true", help="change the database without a backup before")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            refuse_unfinished_restore()
+        except Refused as error:
+            raise CommandError(str(error)) from error
         only_looks = options["plan"] or options["check_unapplied"]
         is_ours = options["database"] == DEFAULT_DB_ALIAS and not options["no_backup"]
         if is_ours and not only_looks and (options["app_label"] or migrations_pending()):

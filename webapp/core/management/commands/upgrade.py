@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
 from typing import Any
 
+from webapp.core.data_folder import adopt_folder, read_folder_id
 from webapp.core.database_migration import database_upgrade
 from webapp.core.management.base import ConfabCommand
 
@@ -11,8 +13,17 @@ from webapp.core.management.base import ConfabCommand
 class Command(ConfabCommand):
     help = "Bring the database to this version: back up, migrate, check."
 
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--adopt-data-folder",
+            action="store_true",
+            help="accept the present data folder as the database's, after it was replaced on purpose",
+        )
+
     def run(self, **options: Any) -> dict[str, Any]:
         done = database_upgrade()
+        if options["adopt_data_folder"]:
+            adopt_folder(read_folder_id())
         return {
             "backup": str(done.backup) if done.backup else None,
             "migrations": list(done.migrations),
