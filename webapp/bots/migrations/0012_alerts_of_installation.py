@@ -4,15 +4,38 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
-    dependencies = [
-        ('bots', '0011_judge_drift'),
-    ]
+    dependencies = [("bots", "0011_judge_drift")]
 
     operations = [
         migrations.AlterField(
-            model_name='alert',
-            name='event',
-            field=models.CharField(choices=[('bot_set_aside', 'Set aside'), ('bot_came_back', 'Came back'), ('process_silent', 'Process not heard of'), ('process_back', 'Process no longer missed'), ('disk_low', 'Disk nearly full'), ('disk_enough', 'Disk has room again'), ('queue_still', 'Queue stands still'), ('queue_moves', 'Queue moves again'), ('redis_away', 'Redis does not answer'), ('redis_back', 'Redis answers again'), ('job_failed', 'Job failed'), ('job_went_on', 'Job no longer failed'), ('restore_unfinished', 'Restoration not finished'), ('restore_finished', 'Restoration finished'), ('clock_off', 'Clock wrong'), ('clock_right', 'Clock right again'), ('data_folder_differs', 'Data folder not shared'), ('data_folder_shared', 'Data folder shared again'), ('retention_held', 'Retention held'), ('retention_resumed', 'Retention resumed'), ('judge_drifted', 'Judge drifted'), ('test', 'Test')], max_length=20),
-        ),
+            model_name="alert",
+            name="event",
+            field=models.CharField(
+                choices=[
+                    ("bot_set_aside", "Set aside"),
+                    ("bot_came_back", "Came back"),
+                    ("process_silent", "Process not heard of"),
+                    ("process_back", "Process no longer missed"),
+                    ("disk_low", "Disk nearly full"),
+                    ("disk_enough", "Disk has room again"),
+                    ("queue_still", "Queue stands still"),
+                    ("queue_moves", "Queue moves again"),
+                    ("redis_away", "Redis does not answer"),
+                    ("redis_back", "Redis answers again"),
+                    ("job_failed", "Job failed"),
+                    ("job_went_on", "Job no longer failed"),
+                    ("restore_unfinished", "Restoration not finished"),
+                    ("restore_finished", "Restoration finished"),
+                    ("clock_off", "Clock wrong"),
+                    ("clock_right", "Clock right again"),
+                    ("data_folder_differs", "Data folder not shared"),
+                    ("data_folder_shared", "Data folder shared again"),
+                    ("retention_held", "Retention held"),
+                    ("retention_resumed", "Retention resumed"),
+                    ("judge_drifted", "Judge drifted"),
+                    ("test", "Test"),
+                ],
+                max_length=20,
+            ),
+        )
     ]

@@ -4,22 +4,19 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
-    dependencies = [
-        ('core', '0006_projects'),
-    ]
+    dependencies = [("core", "0006_projects")]
 
     operations = [
         migrations.CreateModel(
-            name='Installation',
+            name="Installation",
             fields=[
-                ('id', models.PositiveSmallIntegerField(default=1, editable=False, primary_key=True, serialize=False)),
-                ('data_folder_id', models.CharField(blank=True, max_length=32)),
-                ('retention_looked_at', models.DateTimeField(blank=True, null=True)),
-                ('retention_held_until', models.DateTimeField(blank=True, null=True)),
+                ("id", models.PositiveSmallIntegerField(default=1, editable=False, primary_key=True, serialize=False)),
+                ("data_folder_id", models.CharField(blank=True, max_length=32)),
+                ("retention_looked_at", models.DateTimeField(blank=True, null=True)),
+                ("retention_held_until", models.DateTimeField(blank=True, null=True)),
             ],
             options={
-                'constraints': [models.CheckConstraint(condition=models.Q(('id', 1)), name='installation_one_row')],
+                "constraints": [models.CheckConstraint(condition=models.Q(("id", 1)), name="installation_one_row")]
             },
-        ),
+        )
     ]
