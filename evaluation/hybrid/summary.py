@@ -119,6 +119,9 @@ def _human_span(found: Mapping[str, Any]) -> tuple[float, float] | None:
     return found["adjusted_mean"] - half, found["adjusted_mean"] + half
 
 
+WEIGHT_UNIT = "Points of the rating per standard deviation of the feature"
+
+
 def weights_of(result: Mapping[str, Any]) -> list[Weight]:
     """Return the features' weights per standard deviation, largest first, titled by their names."""
     weights = [
@@ -176,6 +179,7 @@ def weights_plot(result: Mapping[str, Any]) -> Plot:
         weights_drawing(
             weights,
             380,
+            unit=WEIGHT_UNIT,
             name=f"Weights of {counted(len(weights), 'feature')}; the largest is {widest.title}, "
             f"{share(widest.mean)} {span(widest.low, widest.high, shares=True)}",
         )

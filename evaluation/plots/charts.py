@@ -14,7 +14,7 @@ from evaluation.number_format import figure, probability, share, span
 from evaluation.plots.marks import bot_shape, cross_mark, mark_link
 from evaluation.plots.rows import RowName, ValueRow, values_drawing
 from evaluation.plots.svg import Scale, drawing, group, line, padded_range, rect, text, ticks
-from evaluation.plots.text_layout import NAME_PX, Box, place_labels, shorten, text_width, tick_label, wrap
+from evaluation.plots.text_layout import NAME_PX, Box, covers_any, place_labels, shorten, text_width, tick_label, wrap
 from evaluation.stats.comparisons import Comparison
 
 
@@ -107,14 +107,19 @@ def scatter_drawing(
         )
     equal_at = (x(high) - text_width(equal) - 14, y(high) + 8)
     obstacles.append(Box(equal_at[0], equal_at[1] - 10, equal_at[0] + text_width(equal), equal_at[1] + 4))
-    titles = [shorten(point.title, width * 0.4, size, bold=True) for point in points]
     bounds = Box(left, top, width, height - bottom)
+    titles = [shorten(point.title, width * 0.4, size, bold=True) for point in points]
     labels = place_labels(titles, centres, obstacles, bounds, size)
+    legend: list[object] = []
+    if covers_any(labels, obstacles, bounds):
+        # A name over a mark hides a value: all names go below the plot, each with its bot's mark.
+        labels, titles = [], []
+        legend, height = _legend(points, width, height)
     leaders = [
         line(
             cx, cy, min(max(cx, label.box.x0), label.box.x1), min(max(cy, label.box.y0), label.box.y1), class_="leader"
         )
-        for label, (cx, cy) in zip(labels, centres, strict=True)
+        for label, (cx, cy) in zip(labels, centres, strict=bool(labels))
         if label.leader
     ]
     parts += leaders
@@ -124,7 +129,21 @@ def scatter_drawing(
         for label, title in zip(labels, titles, strict=True)
     ]
     parts.append(text(equal_at[0], equal_at[1], equal, class_="tick"))
+    parts += legend
     return drawing(width, height, *parts, name=name, interactive=True, class_=css or None)
+
+
+def _legend(points: Sequence[ScatterPoint], width: float, top: float) -> tuple[list[object], float]:
+    """Return the bots' marks with their names in columns below a plot, and the height of both."""
+    longest = max(text_width(point.title) for point in points) + 40
+    n_columns = max(int(width // longest), 1)
+    room = width / n_columns
+    parts: list[object] = []
+    for i, point in enumerate(points):
+        x, y = room * (i % n_columns), top + 20 * (i // n_columns) + 12
+        parts.append(bot_shape(x + 12, y, point.slot, hollow=point.is_control))
+        parts.append(text(x + 26, y + 4.5, shorten(point.title, room - 30), class_="name"))
+    return parts, top + 20 * -(-len(points) // n_columns) + 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +162,13 @@ class Weight:
         return self.low is None or self.high is None or self.low <= 0 <= self.high
 
 
-def weights_drawing(weights: Sequence[Weight], width: float, *, name: str, css: str = "") -> Markup:
+def weights_drawing(weights: Sequence[Weight], width: float, *, name: str, unit: str, css: str = "") -> Markup:
     """Draw a row for each weight, in the order given.
 
     Args:
         width: in pixels.
         name: what it shows, for who cannot see it.
+        unit: of the axis.
         css: class of the drawing.
     """
     rows = []
@@ -157,7 +177,7 @@ def weights_drawing(weights: Sequence[Weight], width: float, *, name: str, css: 
         says += f"\n{one.about}" if one.about else ""
         name_of_row = RowName(one.title)
         rows.append(ValueRow(name_of_row, one.mean, one.low, one.high, says, share(one.mean), hollow=one.includes_zero))
-    return values_drawing(rows, width, name=name, others=[0.0], css=css)
+    return values_drawing(rows, width, name=name, others=[0.0], foot=unit, css=css)
 
 
 Pair = tuple[str, str]

@@ -6,14 +6,15 @@ reader lets it be, and in a picture of fixed size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from evaluation.plots.marks import bot_shape, mark_link
-from evaluation.plots.svg import drawing, el, group, padded_range, rating_ticks, rect, text, ticks
-from evaluation.plots.text_layout import NAME_PX, shorten, text_width, tick_label
+from evaluation.plots.svg import drawing, el, group, padded_range, rating_ticks, rect, text, tick_step, ticks
+from evaluation.plots.text_layout import NAME_PX, shorten, text_width, tick_label, wrap
 
 ROW = 30.0
 HEAD = 34.0
@@ -50,11 +51,19 @@ class ScaleWindow:
     @property
     def is_whole(self) -> bool:
         """True if the whole scale is shown."""
-        return (self.low, self.high) == self.scale
+        return self.low <= self.scale[0] and self.high >= self.scale[1]
 
     def share(self, value: float) -> float:
         """Return the position of a value as a share of the width, clipped to the ends."""
         return _share(min(max(value, self.low), self.high), self.low, self.high)
+
+    def cuts_low(self, value: float | None) -> bool:
+        """Return whether a value lies below the window."""
+        return value is not None and value < self.low - (self.high - self.low) * 1e-9
+
+    def cuts_high(self, value: float | None) -> bool:
+        """Return whether a value lies above the window."""
+        return value is not None and value > self.high + (self.high - self.low) * 1e-9
 
     def at(self, value: float) -> str:
         """Return the same in percent."""
@@ -67,27 +76,58 @@ def whole(low: float, high: float, at_most: int = 7) -> ScaleWindow:
 
 
 def around(values: Sequence[float], low: float, high: float, at_most: int = 7) -> ScaleWindow:
-    """Return the window where these values are, with ends at ticks; the whole scale where there are none."""
+    """Return the window that contains these values, with ends at ticks or at the scale's ends.
+
+    The whole scale without values. Values outside the scale extend the window beyond it.
+    """
+    values = [value for value in values if math.isfinite(value)]
     if not values:
         return whole(low, high, at_most)
     least, most = min(values), max(values)
     room = max((most - least) * 0.05, (high - low) * 0.01)
-    marks = ticks(max(least - room, low), min(most + room, high), at_most)
-    step = marks[1] - marks[0] if len(marks) > 1 else (high - low) / 10
-    start = max(low, marks[0] - step if marks[0] > least - room else marks[0])
-    end = min(high, marks[-1] + step if marks[-1] < most + room else marks[-1])
+    if room <= 0:
+        least, most = padded_range([least, most])
+    lowest, highest = min(low, least), max(high, most)
+    start, end = max(least - room, lowest), min(most + room, highest)
+    step = tick_step(start, end, at_most)
+    start = max(min(math.floor(start / step + 1e-9) * step, least), lowest)
+    end = min(max(math.ceil(end / step - 1e-9) * step, most), highest)
     return ScaleWindow(start, end, tuple(ticks(start, end, at_most)), (low, high))
+
+
+Span = tuple[float | None, float | None, float | None]
+"""A mean and the ends of its interval."""
+
+
+def rating_window(
+    spans: Iterable[Span], low: float, high: float, at_most: int = 7, *, is_whole: bool = False, is_open: bool = False
+) -> ScaleWindow:
+    """Return the window of means on a rating scale.
+
+    Intervals are cut at the scale's ends, where `interval_cell` draws an arrow; means never are.
+
+    Args:
+        is_whole: True to show the whole scale.
+        is_open: True if the scale's ends are not known; then intervals are not cut either.
+    """
+    spans = list(spans)
+    values = [mean for mean, _low, _high in spans if mean is not None]
+    ends = [end for _mean, *span in spans for end in span if end is not None]
+    values += ends if is_open else [min(max(end, low), high) for end in ends]
+    if is_whole and all(low <= value <= high for value in values):
+        return whole(low, high, at_most)
+    return around([*values, low, high] if is_whole else values, low, high, at_most)
 
 
 def unbounded(values: Sequence[float], at_most: int = 5) -> ScaleWindow:
     """Return the window of values that have no scale of their own."""
-    low, high = padded_range(list(values) or [0.0, 1.0])
+    low, high = padded_range([value for value in values if math.isfinite(value)] or [0.0, 1.0])
     return ScaleWindow(low, high, tuple(ticks(low, high, at_most)), (low, high))
 
 
 def centred(values: Sequence[float]) -> ScaleWindow:
     """Return the window of differences, with 0 in its middle."""
-    most = max(map(abs, values), default=0.0) * 1.05 or 1.0
+    most = max((abs(value) for value in values if math.isfinite(value)), default=0.0) * 1.05 or 1.0
     return ScaleWindow(-most, most, tuple(ticks(-most, most, 5)), (-most, most))
 
 
@@ -102,6 +142,8 @@ def interval_cell(
 ) -> Markup:
     """Draw a mean with its interval over the grid: a bar of 6 px and a tick of 3 × 15 px.
 
+    Where the interval goes on beyond the window, the bar ends in an arrow.
+
     Args:
         shade: a range of values behind them.
     """
@@ -114,6 +156,12 @@ def interval_cell(
         start, end = window.share(low), window.share(high)
         bar = {"y": "50%", "height": 6, "rx": 3, "transform": "translate(0,-3)", "class_": f"interval{kind}"}
         parts.append(el("rect", x=_percent(start), width=_percent(end - start), **bar))
+        parts += [
+            el("svg", el("path", d=f"M0,-6 L{8 * way},0 L0,6 z"), x=x, y="50%", overflow="visible",
+               class_=f"interval-arrow{kind}")
+            for is_cut, x, way in ((window.cuts_low(low), "0%", -1), (window.cuts_high(high), "100%", 1))
+            if is_cut
+        ]  # fmt: skip
     if mean is not None:
         tick = {"y": "50%", "width": 3, "height": 15, "rx": 1.5, "transform": "translate(-1.5,-7.5)"}
         parts.append(el("rect", x=window.at(mean), **tick, class_=f"mean-tick{kind}"))
@@ -126,12 +174,13 @@ def axis_cell(window: ScaleWindow) -> Markup:
     if window.is_whole:
         return cell(*labels)
     low, high = window.scale
-    start, end = (_share(value, low, high) for value in (window.low, window.high))
+    start, end = (min(max(_share(value, low, high), 0.0), 1.0) for value in (window.low, window.high))
     return cell(
         *labels,
         el("rect", x="0%", y=28, width="100%", height=6, rx=3, class_="strip"),
         el("rect", x=_percent(start), y=28, width=_percent(end - start), height=6, rx=3, class_="strip-shown"),
         el("text", tick_label(low), x="0%", y=48, class_="tick"),
+        el("text", "whole scale", x="50%", y=48, class_="tick", text_anchor="middle"),
         el("text", tick_label(high), x="100%", y=48, class_="tick end"),
     )
 
@@ -260,6 +309,7 @@ def values_drawing(
     name: str,
     others: Sequence[float] = (),
     shade: tuple[float, float] | None = None,
+    foot: str = "",
     css: str = "",
 ) -> Markup:
     """Draw a row for each value, in the order given, on a scale of their own.
@@ -269,10 +319,11 @@ def values_drawing(
         name: what it shows, for who cannot see it.
         others: values that the scale holds, too.
         shade: a range of values behind all rows.
+        foot: what the axis shows, with its unit.
         css: class of the drawing.
     """
     ends = [end for row in rows for end in (row.mean, row.low, row.high) if end is not None]
-    window = unbounded([*ends, *others], 6 if width > 400 else 3)
+    window = unbounded([*ends, *others, *(shade or ())], 6 if width > 400 else 3)
     cells = [
         marked_cell(
             row.href, row.says, interval_cell(window, row.mean, row.low, row.high, hollow=row.hollow, shade=shade)
@@ -284,7 +335,7 @@ def values_drawing(
         drawn_column("", cells, window),
         Column("", [row.written for row in rows], align="end"),
     ]
-    return rows_drawing([columns], width, name=name, heads=False, css=css)
+    return rows_drawing([columns], width, name=name, heads=False, css=css, foot=foot)
 
 
 def rows_drawing(
@@ -296,6 +347,7 @@ def rows_drawing(
     css: str = "",
     title: str = "",
     told: str = "",
+    foot: str = "",
 ) -> Markup:
     """Draw rows below their columns' titles, one block below the other.
 
@@ -307,6 +359,7 @@ def rows_drawing(
         heads: whether titles of columns are written.
         css: class of the drawing.
         title, told: title and description of a picture that stands alone.
+        foot: text below, broken into lines.
     """
     unit = min((_unit(block, width) for block in blocks), default=width)
     parts: list[object] = []
@@ -316,6 +369,10 @@ def rows_drawing(
         parts += drawn
         top = bottom + 8
     height = max(top - 8, 1.0)
+    if foot:
+        lines = wrap(foot, width - 2 * EDGE, 12)
+        parts += [text(EDGE, height + 16 + 17 * i, words, class_="axis-title") for i, words in enumerate(lines)]
+        height += 17 * len(lines) + 8
     if title:
         parts = [el("title", title), el("desc", " ".join(told.split())), *parts]
     return drawing(width, height, *parts, name=name, interactive=not title, class_=css or None)

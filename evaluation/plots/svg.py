@@ -107,21 +107,23 @@ class Scale:
             return (self.start + self.end) / 2
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
 
-    def held(self, value: float) -> float:
-        """Return the pixel of a value, kept within the scale's ends."""
-        return self(min(max(value, self.low), self.high))
+
+def tick_step(low: float, high: float, at_most: int) -> float:
+    """Return a step of 1, 2 or 5 times a power of ten that gives at most so many ticks."""
+    raw = (high - low) / max(at_most - 1, 1)
+    power = 10.0 ** math.floor(math.log10(raw))
+    return next(m * power for m in (1, 2, 5, 10) if m * power >= raw * 0.999)
 
 
 def ticks(low: float, high: float, at_most: int = 6) -> list[float]:
     """Round values within `low`…`high`, steps of 1, 2 or 5 times a power of ten."""
     if not (math.isfinite(low) and math.isfinite(high)) or high <= low:
         return [low]
-    raw = (high - low) / max(at_most - 1, 1)
-    power = 10.0 ** math.floor(math.log10(raw))
-    step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw * 0.999)
+    step = tick_step(low, high, at_most)
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
-    return [round(i * step, 10) for i in range(first, last + 1)]
+    digits = -math.floor(math.log10(step))
+    return [round(i * step, digits) for i in range(first, last + 1)]
 
 
 def rating_ticks(low: float, high: float, at_most: int = 7) -> list[float]:
@@ -179,6 +181,7 @@ _STYLE = (
     + _bots()
     + f".interval{{fill:{_ACCENT};fill-opacity:.66}}.mean-tick{{fill:{_ACCENT}}}"
     f".interval.hollow{{fill:#fff;fill-opacity:1;stroke:{_GREY};stroke-width:1.4}}.mean-tick.hollow{{fill:{_GREY}}}"
+    f".interval-arrow{{fill:{_ACCENT}}}.interval-arrow.hollow{{fill:{_GREY}}}"
     ".joins{stroke:#16211f;stroke-width:4}.joins-past{stroke-width:1;stroke-dasharray:2 3}"
     f".strip{{fill:#f4f6f4;stroke:#dbe2df}}.strip-shown{{fill:{_ACCENT}}}.name,.value-light{{fill:#16211f}}"
     f".vote-up,.duration{{fill:{_ACCENT}}}.vote-down,.duration.fast{{fill:#c5752d}}.duration-line{{stroke:#16211f}}"

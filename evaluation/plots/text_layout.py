@@ -129,6 +129,16 @@ def place_labels(
     return [tried[at][1] for tried, at in zip(options, chosen, strict=True)]
 
 
+def covers_any(labels: Sequence[Label], obstacles: Sequence[Box], bounds: Box) -> bool:
+    """Return whether a label covers a mark or another label, or leaves the plot."""
+    boxes = np.array([label.box.ends for label in labels]).reshape(-1, 4)
+    marks = np.array([box.ends for box in obstacles]).reshape(-1, 4)
+    others = _overlaps(boxes, boxes)
+    np.fill_diagonal(others, 0.0)
+    inside = _overlaps(boxes, np.array([bounds.ends]))[:, 0]
+    return bool(_overlaps(boxes, marks).sum() + others.sum() > 1.0 or (inside < _areas(boxes) - 1.0).any())
+
+
 def _areas(boxes: np.ndarray) -> np.ndarray:
     """Return the areas of boxes, (N,) in square pixels."""
     areas: np.ndarray = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])

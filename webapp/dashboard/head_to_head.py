@@ -76,7 +76,7 @@ class HeadToHead:
             Column("Difference", gaps, align="end", bold=heavy),
         ]
         said = f"Difference with {self.level} interval. Bold: the two differ significantly in this question."
-        return plot_alone(columns, f"{study}: {names}", f"{said} {self.lead} {self.need}")
+        return plot_alone(columns, f"{study}: {names}", f"{said} {self.lead} {self.need}", said)
 
 
 def head_to_head(

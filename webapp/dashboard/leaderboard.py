@@ -22,16 +22,15 @@ from evaluation.plots.rows import (
     Lane,
     RowName,
     ScaleWindow,
-    around,
     axis_cell,
     bars_cell,
     bars_width,
     drawn_column,
     interval_cell,
     lanes_of,
+    rating_window,
     rows_drawing,
     unbounded,
-    whole,
 )
 from evaluation.plots.svg import Plot
 from evaluation.ratings import RatingDimension
@@ -172,13 +171,15 @@ class Board:
     Attributes:
         key: of the question; part of file names.
         title: of the scale; n_title, mean_title: of columns.
-        verdict: the conclusion; method, note: how it was found, and what else is to be known.
+        verdict: the conclusion; caption: the value drawn and its interval.
+        method, note: how it was found, and what else is to be known.
         lanes: bars that join rows; no_bars: space for them.
     """
 
     key: str
     title: str
     verdict: str
+    caption: str
     method: str
     note: str
     rows: list[BoardRow]
@@ -214,7 +215,7 @@ class Board:
             study: its name, for the title.
         """
         ranks = [Column("Rank", [row.ranks for row in self.rows])] if self.is_ranked else []
-        joins = Column("Not clear", [row.bars for row in self.rows], width=bars_width(self.lanes))
+        joins = Column("Too close to call", [row.bars for row in self.rows], width=bars_width(self.lanes))
         columns = [
             *ranks,
             Column("Bot", [row.name for row in self.rows]),
@@ -228,11 +229,18 @@ class Board:
             ),
             *([joins] if self.lanes else []),
         ]
-        return plot_alone(columns, f"{study}: {self.title}", f"{self.verdict} {self.method} {self.note}")
+        caption = [self.caption]
+        if self.lanes:
+            caption.append("Bars at the end join bots that do not differ significantly.")
+        if any(row.bot.is_control for row in self.rows):
+            caption.append("Hollow: control bot.")
+        told = f"{self.verdict} {self.caption} {self.method} {self.note}"
+        return plot_alone(columns, f"{study}: {self.title}", told, " ".join(caption))
 
 
-def plot_alone(columns: Sequence[Column], title: str, told: str) -> Plot:
-    return Plot.of(rows_drawing([columns], _WIDE, name=title, title=title, told=told))
+def plot_alone(columns: Sequence[Column], title: str, told: str, caption: str) -> Plot:
+    """Return rows as a picture with its caption printed below."""
+    return Plot.of(rows_drawing([columns], _WIDE, name=title, title=title, told=told, foot=caption))
 
 
 def board_of(
@@ -246,10 +254,13 @@ def board_of(
     found = leaderboard(means, compared)
     chosen = set(choice.bots or [place.bot for place in found.places])
     places = [place for place in found.places if place.bot in chosen and place.bot in frame.bots]
-    window = whole(dimension.low, dimension.high)
-    if not choice.is_whole:
-        ends = [end for one in places for end in (one.mean.low, one.mean.mean, one.mean.high) if end is not None]
-        window = around(ends, dimension.low, dimension.high)
+    window = rating_window(
+        [(place.mean.mean, place.mean.low, place.mean.high) for place in places],
+        dimension.low,
+        dimension.high,
+        is_whole=choice.is_whole,
+        is_open=dimension.inferred,
+    )
     order = [place.bot for place in places]
     lanes = lanes_of(alike_groups({place.bot: place.too_close for place in places}), order)
     digits = digits_for(dimension.low, dimension.high)
@@ -267,9 +278,10 @@ def board_of(
         title=f"{dimension.title}, {dimension.low:g} to {dimension.high:g}"
         + (" (lowest and highest answer: the scale is not known)" if dimension.inferred else ""),
         verdict=conclusion(frame, compared, dimension),
+        caption=f"{what} with {percent(found.level)} interval.",
         method=(
-            f"{what} with {percent(found.level)} interval. A range of ranks holds every place that the "
-            f"tests allow. Bots joined by a bar do not differ significantly ({test_said(compared)}), which does not "
+            "A range of ranks holds every place that the tests allow. "
+            f"Bots joined by a bar do not differ significantly ({test_said(compared)}), which does not "
             "make them equal."
         ),
         note=" ".join(notes),
@@ -312,14 +324,12 @@ def votes_board(frame: StudyFrame, votes: Mapping[str, BotVotes], choice: BoardP
     """Return the chosen bots by the share of votes up, the highest first; without ranks, for nothing is tested."""
     chosen = [bot for bot in frame.rated_bots if not choice.bots or bot in choice.bots]
     found = votes_ranked([bot for bot in chosen if bot in frame.bots], votes)
-    window = whole(0, 100)
-    if not choice.is_whole:
-        window = around([100 * end for one in found for end in (one.low, one.high) if end is not None], 0, 100)
+    numbers = {one.bot_id: _in_percent(one) for one in found}
+    window = rating_window(numbers.values(), 0, 100, is_whole=choice.is_whole)
     n_votes = sum(one.n for one in found)
     rows = []
     for one in found:
         bot = frame.bots[one.bot_id]
-        numbers = [None if value is None else 100 * value for value in (one.share, one.low, one.high)]
         rows.append(
             BoardRow(
                 bot=bot,
@@ -327,7 +337,7 @@ def votes_board(frame: StudyFrame, votes: Mapping[str, BotVotes], choice: BoardP
                 n=f"{one.up:,} up, {one.down:,} down",
                 mean=percent(one.share),
                 ends=_votes_ends(one),
-                drawn=interval_cell(window, *numbers, hollow=bot.is_control),
+                drawn=interval_cell(window, *numbers[bot.bot_id], hollow=bot.is_control),
             )
         )
     said = plural(n_votes, "%(n)s vote on single replies.", "%(n)s votes on single replies.") % {"n": f"{n_votes:,}"}
@@ -335,14 +345,19 @@ def votes_board(frame: StudyFrame, votes: Mapping[str, BotVotes], choice: BoardP
         key=VOTES,
         title="Votes up, in %",
         verdict=said,
-        method=f"Share of votes up with {percent(VOTES_LEVEL)} interval; "
-        "the votes of one conversation count as belonging together.",
+        caption=f"Share of votes up with {percent(VOTES_LEVEL)} interval.",
+        method="The votes of one conversation count as belonging together.",
         note="People vote when they like, often on what annoys them, so there are no ranks here.",
         rows=rows,
         window=window,
         n_title="Votes",
         mean_title="Share up",
     )
+
+
+def _in_percent(votes: BotVotes) -> tuple[float | None, float | None, float | None]:
+    share, low, high = (None if value is None else 100 * value for value in (votes.share, votes.low, votes.high))
+    return share, low, high
 
 
 def _votes_ends(one: BotVotes) -> str:
@@ -383,9 +398,10 @@ def pairs_board(found: PairResults, title: str, bots: Mapping[str, BotInfo], ver
         key="strengths",
         title=f"Strength by {title.lower()}, log odds against the average bot",
         verdict=verdict,
+        caption=f"Bradley–Terry strength with {percent(found.level)} interval.",
         method=(
-            f"Bradley–Terry model with ties (Davidson, 1970); {percent(found.level)} intervals with whole raters as "
-            "units. A range of ranks holds every place that comparisons of two bots, corrected by Holm, leave open."
+            "Bradley–Terry model with ties (Davidson, 1970); intervals with whole raters as units. A range of ranks "
+            "holds every place that comparisons of two bots, corrected by Holm, leave open."
         ),
         note=one_look() if found.is_collecting else "",
         rows=rows,

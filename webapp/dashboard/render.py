@@ -222,7 +222,8 @@ class LaidOutPart:
     @property
     def caption(self) -> str:
         """Label and title in one line, as LaTeX's caption has it without the label."""
-        return f"{self.part.title}. {self.part.method}".strip()
+        title = self.part.title if self.part.title.endswith(("?", "!", ".")) else f"{self.part.title}."
+        return f"{title} {self.part.method}".strip()
 
     @property
     def table(self) -> PageTable:

@@ -74,6 +74,7 @@ class ReportPart:
     Attributes:
         id: unique in the report, and the name of its files.
         label: "Figure 3"; "" while nobody has numbered it.
+        marks: meaning of the drawing's marks; no part of its table's caption.
     """
 
     id: str
@@ -84,6 +85,7 @@ class ReportPart:
     table: PageTable
     drawing: Drawing | None = None
     label: str = ""
+    marks: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,7 @@ def _of_figure(found: PageFigure) -> ReportPart:
     narrow = tuple((str(v.title), str(v.svg)) for v in drawn.narrow)
     drawing = Drawing(str(drawn.wide), narrow)
     lead = found.note_lead
-    return ReportPart(found.id, found.title, found.method, lead, found.note, found.table, drawing)
+    return ReportPart(found.id, found.title, found.method, lead, found.note, found.table, drawing, marks=found.marks)
 
 
 def _of_table(found: NamedTable) -> ReportPart:

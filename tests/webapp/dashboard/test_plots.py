@@ -1,8 +1,10 @@
 """What pages write: plots and tables, plurals, and markup in names as text; labels keep apart."""
 
+import base64
 import html
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -14,6 +16,8 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 from django.utils.html import strip_tags
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from evaluation.analysis.comparisons import Comparisons
 from evaluation.metrics.registry import metric_list
@@ -33,9 +37,10 @@ from webapp.dashboard.charts.distributions import AnswerDistribution, spread_fig
 from webapp.dashboard.charts.figure import Cell, Header, PageFigure, PageTable, bot_icon
 from webapp.dashboard.charts.lines import LineGroup, LinePanel, lines_figure, with_shared_axes
 from webapp.dashboard.charts.matrix import differences_figure, heatmap_figure
-from webapp.dashboard.charts.scatter import predictions_figure, scatter_figure, weights_figure
-from webapp.dashboard.narrative.phrases import number_cell, span_cell
-from webapp.dashboard.render import latex_text, table_latex, table_markdown
+from webapp.dashboard.charts.scatter import items_figure, predictions_figure, scatter_figure, weights_figure
+from webapp.dashboard.narrative.phrases import Section, number_cell, span_cell
+from webapp.dashboard.render import LaidOutPart, latex_text, table_latex, table_markdown
+from webapp.dashboard.report_document import chapter_of
 from webapp.dashboard.report_files import report_ask
 from webapp.dashboard.urls import urlpatterns
 from webapp.dashboard.views.why import why_parts
@@ -89,7 +94,7 @@ def all_figures(name: str) -> list[PageFigure]:
             y_title=name,
             note=name,
         ),
-        weights_figure([Weight(name, 0.1, -0.1, 0.3)], title=name, method=""),
+        weights_figure([Weight(name, 0.1, -0.1, 0.3)], unit=name, id="weights", title=name, method=""),
         spread_figure([AnswerDistribution(info, [1, 2, 0], 2.0)], RatingDimension("q", name, 1, 3), [1, 2, 3]),
         heatmap_figure([name, name], {(0, 1): Correlation(0.5, 0.1, 0.2, 0.7, 9)}, title="", method=""),
     ]
@@ -370,3 +375,84 @@ def test_all_questions_show_the_whole_scale_with_the_leaderboard() -> None:
     )
     assert whole == [f"{step}" for step in range(1, 8)]
     assert set(zoomed) != set(whole)
+
+
+def number(label: str) -> float:
+    return float(label.replace("−", "-"))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.floats(-1e3, 1e3), st.integers(0, 60)), min_size=1, max_size=12), st.floats(0, 50))
+def test_lines_stay_within_their_axes_and_stop_below_twenty(points: list[tuple[float, int]], half: float) -> None:
+    mean, n = np.array([point[0] for point in points]), np.array([point[1] for point in points])
+    group = LineGroup("all", Course(n=n, mean=mean, low=mean - half, high=mean + half))
+    found = lines_figure([LinePanel("Words", [group])], x_title="exchange", **TEXTS)
+    assert "at least 20 conversations" in found.marks
+    root = ElementTree.fromstring(found.wide)
+    ends = [end for part in root.iter() if "grid" in part.get("class", "") for end in (part.get("y1"),)]
+    marks = [part for part in root.iter() if part.get("class") == "line-point line-1" and part.get("cx")]
+    n_drawn = int((n >= 20).sum())
+    drawn = [part for part in marks if float(part.get("r", "0")) and part.get("cy") != "9"]
+    legend_marks = 1 if n_drawn else 0
+    assert len(drawn) == n_drawn + legend_marks
+    assert bool(ends) == bool(n_drawn)
+    bands = [part.get("points", "") for part in root.iter() if part.tag.endswith(("polygon", "polyline"))]
+    heights = [float(pair.split(",")[1]) for band in bands for pair in band.split()]
+    assert all(50 - 1e-6 <= height <= 26 + 214 - 26 - 14 + 1e-6 for height in heights)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.floats(-1e4, 1e4), st.floats(1, 5)), min_size=1, max_size=30))
+def test_replies_are_drawn_within_their_axes(points: list[tuple[float, float]]) -> None:
+    found = items_figure(points, x="score", y="people", **TEXTS)
+    for svg, width in ((found.wide, 620), (found.narrow[0].svg, 298)):
+        dots = [part for part in ElementTree.fromstring(svg).iter() if part.get("class") == "item-point"]
+        assert len(dots) == len(points)
+        assert all(46 <= float(dot.get("cx", "")) <= width - 12 for dot in dots)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from([(1.0, 5.0), (0.0, 100.0), (-3.0, 3.0)]),
+    st.lists(st.tuples(st.floats(0, 1), st.floats(0, 0.5)), min_size=1, max_size=8),
+    st.booleans(),
+)
+def test_bots_stand_at_their_means(
+    scale: tuple[float, float], shares: list[tuple[float, float]], is_whole: bool
+) -> None:
+    low, high = scale
+    means = [low + share * (high - low) for share, _half in shares]
+    dimension = RatingDimension("q", "Q", low, high)
+    bots = [
+        BotSummary(
+            BotInfo(f"b{i}", "b", i + 1, is_control=False),
+            n_conversations=9,
+            n_ratings=9,
+            intervals={"q": Interval(mean, max(mean - half, low), min(mean + half, high), 9)},
+            n_replies=9,
+            votes_up=0,
+            votes_down=0,
+        )
+        for i, (mean, (_share, half)) in enumerate(zip(means, shares, strict=True))
+    ]
+    found = bots_figure(StudySummary([dimension], bots, 0), lambda bot: "", is_whole=is_whole)
+    for svg in drawings(found):
+        root = ElementTree.fromstring(svg)
+        labels = [part for part in root.iter() if part.get("class") == "tick middle"]
+        ticks = [(float(part.get("x", "").rstrip("%")), number(part.text or "")) for part in labels]
+        (x0, first), (x1, last) = ticks[0], ticks[-1]
+        places = [float(part.get("x", "").rstrip("%")) for part in root.iter() if part.get("class") == "mean-tick"]
+        assert len(places) == len(means)
+        assert all(0 <= place <= 100 for place in places)
+        if x1 > x0:
+            read = [first + (place - x0) / (x1 - x0) * (last - first) for place in places]
+            assert read == pytest.approx(means, abs=0.01 * (high - low))
+
+
+def test_captions_of_tables_do_not_speak_of_colours() -> None:
+    part = chapter_of(Section("s", "S", figures=[all_figures("x")[0]])).parts[0]
+    marked = replace(part, title="How far apart are they?", method="Means with 90 % interval.", marks="Coloured: x.")
+    laid_out = LaidOutPart(marked, "study")
+    assert laid_out.caption == "How far apart are they? Means with 90 % interval."
+    for text in laid_out.texts:
+        assert "Coloured" not in base64.b64decode(text.href.partition("base64,")[2]).decode()

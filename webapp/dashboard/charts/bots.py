@@ -13,13 +13,12 @@ from evaluation.plots.rows import (
     Column,
     RowName,
     ScaleWindow,
-    around,
     cell,
     drawn_column,
     interval_cell,
     marked_cell,
+    rating_window,
     rows_drawing,
-    whole,
 )
 from evaluation.plots.svg import el
 from evaluation.plots.text_layout import tick_label
@@ -52,7 +51,8 @@ def bots_figure(summary: StudySummary, link: Link, *, is_whole: bool = False) ->
     if given:
         least = "" if min(given) == max(given) else f"{min(given)} to "
         method += f" {least}{phrases.ratings_text(max(given))} per bot."
-    notes = ["Hollow bar: control bot."] if any(bot.bot.is_control for bot in summary.bots) else []
+    marks = "Hollow bar: control bot." if any(bot.bot.is_control for bot in summary.bots) else ""
+    notes = []
     if summary.n_ratings:
         notes.append("Intervals are over raters, or over chats where raters are unnamed.")
     names = Column("Bot", [RowName(bot.bot.title, bot.bot.slot, bot.bot.is_control) for bot in summary.bots])
@@ -78,6 +78,7 @@ def bots_figure(summary: StudySummary, link: Link, *, is_whole: bool = False) ->
         wide=rows_drawing(blocks, WIDE, name=name, css="plot-wide"),
         narrow=narrow,
         table=_table(summary, link),
+        marks=marks,
         note=" ".join(notes),
     )
 
@@ -87,7 +88,7 @@ def _narrow(columns: Sequence[Column], name: str) -> Markup:
 
 
 def _facet(summary: StudySummary, dimension: RatingDimension, link: Link, n_ticks: int, is_whole: bool) -> Column:
-    window = whole(dimension.low, dimension.high, n_ticks) if is_whole else _window(summary, dimension, n_ticks)
+    window = _window(summary, dimension, n_ticks, is_whole)
     cells: list[RowName | Markup | str] = []
     for bot in summary.bots:
         found = bot.intervals[dimension.key]
@@ -101,13 +102,13 @@ def _facet(summary: StudySummary, dimension: RatingDimension, link: Link, n_tick
     return drawn_column(dimension.title, cells, window)
 
 
-def _window(summary: StudySummary, dimension: RatingDimension, n_ticks: int) -> ScaleWindow:
+def _window(summary: StudySummary, dimension: RatingDimension, n_ticks: int, is_whole: bool) -> ScaleWindow:
     """Return the range of the data of all questions with the same scale, so that their columns can be compared."""
     scale = dimension.low, dimension.high
-    alike = [one.key for one in summary.dimensions if (one.low, one.high) == scale]
-    found = [bot.intervals[key] for bot in summary.bots for key in alike]
-    ends = [end for one in found for end in (one.low, one.mean, one.high) if end is not None]
-    return around(ends, *scale, n_ticks)
+    same_scale = [one.key for one in summary.dimensions if (one.low, one.high) == scale]
+    intervals = [bot.intervals[key] for bot in summary.bots for key in same_scale]
+    spans = [(interval.mean, interval.low, interval.high) for interval in intervals]
+    return rating_window(spans, *scale, n_ticks, is_whole=is_whole, is_open=dimension.inferred)
 
 
 def _means(summary: StudySummary, dimension: RatingDimension) -> Column:

@@ -60,8 +60,8 @@ def spread_figure(
     return PageFigure(
         id="spread",
         title="How the answers spread",
-        method=f"Share of each answer to “{dimension.title.lower()}”, in %, centred on the middle of the scale. "
-        f"{phrases.ratings_text(n)}.",
+        method=f"Share of each answer to “{dimension.title.lower()}”, in %. {phrases.ratings_text(n)}.",
+        marks="Centred on the middle of the scale.",
         wide=wide,
         narrow=narrow,
         table=page_table(

@@ -99,6 +99,7 @@ class PageFigure:
         method: statistic, interval level, n, in one line.
         wide, narrow: the drawing for wide and for narrow columns (the latter one or several).
         table: the same numbers.
+        marks: meaning of the drawing's marks; not printed with the table, which has none.
         note, note_lead: what may not be concluded; `note_lead` is printed bold before it.
         more: all of it, where `wide` and `narrow` draw what matters first.
     """
@@ -111,6 +112,7 @@ class PageFigure:
     table: PageTable
     note: str = ""
     note_lead: str = ""
+    marks: str = ""
     more: More | None = None
 
 

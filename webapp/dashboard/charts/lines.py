@@ -26,7 +26,7 @@ from webapp.dashboard.narrative.phrases import count_cell, number_cell, page_tab
 
 WIDE = 958.0
 GAP = 40.0
-FEWEST = 10
+FEWEST = 20
 """A point that stands for fewer conversations is in the table only."""
 
 
@@ -71,7 +71,7 @@ class LinePanel:
     def values(self) -> list[float]:
         """Means and ends of intervals drawn."""
         found = [one.course for one in self.groups]
-        ends = [line[: _reach(one)] for one in found for line in (one.mean, one.low, one.high)]
+        ends = [line[_drawn_turns(one)] for one in found for line in (one.mean, one.low, one.high)]
         return [float(value) for line in ends for value in line if np.isfinite(value)]
 
 
@@ -89,7 +89,7 @@ def with_shared_axes(*figures: Sequence[LinePanel]) -> list[list[LinePanel]]:
 def lines_figure(panels: Sequence[LinePanel], *, x_title: str, **texts: Any) -> PageFigure:
     """Draw the panels, two side by side where there is room.
 
-    Turns are counted from 1. A group is drawn as far as `FEWEST` of its conversations reach.
+    Turns are counted from 1. A group is drawn where at least `FEWEST` of its conversations are.
     """
     drawn = [panel for panel in panels if not panel.missing]
     names = list(dict.fromkeys(g.title for panel in drawn for g in panel.groups))
@@ -118,7 +118,8 @@ def lines_figure(panels: Sequence[LinePanel], *, x_title: str, **texts: Any) -> 
         )
         for panel in drawn
     ]
-    return PageFigure(wide=wide, narrow=narrow, table=_table(panels, x_title), **texts)
+    marks = f"Drawn where at least {FEWEST} conversations have the {x_title}."
+    return PageFigure(wide=wide, narrow=narrow, table=_table(panels, x_title), marks=marks, **texts)
 
 
 def _mark(i: int, x: float, y: float) -> Markup:
@@ -140,9 +141,13 @@ def _legend(names: Sequence[str], left: float, width: float) -> Markup:
 
 
 def _reach(course: Course) -> int:
-    """Return the number of turns drawn."""
-    enough = np.flatnonzero(course.n >= FEWEST)
-    return int(enough[-1]) + 1 if len(enough) else 0
+    """Return the last turn drawn, from 1; 0 if none is."""
+    return int(max(_drawn_turns(course), default=-1)) + 1
+
+
+def _drawn_turns(course: Course) -> np.ndarray:
+    """Return the turns drawn, from 0: those with a mean of at least `FEWEST` conversations."""
+    return np.flatnonzero((course.n >= FEWEST) & np.isfinite(course.mean))
 
 
 def _panel(
@@ -150,7 +155,7 @@ def _panel(
 ) -> Markup:
     parts: list[object] = [text(left, top + 12, shorten(panel.title, width, bold=True), class_="head")]
     if not panel.values:
-        why = "too few conversations for a course"
+        why = f"fewer than {FEWEST} conversations"
         parts.append(text(left, top + 40, why, class_="tick"))
         return group(*parts)
     axes = panel.axes or LineAxes(panel.n_turns, padded_range(panel.values))
@@ -182,8 +187,8 @@ def _panel(
 
 
 def _line(found: LineGroup, i: int, title: str, x: Scale, y: Scale, x_title: str) -> Markup:
-    course, reach = found.course, _reach(found.course)
-    at = [t for t in range(reach) if np.isfinite(course.mean[t])]
+    course = found.course
+    at = _drawn_turns(course).tolist()
     band = [t for t in at if np.isfinite(course.low[t])]
     parts: list[object] = []
     if len(band) > 1:
@@ -247,10 +252,11 @@ def track(values: Sequence[float | None], speakers: Sequence[str], column: Colum
         why: said beside missing values.
     """
     known = [value for value in values if value is not None]
-    low = column.range[0] if column.range[0] is not None else min([*known, 0.0])
-    high = column.range[1] if column.range[1] is not None else max([*known, 1.0])
+    # A value outside its metric's range extends the track, so that it is never drawn at another value's place.
+    low = min([*known, 0.0 if column.range[0] is None else column.range[0]])
+    high = max([*known, 1.0 if column.range[1] is None else column.range[1]])
     scale = Scale(low, high, 10, 90)
-    xs = [None if value is None else scale.held(value) for value in values]
+    xs = [None if value is None else scale(value) for value in values]
     zero = scale(0) if low < 0 < high else None
     # A column that never describes one speaker's turns has no gap at them: the line goes on through.
     silent = {

@@ -214,10 +214,15 @@ WEIGHTS_SHOWN = 15
 """Weights that are drawn at first."""
 
 
-def weights_figure(weights: Sequence[Weight], *, title: str, method: str, note: str = "") -> PageFigure:
-    """Draw the weights, sorted by their means, largest first: of many the strongest, and all on demand."""
+def weights_figure(weights: Sequence[Weight], *, unit: str, **texts: Any) -> PageFigure:
+    """Draw the weights, sorted by their means, largest first: of many the strongest, and all on demand.
+
+    Args:
+        unit: of the axis.
+        texts: of `PageFigure`.
+    """
     ordered = sorted(weights, key=lambda weight: -weight.mean)
-    wide, narrow = _draw_weights(ordered)
+    wide, narrow = _draw_weights(ordered, unit)
     more = None
     if len(ordered) > WEIGHTS_SHOWN + 3:
         told = (
@@ -227,18 +232,18 @@ def weights_figure(weights: Sequence[Weight], *, title: str, method: str, note: 
         all_of_them = plural(len(ordered), "All %(n)s weight", "All %(n)s weights")
         more = More(all_of_them % {"n": len(ordered)}, told, wide, narrow)
         strongest = set(sorted(range(len(ordered)), key=lambda i: -abs(ordered[i].mean))[:WEIGHTS_SHOWN])
-        wide, narrow = _draw_weights([one for i, one in enumerate(ordered) if i in strongest])
+        wide, narrow = _draw_weights([one for i, one in enumerate(ordered) if i in strongest], unit)
     table = page_table(
         ordered,
         ("Feature", lambda one: Cell(one.title, why=one.about)),
         ("Weight", lambda one: share_cell(one.mean)),
         ("90 %", lambda one: span_cell(one.low, one.high, shares=True)),
     )
-    return PageFigure("weights", title, method, wide, narrow, table, note, more=more)
+    return PageFigure(wide=wide, narrow=narrow, table=table, more=more, **texts)
 
 
-def _draw_weights(weights: Sequence[Weight]) -> tuple[Markup, list[Variant]]:
+def _draw_weights(weights: Sequence[Weight], unit: str) -> tuple[Markup, list[Variant]]:
     """Return the drawings for wide and for narrow columns."""
     one, several = "The weight of %(n)d feature with its interval.", "Weights of %(n)d features with their intervals."
     name = plural(len(weights), one, several) % {"n": len(weights)}
-    return for_widths(lambda width, css: weights_drawing(weights, width, name=name, css=css), 380)
+    return for_widths(lambda width, css: weights_drawing(weights, width, name=name, unit=unit, css=css), 380)

@@ -122,10 +122,10 @@ def comparisons_section(frame: StudyFrame, found: StudyComparisons) -> Section:
             digits=digits,
             title="How far apart are they?",
             method=(
-                f"{frame.headline.title}: the row’s mean minus the column’s, by least squares; coloured where the "
-                f"two can be put in order ({test_said(compared)}, "
-                f"corrected for {phrases.pairs_text(compared.n_pairs)})."
+                f"{frame.headline.title}: the first bot’s mean minus the second’s, by least squares "
+                f"({test_said(compared)}, corrected for {phrases.pairs_text(compared.n_pairs)})."
             ),
+            marks="Row minus column; coloured where the two differ significantly.",
             level=1 - compared.alpha,
             note="Intervals of single differences are not widened for the number of pairs.",
         )

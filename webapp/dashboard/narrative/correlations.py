@@ -141,9 +141,10 @@ def _metrics_figure(frame: StudyFrame, matrix: CorrelationMatrix, titles: Mappin
         frame,
         matrix,
         titles,
-        f"Spearman over {phrases.conversations_text(matrix.n)}; intervals by the jackknife over people; "
-        f"bold: p < .05 after Holm’s correction for {matrix.n_corrected} correlations. {_discovered(matrix)} "
+        f"Spearman over {phrases.conversations_text(matrix.n)}; 95 % intervals by the jackknife over people; "
+        f"Holm’s correction for {matrix.n_corrected} correlations. {_discovered(matrix)} "
         "The table also has Pearson’s r within bots.",
+        marks="Bold: p < .05 after Holm’s correction.",
         id="metrics-dimensions",
         title="Which metrics go with which ratings?",
         symbol="ρ",
@@ -164,8 +165,9 @@ def _bots_figure(
         frame,
         matrix,
         titles,
-        f"Pearson over the means of {phrases.bots_text(matrix.n)};{played} bold: p < .05 after Holm’s correction "
-        f"for {matrix.n_corrected} correlations. {_discovered(matrix)}",
+        f"Pearson over the means of {phrases.bots_text(matrix.n)};{played} Holm’s correction for "
+        f"{matrix.n_corrected} correlations. {_discovered(matrix)}",
+        marks="Bold: p < .05 after Holm’s correction.",
         id="bots-dimensions",
         title="Which figures of a bot go with its ratings?",
         symbol="r",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from evaluation.hybrid.summary import human_mean, points_of, ranks_only, weights_of
+from evaluation.hybrid.summary import WEIGHT_UNIT, human_mean, points_of, ranks_only, weights_of
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.number_format import share
 from evaluation.plots.charts import ScatterPoint
@@ -210,7 +210,9 @@ def _figures(result: Result, bots: Bots, link: Callable[[str], str], target: str
             points,
             id="scatter",
             title="Does it predict what people said?",
-            method=_scatter_method(result),
+            method="Each bot predicted by a fit that never saw it."
+            + (" Places among the rated bots, 1 is best." if ranks_only(result) else ""),
+            marks=_scatter_marks(result),
             x_title=x_title,
             y_title="Rank predicted" if ranks_only(result) else "Predicted, bot left out",
             note=f"{on_line} {raters_in_words(result)}".strip(),
@@ -223,6 +225,7 @@ def _figures(result: Result, bots: Bots, link: Callable[[str], str], target: str
             id="scatter-selfplay",
             title="And from self-play?",
             method="The same fits applied to conversations of each bot with itself.",
+            marks=_scatter_marks(result),
             x_title=x_title,
             y_title="Rank predicted from self-play" if ranks_only(result) else "Predicted from self-play",
             note=on_line,
@@ -246,7 +249,11 @@ def _figures(result: Result, bots: Bots, link: Callable[[str], str], target: str
         yield weights_figure(
             [replace(weight, title=title) for weight, title in zip(weights, titles, strict=True)],
             title="What it looks at",
-            method="Mean weight per standard deviation of the feature, 90 % over folds. Hollow: includes 0.",
+            method="Mean weight, in points of the rating per standard deviation of the feature, with 90 % interval "
+            "over folds.",
+            marks="Hollow: includes 0.",
+            unit=WEIGHT_UNIT,
+            id="weights",
             note="Folds share most of their data, so the interval shows how steady a weight is, not how certain.",
         )
 
@@ -264,14 +271,16 @@ def _points(result: Result, bots: Bots, link: Callable[[str], str], source: str)
     return points
 
 
-def _scatter_method(result: Result) -> str:
-    """Describe the intervals drawn as lines."""
+def _scatter_marks(result: Result) -> str:
+    """Describe the intervals drawn as lines; empty without any."""
     if ranks_only(result):
-        return "Each bot predicted by a fit that never saw it. Places among the rated bots, 1 is best."
-    lines = "90 % intervals of people’s means"
+        return ""
     if any(bot.get("interval95") for bot in result["bots"].values()):
-        lines = "90 % intervals, across of people’s mean, upright of where its true value is expected"
-    return f"Each bot predicted by a fit that never saw it. Lines: {lines}."
+        return (
+            "Horizontal lines: 90 % intervals of people’s means. Vertical lines: 90 % intervals of the true means that "
+            "the fit expects."
+        )
+    return "Lines: 90 % intervals of people’s means."
 
 
 def _unrated_method(result: Result) -> str:

@@ -63,19 +63,38 @@ def hybrid_section(frame: StudyFrame) -> Section:
         section.lead.append(_sentence(name, view, fit.result))
         same = (fit.result["preset"], fit.result["target"], within)
         section.figures += [
-            replace(figure, id=f"{figure.id}-{fit.pk}", method=f"{figure.method} ({name}.)")
+            replace(
+                figure,
+                id=f"{figure.id}-{fit.pk}",
+                title=_titled(figure.title, fit, fits),
+                method=f"{figure.method} ({name}.)",
+            )
             for figure in view.figures.values()
             # The slopes do not depend on the intercept, so they are drawn once.
             if figure.id != "weights" or same not in drawn
         ]
         drawn.add(same)
         section.tables += [
-            replace(table, id=f"{table.id}-{fit.pk}", method=f"{table.method} ({name}.)") for table in view.tables
+            replace(
+                table,
+                id=f"{table.id}-{fit.pk}",
+                title=_titled(table.title, fit, fits),
+                method=f"{table.method} ({name}.)",
+            )
+            for table in view.tables
         ]
         section.how += [f"{name}: {note}" for note in view.notes]
         if view.conclusion not in view.caution and not section.points:
             section.points.append(f"{view.conclusion} {view.because}".strip())
     return section
+
+
+def _titled(title: str, fit: HybridFit, fits: Sequence[HybridFit]) -> str:
+    """Return a title that names the fit where the report has several."""
+    if len(fits) < 2:
+        return title
+    stop = "?" if title.endswith("?") else ""
+    return f"{title.removesuffix('?')} (fit {fit.pk}, {(fit.result or {}).get('preset')}){stop}"
 
 
 def _sentence(name: str, view: HybridView, result: Mapping[str, Any]) -> str:
