@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from typing import Any
 from uuid import UUID
 
+from asgiref.sync import async_to_sync
 from channels.exceptions import ChannelFull
 from channels.layers import get_channel_layer
+from django.utils.translation import gettext as _
 
 from chatbots.bots.base import BotError
 from webapp.bots.selectors import bot_pool
+from webapp.conversations.frames import error_frame
 from webapp.core.health import redis_errors
 
 logger = logging.getLogger(__name__)
@@ -43,6 +46,20 @@ async def frame_publish(conversation_id: UUID | str, frame: dict[str, Any], *, s
             conversation_group(conversation_id), {"type": "frame.publish", "frame": frame, "sender": sender}
         )
     )
+
+
+def publish_end(conversation_ids: Iterable[UUID]) -> None:
+    """Let every open page of these conversations reload, from the thread of a view.
+
+    The page that the participant then reads has the outcome of the task.
+    """
+    frame = error_frame(code="closed", message=str(_("This chat has ended.")), ended=True)
+
+    async def publish() -> None:
+        for conversation_id in conversation_ids:
+            await frame_publish(conversation_id, frame)
+
+    async_to_sync(publish)()  # runs on the server's event loop
 
 
 async def move_publish(conversation_id: UUID | str, n_moves: int) -> None:

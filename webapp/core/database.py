@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 import sqlite3
+import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
@@ -20,6 +22,37 @@ from django.utils import timezone
 
 DATABASE_AWAY = (OperationalError, InterfaceError)
 """What Django raises where the database cannot be reached, is busy or has closed the connection."""
+
+_OUTAGE_REMEMBERED_S = 30.0
+
+
+class DatabaseOutage:
+    """Memory of this process of the latest request that could not reach the database."""
+
+    def __init__(self) -> None:
+        self._failed_at_s: float | None = None
+
+    def note(self) -> None:
+        """Store that the database could not be reached just now."""
+        self._failed_at_s = time.monotonic()
+
+    def is_going_on(self) -> bool:
+        """Return True if the database could not be reached within the last half minute."""
+        return self._failed_at_s is not None and time.monotonic() - self._failed_at_s < _OUTAGE_REMEMBERED_S
+
+
+database_outage = DatabaseOutage()
+"""The outage as this process knows it."""
+
+
+_BUSY = re.compile("locked|too many|connection slots|timeout")
+"""Errors of a database that works, but not for this request: locks, and connections that others have."""
+
+
+def is_unreachable(error: BaseException) -> bool:
+    """Return True if an error says that the database is unavailable, not that it is busy."""
+    return isinstance(error, DATABASE_AWAY) and not _BUSY.search(str(error))
+
 
 P = ParamSpec("P")
 R = TypeVar("R")

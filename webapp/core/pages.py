@@ -15,6 +15,7 @@ from django.shortcuts import render
 from django.utils import translation
 from whitenoise.storage import CompressedManifestStaticFilesStorage
 
+from webapp.core.database import database_outage, is_unreachable
 from webapp.core.language import locale_for
 from webapp.core.logs import request_id_new, route_of
 from webapp.core.rights import Right, may
@@ -63,10 +64,14 @@ def reference_of(request: HttpRequest) -> str:
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """Answer 500 with a reference code that is also in the log; 503 where the database is away or busy."""
-    if isinstance(sys.exc_info()[1], (OperationalError, InterfaceError)):
+    error = sys.exc_info()[1]
+    if isinstance(error, (OperationalError, InterfaceError)):
         seconds = random.randint(*RETRY_AFTER_S)
+        is_outage = is_unreachable(error)
+        if is_outage:
+            database_outage.note()
         with translation.override(locale_for(request)):
-            body = busy_page(seconds, reloads=request.method in ("GET", "HEAD"))
+            body = busy_page(seconds, reloads=request.method in ("GET", "HEAD"), is_outage=is_outage)
         return HttpResponse(body, status=503, headers={"Retry-After": str(seconds)})
     reference = reference_of(request)
     logger.error("server error %s at %s", reference, route_of(request))

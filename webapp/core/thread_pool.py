@@ -27,6 +27,7 @@ from django.http.response import HttpResponseBase, StreamingHttpResponse
 from django.template.loader import render_to_string
 from django.utils import translation
 
+from webapp.core.database import database_outage
 from webapp.core.errors import api_error_body, is_api_path
 from webapp.core.health import SENT_AWAY
 from webapp.core.language import requested_locale
@@ -219,7 +220,9 @@ async def _send_away(scope: dict[str, Any], send: Send) -> None:
         body = json.dumps(api_error_body("busy", f"Too many ask at once; try again in {seconds} s")).encode()
     else:
         with translation.override(requested_locale(scope["path"], accepted)):
-            body = busy_page(seconds, reloads=scope["method"] in ("GET", "HEAD")).encode()
+            body = busy_page(
+                seconds, reloads=scope["method"] in ("GET", "HEAD"), is_outage=database_outage.is_going_on()
+            ).encode()
     headers = {
         "content-type": f"{kind}; charset=utf-8",
         "content-length": str(len(body)),
@@ -238,11 +241,13 @@ async def _send_away(scope: dict[str, Any], send: Send) -> None:
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
 
-def busy_page(retry_after_s: int, *, reloads: bool) -> str:
+def busy_page(retry_after_s: int, *, reloads: bool, is_outage: bool) -> str:
     """Return the page that asks for a little patience.
 
     Args:
         retry_after_s: seconds after which to try again.
         reloads: whether the page asks again by itself; it must not where something was being sent.
+        is_outage: True if the database is unavailable, not the server busy.
     """
-    return render_to_string("core/busy.html", {"retry_after_s": retry_after_s, "reloads": reloads})
+    context = {"retry_after_s": retry_after_s, "reloads": reloads, "is_outage": is_outage}
+    return render_to_string("core/busy.html", context)

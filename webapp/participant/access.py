@@ -27,7 +27,7 @@ from django.contrib.sessions.backends.db import SessionStore
 from django.contrib.sessions.models import Session
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import translation
 from django.views.decorators.cache import never_cache
@@ -46,7 +46,7 @@ from webapp.participant.recruitment_links import (
     recruitment_unsign,
 )
 from webapp.studies.languages import version_speak
-from webapp.studies.models import Participant, Study, StudyVersion, Task
+from webapp.studies.models import Outcome, Participant, Study, StudyVersion, Task
 from webapp.studies.recruitment.settings import frame_origins
 from webapp.studies.selectors import known_as, known_read, participant_from_token, study_by_key, task_for, token_read
 
@@ -217,7 +217,8 @@ def _own_page(view: View, find: Callable[[Known, UUID], Conversation | Task | No
         [key] = address.values()
         row = find(known, key)
         if row is None or row.participant is None:
-            return _not_found(request)
+            ended = Task.objects.filter(participant__in=list(known), outcome=Outcome.WITHDRAWN).order_by("-pk").first()
+            return redirect(visit.link("task-done", ended.public_id)) if ended is not None else _not_found(request)
         participant, task = row.participant, row if isinstance(row, Task) else row.task
         if not is_here(known, participant):
             return moved_page(request, participant.study, participant)

@@ -15,6 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods, require_safe
 
+from webapp.conversations.events import publish_end
 from webapp.core.errors import Refused
 from webapp.core.language import activate_language, locale_for
 from webapp.participant.access import (
@@ -76,10 +77,12 @@ def _withdraw_all(
     if request.POST.get("confirm") != "on":
         error = _("Tick the box if you want all of it deleted.")
         return _page(request, participant, visit, error=error)
+    chat_ids = list(participant.conversations.values_list("pk", flat=True))
     try:
         participant_withdraw(participant=participant)
     except Refused:  # the time is over, as the page says
         return _page(request, participant, visit)
+    publish_end(chat_ids)
     return redirect(visit.link("withdraw-all", token))
 
 

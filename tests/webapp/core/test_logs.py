@@ -20,10 +20,12 @@ from structlog.contextvars import bound_contextvars, clear_contextvars
 from tests.builders import make_conversation, make_staff, make_study
 from tests.documents import blocks_tested
 from webapp.core import health
+from webapp.core.database import database_outage
 from webapp.core.health import Health
 from webapp.core.logs import LINE_MAX_CHARS, LOG_FIELDS, LogLineFormatter, RedactTokens
 from webapp.core.middleware import REQUEST_ID_HEADER
 from webapp.core.rights import Right
+from webapp.core.thread_pool import busy_page
 
 PERSON = "5f3c9aparticipant0000011"
 
@@ -167,6 +169,8 @@ def test_what_is_broken_is_named_in_the_log(
 
 
 def test_a_database_that_is_away_asks_for_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database_outage, "_failed_at_s", None)
+
     def away(*_: object, **__: object) -> None:
         raise OperationalError("too many clients already")
 
@@ -175,6 +179,18 @@ def test_a_database_that_is_away_asks_for_patience(monkeypatch: pytest.MonkeyPat
     assert answer.status_code == 503
     assert int(answer["Retry-After"]) > 0
     assert "Nothing is lost" in answer.content.decode()
+    assert "many people are here" in answer.content.decode()
+    assert "many people are here" in busy_page(5, reloads=True, is_outage=database_outage.is_going_on())
+
+    def refused(*_: object, **__: object) -> None:
+        raise OperationalError('connection to server at "127.0.0.1", port 5432 failed: Connection refused')
+
+    monkeypatch.setattr("webapp.participant.access.study_by_key", refused)
+    page = Client(raise_request_exception=False).get("/s/demo/").content.decode()
+    assert "many people" not in page
+    assert "we cannot reach our database" in page
+    # Requests that then wait for a thread in vain are told the same.
+    assert "many people" not in busy_page(5, reloads=True, is_outage=database_outage.is_going_on())
     monkeypatch.setattr("webapp.participant.access.study_by_key", lambda _key: (_ for _ in ()).throw(ValueError()))
     answer = Client(raise_request_exception=False).get("/s/demo/")
     assert answer.status_code == 500

@@ -29,6 +29,7 @@ from webapp.core.page_layer import PageLayer
 from webapp.participant import consumers
 from webapp.ratings.paired_comparisons import study_judgements
 from webapp.studies.models import Study
+from webapp.studies.privacy import withdrawal_token
 from webapp.transfer.exporters.base import ExportOptions, table_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -385,3 +386,29 @@ async def test_pages_of_two_participants_find_each_other() -> None:
         await second.socket.disconnect()
     finally:
         bots.discard("somebody")
+
+
+@pytest.mark.parametrize("deletes_everything", [False, True], ids=["this task", "all data"])
+async def test_an_open_page_leads_to_the_last_page_after_a_withdrawal(deletes_everything: bool) -> None:
+    conversation_id, cookies = await in_database(started)()
+    page = await Page(conversation_id, cookies).open()
+    other_tab = Client(enforce_csrf_checks=True)
+    other_tab.cookies.load(cookies)
+
+    def withdraw() -> str:
+        participant = Conversation.objects.get(pk=conversation_id).participant
+        address, fields = f"/chat/{conversation_id}/withdraw/", {}
+        if deletes_everything:
+            address, fields = f"/withdraw/{withdrawal_token(participant)}/", {"confirm": "on"}
+        assert post(other_tab, address, **fields).status_code == 302
+        return str(participant.tasks.get().public_id)
+
+    task_id = await in_database(withdraw)()
+    frame = await page.hears()
+    assert (frame["code"], frame["ended"]) == ("closed", True)
+    await page.socket.disconnect()
+
+    def reload() -> str:
+        return other_tab.get(f"/chat/{conversation_id}/", follow=True).request["PATH_INFO"]
+
+    assert (await in_database(reload)()) in (f"/task/{task_id}/done/", f"/chat/{conversation_id}/done/")

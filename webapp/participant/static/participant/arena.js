@@ -225,6 +225,7 @@ const handlers = {
       }
       if (frame.client_id && outbox.holds(frame.client_id)) refused(side, code);
       warn(errorWords(words, frame, composer.nOver));
+      if (frame.ended) location.reload();
     }
   },
 };

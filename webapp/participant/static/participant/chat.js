@@ -243,7 +243,7 @@ const handlers = {
     if (frame.client_id) takeBack(frame.client_id, code);
     else castRefused();
     warn(code === "unavailable" ? words.vote_refused : errorWords(words, frame, composer.nOver));
-    if (code === "closed" && !state.canRate) location.reload();
+    if (code === "closed" && (frame.ended || !state.canRate)) location.reload();
   },
 };
 
