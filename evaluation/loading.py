@@ -11,15 +11,17 @@ import json
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from chatbots import Conversation, Turn
 from chatbots.compressed_files import is_zip
 from chatbots.text import quote
 from evaluation.formats.base import (
     CONDITION,
-    BadRecord,
+    FileFormat,
+    Note,
     Record,
     RecordRating,
     Skipped,
@@ -27,10 +29,11 @@ from evaluation.formats.base import (
     skip_mixed_control,
     without_clashes,
 )
-from evaluation.formats.jsonl import record_of
+from evaluation.formats.csv_columns import CsvColumns, table_format
+from evaluation.formats.csv_roles import EXPORTED, question_of
 from evaluation.formats.scales import FileScales, Scale
 from evaluation.formats.tables import TABLE_ENDINGS, FileTable, header_of, is_missing, name_of, table_read
-from evaluation.formats.text_files import format_for, text_lines
+from evaluation.formats.text_files import format_for, is_parquet, text_lines
 from evaluation.package import DESCRIPTOR, Package, PackageError, left_out_of, package_open
 from evaluation.study import Study, StudyDialogue
 
@@ -40,15 +43,7 @@ if TYPE_CHECKING:
 Key = tuple[str, str, str]
 """Of a conversation: its source, its id there and its bot (`Record.key`)."""
 MESSAGE_COLUMNS = ("conversation", "bot", "turn", "speaker", "text")
-NO_DIMENSIONS = {
-    *("rating", "conversation", "bot", "bot_version", "rater", "n_exchanges", "study", "is_synthetic"),
-    *("comment", "submitted_at", "platform", "external_id", "completion_code"),
-    *("target", "turn", "item", "first", "second", "first_bot", "second_bot", "task", "version", "sitting"),
-    *("direction", "reference_score", "kept_both"),
-}
-"""Columns of exported ratings that are no questions; a question called like one of them is `answer_NAME` there."""
 ITEM_COLUMNS = ("item", "context", "responses")
-CONVERSATION_COLUMNS = ("dialogue_id", "bot", "turns")
 
 
 def names_of(keys: Sequence[Key]) -> list[str]:
@@ -60,20 +55,6 @@ def names_of(keys: Sequence[Key]) -> list[str]:
         if len(set(names)) == len(names):
             return names
     return [f"{name}#{number}" for number, name in enumerate(with_bots, start=1)]
-
-
-def rows_read(table: FileTable) -> Iterator[Record | Skipped]:
-    """Yield the conversations of the exported table of that name, whose turns and ratings are JSON texts."""
-    for number, row in table.numbered():
-        data: dict[str, Any] = {name: name_of(row.get(name)) for name in ("dialogue_id", "bot", "source")}
-        try:
-            for name in ("turns", "ratings", "flags"):
-                cell = row.get(name)
-                data[name] = json.loads(cell) if isinstance(cell, str) and cell else cell or None
-            data |= {name: row.get(name) for name in table.columns if name.startswith(CONDITION)}
-            yield record_of(data, line=number)
-        except (BadRecord, ValueError) as error:
-            yield Skipped(number, str(error))
 
 
 def study_of_tables(messages: FileTable, ratings: FileTable | None, name: str) -> Study:
@@ -170,21 +151,12 @@ def _rated_apart(
         if len(keys) == 1:
             answers[keys[0]].append(rating)
         elif rated not in passed_over:
-            held = ", ".join(repr(key[2]) for key in by_id.get(rated, ()))
-            why = f"which is there for {held}" if held else "which is not there or was left out"
-            of_bot = f" of bot {quote(bot)}" if bot else ""
-            lost.append(Skipped(number, f"a rating of {target} {quote(rated)}{of_bot}, {why}"))
+            lost.append(Skipped(number, lost_rating(target, rated, bot, by_id)))
     dialogues = tuple(
         StudyDialogue(Conversation(id=named, turns=turns), key[2], ratings=tuple(answers[key]))
         for named, (key, turns) in zip(names_of(tuple(told)), told.items(), strict=True)
     )
     return Study(name, dialogues, (*skipped, *lost))
-
-
-def question_of(column: str) -> str:
-    """Return the key of a question by its column."""
-    key = column.removeprefix("answer_")
-    return key if key in NO_DIMENSIONS else column
 
 
 def _listed(table: FileTable, number: int, column: str) -> list[str]:
@@ -208,7 +180,7 @@ def _answers(ratings: FileTable | None, target: str) -> Iterator[tuple[int, str,
     dimensions = [
         name
         for name in ratings.columns
-        if name and name not in NO_DIMENSIONS and not name.startswith(CONDITION) and ratings.holds_numbers(name)
+        if name and name not in EXPORTED and not name.startswith(CONDITION) and ratings.holds_numbers(name)
     ]
     for number, row in ratings.numbered():
         if row.get("target", "conversation") == target:
@@ -225,13 +197,11 @@ def _answers(ratings: FileTable | None, target: str) -> Iterator[tuple[int, str,
             )
 
 
-_TABLES = (MESSAGE_COLUMNS, CONVERSATION_COLUMNS, ITEM_COLUMNS, ("conversation", "rater"))
-
-
 def read(
     path: str | Path,
     ratings: str | Path | None = None,
     *,
+    columns: Mapping[str, str | Sequence[str]] | None = None,
     scale: Scale | Mapping[str, Scale] | None = None,
     reversed: Sequence[str] = (),
     device: str = "cpu",
@@ -243,6 +213,8 @@ def read(
             package, which knows its reversed questions and has all its tables in `tables`.
         ratings: the exported table `ratings` that belongs to it, where it is a file of its own. In a folder or zip it
             is found by its name.
+        columns: role of each column of a table that is not known by its name, such as
+            `{"System": "bot", "Fun": "question", "note": ""}`, or `{"bot": "System"}`; `""` leaves a column out.
         scale: lowest and highest possible answer, or by question, such as `{"fun": (0, 1), "": (1, 5)}`, "" for all
             others. An answer beyond its scale is left out and listed in `skipped`. Without a scale, the smallest and
             largest answer stand in, which bound no interval.
@@ -254,7 +226,7 @@ def read(
         ValueError: if it is in no format known here; the message names those that are. Or for a scale that is none.
     """
     file, scales = Path(path), FileScales.read(scale)
-    found = _read(file, Path(ratings) if ratings is not None else None).within(scales)
+    found = _read(file, Path(ratings) if ratings is not None else None, columns).within(scales)
     unknown = [name for name in reversed if name not in found.dimensions]
     if unknown:
         raise ValueError(
@@ -264,7 +236,7 @@ def read(
     return replace(found, scale=scale if scales else found.scale, reversed=turned, device=device)
 
 
-def _read(file: Path, ratings: Path | None) -> Study:
+def _read(file: Path, ratings: Path | None, columns: Mapping[str, str | Sequence[str]] | None = None) -> Study:
     if file.is_dir():
         return _of_folder(file, file.name)
     if file.is_file() and is_zip(file):
@@ -274,45 +246,35 @@ def _read(file: Path, ratings: Path | None) -> Study:
             with tempfile.TemporaryDirectory(prefix="confab-") as folder:
                 package.unpack(Path(folder))
                 return _of_folder(Path(folder), file.name)
-    if _may_be_table(file):
-        table = table_read(file)
-        there = set(table.columns)
-        apart = None if ratings is None else table_read(ratings)
-        if there.issuperset(MESSAGE_COLUMNS):
-            return study_of_tables(table, apart, file.name)
-        if there.issuperset(CONVERSATION_COLUMNS):
-            return _of_records(rows_read(table), file.name)
-        if there.issuperset(ITEM_COLUMNS):
-            return study_of_items(table, apart, file.name)
-        if there.issuperset(("conversation", "rater")):
-            raise ValueError(
-                f"{file.name} holds ratings without their conversations; read the table of messages, with "
-                f"ratings={quote(file.name)}"
-            )
-        if file.suffix.lower() == ".parquet":
-            raise ValueError(f"{file.name} holds no conversations: it has the columns {', '.join(table.columns)}")
-    return _of_records(format_for(file).read(file), file.name)
+    if not columns and _holds_items(file):
+        return study_of_items(table_read(file), None if ratings is None else table_read(ratings), file.name)
+    file_format = table_format(file, columns) if columns else format_for(file)
+    records = file_format.read(file)
+    if ratings is not None:
+        records = chain(records, (ratings_format(ratings)).read(ratings))
+    return _of_records(records, file.name)
 
 
-def _may_be_table(file: Path) -> bool:
-    """Return True if a file may hold a table; JSON Lines do if their first line is a row of one."""
-    if not file.name.lower().endswith(TABLE_ENDINGS):
-        return False
-    if file.suffix.lower() == ".parquet":
-        return True
-    if ".json" not in file.name.lower():
-        header = set(header_of(file))
-        return any(header.issuperset(columns) for columns in _TABLES)
-    first = next(iter(text_lines(file)), None)
-    if first is None or isinstance(first, Skipped):
-        return False
+def ratings_format(path: Path) -> FileFormat:
+    """Return the format of a file of ratings, which need not name raters."""
     try:
-        row = json.loads(first[1])
+        return format_for(path)
+    except ValueError:
+        return CsvColumns()
+
+
+def _holds_items(file: Path) -> bool:
+    """Return True if a file holds the exported table of items."""
+    if is_parquet(file):
+        return set(ITEM_COLUMNS) <= set(table_read(file).columns)
+    if ".json" not in file.name.lower():
+        return set(ITEM_COLUMNS) <= set(header_of(file))
+    first = next(iter(text_lines(file)), None)
+    try:
+        row = None if first is None or isinstance(first, Skipped) else json.loads(first[1])
     except (ValueError, RecursionError):
         return False
-    if not isinstance(row, dict):
-        return False
-    return ("turns" not in row and "conversation" in row) or row.keys() >= set(ITEM_COLUMNS)
+    return isinstance(row, dict) and row.keys() >= set(ITEM_COLUMNS)
 
 
 def _of_folder(folder: Path, name: str) -> Study:
@@ -328,8 +290,7 @@ def _of_folder(folder: Path, name: str) -> Study:
     if whole is not None:
         return replace(_read(whole, None), name=name)
     if messages is not None:
-        answers = None if ratings is None else table_read(ratings)
-        return study_of_tables(table_read(messages), answers, name)
+        return replace(_read(messages, ratings), name=name)
     held = ", ".join(sorted(file.name for file in folder.iterdir())[:8]) or "nothing"
     raise ValueError(f"{name} holds neither conversations nor messages as .jsonl, .csv or .parquet; it holds {held}")
 
@@ -363,7 +324,7 @@ def study_of_package(package: Package) -> Study:
     scales = [column for column, low, _high, _direction in asked if low is not None]
     answers = cells.get("ratings")
     if answers is not None:
-        kept = (name for name in answers.columns if name in NO_DIMENSIONS or name in scales)
+        kept = (name for name in answers.columns if name in EXPORTED or name in scales)
         answers = replace(answers, columns=tuple(kept))
     items = cells.get("items")
     if items is not None and items.rows:
@@ -411,23 +372,35 @@ def _typed(cells: pd.Series, kind: str) -> pd.Series:
     return given.astype("string")
 
 
-def _of_records(read: Iterable[Record | Skipped], name: str) -> Study:
+def _of_records(read: Iterable[Record | Skipped | Note], name: str) -> Study:
     """Return the study of records as a format reads them, ratings that stand apart next to their conversations."""
     records: dict[Key, Record] = {}
+    apart: list[Record] = []
     skipped: list[Skipped] = []
+    notes: list[str] = []
     for item in without_clashes(read):
-        if isinstance(item, Skipped):
+        if isinstance(item, Note):
+            notes.append(item.text)
+        elif isinstance(item, Skipped):
             skipped.append(item)
         elif item.ratings_only:
-            skipped.append(Skipped(item.line, f"a rating of {item.dialogue_id}, which is not in the file"))
+            apart.append(item)
         elif known := records.get(item.key):
             more = tuple(rating for rating in item.ratings if rating not in known.ratings)
             records[item.key] = replace(known, ratings=(*known.ratings, *more))
         else:
             records[item.key] = item
-    if not records and skipped:
-        first = skipped[0]
-        raise ValueError(f"no conversation could be read from {name}; line {first.line}: {first.reason}")
+    if not records:
+        if apart:
+            raise ValueError(
+                f"{name} holds ratings without their conversations; read the table of messages, with "
+                f"ratings={quote(name)}"
+            )
+        first = (
+            f"; line {skipped[0].line}: {skipped[0].reason}" if skipped else f": {'; '.join(notes) or 'it is empty'}"
+        )
+        raise ValueError(f"no conversation could be read from {name}{first}")
+    skipped += _add_ratings(records, apart)
     # A bot that stands for itself, too, is no control: what degraded it is left out.
     real = {record.bot for record in records.values() if not record.is_control}
     controls = {record.bot for record in records.values() if record.is_control} - real
@@ -441,4 +414,27 @@ def _of_records(read: Iterable[Record | Skipped], name: str) -> Study:
         )
         for name_of, record in zip(names_of(tuple(records)), records.values(), strict=True)
     ]
-    return Study(name, tuple(dialogues), tuple(skipped), controls=tuple(sorted(controls)))
+    return Study(name, tuple(dialogues), tuple(skipped), controls=tuple(sorted(controls)), notes=tuple(notes))
+
+
+def _add_ratings(records: dict[Key, Record], apart: Iterable[Record]) -> Iterator[Skipped]:
+    """Add ratings that stand apart to their conversations; yield those whose conversation is not known."""
+    by_id: dict[str, list[Key]] = {}
+    for key, record in records.items():
+        for name in {record.dialogue_id, record.external_id}:
+            by_id.setdefault(name, []).append(key)
+    for rated in apart:
+        keys = [key for key in by_id.get(rated.external_id, ()) if rated.bot in ("", key[2])]
+        if len(keys) == 1:
+            known = records[keys[0]]
+            records[keys[0]] = replace(known, ratings=(*known.ratings, *rated.ratings))
+        else:
+            yield Skipped(rated.line, lost_rating("conversation", rated.dialogue_id, rated.bot, by_id))
+
+
+def lost_rating(target: str, name: str, bot: str, by_id: Mapping[str, Sequence[Key]]) -> str:
+    """Explain why a rating is of no conversation or item that is known."""
+    held = ", ".join(repr(key[2]) for key in by_id.get(name, ()))
+    why = f"which is there for {held}" if held else "which is not there or was left out"
+    of_bot = f" of bot {quote(bot)}" if bot else ""
+    return f"a rating of {target} {quote(name)}{of_bot}, {why}"

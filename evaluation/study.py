@@ -100,6 +100,7 @@ class Study:
         controls: bots made to be bad, as `meta.degraded_control` marks them; rankings and models leave them out.
         tables: of a data package all its tables, as they were exported, by name.
         left_out: names of tables that a data package lacks, since the requesting user lacked the right to them.
+        notes: what was guessed in reading the file, and the columns that were not used.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Study:
     controls: tuple[str, ...] = ()
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     _computed: dict[str, MetricTable] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -130,6 +132,8 @@ class Study:
             said += f", {counted(len(self.ratings), 'rating')} on {', '.join(self.dimensions)}"
         if self.skipped:
             said += f"; {counted(len(self.skipped), 'record')} skipped"
+        if self.notes:
+            said += f"; {counted(len(self.notes), 'note')} on how it was read"
         return f"Study {self.name}: {said}"
 
     @cached_property
@@ -346,7 +350,7 @@ class Study:
             ]
             n_chats, n_ratings = counts.loc[bot]
             lines.append(f"{bot:<{width}} {n_chats:>7,} {n_ratings:>8,} {' '.join(cells)}".rstrip())
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"Note: {note}" for note in self.notes)])
 
 
 def compare(study: Study, target: str | Sequence[str] | None = None, *, smallest: float | None = None) -> Comparisons:

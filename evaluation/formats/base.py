@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import sqlite3
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -81,6 +82,13 @@ class Skipped:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A guess or an omission that concerns a whole file, for a person to check."""
+
+    text: str
+
+
 def skip_mixed_control(record: Record) -> Skipped:
     """Skip a degraded conversation of a bot that has others, too."""
     return Skipped(
@@ -125,7 +133,7 @@ class FileFormat(Protocol):
         """Return True if the file has this format, by `head`: its first lines, decoded."""
         ...
 
-    def read(self, path: Path) -> Iterator[Record | Skipped]:
+    def read(self, path: Path) -> Iterator[Record | Skipped | Note]:
         """Stream the file's records."""
         ...
 
@@ -139,7 +147,7 @@ def register_format(cls: C) -> C:
     return cls
 
 
-def without_clashes(items: Iterable[Record | Skipped]) -> Iterator[Record | Skipped]:
+def without_clashes(items: Iterable[Record | Skipped | Note]) -> Iterator[Record | Skipped | Note]:
     """Replace each record whose key has other turns in an earlier line by a `Skipped`.
 
     The keys lie in a temporary database on disk, so that memory stays small.
@@ -150,7 +158,7 @@ def without_clashes(items: Iterable[Record | Skipped]) -> Iterator[Record | Skip
             " PRIMARY KEY (source, id, bot)) WITHOUT ROWID"
         )
         for item in items:
-            if isinstance(item, Skipped) or item.ratings_only:
+            if not isinstance(item, Record) or item.ratings_only:
                 yield item
                 continue
             turns = hashlib.sha256(repr(item.turns).encode("utf-8", "surrogatepass")).digest()
@@ -170,6 +178,11 @@ def record_name(record: Record) -> str:
     """Name a record in a message by its key."""
     source = f" from {quote(record.source)}" if record.source else ""
     return f"dialogue_id {quote(record.dialogue_id)} of bot {quote(record.bot)}{source}"
+
+
+def normal_name(name: str) -> str:
+    """Return a name in one normal form (NFC), so that names that look the same are the same."""
+    return unicodedata.normalize("NFC", name)
 
 
 def text_problem(text: str) -> str | None:

@@ -25,14 +25,17 @@ from evaluation.formats.base import (
     MAX_BOT_CHARS,
     MAX_ID_CHARS,
     BadRecord,
+    Note,
     Record,
     RecordRating,
     Skipped,
     condition_read,
+    normal_name,
     register_format,
     text_problem,
 )
-from evaluation.formats.text_files import text_lines
+from evaluation.formats.foreign import foreign_hint
+from evaluation.formats.text_files import encoding_note, is_array, text_lines
 
 MAX_DIMENSION_CHARS = 50
 _DIMENSION = re.compile(r"[a-z][a-z0-9_]*\Z")
@@ -51,8 +54,11 @@ class JsonLines:
         is_object = any(line.lstrip().startswith("{") for line in head.splitlines()[:20])
         return is_object or re.match(r"\s*\[\s*\{", head) is not None
 
-    def read(self, path: Path) -> Iterator[Record | Skipped]:
-        for item in text_lines(path):
+    def read(self, path: Path) -> Iterator[Record | Skipped | Note]:
+        if guess := encoding_note(path):
+            yield Note(guess)
+        in_array = is_array(path)
+        for n, item in enumerate(text_lines(path), 1):
             if isinstance(item, Skipped):
                 yield item
                 continue
@@ -60,7 +66,7 @@ class JsonLines:
             try:
                 yield record_of(_parse(text), line=number)
             except BadRecord as error:
-                yield Skipped(number, str(error))
+                yield Skipped(number, f"record {n}: {error}" if in_array else str(error))
 
 
 def _parse(text: str) -> Any:
@@ -84,7 +90,7 @@ def record_of(data: Any, *, line: int) -> Record:
     if not isinstance(data, dict):
         raise BadRecord(f"the line is {_kind(data)}; an object {{…}} is needed")
     if data.get("turns") is None:
-        raise BadRecord(f"turns is missing{_looks_like(data)}")
+        raise BadRecord(f"turns is missing{foreign_hint(data)}")
     turns = data["turns"]
     ratings = data.get("ratings")
     if not isinstance(turns, list) or not turns:
@@ -111,20 +117,6 @@ def record_of(data: Any, *, line: int) -> Record:
     return record
 
 
-_FOREIGN = {"dialog": "ParlAI", "conversations": "ShareGPT", "messages": "OpenAI's chats"}
-"""Formats that others write, by the key of their utterances."""
-
-
-def _looks_like(data: dict[str, Any]) -> str:
-    for key, name in _FOREIGN.items():
-        if isinstance(data.get(key), list):
-            return (
-                f"; with {quote(key)} this looks like the format of {name}: write it as turns "
-                'such as {"speaker": "human", "text": "…"}, with dialogue_id and bot'
-            )
-    return ""
-
-
 def _flags(given: Any) -> tuple[str, ...] | None:
     if given is None:
         return None
@@ -147,6 +139,8 @@ def _turn(data: Any, where: str) -> Turn:
     if not isinstance(data, dict):
         raise BadRecord(f"{where} is {_kind(data)}; an object with speaker and text is needed")
     speaker = data.get("speaker")
+    if speaker is None and "role" in data:
+        raise BadRecord(f"{where} has a role and no speaker{foreign_hint({'messages': [data]})}")
     if speaker not in ("human", "bot"):
         raise BadRecord(f"{where}.speaker is {_short(speaker)}; it must be 'human' or 'bot'")
     text = data.get("text")
@@ -223,7 +217,7 @@ def _required(data: dict[str, Any], key: str) -> Any:
 def _name(value: Any, where: str, limit: int) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise BadRecord(f"{where} is {_short(value)}; a text is needed")
-    text = str(value).strip()
+    text = normal_name(str(value).strip())
     if not text:
         raise BadRecord(f"{where} is blank; a text is needed")
     if len(text) > limit:

@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from evaluation.formats.base import register_format
-from evaluation.formats.csv_columns import QUESTION, CsvColumns, has_columns
-from evaluation.formats.tables import header_of
+from evaluation.formats.csv_columns import CsvColumns
+from evaluation.formats.csv_roles import QUESTION
+from evaluation.formats.table_rows import has_columns, head_rows
 
 # The layout has room for these dimensions only, in the two orders below.
 RECORD_DIMENSIONS = ("quality", "fluency", "coherency", "diversity", "contingency", "empathy")
@@ -62,8 +63,11 @@ class _NeuralChat(CsvColumns):
     def recognises(self, head: str) -> bool:
         return has_columns(head, self.needed)
 
+    def why_not(self, head: str) -> str:
+        return ""
+
     def roles(self, path: Path) -> Mapping[str, str]:
-        return {name: self.columns.get(name, "") for name in header_of(path)}
+        return {name: self.columns.get(name, "") for name in head_rows(path)[0]}
 
 
 @register_format
@@ -73,6 +77,7 @@ class NeuralChatRecords(_NeuralChat):
     name = "chatrecords"
     title = "chatrecords.csv of the 2019 Neural Chat server"
     needed = _NEEDED_FOR_RECORDS
+    known_columns = frozenset(RECORD_HEADER)
     columns = {
         "Chat ID": "conversation",
         "Datetime": "time",
@@ -96,6 +101,7 @@ class NeuralChatRatings(_NeuralChat):
     name = "chat_ratings"
     title = "chat_ratings.csv of the 2019 Neural Chat server"
     needed = _NEEDED_FOR_RATINGS
+    known_columns = frozenset(RATING_HEADER)
     columns = {
         "Chat ID": "conversation",
         "Datetime": "time",

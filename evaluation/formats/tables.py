@@ -17,6 +17,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ import numpy as np
 from chatbots.compressed_files import DAMAGE_ERRORS
 from chatbots.text import error_text, quote
 from evaluation.formats.base import Skipped
-from evaluation.formats.text_files import MAX_LINE_BYTES, delimiter_of, head_of, open_bytes, text_lines
+from evaluation.formats.text_files import MAX_LINE_BYTES, head_of, open_bytes, shape_of, text_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,8 +45,8 @@ def unescape_cell(cell: str) -> str:
 
 
 TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".jsonl.gz", ".json")
-_MISSING = re.compile(r"\s*(nan|na|n/a|null|none|<na>)?\s*", re.IGNORECASE)
-DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
+_MISSING = re.compile(r"\s*(-?nan|na|n/a|#n/a( n/a)?|#na|#nv|null|none|<na>)?\s*", re.IGNORECASE)
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,(\d|\d\d|\d{4,})\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +92,10 @@ class FileTable:
         cell = self.rows[row - 1].get(column)
         if is_missing(cell):
             return None
-        found = _number(cell)
-        if found is None:
-            is_comma = isinstance(cell, str) and DECIMAL_COMMA.fullmatch(cell)
-            such = str(cell).strip().replace(",", ".") if is_comma else "3.5"
-            raise ValueError(f"{self.where(row, column)} is {quote(cell)}; a number such as {such} is needed")
-        return found
+        number = _number(cell)
+        if number is None:
+            raise ValueError(f"{self.where(row, column)} is {quote(cell)}; a number such as 3.5 is needed")
+        return number
 
     def numbers(self, column: str) -> np.ndarray:
         """Return a column of numbers: (n,), NaN where one is missing.
@@ -124,8 +123,7 @@ class FileTable:
         cells = [row.get(column) for row in self.rows]
         given = [cell for cell in cells if not is_missing(cell)]
         n_numbers = sum(_number(cell) is not None for cell in given)
-        n_commas = sum(isinstance(one, str) and bool(DECIMAL_COMMA.fullmatch(one)) for one in given)
-        return bool(given) and 2 * (n_numbers + n_commas) > len(given)
+        return bool(given) and 2 * n_numbers > len(given)
 
 
 def is_missing(cell: Any) -> bool:
@@ -157,6 +155,8 @@ def name_of(cell: Any) -> str:
 def _number(cell: Any) -> float | None:
     if isinstance(cell, bool) or (isinstance(cell, str) and "_" in cell):
         return None
+    if isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell):
+        cell = cell.replace(",", ".")
     try:
         found = float(cell)
     except (TypeError, ValueError, OverflowError):
@@ -165,9 +165,9 @@ def _number(cell: Any) -> float | None:
 
 
 def header_of(path: Path) -> list[str]:
-    """Return the columns of a CSV by its first line."""
-    head = head_of(path)
-    first = next(csv.reader(head.splitlines()[:1], delimiter=delimiter_of(head)), [])
+    """Return the columns of a CSV by its header."""
+    shape = shape_of(head := head_of(path))
+    first = next(csv.reader(head.splitlines()[shape.n_before :], delimiter=shape.delimiter), [])
     return [unescape_cell(cell.strip()) for cell in first]
 
 
@@ -218,10 +218,10 @@ def _of_csv(path: Path) -> FileTable:
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
     header: list[str] = []
     rows: list[dict[str, Any]] = []
+    shape = shape_of(head_of(path))
     with open_bytes(path) as file:
-        reader = csv.reader(
-            io.TextIOWrapper(file, encoding="utf-8-sig", newline=""), delimiter=delimiter_of(head_of(path))
-        )
+        lines = islice(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""), shape.n_before, None)
+        reader = csv.reader(lines, delimiter=shape.delimiter)
         try:
             for cells in reader:
                 if not any(cells):

@@ -1,7 +1,8 @@
 """Lines of text files of unknown make, and recognition of their format.
 
-Byte-order marks, UTF-16 and lines that end with a lone carriage return are read as UTF-8 with line feeds. A JSON
-array and objects printed over several lines come as one object a line. What cannot be read is reported, not raised.
+Byte-order marks, UTF-16, Windows-1252 and lines that end with a lone carriage return are read as UTF-8 with line feeds.
+A JSON array and objects printed over several lines come as one object a line. What cannot be read is reported, not
+raised.
 """
 
 from __future__ import annotations
@@ -14,10 +15,15 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
+from chatbots.compressed_files import DAMAGE_ERRORS
 from chatbots.text import error_text, quote
 from evaluation.formats.base import FileFormat, Skipped, formats
 
@@ -28,10 +34,18 @@ _HEAD_BYTES = 65536
 _GZIP_MAGIC = b"\x1f\x8b"
 _BROKEN = (EOFError, zlib.error, gzip.BadGzipFile)
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_LOOKED_AT = 50
+"""Rows of a table by which it is recognised."""
 _BLANK = re.compile(r"[\s,]*")
 _GOES_ON = re.compile(r"[{\[,:]\s*\Z")
 """At the end of a line of JSON that another line continues."""
-_DELIMITERS = (",", ";", "\t")
+_DELIMITERS = (",", ";", "\t", "|")
+_SEPARATOR_LINE = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
+_HIGH_BYTES = re.compile(rb"[\x80-\xff]+")
+_QUOTED_HIGH = re.compile(rb'"[^\n]*[\x80-\xff][^\n]*"')
+_NOT_IN_CP1252 = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
+_MOST_SHORT = 0.7
+"""Share of one or two bytes among runs of high bytes, above which a text is taken to be in a Western encoding."""
 
 
 class _AsUtf8(io.RawIOBase):
@@ -65,6 +79,8 @@ def open_bytes(path: Path) -> IO[bytes]:
     lone_cr = b"\r" in head[:-1] and b"\n" not in head
     if encoding is not None:
         lone_cr = b"\r" in head and b"\n" not in head
+    elif is_cp1252(path):
+        encoding = "cp1252"
     elif not lone_cr:
         return _unpacked(path)
     texts = io.TextIOWrapper(
@@ -74,6 +90,51 @@ def open_bytes(path: Path) -> IO[bytes]:
         newline=None if lone_cr else "",
     )
     return io.BufferedReader(_AsUtf8(texts))
+
+
+def is_cp1252(path: Path) -> bool:
+    """Return True if a text is not in UTF-8 and seems to be in Windows-1252, as Excel writes it in Western Europe.
+
+    Its bytes above 127 stand alone or in pairs among ASCII; in other scripts they come in runs.
+    """
+    stat = path.stat()
+    return _is_cp1252(path, stat.st_size, stat.st_mtime_ns)
+
+
+@lru_cache(maxsize=16)
+def _is_cp1252(path: Path, _n_bytes: int, _changed_at: int) -> bool:
+    n_utf8 = n_other = n_short = 0
+    with _unpacked(path) as handle, contextlib.suppress(*_BROKEN):
+        head = _beginning(handle, _HEAD_BYTES)
+    if _utf_16_of(head):
+        return False
+    is_json = head.lstrip()[:1] in (b"{", b"[")
+    with _unpacked(path) as handle, contextlib.suppress(*_BROKEN):
+        while line := handle.readline(MAX_LINE_BYTES):
+            for run in () if line.isascii() else _HIGH_BYTES.findall(line):
+                try:
+                    run.decode("utf-8")
+                except UnicodeDecodeError:
+                    if _NOT_IN_CP1252.search(run) or (is_json and not _QUOTED_HIGH.search(line)):
+                        return False
+                    n_other += 1
+                    n_short += len(run) <= 2
+                else:
+                    n_utf8 += 1
+    return n_other > n_utf8 and n_short > _MOST_SHORT * n_other
+
+
+def encoding_note(path: Path) -> str:
+    """Return the words for a guessed encoding; empty where none was guessed."""
+    if is_parquet(path) or not is_cp1252(path):
+        return ""
+    return "The text is not in UTF-8; it was read as Windows-1252 (cp1252)"
+
+
+def is_parquet(path: Path) -> bool:
+    """Check whether a file begins as Parquet does."""
+    with path.open("rb") as handle:
+        return handle.read(4) == b"PAR1"
 
 
 def _unpacked(path: Path) -> IO[bytes]:
@@ -114,11 +175,61 @@ def head_of(path: Path, n_bytes: int = _HEAD_BYTES) -> str:
     return data.decode("utf-8", errors="replace").removeprefix("\ufeff")
 
 
-def delimiter_of(head: str) -> str:
-    """Return the delimiter of a table's columns (comma, semicolon or tab), by its first line."""
-    first = head.splitlines()[:1]
-    n_cells = {one: len(next(csv.reader(first, delimiter=one), [])) for one in _DELIMITERS}
-    return max(_DELIMITERS, key=lambda one: n_cells[one])
+@dataclass(frozen=True, slots=True)
+class TableShape:
+    """Delimiter of a CSV, and number of lines before its header with what they are."""
+
+    delimiter: str
+    n_before: int = 0
+    notes: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=8)
+def shape_of(head: str) -> TableShape:
+    """Return the shape of a table by its first lines."""
+    lines = head.splitlines()[:_LOOKED_AT]
+    separator = _SEPARATOR_LINE.fullmatch(lines[0]) if lines else None
+    n_before = 1 if separator else 0
+    given = [line for line in lines[n_before:] if line.strip()]
+    plain = [line for line in given if not line.startswith("#")] or given
+    delimiter = separator[1] if separator else _best_delimiter(plain)
+    counts = [_count_cells(line, delimiter) for line in plain]
+    n_cells = next((n for n in counts if n > 1), 1)
+    titles = []
+    while n_before < len(lines):
+        line = lines[n_before]
+        n = _count_cells(line, delimiter)
+        if (line.strip() and (n > 1 if not line.startswith("#") else n == n_cells)) or n_cells == 1:
+            break
+        if line.strip():
+            titles.append(line.strip())
+        n_before += 1
+    notes = []
+    if delimiter not in ",\t":
+        notes.append(f"Cells are separated by {delimiter}")
+    if titles:
+        shown = quote(titles[0], 60)
+        notes.append(f"{len(titles)} line{'s' * (len(titles) > 1)} above the header left out: {shown}")
+    return TableShape(delimiter, n_before, tuple(notes))
+
+
+def _count_cells(line: str, delimiter: str) -> int:
+    """Return the number of cells of a line up to the last that is not blank."""
+    cells = next(csv.reader([line], delimiter=delimiter), [])
+    return max((n for n, cell in enumerate(cells, 1) if cell.strip()), default=0)
+
+
+def _best_delimiter(lines: Sequence[str]) -> str:
+    """Return the delimiter that makes many cells, and as many in most lines."""
+
+    def score(delimiter: str) -> float:
+        try:
+            counts = Counter(len(row) for row in csv.reader(lines[:20], delimiter=delimiter))
+        except csv.Error:
+            return 0.0
+        return max(((n - 1) * (0.1 + times / counts.total()) for n, times in counts.items()), default=0.0)
+
+    return max(_DELIMITERS, key=score)
 
 
 def byte_lines(path: Path) -> Iterator[tuple[int, bytes] | Skipped]:
@@ -145,7 +256,8 @@ def byte_lines(path: Path) -> Iterator[tuple[int, bytes] | Skipped]:
 def text_lines(path: Path) -> Iterator[tuple[int, str] | Skipped]:
     """Yield (number from 1, text without its end), blank lines left out; a line not in UTF-8 is `Skipped`.
 
-    Of a JSON array, or objects over several lines, each object comes as one text, with the line that it begins in.
+    Of a JSON array, or objects over several lines, each object comes as one text, with the line that it begins in; of
+    an array on one line with its number.
     """
     if _goes_over_lines(head_of(path)):
         yield from _objects(path)
@@ -165,6 +277,12 @@ def text_lines(path: Path) -> Iterator[tuple[int, str] | Skipped]:
             continue
         if text.strip():
             yield number, text
+
+
+def is_array(path: Path) -> bool:
+    """Return True if a file is one JSON array, whose records `text_lines` counts."""
+    head = head_of(path)
+    return head.lstrip()[:1] == "[" and _goes_over_lines(head)
 
 
 def _goes_over_lines(head: str) -> bool:
@@ -199,13 +317,13 @@ def _objects(path: Path) -> Iterator[tuple[int, str] | Skipped]:
         return
     decoder = json.JSONDecoder()
     at = len(text) - len(text.lstrip())
-    is_array = text[at : at + 1] == "["
-    at += is_array
-    line, counted = 1, 0
+    in_array = text[at : at + 1] == "["
+    at += in_array
+    line, counted, n_values = 1, 0, 0
     while True:
         at = _BLANK.match(text, at).end()  # type: ignore[union-attr]
         line, counted = line + text.count("\n", counted, at), at
-        if at == len(text) or (is_array and text[at] == "]"):
+        if at == len(text) or (in_array and text[at] == "]"):
             break
         try:
             _value, end = decoder.raw_decode(text, at)
@@ -217,10 +335,73 @@ def _objects(path: Path) -> Iterator[tuple[int, str] | Skipped]:
         except (ValueError, RecursionError) as error:
             yield Skipped(line, f"not JSON: {error_text(error)}; nothing behind it is read")
             return
-        yield line, text[at:end]
+        n_values += 1
+        yield (max(line, n_values) if in_array else line), text[at:end]
         at = end
-    if is_array and at == len(text):
+    if in_array and at == len(text):
         yield Skipped(line, "the JSON array breaks off: its ] is missing")
+
+
+PlainRows = Iterator[Mapping[str, Any] | Skipped]
+"""Rows of a table in Parquet or JSON, cells by column."""
+
+
+def plain_rows(path: Path) -> tuple[list[str], PlainRows] | None:
+    """Return the columns and rows of a table in Parquet, or in JSON whose records hold single values; else None.
+
+    Raises:
+        ValueError: damaged Parquet.
+    """
+    if is_parquet(path):
+        import pyarrow.parquet as parquet
+
+        try:
+            file = parquet.ParquetFile(path)
+        except DAMAGE_ERRORS as error:
+            raise ValueError(f"{path.name} is no Parquet file, or a damaged one") from error
+        return list(file.schema_arrow.names), (row for batch in file.iter_batches(1000) for row in batch.to_pylist())
+    if head_of(path, 64).lstrip()[:1] not in ("{", "["):
+        return None
+    first = [row for row in islice(_json_rows(path), _LOOKED_AT) if not isinstance(row, Skipped)]
+    if not first or not all(map(_is_table_row, first)):
+        return None
+    columns = dict.fromkeys(name for row in _json_rows(path) if not isinstance(row, Skipped) for name in row)
+    return list(columns), _json_rows(path)
+
+
+def _is_table_row(row: Mapping[str, Any]) -> bool:
+    """Return True if a record's cells are single values, or it names its conversation, as exported messages do."""
+    is_nested = any(isinstance(cell, dict | list) for cell in row.values())
+    return not is_nested or ("turns" not in row and isinstance(row.get("conversation"), str | int))
+
+
+def _json_rows(path: Path) -> PlainRows:
+    for item in text_lines(path):
+        if isinstance(item, Skipped):
+            yield item
+            continue
+        number, text = item
+        try:
+            row = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            yield Skipped(number, f"not JSON: {error_text(error)}")
+            continue
+        yield row if isinstance(row, dict) else Skipped(number, "an object {…} is needed")
+
+
+def _table_head(path: Path) -> str | None:
+    """Return the first rows of a table in Parquet or JSON as CSV; None for another file."""
+    table = plain_rows(path)
+    if table is None:
+        return None
+    columns, rows = table
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(columns)
+    writer.writerows(
+        [row.get(column) for column in columns] for row in islice(rows, _LOOKED_AT) if not isinstance(row, Skipped)
+    )
+    return text.getvalue()
 
 
 def format_for(path: Path) -> FileFormat:
@@ -230,14 +411,20 @@ def format_for(path: Path) -> FileFormat:
         OSError: if it cannot be opened.
         ValueError: if no format recognises it.
     """
-    head = head_of(path)
-    if not head:
+    head = "" if is_parquet(path) else head_of(path)
+    if not head and not is_parquet(path):
         empty = "is a damaged gzip, of which nothing can be read" if path.stat().st_size else "is empty"
         raise ValueError(f"{path.name} {empty}")
-    for file_format in formats:
-        if file_format.recognises(head):
-            return file_format
+    reasons = []
+    for beginning in filter(None, (_table_head(path), head)):
+        for file_format in formats:
+            if file_format.recognises(beginning):
+                return file_format
+            if explain := getattr(file_format, "why_not", None):
+                reasons.append(explain(beginning))
     if path.name.lower().endswith(".gz") and not is_gzip(path):
         raise ValueError(f"{path.name} is a damaged gzip, of which nothing can be read")
+    if reason := next(filter(None, reasons), ""):
+        raise ValueError(f"{path.name} is in no format known here: {reason}")
     known = "; ".join(f"{entry.name}: {entry.title}" for entry in formats)
     raise ValueError(f"{path.name} is in no format known here, it begins {quote(head)} ({known})")

@@ -10,7 +10,7 @@ from typing import Any
 from django import forms
 from django.utils.text import slugify
 
-from evaluation.formats.csv_columns import ROLES, CsvLayout
+from evaluation.formats.csv_roles import ROLES, CsvLayout
 from evaluation.formats.scales import FileScales, Scale
 from webapp.core.errors import Refused
 from webapp.dashboard.forms import check_size, styled

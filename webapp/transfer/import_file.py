@@ -13,9 +13,10 @@ from pathlib import Path
 
 from chatbots import Turn
 from chatbots.compressed_files import is_zip
-from evaluation.formats.base import FileFormat, Record, Skipped, skip_mixed_control, without_clashes
-from evaluation.formats.csv_columns import CsvColumns, csv_rows
+from evaluation.formats.base import FileFormat, Note, Record, Skipped, skip_mixed_control, without_clashes
+from evaluation.formats.csv_columns import CsvColumns, table_format
 from evaluation.formats.scales import FileScales, Scale
+from evaluation.formats.table_rows import csv_rows
 from evaluation.formats.text_files import format_for
 from evaluation.package import package_open
 from evaluation.ratings import rater_named
@@ -97,7 +98,7 @@ class ImportChoices:
     Attributes:
         scales: of its questions; else the smallest and largest values seen stand in, which bound no interval.
         language: of all conversations, as a code of ISO 639; without it metrics tell it by the words of each.
-        columns: role of each column of a CSV, as in `csv_columns.ROLES`; None: by their names.
+        columns: role of columns of a table, as in `csv_roles.ROLES`; others, and None: by their names.
         reversed: questions on which a high answer is a bad one, beside those that the study knows.
         labels: words at the lowest and the highest answer of a question.
         controls: bots made to be bad; None: as the file marks them.
@@ -121,6 +122,7 @@ class FileContents:
         seen: smallest and largest value of every dimension, on the scales given.
         questions: dimensions of all answers, on the scales given or not.
         first: the first records; left_out: the first that could not be read.
+        notes: what was guessed, and the columns that are not used.
         is_cut: whether the pass ended before the file.
     """
 
@@ -137,14 +139,18 @@ class FileContents:
     left_out: list[Skipped] = field(default_factory=list)
     n_left_out: int = 0
     is_cut: bool = False
+    notes: list[str] = field(default_factory=list)
 
     @property
     def n_conversations(self) -> int:
         """Number of conversations with their texts."""
         return self.bots.total()
 
-    def add(self, item: Record | Skipped, scales: FileScales) -> None:
+    def add(self, item: Record | Skipped | Note, scales: FileScales) -> None:
         """Count a record."""
+        if isinstance(item, Note):
+            self.notes.append(item.text)
+            return
         if isinstance(item, Skipped):
             self.n_left_out += 1
             if len(self.left_out) < _LISTED:
@@ -206,7 +212,7 @@ def package_contents(path: Path) -> FileContents:
 
 
 def _format(path: Path, columns: Mapping[str, str] | None) -> FileFormat:
-    return format_for(path) if columns is None else CsvColumns(columns)
+    return format_for(path) if columns is None else table_format(path, columns)
 
 
 def import_conversations(
@@ -252,6 +258,9 @@ def import_conversations(
     else:
         known = scales
     contents = _look(without_clashes(file_format.read(path)), known, progress)
+    report.notes = contents.notes
+    if not contents.n_records and not contents.n_left_out:
+        raise ValueError(f"{path.name} holds no conversation or rating: {'; '.join(contents.notes) or 'it is empty'}")
     scales.check_questions(contents.questions | stored)
     if study is None and contents.n_records and not contents.bots:
         raise Refused(
@@ -265,12 +274,15 @@ def import_conversations(
     for batch in _batches(without_clashes(file_format.read(path)), BATCH):
         good = []
         for item in batch:
+            if isinstance(item, Note):
+                continue
             report.n_read += 1
             if isinstance(item, Skipped):
                 report.skip(item)
             elif item.is_control and item.bot in contents.real:
                 report.skip(skip_mixed_control(item))
             else:
+                report.n_good += 1
                 record, beyond = known.within(item)
                 good.append(record)
                 for skipped in beyond:
@@ -279,6 +291,7 @@ def import_conversations(
             added = records_store(study=study, records=good, language=language)
             report.conversations += added.conversations
             report.ratings += added.ratings
+            report.n_good -= len({skipped.line for skipped in added.skipped})
             for skipped in added.skipped:
                 report.skip(skipped)
         if progress is not None:
@@ -297,7 +310,7 @@ def _choices_store(study: Study, chosen: ImportChoices, contents: FileContents) 
         dimensions.filter(key=key).update(low_label=low, high_label=high)
 
 
-def _look(items: Iterable[Record | Skipped], scales: FileScales, progress: Progress | None) -> FileContents:
+def _look(items: Iterable[Record | Skipped | Note], scales: FileScales, progress: Progress | None) -> FileContents:
     contents = FileContents()
     for n, item in enumerate(items, start=1):
         if progress is not None and n % BATCH == 0:
@@ -306,7 +319,7 @@ def _look(items: Iterable[Record | Skipped], scales: FileScales, progress: Progr
     return contents
 
 
-def _batches(items: Iterable[Record | Skipped], size: int) -> Iterator[list[Record | Skipped]]:
+def _batches(items: Iterable[Record | Skipped | Note], size: int) -> Iterator[list[Record | Skipped | Note]]:
     iterator = iter(items)
     while batch := list(islice(iterator, size)):
         yield batch

@@ -229,7 +229,8 @@ def test_an_array_and_objects_over_several_lines_are_read_with_their_lines(tmp_p
     assert isinstance(first, Record)
     assert isinstance(wrong, Skipped)
     assert isinstance(last, Record)
-    assert (wrong.line > 1) == (indent is not None)
+    assert (wrong.line == 2) == (indent is None)
+    assert wrong.reason.startswith("record 2: turns is []")
     path.write_text("\n".join([json.dumps(GOOD, indent=2)] * 2))
     assert [type(item) for item in read(path)] == [Record, Record]
     path.write_text(json.dumps([GOOD, GOOD], indent=2)[:-60])

@@ -34,9 +34,18 @@ def write(path: Path, *records: dict[str, Any] | str) -> Path:
 
 
 def run(path: Path, *args: str) -> dict[str, Any]:
+    """Return the report of an import; one that read nothing must fail."""
     out = StringIO()
-    call_command("import_conversations", str(path), "--json", *args, stdout=out, stderr=StringIO())
-    return json.loads(out.getvalue())
+    failed = False
+    try:
+        call_command("import_conversations", str(path), "--json", *args, stdout=out, stderr=StringIO())
+    except CommandError:
+        if not out.getvalue():
+            raise
+        failed = True
+    report = json.loads(out.getvalue())
+    assert not (failed and (report["conversations"] or report["ratings"]))
+    return report
 
 
 def counts() -> tuple[int, ...]:

@@ -189,21 +189,21 @@ def test_a_chat_with_a_bad_row_is_left_out_with_its_line(tmp_path: Path) -> None
             row("b", "2019-05-29T21:36:04+00:00", "m", "r", "5"),
             row("c", "2019-05-29T21:36:04+00:00", "m", "r"),
             row("", "2019-05-29T21:36:04+00:00", "m", "r"),
-            row("d", "2019-05-29T21:36:04+00:00", "m", "r", **{"Chat Rating Quality": "good"}),
+            row("d", "2019-05-29T21:36:04+00:00", "m", "r", **{"Chat Rating Quality": "lovely"}),
         ],
     )
     with path.open("ab") as file:
         file.write(b"only,three,cells\r\n")
         file.write(b"9,e,2019-05-29T21:36:04+00:00,hred,\xff,r" + b"," * 11 + b"\r\n")
     items = list(format_for(path).read(path))
-    assert [item.dialogue_id for item in items if isinstance(item, Record)] == ["c"]
+    assert [item.dialogue_id for item in items if isinstance(item, Record)] == ["c"]  # d is next to the broken row
     told = {item.line: item.reason for item in items if isinstance(item, Skipped)}
     assert told[3].startswith("Datetime is 'yesterday'; ISO 8601")
     assert "its chat is left out" in told[3]
     assert told[4].startswith("Response Rating is '5'")
     assert told[6] == "Chat ID is empty"
-    assert told[7].startswith("Chat Rating Quality is 'good'; a number")
-    assert told[8] == "the row has 3 cells; the header has 17"
+    assert told[7].startswith("Chat Rating Quality is 'lovely'; a number")
+    assert told[8].startswith("the row has 3 cells; the header has 17; its chat is not known")
     assert "not UTF-8" in told[9]
 
 

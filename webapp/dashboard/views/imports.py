@@ -15,7 +15,8 @@ from django.urls import reverse
 from django.utils.text import slugify
 
 from evaluation.formats.base import Skipped, formats
-from evaluation.formats.csv_columns import head_rows, suggested_roles
+from evaluation.formats.csv_columns import suggested_roles
+from evaluation.formats.table_rows import head_rows
 from webapp.core.errors import Refused
 from webapp.core.language import plural
 from webapp.core.rights import Right, may

@@ -13,7 +13,7 @@ from chatbots.registry import UnknownName
 from chatbots.text import quote
 from chatbots.validation import InputModel, Many, Number
 from evaluation.formats.base import Skipped
-from evaluation.formats.csv_columns import CsvLayout
+from evaluation.formats.csv_roles import role_named
 from evaluation.formats.scales import FileScales
 from webapp.core.errors import Refused
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
@@ -166,8 +166,8 @@ class ImportParams(InputModel):
         scales = FileScales.parse(self.scales)
         if self.scale:
             scales = FileScales.read((self.scale[0], self.scale[1]))
-        if self.columns is not None:
-            CsvLayout.of(self.columns)
+        if unknown := [role for role in (self.columns or {}).values() if role_named(role) is None]:
+            raise ValueError(f"a column cannot be {quote(unknown[0])}")
         labels = {key: (low, high) for key, (low, high) in self.labels.items()}
         return ImportChoices(scales, self.language, self.columns, self.reversed, labels, self.controls)
 

@@ -65,6 +65,8 @@ class ImportReport:
     Attributes:
         items: None for a file of conversations.
         unchanged: items that were there already.
+        n_good: records that could be read, new or not.
+        notes: what was guessed in reading the file, and the columns that were not used.
     """
 
     conversations: int = 0
@@ -74,6 +76,8 @@ class ImportReport:
     skipped: list[Skipped] = field(default_factory=list)
     n_skipped: int = 0
     n_read: int = 0
+    n_good: int = 0
+    notes: list[str] = field(default_factory=list)
 
     def skip(self, skipped: Skipped) -> None:
         """Note a record left out; beyond `MAX_REPORTED` they are counted only."""
@@ -91,6 +95,8 @@ class ImportReport:
             unchanged=stored.get("unchanged", 0),
             skipped=[Skipped(item["line"], item["reason"]) for item in stored["skipped"]],
             n_skipped=stored.get("n_skipped", len(stored["skipped"])),
+            n_good=stored.get("n_good", 1),
+            notes=stored.get("notes", []),
         )
 
     def as_dict(self) -> dict[str, object]:
@@ -104,6 +110,7 @@ class ImportReport:
             "ratings": self.ratings,
             **({"n_skipped": self.n_skipped} if rest else {}),
             "skipped": [{"line": item.line, "reason": item.reason} for item in listed],
+            **({"notes": self.notes} if self.notes else {}),
         }
 
 
@@ -184,6 +191,7 @@ class _Reading:
         rows = self._made(table, made)
         while batch := list(itertools.islice(rows, BATCH)):
             self.report.n_read += len(batch)
+            self.report.n_good += len(batch)
             yield batch
             self.progress("storing", self.report.n_read)
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from django.core.management.base import CommandError
 from tqdm import tqdm
 
 from chatbots.text import quote
-from evaluation.formats.csv_columns import ROLES, choose_roles
+from evaluation.formats.csv_roles import ROLES, role_named
 from evaluation.formats.scales import FileScales
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.transfer.import_file import ImportChoices, import_conversations
@@ -44,7 +46,7 @@ class Command(ConfabCommand):
             default=[],
             metavar="ROLE=NAME",
             help=f"column of a CSV in this role, or in none (=NAME) to leave it out; repeatable (else as its name "
-            f"suggests). Roles: {', '.join(filter(None, ROLES))}",
+            f"suggests). Roles: {', '.join(filter(None, ROLES))} (or user for human, response for reply)",
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
@@ -56,7 +58,6 @@ class Command(ConfabCommand):
             chosen = _roles(options["column"])
         except ValueError as error:
             raise Usage(f"--column: {error}") from None
-        columns = choose_roles(options["file"], chosen) if chosen else None
         with tqdm(unit=" records", file=sys.stderr, disable=not sys.stderr.isatty()) as bar:
 
             def progress(what: str, n_records: int) -> None:
@@ -67,17 +68,40 @@ class Command(ConfabCommand):
             report = import_conversations(
                 options["file"],
                 study_key=options["study"],
-                choices=ImportChoices(scales, options["language"], columns),
+                choices=ImportChoices(scales, options["language"], chosen or None),
                 progress=progress,
             )
+        self.is_empty = not report.n_good
         return report.as_dict()
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        super().handle(*args, **options)
+        if self.is_empty:
+            raise CommandError(f"no record of {options['file'].name} could be read")
 
     def present(self, result: dict[str, Any]) -> None:
         self.stdout.write(f"{result['conversations']} conversations and {result['ratings']} ratings are new.")
         if not (result["conversations"] or result["ratings"] or result["skipped"]):
             self.stdout.write("Everything in the file was here already.")
-        for skipped in result["skipped"]:
-            self.stderr.write(f"left out, line {skipped['line']}: {skipped['reason']}")
+        for note in result.get("notes", ()):
+            self.stderr.write(f"note: {note}")
+        for lines, reason in group_reasons(result["skipped"]):
+            shown = ", ".join(map(str, lines[:_LINES_SHOWN])) + ", …" * (len(lines) > _LINES_SHOWN)
+            more = f" (and {len(lines) - 1} more like it)" if len(lines) > 1 else ""
+            self.stderr.write(f"left out, line{'s' * (len(lines) > 1)} {shown}: {reason}{more}")
+
+
+_LINES_SHOWN = 8
+_DIFFERENCES = re.compile(r"'[^']*'|\"[^\"]*\"|[\d.]+")
+
+
+def group_reasons(skipped: Sequence[dict[str, Any]]) -> list[tuple[list[int], str]]:
+    """Return reasons that differ in names and numbers alone as one, with their lines."""
+    groups: dict[str, tuple[list[int], str]] = {}
+    for item in skipped:
+        lines, _reason = groups.setdefault(_DIFFERENCES.sub("…", item["reason"]), ([], item["reason"]))
+        lines.append(item["line"])
+    return list(groups.values())
 
 
 def _roles(texts: Sequence[str]) -> dict[str, str]:
@@ -88,9 +112,9 @@ def _roles(texts: Sequence[str]) -> dict[str, str]:
     """
     roles: dict[str, str] = {}
     for text in texts:
-        role, given, column = text.partition("=")
-        column = column.strip()
-        if not given or not column or role not in ROLES:
+        name, given, column = text.partition("=")
+        column, role = column.strip(), role_named(name)
+        if not given or not column or role is None:
             known = ", ".join(filter(None, ROLES))
             raise ValueError(f"the column is {quote(text)}; ROLE=NAME is needed, with a role of {known}")
         if column in roles:

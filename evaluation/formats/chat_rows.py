@@ -1,0 +1,222 @@
+"""One conversation made of the rows of a table, in which messages may be repeated for each rater."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import groupby, pairwise
+
+from chatbots import Turn
+from chatbots.text import quote
+from evaluation.formats.base import BadRecord, Record, RecordRating, Skipped
+
+Said = tuple[tuple[str, str, int], ...]
+"""Speaker, text and vote of each utterance of a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRow:
+    """A row of a conversation: what was said, and a rater's answers; `number` counts the rows of the file."""
+
+    line: int
+    bot: str
+    said: Said
+    turn: float | None = None
+    at: str = ""
+    rater: str = ""
+    answers: Mapping[str, float] = field(default_factory=dict)
+    comment: str = ""
+    condition: Mapping[str, str] = field(default_factory=dict)
+    number: int = 0
+
+    @property
+    def texts(self) -> tuple[tuple[str, str], ...]:
+        """Speaker and text of each utterance."""
+        return tuple((who, text) for who, text, _vote in self.said)
+
+
+@dataclass(slots=True)
+class ChatReading:
+    """A conversation, what of it was left out, and which repetition of its rows was found."""
+
+    record: Record | None
+    skipped: list[Skipped] = field(default_factory=list)
+    is_joined: bool = False
+    may_be_joined: bool = False
+
+
+def split_by_bot(rows: Sequence[ChatRow]) -> list[Sequence[ChatRow]]:
+    """Return the conversations of one id: several where bots number theirs alike.
+
+    They are several if each begins with the first turn, or if other rows lie between them; else a row has a wrong bot.
+    """
+    by_bot: dict[str, list[ChatRow]] = defaultdict(list)
+    for row in rows:
+        by_bot[row.bot].append(row)
+    groups = sorted(by_bot.values(), key=lambda group: min(row.number for row in group))
+    if rows[0].turn is not None:
+        are_several = len({min(row.turn or 0 for row in group) for group in groups}) == 1
+    else:
+        ends = [(min(row.number for row in group), max(row.number for row in group)) for group in groups]
+        are_several = all(before[1] + 1 < after[0] for before, after in pairwise(ends))
+    return list(groups) if are_several else [rows]
+
+
+def read_chat(chat: str, rows: Sequence[ChatRow], turn_column: str = "") -> ChatReading:
+    """Return the conversation of these rows, which are in order.
+
+    Args:
+        chat: its id.
+        rows: at least one.
+        turn_column: name of the column with the numbers of turns.
+    """
+    reading = ChatReading(None)
+    bots = sorted({row.bot for row in rows})
+    if len(bots) > 1:
+        reason = f"chat {quote(chat)} has more than one bot: {', '.join(bots)}"
+        reading.skipped.append(Skipped(rows[0].line, reason))
+        return reading
+    try:
+        if turn_column:
+            kept, occurrences = _numbered(chat, rows, turn_column)
+        else:
+            kept, occurrences, reading.may_be_joined = _unnumbered(chat, rows)
+    except BadRecord as error:
+        reading.skipped.append(Skipped(rows[0].line, str(error)))
+        return reading
+    reading.is_joined = len(kept) < len(rows)
+    conditions = {tuple(sorted(row.condition.items())) for row in rows}
+    if len(conditions) > 1:
+        reading.skipped.append(Skipped(rows[0].line, f"chat {quote(chat)} has several conditions; it is read without"))
+    reading.skipped += _lost_votes(chat, rows, kept)
+    ratings = []
+    groups: dict[tuple[str, int], list[ChatRow]] = defaultdict(list)
+    for row, occurrence in zip(rows, occurrences, strict=True):
+        if row.answers:
+            groups[row.rater, 0 if row.rater else occurrence].append(row)
+    for group in groups.values():
+        rating, problems = _rating(chat, group)
+        reading.skipped += problems
+        if rating.answers:
+            ratings.append(rating)
+    said = [(utterance, row.at) for row in kept for utterance in row.said]
+    reading.record = Record(
+        rows[0].line,
+        chat,
+        bots[0],
+        turns=tuple(Turn(who, text, vote) for (who, text, vote), _at in said),  # type: ignore[arg-type]
+        times=tuple(datetime.fromisoformat(at) for _utterance, at in said if at),
+        ratings=tuple(ratings),
+        condition=dict(rows[0].condition) if len(conditions) == 1 else {},
+    )
+    return reading
+
+
+def _numbered(chat: str, rows: Sequence[ChatRow], column: str) -> tuple[list[ChatRow], list[int]]:
+    """Return each turn's first row, and how often the turn of each row came before."""
+    texts: dict[tuple[float | None, str], str] = {}
+    kept, occurrences = [], []
+    counts: dict[tuple[float | None, str], int] = defaultdict(int)
+    for row in rows:
+        is_new = False
+        for who, text, _vote in row.said:
+            if (row.turn, who) not in texts:
+                is_new = True
+            elif texts[row.turn, who] != text:
+                raise BadRecord(
+                    f"chat {quote(chat)} has {column} {row.turn:g} of the {who} twice, with different texts; without "
+                    f"this column (--column ={column}) the order of the rows counts"
+                )
+            texts[row.turn, who] = text
+        key = (row.turn, row.said[0][0])
+        occurrences.append(counts[key])
+        counts[key] += 1
+        if is_new:
+            kept.append(row)
+    return kept, occurrences
+
+
+def _unnumbered(chat: str, rows: Sequence[ChatRow]) -> tuple[list[ChatRow], list[int], bool]:
+    """Return the rows without repetitions, which repetition each row is, and whether others may be repeated."""
+    by_rater: dict[str, list[ChatRow]] = defaultdict(list)
+    for row in rows:
+        by_rater[row.rater].append(row)
+    if len(by_rater) > 1 and "" not in by_rater:
+        sequences = [[row.texts for row in own] for own in by_rater.values()]
+        if all(sequence == sequences[0] for sequence in sequences):
+            return next(iter(by_rater.values())), [0] * len(rows), False
+    runs = [list(run) for _texts, run in groupby(rows, key=lambda row: row.texts)]
+    if any(len(run) > 1 for run in runs) and all(_are_raters(run) for run in runs):
+        return [run[0] for run in runs], [n for run in runs for n in range(len(run))], False
+    may_be_joined = False
+    for size, occurrences in _patterns(rows, runs):
+        parts = defaultdict(list)
+        for row, occurrence in zip(rows, occurrences, strict=True):
+            parts[occurrence].append(row)
+        given = [{(row.rater, *sorted(row.answers.items())) for row in part if row.answers} for part in parts.values()]
+        if all(len(answers) == 1 for answers in given) and any(answers != given[0] for answers in given):
+            return parts[0], occurrences, False
+        may_be_joined |= size > 1
+    raters = [own for name, own in by_rater.items() if name]
+    if len(raters) > 1:
+        longest = {row.texts for row in max(raters, key=len)}
+        if any(
+            len(own) > 1 and own is not max(raters, key=len) and {r.texts for r in own} <= longest for own in raters
+        ):
+            raise BadRecord(
+                f"chat {quote(chat)} repeats some of its messages for several raters, so their order is not known; "
+                "number the turns"
+            )
+    return list(rows), [0] * len(rows), may_be_joined
+
+
+def _are_raters(run: Sequence[ChatRow]) -> bool:
+    """Return True if a message that is repeated has another rater each time."""
+    return len(run) == 1 or (len({row.rater for row in run}) == len(run) and all(row.rater for row in run))
+
+
+def _patterns(rows: Sequence[ChatRow], runs: Sequence[Sequence[ChatRow]]) -> Iterator[tuple[int, list[int]]]:
+    """Yield the number of messages and each row's repetition: of whole chats, then of single messages."""
+    texts = [row.texts for row in rows]
+    n = len(texts)
+    for size in range(1, n // 2 + 1):
+        if n % size == 0 and texts == texts[:size] * (n // size):
+            yield size, [place // size for place in range(n)]
+            break
+    if len(runs) < n and len({len(run) for run in runs}) == 1:
+        yield len(runs), [place % len(runs[0]) for place in range(n)]
+
+
+def _lost_votes(chat: str, rows: Sequence[ChatRow], kept: Sequence[ChatRow]) -> Iterator[Skipped]:
+    votes = {row.texts: row.said for row in kept}
+    for row in rows:
+        if votes.get(row.texts, row.said) != row.said and len(kept) < len(rows):
+            yield Skipped(row.line, f"chat {quote(chat)}: the votes of a repeated message differ; the first counts")
+
+
+def _rating(chat: str, rows: Sequence[ChatRow]) -> tuple[RecordRating, list[Skipped]]:
+    """Return the rating in the rows of a rater, and the answers that differ between them."""
+    given: dict[str, dict[float, int]] = defaultdict(dict)
+    for row in rows:
+        for key, value in row.answers.items():
+            given[key].setdefault(value, row.line)
+    problems = []
+    for key, places in given.items():
+        if len(places) > 1:
+            (first, line), (second, other), *_rest = places.items()
+            who = f"rater {quote(rows[0].rater)}" if rows[0].rater else "a rater without a name"
+            problems.append(
+                Skipped(
+                    line,
+                    f"chat {quote(chat)}: {who} answers {key} with {first:g} in line {line} and {second:g} in line "
+                    f"{other}, so these rate single replies; a chat has one answer of a rater: average them first, or "
+                    "read the replies by evaluate_metrics --data",
+                )
+            )
+    comments = list(dict.fromkeys(row.comment for row in rows if row.comment))
+    last = rows[-1]
+    at = datetime.fromisoformat(last.at) if last.at else None
+    answers = {key: next(iter(places)) for key, places in given.items() if len(places) == 1}
+    return RecordRating(answers, rater=last.rater, comment="\n".join(comments), submitted_at=at), problems

@@ -1,0 +1,229 @@
+"""Roles of a table's columns: known by their names, guessed by their cells, or chosen."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from chatbots.text import quote
+from evaluation.formats.answer_cells import ColumnProfile
+from evaluation.formats.base import CONDITION
+from evaluation.formats.jsonl import MAX_DIMENSION_CHARS
+
+QUESTION = "question"
+ROLES = {
+    "": "Left out",
+    "conversation": "Conversation",
+    "bot": "Bot",
+    "speaker": "Speaker (human or bot)",
+    "text": "Text of either speaker",
+    "human": "Text of the person",
+    "reply": "Reply of the bot",
+    "turn": "Number of the turn",
+    "time": "Time (ISO 8601)",
+    "vote": "Vote on the reply (-1, 0, 1)",
+    "rater": "Rater",
+    QUESTION: "Answer to a question",
+    "comment": "Comment",
+}
+"""Roles of columns with their titles; one column each, but for answers."""
+_NAMES = {
+    "conversation": "conversation, conversation id, dialogue, dialogue id, dialog id, chat, chat id, session id",
+    "bot": "bot, bot id, chatbot, chatbot id, model, model id",
+    "speaker": "speaker, role, sender, author",
+    "reply": "reply, response, bot response, bot message, assistant",
+    "human": "human, user, user message, human message, prompt",
+    "text": "text, utterance, content, message",
+    "turn": "turn, turn index, turn number, index",
+    "time": "time, datetime, timestamp, created at, submitted at",
+    "vote": "vote, response rating",
+    "rater": "rater, rater id, worker, worker id, workerid, annotator, judge, participant, user session key, "
+    "response id, responseid",
+    "comment": "comment, comments, chat rating comments, feedback",
+    "": "id, study key, bot input, chat length, mturk code, mturk user id, rating id, n exchanges, n turns, n ratings",
+}
+_ROLE_OF_NAME = {name: role for role, names in _NAMES.items() for name in names.split(", ")}
+EXPORTED = {
+    *("rating", "conversation", "bot", "bot_version", "rater", "n_exchanges", "study", "is_synthetic"),
+    *("comment", "submitted_at", "platform", "external_id", "completion_code"),
+    *("target", "turn", "item", "first", "second", "first_bot", "second_bot", "task", "version", "sitting"),
+    *("direction", "reference_score", "kept_both"),
+}
+"""Columns of exported ratings that are no questions; a question called like one of them is `answer_NAME` there."""
+_EXPORTED_MESSAGES = {
+    *("state", "latency_ms", "tokens_in", "tokens_out", "tokens_estimated", "cost", "answered_by", "first_ms"),
+    *("shown_first_ms", "shown_ms", "late_ms", "withheld", "trace", "image", "image_description", "goes_on", "seed"),
+}
+_NO_QUESTION = {
+    *("id", "ids", "guid", "uuid", "index", "idx", "no", "nr", "row", "line", "x", "age", "alter", "years"),
+    *("year", "month", "day", "birth", "geburtsjahr", "date", "datum", "time", "times", "timestamp", "ts"),
+    *("epoch", "start", "end", "started", "ended", "created", "submitted", "duration", "dauer", "seconds"),
+    *("secs", "sec", "s", "minutes", "hours", "ms", "milliseconds", "elapsed", "spent", "latency", "delay"),
+    *("tokens", "cost", "price", "pay", "payment", "bonus", "reward", "income", "salary", "length", "count"),
+    *("chars", "characters", "turns", "messages", "exchanges", "seed", "trial", "order", "position", "session"),
+    *("page", "block", "batch", "group", "condition", "arm", "zip", "postcode", "plz", "phone", "ip"),
+    *("latitude", "longitude", "lat", "lon", "lng", "progress", "finished", "completed", "status", "gender"),
+    *("sex", "consent", "consented", "height", "width", "size", "weight", "split", "fold", "version"),
+}
+"""Words at the end of a column's name by which its numbers are no answers."""
+_NO_QUESTION_FIRST = {"n", "num", "nr", "is", "has", "unnamed", "column"}
+_TIME_FROM = 1e8
+"""Smallest value that is taken for a time or an id: seconds since 1970 have nine digits or more."""
+
+
+def question_of(column: str) -> str:
+    """Return the key of a question by its column in an exported table."""
+    key = column.removeprefix("answer_")
+    return key if key in EXPORTED else column
+
+
+def question_key(column: str) -> str:
+    """Return the question's key for a column's name: `Wie gut? (1-5)` is `wie_gut_1_5`; empty if it has no letter."""
+    plain = unicodedata.normalize("NFKD", question_of(column)).encode("ascii", "ignore").decode().lower()
+    name = re.sub(r"[^a-z0-9]+", "_", plain.removeprefix("chat rating ")).strip("_")
+    return (f"q_{name}" if name[:1].isdigit() else name)[:MAX_DIMENSION_CHARS]
+
+
+def role_named(name: str) -> str | None:
+    """Return the role of this name, or that a column of this name would have: `user` is `human`; None for no role."""
+    plain = name.strip().lower()
+    return plain if plain in ROLES else _ROLE_OF_NAME.get(_plain(name)) or None
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", " ", name.lower()).strip()
+
+
+def profiles_of(header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, ColumnProfile]:
+    """Return the cells of each column, counted."""
+    profiles = {column: ColumnProfile() for column in header}
+    for line, row in enumerate(rows, 2):
+        for column, cell in zip(header, row, strict=True):
+            profiles[column].add(line, cell)
+    return profiles
+
+
+def guess_roles(profiles: Mapping[str, ColumnProfile]) -> dict[str, str]:
+    """Guess the role of each column by its name; others whose cells are mostly numbers hold answers."""
+    wanted = {column: _ROLE_OF_NAME.get(_plain(column)) for column in profiles}
+    if "reply" in wanted.values() and "human" not in wanted.values():
+        wanted |= {column: "human" for column in profiles if _plain(column) == "message"}
+    roles: dict[str, str] = {}
+    for column, profile in profiles.items():
+        role = wanted[column]
+        if role is None:
+            role = QUESTION if question_key(column) and not why_no_question(column, profile) else ""
+        roles[column] = "" if role and role != QUESTION and role in roles.values() else role
+    return roles
+
+
+def is_exported(column: str) -> bool:
+    """Return True for a column of Confab's own exports that is no question."""
+    return column in EXPORTED or column in _EXPORTED_MESSAGES
+
+
+def why_no_question(column: str, profile: ColumnProfile) -> str:
+    """Explain why a column is not taken for answers to a question; empty if it is."""
+    if column.startswith(CONDITION):
+        return "it holds a condition"
+    if is_exported(column):
+        return "it is a column of Confab's exports"
+    if _plain(column).startswith("chat rating "):
+        return ""
+    if not profile.n_given:
+        return "it is empty"
+    if not profile.kind():
+        odd = profile.first_odd()
+        return f"line {odd[0]} has {quote(odd[1], 40)}, which is no answer" if odd else "it holds no answers"
+    words = _plain(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", column)).split()
+    if words and (words[-1] in _NO_QUESTION or words[0] in _NO_QUESTION_FIRST):
+        return f"its name ends or begins with “{words[-1] if words[-1] in _NO_QUESTION else words[0]}”"
+    if profile.shapes["plain"] == profile.n_given and profile.lowest >= _TIME_FROM:
+        return f"its numbers, such as {profile.lowest:.0f}, seem to be times or ids"
+    if _are_ids(profile):
+        return f"its numbers, from {profile.lowest:g} to {profile.highest:g}, are all different, as ids are"
+    return ""
+
+
+def _are_ids(profile: ColumnProfile) -> bool:
+    n = profile.n_given
+    if n < 8 or len(profile.cells) < min(n, 200) or not all(cell.strip().isdecimal() for cell in profile.cells):
+        return False
+    return profile.highest - profile.lowest < n or profile.highest > 1000
+
+
+@dataclass(frozen=True, slots=True)
+class CsvLayout:
+    """Columns by role, and the question of each column of answers."""
+
+    columns: Mapping[str, str]
+    questions: Mapping[str, str]
+    conditions: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def of(cls, roles: Mapping[str, str]) -> CsvLayout:
+        """Check the roles of a table's columns.
+
+        Raises:
+            ValueError: a role is unknown, given twice or missing.
+        """
+        columns: dict[str, str] = {}
+        questions: dict[str, str] = {}
+        for column, name in roles.items():
+            role = role_named(name)
+            if role is None:
+                known = ", ".join(filter(None, ROLES))
+                raise ValueError(f"column {quote(column)} is {quote(name)}; it must be one of {known}")
+            taken, key = (questions, question_key(column)) if role == QUESTION else (columns, role)
+            if role == QUESTION and not key:
+                raise ValueError(f"column {quote(column)} holds answers; its name needs a letter or digit")
+            if key in taken:
+                raise ValueError(f"columns {quote(taken[key])} and {quote(column)} are both “{key}”; choose one")
+            if role:
+                taken[key] = column
+        has_text = columns.keys() & {"text", "human", "reply"}
+        if "conversation" not in columns:
+            raise ValueError("no column names the conversation; choose one")
+        if ("text" in columns) != ("speaker" in columns) or ("text" in columns and len(has_text) > 1):
+            raise ValueError("choose a speaker and one text, or a text of the person and a reply of the bot")
+        if has_text and "bot" not in columns:
+            raise ValueError("no column names the bot; choose one")
+        if not has_text and not questions and "rater" in columns:
+            raise ValueError("it holds raters without their conversations and answers; choose a column of answers")
+        if not has_text and not questions:
+            raise ValueError("no column holds texts or answers; choose one")
+        conditions = tuple(column for column, role in roles.items() if column.startswith(CONDITION) and not role)
+        return cls(columns, {column: key for key, column in questions.items()}, conditions)
+
+    @property
+    def has_texts(self) -> bool:
+        """Return True if rows are messages or exchanges; else they are ratings."""
+        return not self.columns.keys().isdisjoint(("text", "human", "reply"))
+
+
+def roles_by_column(chosen: Mapping[str, str | Sequence[str]], header: Sequence[str], name: str) -> dict[str, str]:
+    """Return the role of each chosen column, whether given by column or by role.
+
+    Args:
+        chosen: `{"System": "bot"}`, or `{"bot": "System", "question": ["Fun", "Ease"]}`.
+        header: columns of the file.
+        name: of the file, for messages.
+
+    Raises:
+        ValueError: a column is not in the file, or a role is unknown.
+    """
+    by_column = {column: role for column, role in chosen.items() if isinstance(role, str)}
+    is_by_column = len(by_column) == len(chosen) and set(chosen) <= set(header)
+    if not is_by_column and all(role_named(role) is not None for role in chosen):
+        by_column = {}
+        for role, columns in chosen.items():
+            by_column |= dict.fromkeys([columns] if isinstance(columns, str) else columns, role)
+    if missing := [quote(column) for column in by_column if column not in header]:
+        raise ValueError(f"{name} has no column {', '.join(missing)}; it has {', '.join(map(quote, header))}")
+    for column, role in by_column.items():
+        if role_named(role) is None:
+            known = ", ".join(filter(None, ROLES))
+            raise ValueError(f"column {quote(column)} is {quote(role)}; it must be one of {known}")
+    return {column: role_named(role) or "" for column, role in by_column.items()}

@@ -1,0 +1,214 @@
+"""Rows of tables of unknown make: CSV with any delimiter, Parquet, and JSON whose records hold single values.
+
+Lines before the header (`sep=;`, comments, a title) are passed over, and columns without a name get one. A row that is
+none of the table's is reported with its text, so that its reader can tell which conversation lacks it.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+from pathlib import Path
+
+from chatbots.text import quote
+from evaluation.formats.base import Note, Skipped
+from evaluation.formats.tables import name_of, unescape_cell
+from evaluation.formats.text_files import MAX_LINE_BYTES, byte_lines, encoding_note, head_of, plain_rows, shape_of
+
+_HEAD_ROWS = 50
+
+
+class BrokenRow(Skipped):
+    """A row that is none of its table's: another number of cells, or quotes that do not close."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, line: int, reason: str, text: str) -> None:
+        super().__init__(line, reason)
+        object.__setattr__(self, "text", text)
+
+
+CsvRows = Iterator["tuple[int, dict[str, str]] | Skipped"]
+"""Rows of a table: the line, and the cells by header."""
+
+
+def _named(cells: Sequence[str]) -> list[str]:
+    """Return the names of a header, blank ones as the number of their column."""
+    names = [
+        unescape_cell(cell.encode("utf-8", "surrogateescape").decode("utf-8", "replace").strip()) for cell in cells
+    ]
+    return [name or f"column {number}" for number, name in enumerate(names, 1)]
+
+
+def head_of_rows(head: str) -> tuple[list[str], list[list[str]]]:
+    """Return the header of a CSV and its first rows, by its first lines."""
+    shape = shape_of(head)
+    lines = head.splitlines(keepends=True)[shape.n_before : _HEAD_ROWS + shape.n_before]
+    rows = [row for row in csv.reader(lines, delimiter=shape.delimiter) if any(row)]
+    if not rows:
+        return [], []
+    header = _named(rows[0])
+    if len(rows) > 2 and _is_qualtrics(rows[2]):
+        del rows[1:3]
+    return header, [list(map(unescape_cell, row)) for row in rows[1:] if len(row) == len(header)]
+
+
+def _is_qualtrics(cells: Sequence[str]) -> bool:
+    """Return True for the third row of the header that Qualtrics writes."""
+    return any(cell.lstrip().startswith('{"ImportId"') for cell in cells)
+
+
+def head_rows(path: Path) -> tuple[list[str], list[list[str]]]:
+    """Return the header of a table and its first rows.
+
+    Raises:
+        ValueError: two columns have one name, or the file holds no header.
+    """
+    if table := plain_rows(path):
+        columns, rows = table
+        first = [row for row in islice(rows, _HEAD_ROWS) if not isinstance(row, Skipped)]
+        return columns, [[_cell_text(row.get(column)) for column in columns] for row in first]
+    header, cells = head_of_rows(head_of(path))
+    if not header or all(name == f"column {number}" for number, name in enumerate(header, 1)):
+        raise ValueError(f"{path.name} has no header: its first line must name the columns")
+    twice = next((name for i, name in enumerate(header) if name in header[:i]), None)
+    if twice is not None:
+        raise ValueError(f"{path.name} has two columns {quote(twice)}; each needs a name of its own")
+    return header, cells
+
+
+def _cell_text(cell: object) -> str:
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    return json.dumps(cell, ensure_ascii=False) if isinstance(cell, dict | list) else name_of(cell)
+
+
+def csv_rows(path: Path) -> CsvRows:
+    """Yield (line, cells by header) of every row; `Skipped` for one that is not a row of this table."""
+    if table := plain_rows(path):
+        columns, rows = table
+        for number, row in enumerate(rows, 1):
+            yield row if isinstance(row, Skipped) else (number, {name: _cell_text(row.get(name)) for name in columns})
+        return
+    yield from _text_rows(path)
+
+
+def _text_rows(path: Path) -> CsvRows:
+    csv.field_size_limit(MAX_LINE_BYTES)
+    damage: list[Skipped] = []
+    shape = shape_of(head_of(path))
+    lines = _Lines(islice(_lines(path, damage), shape.n_before, None))
+    reader = csv.reader(lines, delimiter=shape.delimiter)
+    header: list[str] = []
+    held: tuple[int, dict[str, str]] | None = None
+    n_rows = 0
+    while True:
+        try:
+            cells = next(reader)
+        except StopIteration:
+            break
+        except csv.Error as error:
+            yield BrokenRow(reader.line_num + shape.n_before, f"not CSV: {error}", lines.take())
+            continue
+        text, line = lines.take(), reader.line_num + shape.n_before
+        if not any(cells):
+            continue
+        if not header:
+            header = _named(cells)
+            continue
+        if len(cells) == 1 < len(header) and text.startswith("#"):
+            continue
+        n_rows += 1
+        if len(cells) > len(header) and not any(cells[len(header) :]):
+            cells = cells[: len(header)]
+        problem = _row_problem(cells, header, text, shape.delimiter, is_last=lines.is_over)
+        item = (
+            BrokenRow(line, problem, text)
+            if problem
+            else (line, dict(zip(header, map(unescape_cell, cells), strict=True)))
+        )
+        if n_rows == 1 and not isinstance(item, Skipped):
+            held = item
+            continue
+        if n_rows == 2 and _is_qualtrics(cells):
+            for further in (line - 1, line):
+                yield Skipped(further, "a further row of the header, as Qualtrics writes it")
+            held = None
+            continue
+        if held is not None:
+            yield held
+            held = None
+        yield item
+    if held is not None:
+        yield held
+    yield from damage
+
+
+def _row_problem(cells: Sequence[str], header: Sequence[str], text: str, delimiter: str, *, is_last: bool) -> str:
+    """Return what is wrong with a row; empty if nothing is."""
+    if is_last and text.count('"') % 2 and "\n" in text.rstrip("\r\n"):
+        return "a quotation mark is not closed, so the rest of the file is one row"
+    if len(cells) != len(header):
+        return f"the row has {len(cells)} cells; the header has {len(header)}"
+    lines = text.splitlines()[1:]
+    if len(header) > 2 and any(len(next(csv.reader([line], delimiter=delimiter), [])) == len(header) for line in lines):
+        return "a quotation mark is not closed, so that further rows are within a cell"
+    return ""
+
+
+class _Lines:
+    """Lines for a CSV reader, kept until its row is complete."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self._lines = lines
+        self._taken: list[str] = []
+        self.is_over = False
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            self._taken.append(line)
+            yield line
+        self.is_over = True
+
+    def take(self) -> str:
+        """Return the text of the row, and forget it."""
+        text = "".join(self._taken)
+        self._taken.clear()
+        return text
+
+
+def cells_within(text: str, place: int, n_cells: int, delimiter: str) -> set[str]:
+    """Return what a broken row may hold in a column: each of its lines is tried, counted from either end."""
+    found = set()
+    for line in text.splitlines():
+        try:
+            cells = next(csv.reader([line], delimiter=delimiter), [])
+        except csv.Error:
+            cells = line.split(delimiter)
+        for at in (place, len(cells) - n_cells + place):
+            if 0 <= at < len(cells):
+                found.add(unescape_cell(cells[at]).strip().strip('"'))
+    return found - {""}
+
+
+def table_notes(path: Path) -> list[Note]:
+    """Return what was guessed of a table as a whole."""
+    if plain_rows(path):
+        return []
+    return [Note(text) for text in chain(filter(None, [encoding_note(path)]), shape_of(head_of(path)).notes)]
+
+
+def _lines(path: Path, damage: list[Skipped]) -> Iterator[str]:
+    """Yield lines for the CSV reader; bytes that are not UTF-8 become surrogates, which `text_problem` finds later."""
+    for item in byte_lines(path):
+        if isinstance(item, Skipped):
+            damage.append(item)
+        else:
+            yield item[1].decode("utf-8", errors="surrogateescape")
+
+
+def has_columns(head: str, needed: set[str]) -> bool:
+    """Return True if the header of a table names these columns."""
+    return needed <= set(head_of_rows(head)[0])
