@@ -366,7 +366,7 @@ def compare(
         means = dict(zip(means_now.labels, means_now.means.tolist(), strict=True))
         rater_share = means_now.rater_share
     else:
-        tested = pairwise(values, names, units, shared, conditions=conditions, level=1 - alpha)
+        tested = pairwise(values, names, units, shared, conditions=conditions, level=1 - alpha, scale=ratings.bounds())
         pairs, more, unit = tested.pairs, {}, RATERS
         means, rater_share = tested.means, tested.rater_share
     order = sorted(means, key=lambda bot: (-means[bot], bot))
@@ -394,7 +394,12 @@ def compare(
     if not plans:
         return found
     planned = plan_from_ratings(
-        values, names, units, shared, smallest=smallest, power=power, alpha=alpha, conditions=conditions
+        *(values, names, units, shared),
+        smallest=smallest,
+        power=power,
+        alpha=alpha,
+        conditions=conditions,
+        scale=ratings.bounds(),
     )
     return replace(found, plans=tuple(planned))
 

@@ -252,11 +252,11 @@ def plan_assumed(sd: float, reach: float, *, power: float = POWER) -> RaterPlan:
 
 
 def _spreads(tested: TestedPairs, bots: Sequence[str]) -> Iterator[PairSpread]:
-    """Yield the spread of every two bots of which one varies."""
+    """Yield the spread of every two bots whose ratings vary; equal ratings of a bot say little of its spread."""
     for a, b in combinations(bots, 2):
-        own = (tested.own_variance[a] + tested.own_variance[b]) / 2
-        whole = tested.rater_variance + own
-        if min(tested.n_raters[a], tested.n_raters[b]) > 1 and whole > 0:
+        own = (tested.own_variance[a], tested.own_variance[b])
+        whole = tested.rater_variance + sum(own) / 2
+        if min(tested.n_raters[a], tested.n_raters[b]) > 1 and min(own) > 0:
             correlation = min(tested.rater_variance / whole, 0.99)
             yield PairSpread(a, b, float(np.sqrt(whole)), correlation)
 

@@ -29,6 +29,7 @@ from evaluation.findings import Reason
 from evaluation.number_format import figure, span
 from evaluation.ratings import Ratings
 from evaluation.stats.gls import label_codes
+from evaluation.stats.means import ALL_ALIKE
 from evaluation.stats.zscores import rater_codes
 from evaluation.tables import number_or_reason, text_table
 
@@ -47,8 +48,8 @@ class Powered:
         ratings: mean of the ratings alone; ratings_error: its standard error; ratings_low, ratings_high: by Student's
             t.
         mean, low, high: with predictions; None with a reason.
-        weight: lambda.
-        saved: share by which predictions make the variance smaller; below 0 where they add to it.
+        weight: lambda; 0 where the prediction saves nothing.
+        saved: share by which predictions make the variance smaller; 0 where they would add to it.
         shift: how far predictions of rated conversations lie above those of unrated ones, in standard errors; far
             from 0 the two were not drawn alike.
         n: ratings; n_predicted: those with a prediction; n_unrated: unrated conversations with a prediction.
@@ -114,6 +115,8 @@ def powered_mean(
 
     if n_people < FEWEST:
         return without(FEW_RATED)
+    if error is None:
+        return without(ALL_ALIKE)
     if n_more < 2:
         return without(NO_UNRATED)
     spread = float(np.concatenate([f, more]).var(ddof=1))
@@ -125,9 +128,11 @@ def powered_mean(
     mean = float(y.mean()) - weight * gap
     variance = _variance(y - weight * f, people, 2) + weight**2 * rest
     half = float(stats.t.ppf(0.5 + level / 2, n_people - 2)) * float(np.sqrt(variance))
-    saved = 1 - variance / error**2 if error else None
+    saved = 1 - variance / error**2
     apart = _variance(f, people, 1) + rest
     shift = gap / float(np.sqrt(apart)) if apart > 0 else None
+    if saved < 0:  # the weight is estimated, too, which few raters make worse than no prediction
+        return Powered(*own, alone, low, high, 0.0, 0.0, shift, *counted)
     return Powered(*own, mean, mean - half, mean + half, weight, saved, shift, *counted)
 
 
@@ -143,6 +148,8 @@ def _alone(
     if n_people < 2:
         return mean, None, None, None
     error = float(np.sqrt(_variance(y, people, 1)))
+    if not error > 1e-9 * max(abs(mean), 1e-300):
+        return mean, None, None, None  # equal ratings say nothing of the error
     half = float(stats.t.ppf(0.5 + level / 2, n_people - 1)) * error
     return mean, error, mean - half, mean + half
 

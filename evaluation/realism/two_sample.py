@@ -17,7 +17,8 @@ from evaluation.findings import Reason
 from evaluation.number_format import counted
 from evaluation.realism.chats import QUANTITIES, ChatTurns, text_key
 from evaluation.realism.result import GiveawayTurn, TwoSampleTest
-from evaluation.stats.effect_sizes import ALL_ABOVE, NO_ERROR, Clusters, Effect, superiority
+from evaluation.stats.comparisons import NO_ERROR
+from evaluation.stats.effect_sizes import ALL_ABOVE, Clusters, Effect, superiority
 
 LOG_ODDS_VARIANCE = 10.0
 """Prior variance of a chat's log odds, whatever the number of features."""

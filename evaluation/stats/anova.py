@@ -427,6 +427,8 @@ def _means(
             marginals.append(Marginal(name, label, found.difference, low, high, number, reason))
         for a, b in combinations(labels, 2):
             found, low, high, reason = judged(rows[a] - rows[b])
+            if ALL_ALIKE in (judge(rows[a])[1], judge(rows[b])[1]):
+                low, high, reason = None, None, ALL_ALIKE
             gap, p = found.difference, None
             if reason is None:
                 p = float(2 * stats.t.sf(abs(gap) / found.error, found.df))

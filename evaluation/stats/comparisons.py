@@ -4,7 +4,9 @@ The one fixed-sample test of Confab. Differences are those of generalised least 
 effect, and their errors are clustered by rater (`evaluation.stats.gls`, with the equations). Where several people
 rate the same things (replies to one context), the variance of a pair is the largest of three: over raters, over
 things, and over both (Cameron, Gelbach & Miller, 2011, Journal of Business & Economic Statistics 29), with the
-fewer of their degrees of freedom. p-values are corrected by Holm (1979), Scandinavian Journal of Statistics 6.
+fewer of their degrees of freedom. With few raters or equal ratings on a scale, the interval reaches at least as far as
+the one made of the two means' score intervals (`evaluation.stats.score_differences`).
+p-values are corrected by Holm (1979), Scandinavian Journal of Statistics 6.
 
 That two bots do not differ significantly does not make them equal: `is_equal` is the test of equality.
 
@@ -25,6 +27,7 @@ from evaluation.findings import Reason
 from evaluation.stats.conditions import BotFit, conditions_or_none, fit_bots
 from evaluation.stats.gls import Gap, label_codes
 from evaluation.stats.means import NO_VALUE, ONE_GROUP, interval_ends, mean_p_value, mean_spread
+from evaluation.stats.score_differences import ScaledMean, ScoreDifference
 from evaluation.stats.zscores import rater_codes
 
 ORDER_ALPHA = 0.10
@@ -35,7 +38,12 @@ EQUAL_ALPHA = 0.05
 
 ONE_RATING = Reason("one_rating", "a bot has one rating: its spread is unknown")
 ONE_RATER = Reason("one_rater", "a bot was rated by one participant only")
+FEW_RATERS = 40
+"""From this number of raters of both bots on, Student's interval is enough if their ratings vary."""
+FEW_WITHOUT_SCALE = 20
+"""The same where the scale is not known; the range of the ratings then stands for it."""
 NO_SPREAD = Reason("no_spread", "neither bot's ratings vary")
+NO_ERROR = Reason("no_rater_differs", "the raters differ in no way by which its error could be estimated")
 ONE_JUDGEMENT = Reason("one_judgement", "they were compared once")
 
 
@@ -50,8 +58,9 @@ class Comparison:
         p_holm: corrected for all pairs compared.
         ordered: whether p_holm is below 1 − level: the two can be put in order.
         reason: why there is no p-value.
-        error: standard error of the difference; None without a p-value.
-        df: degrees of freedom of the test; None where it has none.
+        error: standard error of the difference; None without a p-value, or if a bot's raters do not differ.
+        df: degrees of freedom of that error; None without one.
+        equal_low, equal_high: interval of the test of equality; None: `low` and `high` count.
     """
 
     a: str
@@ -65,6 +74,8 @@ class Comparison:
     reason: Reason | None = None
     error: float | None = None
     df: float | None = None
+    equal_low: float | None = None
+    equal_high: float | None = None
 
 
 def is_equal(pair: Comparison, smallest: float | None) -> bool | None:
@@ -83,7 +94,9 @@ def is_equal(pair: Comparison, smallest: float | None) -> bool | None:
     if smallest is None or pair.low is None or pair.high is None or pair.difference is None:
         return None
     low, high = pair.low, pair.high
-    if pair.error is not None and pair.df is not None:
+    if pair.equal_low is not None and pair.equal_high is not None:
+        low, high = pair.equal_low, pair.equal_high
+    elif pair.error is not None and pair.df is not None:
         from scipy.special import stdtrit
 
         half = float(stdtrit(pair.df, 1 - EQUAL_ALPHA)) * pair.error
@@ -120,6 +133,8 @@ def pairwise(
     *,
     conditions: Sequence[Any] | None = None,
     level: float = 0.95,
+    scale: tuple[float, float] | None = None,
+    equal_alpha: float = EQUAL_ALPHA,
 ) -> TestedPairs:
     """Compare every pair of bots.
 
@@ -130,12 +145,13 @@ def pairwise(
         things: (k,) what was rated, where several people rate the same; None: everybody something else.
         conditions: (k,) within which bots are compared (`evaluation.stats.conditions`); None: all count together.
         level: of the intervals; 1 − level is the chance allowed of any wrong order among all pairs.
+        scale: its ends; None where they are not known. Then a bot whose ratings are all equal is not compared, and
+            of a bot with few raters the range of the ratings is the narrowest scale that there can be.
+        equal_alpha: of each one-sided test of equality.
 
     Raises:
         ValueError: lengths that differ.
     """
-    from scipy import stats
-
     array = np.asarray(values, dtype=float)
     names = np.asarray(bots, dtype=object).astype(str)
     if len(array) != len(names):
@@ -151,7 +167,8 @@ def pairwise(
     of = None if within is None else within[keep]
     fit = fit_bots(array, label_codes(names), people, of) if len(array) else None
     over = _Things.of(things, keep, fit) if fit is not None and things is not None else None
-    found = []
+    scaled = [] if fit is None else [_scaled_mean(fit, over, array, k) for k in range(len(rated))]
+    tested = []
     for a, b in combinations(labels, 2):
         gap, reason = difference_or_reason(array, names, a, b)
         pair = Comparison(a, b, gap, None, None, None, None, ordered=False, reason=reason)
@@ -161,9 +178,10 @@ def pairwise(
             if reason is None and min(fit.fewest_raters[[i, j]]) < 2:
                 pair = replace(pair, reason=ONE_RATER)
             elif reason is None:
-                pair = _tested(pair, _widest(fit, over, i, j), level, stats.t)
-        found.append(pair)
-    pairs = tuple(corrected(found, level))
+                difference = ScoreDifference(_widest(fit, over, i, j), scaled[i], scaled[j], scale)
+                pair = _test(pair, difference, array, level, 1 - 2 * equal_alpha)
+        tested.append(pair)
+    pairs = tuple(corrected(tested, level))
     if fit is None:
         return TestedPairs(pairs, {}, {}, 0.0, 0.0, {})
     between, own = fit.fit.spread
@@ -175,18 +193,45 @@ def pairwise(
     return TestedPairs(pairs, by_bot(fit.means), by_bot(fit.n_raters), fit.fit.share, between, by_bot(own))
 
 
-def _tested(pair: Comparison, gap: Gap, level: float, t: Any) -> Comparison:
-    if not gap.error:
-        return replace(pair, reason=NO_SPREAD)
-    half = float(t.ppf(0.5 + level / 2, gap.df)) * gap.error
-    return replace(
-        pair,
-        low=gap.difference - half,
-        high=gap.difference + half,
-        p=float(2 * t.sf(abs(gap.difference) / gap.error, gap.df)),
-        error=gap.error,
-        df=gap.df,
-    )
+def _scaled_mean(fit: BotFit, over: _Things | None, values: np.ndarray, bot: int) -> ScaledMean:
+    """Return a bot's mean with its variance, 0 if its ratings or its raters are all alike."""
+    counts = (fit.fit.counts @ (fit.weights[bot] > 0)).astype(float)
+    n_units = float(counts.sum() ** 2 / (counts @ counts))
+    variance = fit.fit.combined(fit.weights[bot]).error ** 2
+    if over is not None:
+        n_units = min(n_units, float(over.n[bot]))
+        variance = max(variance, float(over.covariances[:, bot, bot].max()))
+    own = values[fit.bot == bot]
+    return ScaledMean(float(fit.means[bot]), 0.0 if np.ptp(own) == 0 else variance, n_units, len(own))
+
+
+def _test(pair: Comparison, difference: ScoreDifference, values: np.ndarray, level: float, equal: float) -> Comparison:
+    """Test one pair.
+
+    Args:
+        values: (k,) ratings of all bots; level: of the interval; equal: of that of the test of equality.
+    """
+    sides, scale = (difference.first, difference.second), difference.scale
+    if scale is None and not difference.has_error:
+        return replace(pair, reason=_no_error_reason(pair, sides))
+    fewest = min(side.n_units for side in sides)
+    if scale is None and fewest < FEW_WITHOUT_SCALE:
+        scale = float(values.min()), float(values.max())
+    if fewest >= FEW_RATERS and difference.has_error:
+        scale = None
+    difference = replace(difference, scale=scale)
+    low, high = difference.ends(level)
+    equal_low, equal_high = difference.ends(equal)
+    pair = replace(pair, low=low, high=high, p=difference.p_value(), equal_low=equal_low, equal_high=equal_high)
+    return replace(pair, error=difference.gap.error, df=difference.gap.df) if difference.has_error else pair
+
+
+def _no_error_reason(pair: Comparison, sides: tuple[ScaledMean, ScaledMean]) -> Reason:
+    alike = [(bot, side) for bot, side in zip((pair.a, pair.b), sides, strict=True) if not side.variance > 0]
+    if len(alike) != 1:
+        return NO_SPREAD if alike else NO_ERROR
+    bot, n = alike[0][0], alike[0][1].n
+    return Reason("equal_ratings", f"all {n} ratings of {bot} are equal, and the scale is not known", bot=bot, n=n)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.findings import Reason
-from evaluation.stats.comparisons import NO_SPREAD, Comparison
+from evaluation.stats.comparisons import NO_ERROR, NO_SPREAD, Comparison
 from evaluation.stats.conditions import conditions_or_none, fit_bots
 from evaluation.stats.gls import label_codes
 from evaluation.stats.means import NO_SCALE, NO_VALUE
@@ -31,7 +31,6 @@ from evaluation.tables import number_or_reason
 
 ONE_LOOK = Reason("effect_one_look", "its interval holds for one look, once the study has all its ratings")
 ALL_ABOVE = Reason("all_above", "every rating of one is above every rating of the other")
-NO_ERROR = Reason("no_rater_differs", "the raters differ in no way by which its error could be estimated")
 _LEAST_ERROR = 1e-9
 
 
@@ -133,7 +132,7 @@ def effect_sizes(
         in_a, in_b = bot == i, bot == j
         gap, spread = float(fit.means[i] - fit.means[j]), float(np.sqrt((variances[i] + variances[j]) / 2))
         half = None if pair.df is None or pair.p is None else float(stdtrit(pair.df, 0.5 + level / 2))
-        why = pair.reason or ONE_LOOK
+        why = pair.reason or (ONE_LOOK if pair.equal_low is None else NO_ERROR)
         standardised = Effect(reason=NO_SPREAD)
         if spread > 0 and n[(fit.weights[[i, j]] > 0).any(axis=0)].min() > 1:
             d = gap / spread
@@ -192,6 +191,9 @@ def superiority(
         return Effect(p, reason=ALL_ABOVE)
     if half is None:
         return Effect(p, reason=why)
+    nothing = np.zeros(len(y))
+    if min(clusters.error(first, nothing, *at), clusters.error(nothing, second, *at)) <= _LEAST_ERROR:
+        return Effect(p, reason=NO_ERROR)
     error = half * clusters.error(first, second, *at) / (p * (1 - p))
     if error <= _LEAST_ERROR:
         return Effect(p, reason=NO_ERROR)

@@ -167,6 +167,8 @@ MOST_SHARE = 0.999
 _BLOCK = 4_000_000  # numbers held at once
 _NONE = 1e-9
 """Of a cluster's own variance: what is left of less than this is none."""
+_NO_ERROR = 1e-7
+"""A standard error below this share of the ratings is the root of what rounding leaves of a variance of 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +300,7 @@ class RaterGls:
         known = float(np.abs(self.means).max()) + float(np.abs(self.apart).max(initial=0.0))
         error = float(np.sqrt(max(variance, 0.0)))
         value = float(weights @ self.means)
-        if error <= 1e-9 * max(known, 1e-300):
+        if error <= _NO_ERROR * max(known, 1e-300):
             return Gap(value, 0.0, float("inf"))
         return Gap(value, error, self._freedom(weights))
 

@@ -84,14 +84,14 @@ class MeanSpread:
     Attributes:
         variance: of the mean; 0 where all values are equal.
         df: degrees of freedom of that variance.
-        n_units: number of independent units.
+        n_units: number of independent units, or of equal ones that would say as much.
         skew: of the mean, by the skewness of the units' contributions to its error.
         tails_df: upper limit of the degrees of freedom, by the tails of these contributions; for scales with one end.
     """
 
     variance: float
     df: float
-    n_units: int
+    n_units: float
     skew: float = 0.0
     tails_df: float = np.inf
 
@@ -182,6 +182,16 @@ def interval_ends(
     if np.isinf(high):
         ends = _ends_above(mean - low, spread, t)
         return ends and (low + ends[0], low + ends[1])
+    return score_ends(mean, spread, t, scale)
+
+
+def score_ends(mean: float, spread: MeanSpread, t: float, scale: tuple[float, float]) -> tuple[float, float]:
+    """Return the ends of the score interval of a mean.
+
+    Args:
+        t: half width in standard errors; scale: its two ends.
+    """
+    low, high = scale
     most = max((mean - low) * (high - mean), 0.0)
     reach = t**2 * _variance_share(mean, spread, scale)
     middle = (mean + reach * (low + high) / 2) / (1 + reach)

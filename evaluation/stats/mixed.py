@@ -211,27 +211,27 @@ def wald_comparisons(
     """Test all pairs of estimates by Wald's test, against Student's t with df (or the normal, inf), of each pair its
     own where many.
 
-    Of two whose difference has no error, as where nobody's answers vary, there is no p-value.
+    Of two whose difference has no error, as where nobody's answers vary, there is neither p-value nor interval.
     """
     from scipy import stats
 
     pairs = list(combinations(range(len(labels)), 2))
     free = np.broadcast_to(np.asarray(df, dtype=float), len(pairs))
     quantiles = stats.t.ppf(0.5 + level / 2, free)
-    rows = []
+    rows: list[tuple[str, str, float, float | None, float | None]] = []
     for (i, j), own, quantile in zip(pairs, free.tolist(), quantiles.tolist(), strict=True):
         gap = float(estimates[i] - estimates[j])
         error = float(np.sqrt(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]))
         p = float(2 * stats.t.sf(abs(gap) / error, own)) if error > 0 else None
-        rows.append((labels[i], labels[j], gap, quantile * error, p))
+        rows.append((labels[i], labels[j], gap, quantile * error if error > 0 else None, p))
     adjusted = holm([row[-1] for row in rows])
     return tuple(
         Comparison(
             a,
             b,
             gap,
-            gap - half,
-            gap + half,
+            None if half is None else gap - half,
+            None if half is None else gap + half,
             p,
             p_holm,
             p_holm is not None and p_holm < 1 - level,
@@ -286,14 +286,24 @@ def wald_test(fit: RaterGls, contrasts: np.ndarray) -> WaldTest:
     used = np.abs(contrasts).max(axis=0) > 1e-9 * np.abs(contrasts).max()
     if (fit.n_raters[used] < 2).any():
         return WaldTest(None, None, len(contrasts), None, ONE_RATER)
+    covariance = fit.covariance + np.diag(_borrowed(fit))
     # Of equal length and at right angles, so that no eigenvalue is small for the units of a difference.
     rows = np.linalg.qr(contrasts.T)[0].T
-    variances, vectors = np.linalg.eigh(rows @ fit.covariance @ rows.T)
+    variances, vectors = np.linalg.eigh(rows @ covariance @ rows.T)
     if variances[0] <= _SINGULAR * variances[-1] or variances[-1] <= 0:
         return WaldTest(None, None, len(contrasts), None, CONSTANT)
     along = vectors.T @ rows
     squared = float(((along @ fit.means) ** 2 / variances).sum())
     return hotelling_test(squared, np.array([fit.combined(row).df for row in along]))
+
+
+def _borrowed(fit: RaterGls) -> np.ndarray:
+    """Return (K,) the variance of each mean whose ratings are all equal, by the spread of the other bots' ratings."""
+    n = np.bincount(fit.bot, minlength=len(fit.means))
+    is_constant = np.array([np.ptp(fit.apart[fit.bot == k]) <= 1e-12 for k in range(len(n))])
+    free = (n - 1)[~is_constant].sum()
+    squares = float((fit.apart[~is_constant[fit.bot]] ** 2).sum())
+    return np.where(is_constant, squares / max(free, 1) / np.maximum(fit.n_raters, 1), 0.0)
 
 
 def hotelling_test(squared: float, df: np.ndarray) -> WaldTest:

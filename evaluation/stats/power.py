@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from evaluation.findings import Reason
-from evaluation.stats.comparisons import Comparison, pairwise
+from evaluation.stats.comparisons import NO_ERROR, Comparison, pairwise
 
 MOST = 10_000_000
 """More raters than this are no plan."""
@@ -209,6 +209,7 @@ def plan_from_ratings(
     power: float = 0.8,
     alpha: float = 0.05,
     conditions: Sequence[Any] | None = None,
+    scale: tuple[float, float] | None = None,
 ) -> list[PairPlan]:
     """Return for every pair of bots the raters that show the smallest difference of interest, by this study's spread.
 
@@ -216,11 +217,11 @@ def plan_from_ratings(
     ratings of just these two bots spread, is kept.
 
     Args:
-        values, bots, raters, things, conditions: (k,), as in `compare.pairwise`.
+        values, bots, raters, things, conditions, scale: as in `comparisons.pairwise`.
         smallest: smallest difference of interest, in points; None where none is known.
         power, alpha: as in `raters_needed`; alpha is shared among the pairs.
     """
-    tested = pairwise(values, bots, raters, things, conditions=conditions, level=1 - alpha)
+    tested = pairwise(values, bots, raters, things, conditions=conditions, level=1 - alpha, scale=scale)
     n_bots = len({name for pair in tested.pairs for name in (pair.a, pair.b)})
     return [_pair(pair, tested.n_raters, n_bots, smallest, power, alpha) for pair in tested.pairs]
 
@@ -233,7 +234,7 @@ def _pair(
         why = Reason("too_few_raters", "a bot has fewer than two raters: its spread is unknown")
         return _without(pair, n_a, n_b, why)
     if pair.error is None or pair.low is None or pair.high is None or pair.difference is None:
-        return _without(pair, n_a, n_b, pair.reason)
+        return _without(pair, n_a, n_b, pair.reason or NO_ERROR)
     sd = pair.error * float(np.sqrt(1 / (1 / n_a + 1 / n_b)))
     need = None
     if smallest is not None:

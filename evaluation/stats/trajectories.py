@@ -50,7 +50,10 @@ class Difference:
 
     low: float | None
     high: float | None
-    p: float
+    p: float | None
+
+
+UNKNOWN = Difference(None, None, None)
 
 
 def difference_of_means(
@@ -60,6 +63,9 @@ def difference_of_means(
     scale: tuple[float, float] | None = None,
 ) -> Difference | None:
     """Return the difference of two groups' means; None if one has fewer than two people or nothing varies.
+
+    If the people of one group do not differ, two ends of a scale are needed; without them there is neither interval
+    nor p-value.
 
     Args:
         values: (n,) and (m,) finite, on the scale.
@@ -78,7 +84,7 @@ def difference_of_means(
     if not gap.error:
         return None
     if scale is None or not np.isfinite(scale).any():
-        return _robust(gap, level, tells=all(varies))
+        return _robust(gap, level) if all(varies) else UNKNOWN
     covariance = fit.covariance
     apart = float(covariance[0, 0] + covariance[1, 1])
     shared = float(np.sqrt(max(1 - 2 * covariance[0, 1] / apart, 0.0)))
@@ -92,10 +98,9 @@ def difference_of_means(
             difference + shared * float(np.hypot(up, other_down)),
         )
 
-    p = _p_value(ends)
     if first.ends(level) is None or second.ends(level) is None:
-        return Difference(None, None, p)
-    return Difference(*ends(level), p)
+        return UNKNOWN
+    return Difference(*ends(level), _p_value(ends))
 
 
 class _Side:
@@ -127,13 +132,11 @@ def _fitted(values: tuple[np.ndarray, np.ndarray], people: tuple[np.ndarray, np.
     return RaterGls(means, group, person, np.concatenate(values) - means[group], counts, 0.0)
 
 
-def _robust(gap: Gap, level: float, *, tells: bool) -> Difference:
-    """Return the difference by Student's t; without an interval where a group does not vary."""
+def _robust(gap: Gap, level: float) -> Difference:
+    """Return the difference by Student's t."""
     from scipy.special import stdtr, stdtrit
 
     p = 2 * float(stdtr(gap.df, -abs(gap.difference) / gap.error))
-    if not tells:
-        return Difference(None, None, p)
     half = float(stdtrit(gap.df, 0.5 + level / 2)) * gap.error
     return Difference(gap.difference - half, gap.difference + half, p)
 

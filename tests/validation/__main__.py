@@ -23,6 +23,7 @@ FULL = (
     "folds",
     "entailment",
     "coverage",
+    "small_groups",
     "models",
     "formula_models",
     "held",

@@ -21,6 +21,7 @@ FRAGMENTS: dict[str, str] = {
     "effect_one_look": "its interval holds for one look, once the study has all its ratings",
     "all_above": "every rating of one is above every rating of the other",
     "no_rater_differs": "the raters differ in no way by which its error could be estimated",
+    "equal_ratings": "all {n} ratings of {bot} are equal, and the scale is not known",
     "no_spread": "neither bot’s ratings vary",
     "too_few_raters": "a bot has fewer than two raters: its spread is unknown",
     "no_difference": "no difference can be shown",
