@@ -41,6 +41,13 @@ class FakeProlific:
         if parts[0] == "studies":
             if parts[1] != self.study_id:
                 return 404, {"error": {"detail": "Not found."}}
+            if parts[2:] == ["screen-out-submissions"]:
+                for name in body["submission_ids"]:
+                    if self.submissions[name]["status"] not in ("ACTIVE", "AWAITING REVIEW"):
+                        return 400, {"error": {"detail": "It cannot be screened out."}}
+                    self.submissions[name]["status"] = "SCREENED OUT"
+                    self.submissions[name]["bonuses"].append(round(body["bonus_per_submission"] * 100))
+                return 202, {"message": "is being processed"}
             kinds = [{"code": code, "code_type": kind} for code, kind in self.codes]
             return 200, {"id": self.study_id, "completion_codes": kinds}
         if parts[0] == "bulk-bonus-payments":

@@ -28,8 +28,6 @@ from webapp.dashboard.live_progress import (
     money_of,
     pace_of,
     participant_progress,
-    step_names,
-    totals_of,
 )
 from webapp.dashboard.live_ranking import LiveRanking, rankings_of
 from webapp.ratings.models import Rating
@@ -89,9 +87,6 @@ def live_room(study: Study, *, include_synthetic: bool, now: datetime, may_pay: 
     waiting, n_waiting = waiting_of(study, bots, include_synthetic=include_synthetic, now=now)
     people = participant_progress(study, include_synthetic=include_synthetic, now=now)
     pace = pace_of(study, people, include_synthetic=include_synthetic, now=now)
-    real = people.totals
-    if include_synthetic:
-        real = totals_of(study, step_names(study), include_synthetic=False)
     orders: list[LiveRanking] = []
     if has_order(study):
         state = OrderState.objects.filter(study=study).first()
@@ -106,7 +101,7 @@ def live_room(study: Study, *, include_synthetic: bool, now: datetime, may_pay: 
         n_waiting,
         failures_of(study, bots, include_synthetic=include_synthetic, now=now),
         pace,
-        money_of(study, real),
+        money_of(study),
         orders,
         live_action_items(study, bots, may_pay=may_pay),
         sitting_counts(study, include_synthetic=include_synthetic, now=now),

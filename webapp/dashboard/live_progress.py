@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
@@ -24,17 +25,14 @@ from evaluation.stats.means import share_interval
 from webapp.bots.models import Spending
 from webapp.bots.selectors import spending_spent
 from webapp.dashboard.builder.pay import Cost, cost_of
-from webapp.pay.models import Decision
+from webapp.pay.submissions import submissions_of
 from webapp.ratings.paired_comparisons import answers_counted
 from webapp.studies.models import LinkCount, Outcome, Study, Task, Whereabouts
 from webapp.studies.protocols.base import protocols
-from webapp.studies.recruitment.completion import pay_of_task
 from webapp.studies.selectors import steps_asked
 
 OUT = (Outcome.BOT_FAILED, Outcome.SCREENED_OUT, Outcome.FAILED_CHECK)
 """Outcomes that are none of a person's own doing, or a check."""
-EARNED = (Outcome.RATED, Outcome.BOT_FAILED)
-"""Outcomes that are paid in full."""
 LARGE = 2000
 """From so many tasks on a count is used again."""
 _REUSED_FOR = 20
@@ -51,7 +49,6 @@ class StudyTotals:
         agreed, done: people; `reached` by step: people who ever got to it.
         ended: by the furthest step, people whose only end was one of `OUT`; those before the first under "".
         outcomes: tasks by outcome.
-        n_visits: visits whose work earned the pay, each once however many tasks were done in it.
         n_opened: openings of the link; one person may open it several times.
         refused: by the reason's code, those of them where nobody could begin.
     """
@@ -61,7 +58,6 @@ class StudyTotals:
     reached: Mapping[str, int]
     ended: Mapping[str, int]
     outcomes: dict[str, int]
-    n_visits: int
     n_opened: int
     refused: dict[str, int]
 
@@ -113,14 +109,12 @@ def _of_people(tasks: Any, names: Sequence[str]) -> dict[str, Any]:
                 Case(When(outcome=Outcome.RATED, then=Value(last)), default=step), filter=~Q(outcome=Outcome.NO_CONSENT)
             ),
             out_at=Max(step, filter=Q(outcome__in=OUT)),
-            visits=Count("submission", distinct=True, filter=Q(outcome__in=EARNED)),
             **of_outcome,
         )
     )
     found = people.aggregate(
         agreed=Count("participant", filter=Q(at__gte=0)),
         done=Count("participant", filter=Q(at=last)),
-        n_visits=Coalesce(Sum("visits"), 0),
         **{f"at_{i}": Count("participant", filter=Q(at__gte=i)) for i in range(1, last)},
         **{f"out_{i}": Count("participant", filter=Q(out_at=i) & ~Q(at=last)) for i in range(last)},
         **{f"all_{name}": Coalesce(Sum(f"n_{name}"), 0) for name in Outcome.values},
@@ -131,7 +125,6 @@ def _of_people(tasks: Any, names: Sequence[str]) -> dict[str, Any]:
         "reached": {name: found[f"at_{i}"] for i, name in enumerate(names, start=1)},
         "ended": {name: found[f"out_{i}"] for i, name in enumerate(["", *names])},
         "outcomes": {name: found[f"all_{name}"] for name in Outcome.values if found[f"all_{name}"]},
-        "n_visits": found["n_visits"],
     }
 
 
@@ -353,32 +346,27 @@ def pace_of(study: Study, people: ParticipantProgress, *, include_synthetic: boo
     return RatingPace(hours, n_done, planned, left / rate if is_known else None)
 
 
-def money_of(study: Study, totals: StudyTotals) -> Money:
-    """Read what the study has cost so far.
+def _paid_to_people(study: Study) -> float:
+    """Return the pay of all visits and their bonuses, paid or not; of a large study it may be some seconds old."""
+    key = f"live-pay/{study.pk}"
+    known: float | None = cache.get(key)
+    if known is not None:
+        return known
+    started = time.monotonic()
+    visits = submissions_of(study).all
+    bonuses = (bonus.amount for visit in visits for bonus in visit.bonuses)
+    pay = float(sum((visit.owed or Decimal() for visit in visits), Decimal()) + sum(bonuses, Decimal()))
+    if len(visits) >= LARGE:
+        took_s = time.monotonic() - started
+        cache.set(key, pay, timeout=min(_REUSED_FOR * took_s, _LONGEST_S))
+    return pay
 
-    Args:
-        totals: of people alone; scripted participants cost nothing.
-    """
+
+def money_of(study: Study) -> Money:
+    """Read what the study has cost so far; scripted participants cost nothing."""
     planned, recruitment = cost_of(study), study.values.recruitment
     people = None
-    pays = {part.key: pay_of_task(study.values, part.key) or 0 for part in study.values.sittings.parts}
-    if recruitment.pay_each is not None or any(pays.values()):
-        decided = (
-            Decision.objects.filter(participant__study=study)
-            .exclude(state=Decision.State.UNDONE)
-            .aggregate(
-                rejected=Count("pk", filter=Q(action=Decision.Action.REJECT)),
-                bonuses=Sum("amount", filter=Q(action=Decision.Action.BONUS)),
-            )
-        )
-        pay = max(0, totals.n_visits - decided["rejected"]) * (recruitment.pay_each or 0)
-        if pays:
-            earned = Task.objects.filter(participant__study=study, participant__is_synthetic=False, outcome__in=EARNED)
-            counts = earned.order_by().values_list("sitting").annotate(n=Count("pk"))
-            pay = sum(pays.get(key, 0) * n for key, n in counts)
-        if recruitment.pay_screened_out:
-            pay += totals.outcomes.get(Outcome.SCREENED_OUT, 0) * recruitment.pay_screened_out
-        pay += totals.outcomes.get(Outcome.LATE, 0) * (recruitment.pay_late or 0)
-        people = (pay + float(decided["bonuses"] or 0)) * (1 + recruitment.fee_share)
+    if recruitment.pay_each is not None or any(part.pay is not None for part in study.values.sittings.parts):
+        people = _paid_to_people(study) * (1 + recruitment.fee_share)
     spent = spending_spent(Spending.Of.STUDY, str(study.pk))
     return Money(people, spent or None, planned)

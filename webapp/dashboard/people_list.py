@@ -20,17 +20,17 @@ from webapp.conversations.models import Conversation
 from webapp.dashboard.data_quality import reports_of_person
 from webapp.pay.models import Decision
 from webapp.pay.services import visits_of_all_parts
+from webapp.pay.submission_search import codes_shown, submissions_searched
 from webapp.pay.submissions import (
     APPROVED,
     GONE,
     INSIDE,
     LEFT,
+    SCREENED_OUT,
     SETTLED,
     Submission,
     SubmissionKey,
     Submissions,
-    codes_shown,
-    submissions_searched,
 )
 from webapp.pay.submissions import REJECTED as REJECTED_THERE
 from webapp.ratings.flag_selectors import Flag
@@ -38,6 +38,7 @@ from webapp.ratings.models import Rating
 from webapp.ratings.selectors import BotInfo
 from webapp.studies.models import Outcome, ParticipantMessage, Study, Task
 from webapp.studies.protocols.base import protocols
+from webapp.studies.recruitment.completion import money_text
 from webapp.studies.selectors import condition_said
 
 PAGE = 50
@@ -88,7 +89,6 @@ _RATED = Outcome.RATED.value
 _FAILED_CHECK = Outcome.FAILED_CHECK.value
 _NOT_SENT = frozenset((Decision.State.FAILED.value, Decision.State.UNSURE.value))
 _TO_SEND = frozenset((Decision.State.DECIDED.value, Decision.State.SENDING.value))
-_SYMBOLS = {"GBP": "£", "USD": "$", "EUR": "€"}
 NO_FLAGS: list[Flag] = []
 
 Flags = Mapping[SubmissionKey, list[Flag]]
@@ -144,12 +144,12 @@ def state_of(visit: Submission, flags: Sequence[Flag]) -> str:
         if visit.verdict is not None:
             return PAID if visit.verdict.action == _APPROVED else REJECTED
     if visit.status in SETTLED:  # decided on the platform itself
-        return {APPROVED: PAID, REJECTED_THERE: REJECTED}.get(visit.status, NOTHING)
+        return {APPROVED: PAID, SCREENED_OUT: PAID, REJECTED_THERE: REJECTED}.get(visit.status, NOTHING)
     if visit.fault:
         return OURS
     if visit.outcome == _FAILED_CHECK or (flags and visit.earns):
         return LOOK
-    return APPROVE if visit.earns else NOTHING
+    return APPROVE if visit.earns or (visit.owes and visit.pay.text) else NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +162,7 @@ class PersonRow:
         bots: that they were given.
         reports: numbers of replies that they reported, and of those that nobody has seen.
         state, next: state of the pay, and the action that it needs.
+        owed: amount owed for the visit; empty for nothing.
         error: why a decision could not be sent.
     """
 
@@ -177,6 +178,7 @@ class PersonRow:
     reports: tuple[int, int]
     state: str
     next: str
+    owed: str
     error: str
 
 
@@ -189,6 +191,7 @@ class PeopleList:
         first, last, total: which rows of how many these are, from 1.
         n_open: how many visits wait for an approval or for being sent, by state.
         n_by_api, n_by_file: decided and not sent visits of Prolific and of Mechanical Turk.
+        n_by_hand: decided and not sent visits whose platform cannot pay this amount.
         n_bot_failed, n_server_failed: those that are our fault, by what failed.
         newest: the number of the newest decision that stands; 0 where none does.
         to_pay: amount still to be paid, in words; empty where none is known.
@@ -203,6 +206,7 @@ class PeopleList:
     n_open: dict[str, int]
     n_by_api: int
     n_by_file: int
+    n_by_hand: int
     n_bot_failed: int
     n_server_failed: int
     newest: int
@@ -266,6 +270,7 @@ class PeopleReader:
             n_open={name: open_counts[name] for name in (APPROVE, OURS, LOOK, FAILED)} | {SEND: counts[SEND]},
             n_by_api=sum(visit.platform == "prolific" for visit in to_send),
             n_by_file=sum(v.platform == "mturk" for v, names in groups if SEND in names or FAILED in names),
+            n_by_hand=sum(visit.is_to_be_paid and visit.is_paid_by_hand for visit in to_send),
             n_bot_failed=sum(visit.outcome == Outcome.BOT_FAILED for visit in ours),
             n_server_failed=sum(visit.fault == "server" for visit in ours),
             newest=max((one.pk for visit in self.visits.all for one in visit.decisions), default=0),
@@ -335,18 +340,17 @@ class PeopleReader:
             reports=self.reports.get(visit.key.participant, (0, 0)),
             state=state,
             next=self._next(visit, state),
+            owed=visit.pay.text if visit.owes else "",
             error=" ".join(one.error for one in visit.decisions if one.error),
         )
 
     def _next(self, visit: Submission, state: str) -> str:
-        settings = self.study.values.recruitment
+        if state == APPROVE and visit.is_paid_by_hand:
+            return "Give by hand"
         if state != NOTHING:
             return _NEXT[state]
         if visit.is_synthetic:
             return "–"
-        for_time = {Outcome.SCREENED_OUT: settings.pay_screened_out, Outcome.LATE: settings.pay_late}
-        if (paid := for_time.get(Outcome(visit.outcome)) if visit.outcome in for_time else None) is not None:
-            return money(paid, settings.currency)
         if visit.status in GONE:
             return "Returned" if visit.status == GONE[0] else "Timed out"
         return "–" if visit.outcome == INSIDE else "No pay"
@@ -369,7 +373,7 @@ class PeopleReader:
             n_messages=chats.aggregate(n=Sum("n_exchanges"))["n"],
             n_ratings=Rating.objects.filter(**{f"task__{name}": value for name, value in own.items()}).count(),
             chats=held,
-            history=[(one, money(one.amount, currency) if one.amount is not None else "") for one in decisions]
+            history=[(one, money_text(one.amount, currency) if one.amount is not None else "") for one in decisions]
             if self.pays
             else [],
             reports=reports_of_person(visit.key.participant),
@@ -410,16 +414,11 @@ def to_pay_said(visits: Submissions) -> str:
     """Return in words what is still to be paid for all visits, without bonuses and with them."""
     currency = visits.study.values.recruitment.currency
     found = visits.to_pay
-    bonuses = money(found.bonuses, currency)
+    by_words = f", {visits.n_unknown_amounts} by hand without an amount" if visits.n_unknown_amounts else ""
+    bonuses = money_text(found.bonuses, currency)
     if found.work is None or found.with_bonuses is None:
-        return f"{bonuses} of bonuses to pay" if found.bonuses else ""
-    work = money(found.work, currency)
+        return f"{bonuses} of bonuses to pay{by_words}" if found.bonuses else by_words.removeprefix(", ")
+    work = money_text(found.work, currency)
     if not found.bonuses:
-        return f"{work} to pay, no bonuses"
-    return f"{work} to pay, {money(found.with_bonuses, currency)} with bonuses"
-
-
-def money(amount: Any, currency: str) -> str:
-    """Write an amount with its currency's sign, or its letters where we know none."""
-    sign = _SYMBOLS.get(currency)
-    return f"{sign}{amount:,.2f}" if sign else f"{currency} {amount:,.2f}"
+        return f"{work} to pay, no bonuses{by_words}"
+    return f"{work} to pay, {money_text(found.with_bonuses, currency)} with bonuses{by_words}"

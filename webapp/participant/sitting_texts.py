@@ -35,8 +35,7 @@ def _gap_said(least: float, most: float | None) -> str:
     return said % {"n": f"{least:g}"}
 
 
-def sitting_pay(values: StudyValues) -> dict[str, str]:
-    """Return the amounts for all parts and for who came too late, as pages show them; empty where none is paid."""
-    currency = values.recruitment.currency
-    amounts = {"all_pay": values.sittings.pay_for_all, "late_pay": values.recruitment.pay_late}
-    return {name: money_text(amount, currency) if amount else "" for name, amount in amounts.items()}
+def all_parts_pay(values: StudyValues) -> str:
+    """Return the bonus for doing all parts, as pages show it; empty if there is none."""
+    amount = values.sittings.pay_for_all
+    return money_text(amount, values.recruitment.currency) if amount else ""

@@ -30,6 +30,7 @@ from webapp.core.errors import Refused
 from webapp.jobs.models import UNFINISHED, Job
 from webapp.jobs.services.jobs import job_create
 from webapp.pay.models import Decision
+from webapp.pay.submissions import SCREENED_OUT, SubmissionKey, submissions_of
 from webapp.studies.models import Study
 
 if TYPE_CHECKING:
@@ -182,6 +183,11 @@ class Prolific:
     def bonus_pay(self, bonus_id: str) -> None:
         """Pay a bonus that was set up. Asked once: asked twice, Prolific pays twice."""
         self._call("POST", f"/api/v1/bulk-bonus-payments/{_id(bonus_id)}/pay/", {}, again=False)
+
+    def screen_out(self, study_id: str, submission_id: str, amount: Decimal) -> None:
+        """End a submission as screened out, with this amount for the participant's time."""
+        body = {"submission_ids": [_id(submission_id)], "bonus_per_submission": float(amount)}
+        self._call("POST", f"/api/v1/studies/{_id(study_id)}/screen-out-submissions/", body, again=False)
 
     def message(self, recipient: str, study_id: str, text: str) -> None:
         """Write to a participant of a study. Asked once: asked twice, the message comes twice."""
@@ -381,7 +387,7 @@ def to_send(study: Study) -> QuerySet[Decision]:
 
 def decision_send(*, pk: int, prolific: Prolific, by_id: int | None = None) -> str:
     """Send one decision, unless another process is at it, and return its state."""
-    decision = Decision.objects.select_related("participant__platform_ids").get(pk=pk)
+    decision = Decision.objects.select_related("participant__platform_ids", "participant__study__version").get(pk=pk)
     now = database_now()
     claimed = Decision.objects.filter(pk=pk, state=decision.state, tried_at=decision.tried_at).filter(
         Q(state=State.DECIDED) | Q(state=State.SENDING, tried_at__lt=now - CLAIM_HELD_FOR)
@@ -392,11 +398,11 @@ def decision_send(*, pk: int, prolific: Prolific, by_id: int | None = None) -> s
         if decision.action == Action.BONUS:
             _bonus(decision, prolific)
         elif decision.action == Action.APPROVE:
-            prolific.approve(decision.submission)
+            _approve(decision, prolific)
         else:
             prolific.reject(decision.submission, message=decision.reason, category=decision.category)
     except ProlificError as error:
-        # Asking twice to approve or reject is harmless: that has failed, and may be tried again.
+        # Asking twice to approve, screen out or reject is harmless: that has failed, and may be tried again.
         is_unsure = error.is_unsure and decision.action == Action.BONUS
         words = _without_ids(error.message, decision.submission, decision.participant.external_id)
         return _told(pk, State.UNSURE if is_unsure else State.FAILED, words)
@@ -414,6 +420,21 @@ def _told(pk: int, state: str, error: str, by_id: int | None = None) -> str:
     closed = {"closed_at": database_now(), "closed_by": by_id} if state == State.SENT else {}
     Decision.objects.filter(pk=pk, state=State.SENDING).update(state=state, error=error[:500], **closed)
     return state
+
+
+def _approve(decision: Decision, prolific: Prolific) -> None:
+    """Pay what the participant was shown: the study's reward, or the amount for their time as a screen-out."""
+    participant, study = decision.participant, decision.participant.study
+    visit = submissions_of(study, participant=participant.pk).by_key.get(
+        SubmissionKey(participant.pk, decision.submission)
+    )
+    if visit is None or not visit.pay.is_for_time:
+        prolific.approve(decision.submission)
+    elif not visit.pay.amount:
+        raise ProlificError(_("Prolific can only send an amount. Pay it by hand, then mark it as sent."))
+    # Its code may have told Prolific already to pay for the time.
+    elif prolific.submission(decision.submission).status != SCREENED_OUT:
+        prolific.screen_out(participant.recruitment.get("STUDY_ID", ""), decision.submission, visit.pay.amount)
 
 
 def _bonus(decision: Decision, prolific: Prolific) -> None:

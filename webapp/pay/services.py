@@ -28,6 +28,7 @@ from webapp.core.errors import Refused
 from webapp.pay.models import Decision
 from webapp.pay.submissions import SubmissionKey, Submissions, submissions_of
 from webapp.studies.models import Participant, Study, Task
+from webapp.studies.recruitment.owed import PAID_FOR_TIME
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -254,7 +255,7 @@ _ANSWER = "Answer."
 def mturk_file(study: Study) -> Iterator[str]:
     """Yield the lines of the file: approvals and rejections of Mechanical Turk's participants that are not sent.
 
-    Bonuses are not among them: the requester page takes those one by one.
+    Bonuses and pay for time are not among them: the requester page takes those one by one.
     """
     yield _line(_COLUMNS)
     decisions = (
@@ -267,8 +268,11 @@ def mturk_file(study: Study) -> Iterator[str]:
         .select_related("participant__platform_ids")
         .order_by("pk")
     )
+    by_hand = _paid_by_hand(study)
     for decision in decisions.iterator(chunk_size=500):
         person = decision.participant
+        if SubmissionKey(person.pk, decision.submission) in by_hand and decision.action == Action.APPROVE:
+            continue
         is_newest = person.recruitment.get("assignmentId") == decision.submission
         yield _line(
             (
@@ -351,7 +355,16 @@ def _verdicts(study: Study) -> dict[SubmissionKey, Decision]:
     """Return the decisions about visits that can still be sent, or have been."""
     found = Decision.objects.filter(participant__study=study).exclude(state=Decision.State.UNDONE)
     verdicts = found.exclude(action=Decision.Action.BONUS).order_by("pk")
-    return {SubmissionKey(one.participant_id, one.submission): one for one in verdicts}
+    by_key = {SubmissionKey(verdict.participant_id, verdict.submission): verdict for verdict in verdicts}
+    by_hand = _paid_by_hand(study)
+    return {key: one for key, one in by_key.items() if key not in by_hand or one.action != Action.APPROVE}
+
+
+def _paid_by_hand(study: Study) -> set[SubmissionKey]:
+    """Return the visits that Mechanical Turk would pay in full if the file approved them."""
+    if not Task.objects.filter(participant__study=study, outcome__in=PAID_FOR_TIME).exists():
+        return set()
+    return {visit.key for visit in submissions_of(study).all if visit.is_paid_by_hand}
 
 
 def _visits_known(study: Study) -> tuple[dict[str, SubmissionKey], dict[str, SubmissionKey]]:

@@ -7,12 +7,12 @@ formatted on access.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 from django.db.models import Case, CharField, IntegerField, Q, QuerySet, Value, When
@@ -23,16 +23,16 @@ from django.utils.crypto import salted_hmac
 
 from webapp.pay.models import Decision, PlatformVisit
 from webapp.studies.models import Breakage, Outcome, Participant, Study, Task
-from webapp.studies.recruitment.completion import ending_of, pay_of_task, tasks_with_endings
+from webapp.studies.recruitment.owed import Pay, pay_for_endings
 from webapp.studies.settings import StudyValues
 
 LEFT, INSIDE = "left", "inside"
 """Outcomes of those who have none: they went away, or are at it now."""
-APPROVED, REJECTED, AWAITING = "APPROVED", "REJECTED", "AWAITING REVIEW"
+APPROVED, REJECTED, AWAITING, SCREENED_OUT = "APPROVED", "REJECTED", "AWAITING REVIEW", "SCREENED OUT"
 GONE = ("RETURNED", "TIMED-OUT")
 NO_CODES = ("", "NOCODE")
 """What Prolific says of the code of somebody who gave it none."""
-SETTLED = (APPROVED, REJECTED, *GONE)
+SETTLED = (APPROVED, REJECTED, SCREENED_OUT, *GONE)
 """What a platform says of visits that it takes no verdict about any more."""
 # Of several tasks of a visit, the one that earns most says how it ended.
 _RANKS = (
@@ -49,6 +49,7 @@ _OUTCOMES = [outcome.value for outcome in _RANKS]
 _HELD, _OPEN, _LOST, _NOTHING, _DECLINED = range(len(_RANKS), len(_RANKS) + 5)
 _BOT_FAILED = _RANKS.index(Outcome.BOT_FAILED)
 _EARNS = (_RANKS.index(Outcome.RATED), _BOT_FAILED)
+_PAID = (*_EARNS, _RANKS.index(Outcome.SCREENED_OUT), _RANKS.index(Outcome.LATE))
 _RATED, _NO_CONSENT = Outcome.RATED.value, Outcome.NO_CONSENT.value
 _ENDS = {*_OUTCOMES, _NO_CONSENT}
 _BONUS = Decision.Action.BONUS.value
@@ -121,6 +122,7 @@ class Submission:
         verdict: the standing approval or rejection.
         bonuses: the standing ones.
         sittings: keys of the study's parts whose work in it earned pay; none without parts.
+        pay: what the participant was shown as pay for this ending.
     """
 
     key: SubmissionKey
@@ -130,6 +132,7 @@ class Submission:
     fault: str
     began: str
     ended: str | None
+    pay: Pay
     reference: str = ""
     status: str = ""
     entered_code: str = ""
@@ -166,6 +169,11 @@ class Submission:
 
     @property
     def can_be_approved(self) -> bool:
+        """True if nothing is decided about it, here or there, and its ending is not announced as unpaid."""
+        return self.can_be_rejected and self.pay.amount != 0
+
+    @property
+    def can_be_rejected(self) -> bool:
         """True if nothing is decided about it, here or there, and its participant is a person no longer at it."""
         return not self.is_synthetic and self.verdict is None and self.outcome != INSIDE and self.status not in SETTLED
 
@@ -175,24 +183,40 @@ class Submission:
         return not self.is_synthetic and self.platform == "prolific"
 
     @property
+    def owes(self) -> bool:
+        """True if it is to be paid or was paid: it earned pay, is paid for its time, or was approved."""
+        if self.is_synthetic or self.status in (REJECTED, *GONE):
+            return False
+        if self.verdict is not None:
+            return self.verdict.action == _APPROVE
+        return self.earns or self.pay.is_for_time or self.status == APPROVED
+
+    @property
+    def owed(self) -> Decimal | None:
+        """Amount owed for it, paid or not, without bonuses; None if the study does not say it as a number."""
+        return self.pay.amount if self.owes else Decimal()
+
+    @property
     def is_to_be_paid(self) -> bool:
-        """True if its work is to be paid and is not yet: it earned pay, or was approved, and that was not sent."""
-        if self.verdict is None:
-            return self.earns and self.status not in SETTLED
-        return self.verdict.action == _APPROVE and not self.verdict.is_sent
+        """True if an amount is owed that was not paid yet."""
+        return self.owes and self.status not in SETTLED and not (self.verdict is not None and self.verdict.is_sent)
+
+    @property
+    def is_paid_by_hand(self) -> bool:
+        """True if its platform has no payment of its own for this amount."""
+        return self.pay.is_for_time and not (self.platform == "prolific" and self.pay.amount is not None)
 
     @property
     def bonuses_owed(self) -> Decimal:
         """Sum of its bonuses that are not known to be sent."""
         return sum((one.amount for one in self.bonuses if not one.is_sent), Decimal())
 
-    def to_pay(self, values: StudyValues) -> ToPay:
-        """Return the amounts still to be paid for the visit, by the study's pay for one or for each part done in it."""
-        each = [pay_of_task(values, key) for key in self.sittings or [""]]
-        if None in each:
+    @property
+    def to_pay(self) -> ToPay:
+        """Amounts still to be paid for the visit."""
+        if self.pay.amount is None:
             return ToPay(None, self.bonuses_owed)
-        work = sum((Decimal(str(pay)) for pay in each), Decimal()) if self.is_to_be_paid else Decimal()
-        return ToPay(work, self.bonuses_owed)
+        return ToPay(self.pay.amount if self.is_to_be_paid else Decimal(), self.bonuses_owed)
 
     @property
     def decisions(self) -> list[Decided]:
@@ -220,23 +244,33 @@ class Submissions:
     @cached_property
     def to_pay(self) -> ToPay:
         """Amounts still to be paid for all visits: the sums over all of them."""
-        each = [visit.to_pay(self.study.values) for visit in self.all]
+        each = [visit.to_pay for visit in self.all]
         is_known = self.study.values.recruitment.pay_each is not None or any(one.work for one in each)
         work = sum((one.work or Decimal() for one in each), Decimal()) if is_known else None
         return ToPay(work, sum((one.bonuses for one in each), Decimal()))
+
+    @property
+    def n_unknown_amounts(self) -> int:
+        """Number of visits whose pay is announced in words that are no amount."""
+        return sum(visit.is_to_be_paid and visit.pay.amount is None and bool(visit.pay.text) for visit in self.all)
 
     def of(self, participant: UUID) -> list[Submission]:
         """Return the visits of a person, the newest first."""
         return [visit for visit in self.all if visit.key.participant == participant]
 
 
-def submissions_of(study: Study, *, include_synthetic: bool = False) -> Submissions:
+def submissions_of(study: Study, *, include_synthetic: bool = False, participant: UUID | None = None) -> Submissions:
     """Return the visits of all participants who began.
 
     Raters of imported data are left out, and scripted participants unless they are asked for: neither is paid.
+
+    Args:
+        participant: return the visits of this participant only.
     """
     since = timezone.now() - study.values.assignment.place_held_for
     everybody = _participants(study, include_synthetic=include_synthetic)
+    if participant is not None:
+        everybody = everybody.filter(pk=participant)
     rows = _rows(everybody, since)
     decisions = _decisions(study)
     at_platform = {
@@ -249,9 +283,10 @@ def submissions_of(study: Study, *, include_synthetic: bool = False) -> Submissi
     idle = everybody.filter(tasks=None)
     submissions = {person.pk: person.submission for person in idle.select_related("platform_ids", "study")}
     broken = _broken(study)
+    pay_of = _PayReader(study)
     found, unclear = [], []
     for (person, submission), row in rows.items():
-        platform, external_id, place, began, ended, told, is_synthetic, _sitting, is_unclear, *sittings = row
+        platform, external_id, place, began, ended, told, is_synthetic, _sitting, version, is_unclear, *parts = row
         key = SubmissionKey(person, submission or submissions.get(person, ""))
         status, entered_code = at_platform.get(key.submission, ("", ""))
         reference = broken.get(key, "") if broken else ""
@@ -278,6 +313,7 @@ def submissions_of(study: Study, *, include_synthetic: bool = False) -> Submissi
             fault,
             began,
             None if outcome == INSIDE else ended,
+            pay_of(version, outcome, parts),
             reference,
             status,
             entered_code,
@@ -285,7 +321,7 @@ def submissions_of(study: Study, *, include_synthetic: bool = False) -> Submissi
             next((one for one in standing if one.action != _BONUS), None),
             [one for one in standing if one.action == _BONUS],
             is_synthetic,
-            [key for key in sittings if key],
+            [part for rank, part in parts if rank in _EARNS],
         )
         found.append(visit)
         if is_unclear:
@@ -302,8 +338,8 @@ def _participants(study: Study, *, include_synthetic: bool) -> QuerySet[Particip
 
 
 def _rows(everybody: QuerySet[Participant], since: datetime) -> dict[tuple[UUID, str | None], list[Any]]:
-    """Return for each visit: platform, id, place, begin, end, code told, whether scripted, one part, whether several
-    codes were told, and the parts whose work earned pay.
+    """Return for each visit: platform, id, place, begin, end, code told, whether scripted, one part, version, whether
+    several codes were told, and rank and part of each task of a part that is paid.
 
     Tasks are put together here: grouped by the database, which sorts them first, they take twice as long.
     """
@@ -319,22 +355,46 @@ def _rows(everybody: QuerySet[Participant], since: datetime) -> dict[tuple[UUID,
         _TOLD,
         "is_synthetic",
         "tasks__sitting",
+        "tasks__version",
     )
     found: dict[tuple[UUID, str | None], list[Any]] = {}
     for person, submission, *of_task in rows.iterator(chunk_size=2000):
         one = found.setdefault((person, submission), of_task)
-        _platform, _id, place, began_here, ended, told, _is_synthetic, sitting = of_task[:8]
+        _platform, _id, place, began_here, ended, told, _is_synthetic, sitting, version = of_task[:9]
         if one is of_task:
             one.append(False)
-        if sitting and place in _EARNS:
-            one.append(sitting)
+        if sitting and place in _PAID:
+            one.append((place, sitting))
         if one is of_task:
             continue
+        if place < one[2]:
+            one[8] = version
         one[2], one[3] = min(one[2], place), min(one[3], began_here)
         one[4] = max(filter(None, (one[4], ended)), default=None)
-        one[8] = one[8] or (told is not None and one[5] is not None and told != one[5])
+        one[9] = one[9] or (told is not None and one[5] is not None and told != one[5])
         one[5] = told if one[5] is None else one[5]
     return found
+
+
+class _PayReader:
+    """Reads what a visit's participant was shown as pay, by the version that they agreed to."""
+
+    def __init__(self, study: Study) -> None:
+        self._study = study
+        self._known: dict[tuple[int | None, str, tuple[tuple[int, str], ...]], Pay] = {}
+
+    @cached_property
+    def _values(self) -> dict[int, StudyValues]:
+        return {version.pk: version.values for version in self._study.versions.all()}
+
+    def __call__(self, version: int | None, outcome: str, parts: Sequence[tuple[int, str]]) -> Pay:
+        key = (version, outcome, tuple(parts))
+        if key not in self._known:
+            is_current = version in (None, self._study.version_id)
+            values = self._study.values if is_current else self._values[cast(int, version)]
+            endings = [(_OUTCOMES[rank], part) for rank, part in parts] or [(outcome, "")]
+            self._known[key] = pay_for_endings(values, endings)
+        return self._known[key]
 
 
 def _time(text: str) -> datetime:
@@ -393,53 +453,3 @@ def _decisions(study: Study) -> dict[SubmissionKey, list[Decided]]:
         decided = Decided(pk, action, state, amount, error)
         found.setdefault(SubmissionKey(participant, submission), []).append(decided)
     return found
-
-
-def codes_shown(visits: Iterable[Submission]) -> dict[SubmissionKey, str]:
-    """Return the code that each of these visits ended with, where one was shown."""
-    wanted = {visit.key: visit for visit in visits}
-    people = {key.participant for key in wanted}
-    tasks = tasks_with_endings(Task.objects.filter(participant__in=people).order_by("pk"))
-    found: dict[SubmissionKey, str] = {}
-    for task in tasks:
-        key = SubmissionKey(task.participant_id, task.submission)
-        ending = ending_of(task)
-        if ending is not None and key in wanted and ending.outcome == wanted[key].outcome:
-            found[key] = ending.code
-    return found
-
-
-def submissions_searched(
-    visits: Submissions,
-    words: str,
-    *,
-    among: Sequence[Submission] | None = None,
-    by_id: bool = True,
-    by_code: bool = True,
-) -> list[Submission]:
-    """Return the visits whose ids or codes contain these words, in upper or lower case.
-
-    Args:
-        among: which of them are looked through; None: all.
-        by_id: whether the platform's ids are searched, too.
-        by_code: whether codes are.
-    """
-    some = visits.all if among is None else list(among)
-    sought = words.strip().lower()
-    if not sought:
-        return some
-    recruitment = visits.study.values.recruitment
-    outcomes = {one.value for one in Outcome if sought in recruitment.code(one).lower()}
-    had = Q(completion_code__icontains=sought) | Q(told__code__icontains=sought)
-    tasks = Task.objects.filter(had, participant__study=visits.study).values_list("participant", "submission")
-    by_own_code = {SubmissionKey(*key) for key in tasks} if by_code else set()
-    own = sought.replace("-", "")
-    return [
-        visit
-        for visit in some
-        if (by_id and sought in f"{visit.external_id} {visit.key.submission}".lower())
-        or visit.key.participant.hex.startswith(own)
-        # A code that was added or corrected since was not shown to participants who ended before.
-        or (by_code and visit.told is None and visit.outcome in outcomes)
-        or visit.key in by_own_code
-    ]

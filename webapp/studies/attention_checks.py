@@ -244,7 +244,8 @@ class Checking(InputModel):
         default="",
         max_length=60,
         title="Pay of those who are screened out, in words",
-        description="For example “£0.14”; stands beside the second try.",
+        description="Used only if *Pay for the screened out* is empty. Confab cannot send it unless it is an "
+        "amount in the study's currency.",
     )
     misses_allowed: int = Field(
         default=0,

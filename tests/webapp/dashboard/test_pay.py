@@ -184,8 +184,8 @@ def test_rows_may_be_selected_together(payer: Client, paid: Study, visit: Make) 
     boxes = BeautifulSoup(html, "html.parser").select(".people-table input[name=visit]")
     assert [(box["aria-label"], box.has_attr("data-flagged")) for box in boxes] == [
         ("Select pid-rated", True),
-        ("Select pid-left", False),
-    ], "whoever is at it cannot be decided about"
+        ("Select pid-left", True),
+    ], "whoever is at it cannot be decided about, and only finished work is selected without flags"
     assert "Select all without flags" in html
 
 
@@ -397,8 +397,18 @@ def test_page_and_table_agree_on_what_is_to_be_paid_without_bonuses_and_with_the
     assert sum(row["to_pay"] for row in rows) == pytest.approx(3.2)
     assert sum(row["to_pay_with_bonuses"] for row in rows) == pytest.approx(3.75)
     study_edit(study=paid, pay_each=None)
-    assert "£0.55 of bonuses to pay" in listed(payer, Study.objects.get(pk=paid.pk))
-    assert [row[names.index("to_pay")] for row in exporter.rows(paid, options)] == [None] * len(rows)
+    edited = Study.objects.get(pk=paid.pk)
+    assert "£3.20 to pay, £3.75 with bonuses" in listed(payer, edited), "as the participants were shown"
+
+
+def test_without_pay_in_the_study_only_bonuses_are_counted(payer: Client, paid: Study, visit: Make) -> None:
+    study_edit(study=paid, pay_each=None)
+    visit_bonus(study=paid, key=visit("rated", "a"), amount=Decimal("0.55"))
+    assert "£0.55 of bonuses to pay" in listed(payer, paid)
+    exporter = exporter_get("pay")
+    options = ExportOptions(include_private=False)
+    names = [column.name for column in exporter.columns(paid, options)]
+    assert [row[names.index("to_pay")] for row in exporter.rows(paid, options)] == [None]
 
 
 def test_the_table_is_offered_to_those_who_pay(payer: Client, paid: Study, visit: Make) -> None:
@@ -495,7 +505,7 @@ def test_the_results_file_of_mechanical_turk_is_filled_in_by_assignment_or_paste
     text += "".join(f'{assignment},W,"{answer}"\n' for assignment, answer in given)
     with CaptureQueriesContext(connection) as queries:
         filled = results_filled(paid, io.StringIO(text.removeprefix("\ufeff")), out := io.StringIO())
-    assert len(queries) == 2
+    assert len(queries) == 3
     rows = list(csv.DictReader(io.StringIO(out.getvalue())))
     assert [(row["Approve"], row["Reject"]) for row in rows] == [
         ("X", ""),

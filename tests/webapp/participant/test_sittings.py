@@ -168,6 +168,8 @@ def test_who_comes_too_late_gets_an_end_of_their_own() -> None:
     assert "https://panel.example/late?id=p1&amp;code=LATE1" in ended
     assert "You are paid £0.50 for your time." in ended
     assert start_refused(client, "?pid=p1")
+    [visit] = submissions_of(study).all
+    assert visit.owed == Decimal("1.50"), "the part that was done, and the time"
     late = Task.objects.get(outcome=Outcome.LATE)
     assert (late.state, late.sitting) == ("ended", "second")
     assert sitting_miss(participant=late.participant).pk == late.pk
@@ -322,7 +324,7 @@ def test_each_part_pays_its_own_amount() -> None:
     days_ago(person, 3)
     do_part(Client(), "?pid=p1")
     [visit] = submissions_of(study).all  # the panel has no ids of visits
-    assert (visit.sittings, visit.to_pay(study.values).work) == (["first", "second"], Decimal(3))
+    assert (visit.sittings, visit.to_pay.work) == (["first", "second"], Decimal(3))
     assert pay_text(study.values) == "£6.00"
     people = signed_in(Right.READ, Right.PAY).get("/dashboard/studies/s/people/")
     assert people.status_code == 200

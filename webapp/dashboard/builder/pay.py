@@ -31,6 +31,7 @@ from webapp.ratings.selectors import study_ratings, study_whole
 from webapp.studies.assignment.rules.base import rules
 from webapp.studies.models import Outcome, Study
 from webapp.studies.recruitment.completion import is_paid, money_text, pay_in_all
+from webapp.studies.recruitment.owed import pay_for_ending
 from webapp.studies.validation import outcomes_possible
 
 PROLIFIC_LEAST = {"GBP": 6.0, "USD": 8.0}
@@ -359,9 +360,9 @@ def _pay_words(plan: Plan, outcome: Outcome) -> str:
         return "paid in full"
     if outcome == Outcome.BOT_FAILED:
         return "paid in full" if recruitment.pays_in_full else "paid; you say how much"
-    for_time = {Outcome.SCREENED_OUT: recruitment.pay_screened_out, Outcome.LATE: recruitment.pay_late}
-    if paid := for_time.get(outcome):
-        return f"{money_text(paid, recruitment.currency)} for their time"
+    pay = pay_for_ending(plan.study.values, outcome)
+    if pay.is_for_time and pay.text:
+        return f"{pay.text} for their time"
     if outcome == Outcome.NO_CONSENT:
         return "place returned"
     return "you decide"

@@ -27,7 +27,7 @@ from webapp.core.language import plural
 from webapp.core.rights import Right
 from webapp.dashboard.navigation import form_view, post_view
 from webapp.dashboard.people_forms import BonusForm, MessageForm, PeopleForm, RejectForm, ResultsFileForm
-from webapp.dashboard.people_list import APPROVE, NO_FLAGS, OURS, PeopleFilters, money, state_of
+from webapp.dashboard.people_list import APPROVE, NO_FLAGS, OURS, PeopleFilters, state_of
 from webapp.dashboard.views.participants import people_reader, person_page
 from webapp.dashboard.views.studies import study_page
 from webapp.pay import prolific, services
@@ -36,6 +36,7 @@ from webapp.pay.prolific import Prolific, ProlificError, codes_by_setting, codes
 from webapp.pay.services import mturk_file, results_filled
 from webapp.pay.submissions import INSIDE, Submission, SubmissionKey, Submissions, submissions_of
 from webapp.studies.models import Study
+from webapp.studies.recruitment.completion import money_text
 
 _IN_MEMORY_BYTES = 2_500_000
 """A larger results file lies on the disk while it is filled in and sent back."""
@@ -260,7 +261,7 @@ def _sure(
         rows=people_reader(request, visits, None).rows(chosen),
         action=action,
         form=form,
-        amount=money(amount, visits.study.values.recruitment.currency) if amount else "",
+        amount=money_text(amount, visits.study.values.recruitment.currency) if amount else "",
         person=request.POST.get("person", ""),
         back=_address(request, visits.study),
         query=_filters(request).query(),

@@ -32,13 +32,14 @@ from webapp.participant.question_view import (
 )
 from webapp.participant.recruitment_links import recruitment_read, recruitment_sign
 from webapp.participant.services import questions_answer, quiz_answer
-from webapp.participant.sitting_texts import sitting_lines, sitting_pay
+from webapp.participant.sitting_texts import all_parts_pay, sitting_lines
 from webapp.participant.steps.base import ParticipantStep, Standing, TaskStep, next_step, register_step, standing_open
 from webapp.studies.assignment.draw import choices_of, lets_choose
 from webapp.studies.languages import question_told, text_told
 from webapp.studies.models import Outcome
 from webapp.studies.pre_task import DueQuiz
 from webapp.studies.questions import Question
+from webapp.studies.recruitment.owed import pay_for_ending
 from webapp.studies.selectors import questions_answered, sitting_next
 
 
@@ -112,7 +113,7 @@ def entry_page(arrival: EntryRequest, **errors: Any) -> HttpResponse:
         "device_link": _device_link(arrival),
         "choices": choices_of(arrival.study, arrival.participant, recruitment.nonce),
         "part_lines": sitting_lines(arrival.study.values),
-        **sitting_pay(arrival.study.values),
+        "all_pay": all_parts_pay(arrival.study.values),
         "due": sitting_next(arrival.study, arrival.participant) if arrival.participant else None,
         "continue_url": step.address(going_on, visit) if step and going_on else "",
         "way": header_progress(arrival.study, "consent"),
@@ -258,7 +259,7 @@ class QuizStep(TaskStep):
             n_missed=len(missed),
             n_kept=len(due.right),
             marked={one.point for one in missed} if due.attempt > 1 else set(),
-            pay=self.standing.version.values.checking.screened_out_pay,
+            pay=pay_for_ending(self.standing.version.values, Outcome.SCREENED_OUT).text,
             # A rehearsal continues with the next step; scripted participants know nothing.
             passing=[(_field(at), one.right) for at, one in enumerate(due.questions)]
             if self.task.participant.is_synthetic

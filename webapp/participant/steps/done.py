@@ -22,13 +22,15 @@ from webapp.participant.recruitment_links import (
     recruitment_sign,
 )
 from webapp.participant.selectors import bots_revealed
-from webapp.participant.sitting_texts import sitting_pay
+from webapp.participant.sitting_texts import all_parts_pay
 from webapp.participant.steps.base import ParticipantStep, Standing, register_step
-from webapp.studies.models import Outcome, Participant, Study
+from webapp.pay.submissions import SubmissionKey, submissions_of
+from webapp.studies.models import Outcome, Participant, Study, Task
 from webapp.studies.pre_task import task_admits
 from webapp.studies.privacy import may_withdraw, withdrawal_token, withdrawal_until
 from webapp.studies.protocols.chat import PicksProtocol
 from webapp.studies.recruitment.completion import TaskEnding, ending_of, has_earned
+from webapp.studies.recruitment.owed import pay_for_ending
 from webapp.studies.selectors import participant_token, sitting_next, study_refusal
 
 
@@ -118,7 +120,8 @@ def done_page(
         "has_parts": has_parts and not (due and due.is_late(timezone.now())),
         "due": due,
         "due_link": _part_link(request, participant) if due and not participant.platform else "",
-        **sitting_pay(task.version.values),
+        "all_pay": all_parts_pay(task.version.values),
+        "time_pay": _time_pay(task),
         # Who has read other texts than the study has now is shown those first.
         "entry_field": recruitment_sign(study, task.version, recruitment or Recruitment()),
         "way": header_progress(study, "consent" if ending.outcome == Outcome.NO_CONSENT else "done"),
@@ -148,6 +151,17 @@ def _withdrawal(request: HttpRequest, visit: ParticipantRequest, ending: TaskEnd
         "withdraw_until": until,
         "withdraw_mail": f"mailto:?subject={quote(title)}&body={quote(link)}",
     }
+
+
+def _time_pay(task: Task) -> str:
+    """Return the pay for the time of a participant who could not take part; empty if none is owed."""
+    pay = pay_for_ending(task.version.values, task.outcome)
+    if not (pay.is_for_time and pay.text):
+        return ""
+    participant = task.participant
+    visits = submissions_of(participant.study, participant=participant.pk, include_synthetic=True)
+    visit = visits.by_key.get(SubmissionKey(participant.pk, task.submission))
+    return pay.text if visit is not None and (visit.owes or visit.is_synthetic) else ""
 
 
 def _part_link(request: HttpRequest, participant: Participant) -> str:

@@ -27,9 +27,11 @@ from webapp.participant.steps.base import Standing, TaskStep, register_step
 from webapp.ratings.models import Rating
 from webapp.ratings.rating_tasks import RequestedRating, check_place
 from webapp.ratings.services import rating_add
+from webapp.studies.models import Outcome
 from webapp.studies.pre_task import DuePractice, practice_answer
 from webapp.studies.protocols.base import JudgePage, protocols
 from webapp.studies.questions import Question
+from webapp.studies.recruitment.owed import pay_for_ending
 
 _MOST_SEGMENTS = 12
 _GONE = "gone"
@@ -242,6 +244,7 @@ class PracticeStep(TaskStep):
             questions=questions,
             wrong=[] if is_missed else wrong,
             practice=due,
+            pay=pay_for_ending(self.standing.version.values, Outcome.SCREENED_OUT).text,
             is_missed=is_missed,
             # A rehearsal continues with the next step; scripted participants know nothing.
             right=_right(due) if self.task.participant.is_synthetic else "",

@@ -11,7 +11,8 @@ from django.contrib.auth import get_user_model
 from webapp.core.rights import Right
 from webapp.pay.flags.base import flags_of
 from webapp.pay.models import Decision
-from webapp.pay.submissions import codes_shown, submissions_of
+from webapp.pay.submission_search import codes_shown
+from webapp.pay.submissions import submissions_of
 from webapp.studies.models import Participant, Study
 from webapp.transfer.exporters.base import ExportColumn, ExportOptions, register_exporter
 
@@ -47,10 +48,12 @@ _COLUMNS = (
     ExportColumn(
         "to_pay",
         "number",
-        "What is still to be paid for the work, without bonuses: it earned pay or was approved, and that was not sent. "
-        "Empty where the study does not say what it pays.",
+        "Still to be paid for the work or the participant's time, without bonuses. "
+        "Empty if the study does not say what it pays.",
     ),
     ExportColumn("to_pay_with_bonuses", "number", "The same and the bonuses that are not known to be sent."),
+    ExportColumn("owed", "number", "Owed for the visit, paid or not, without bonuses; 0 if returned or rejected."),
+    ExportColumn("by_hand", "boolean", "It must be paid by hand: the platform has no payment of this kind."),
 )
 _PRIVATE = (
     ExportColumn("platform", "text", "Recruitment platform of the participant."),
@@ -83,7 +86,7 @@ class PayTable:
             names = _names(stored)
             for visit in some:
                 verdict = stored.get(visit.verdict.pk) if visit.verdict is not None else None
-                duration, owed = visit.duration, visit.to_pay(study.values)
+                duration, owed = visit.duration, visit.to_pay
                 row = [
                     str(visit.key.participant),
                     study.key,
@@ -103,7 +106,8 @@ class PayTable:
                     " ".join(one.error for one in visit.decisions if one.error),
                     visit.fault,
                     "; ".join(one.state for one in visit.bonuses),
-                    *map(_number, (owed.work, owed.with_bonuses)),
+                    *map(_number, (owed.work, owed.with_bonuses, visit.owed)),
+                    visit.is_to_be_paid and visit.is_paid_by_hand,
                 ]
                 if options.include_private:
                     row += [visit.platform, visit.external_id, visit.key.submission]

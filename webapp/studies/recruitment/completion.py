@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from urllib.parse import quote
 
 from django.db.models import QuerySet
@@ -143,13 +144,13 @@ def endings_of(participant: Participant) -> list[TaskEnding]:
     return [ending for ending in map(ending_of, tasks) if ending is not None]
 
 
-_SIGNS = {"GBP": "£", "USD": "$", "EUR": "€", "JPY": "¥", "INR": "₹"}
+CURRENCY_SIGNS = {"GBP": "£", "USD": "$", "EUR": "€", "JPY": "¥", "INR": "₹"}
 
 
-def money_text(value: float, currency: str) -> str:
-    """Write an amount with its currency; without pennies where it is large."""
-    digits = f"{value:,.0f}" if value >= 100 else f"{value:,.2f}"
-    sign = _SIGNS.get(currency)
+def money_text(value: float | Decimal, currency: str) -> str:
+    """Write an amount with its currency; without pennies if it is large and has none."""
+    digits = f"{value:,.0f}" if value >= 100 and value == int(value) else f"{value:,.2f}"
+    sign = CURRENCY_SIGNS.get(currency)
     return f"{sign}{digits}" if sign else f"{digits} {currency}"
 
 

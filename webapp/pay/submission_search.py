@@ -1,0 +1,61 @@
+"""Lookup of visits: the codes that they ended with, and search by id or code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from django.db.models import Q
+
+from webapp.pay.submissions import Submission, SubmissionKey, Submissions
+from webapp.studies.models import Outcome, Task
+from webapp.studies.recruitment.completion import ending_of, tasks_with_endings
+
+
+def codes_shown(visits: Iterable[Submission]) -> dict[SubmissionKey, str]:
+    """Return the code that each of these visits ended with, where one was shown."""
+    wanted = {visit.key: visit for visit in visits}
+    people = {key.participant for key in wanted}
+    tasks = tasks_with_endings(Task.objects.filter(participant__in=people).order_by("pk"))
+    found: dict[SubmissionKey, str] = {}
+    for task in tasks:
+        key = SubmissionKey(task.participant_id, task.submission)
+        ending = ending_of(task)
+        if ending is not None and key in wanted and ending.outcome == wanted[key].outcome:
+            found[key] = ending.code
+    return found
+
+
+def submissions_searched(
+    visits: Submissions,
+    words: str,
+    *,
+    among: Sequence[Submission] | None = None,
+    by_id: bool = True,
+    by_code: bool = True,
+) -> list[Submission]:
+    """Return the visits whose ids or codes contain these words, in upper or lower case.
+
+    Args:
+        among: which of them are looked through; None: all.
+        by_id: whether the platform's ids are searched, too.
+        by_code: whether codes are.
+    """
+    some = visits.all if among is None else list(among)
+    sought = words.strip().lower()
+    if not sought:
+        return some
+    recruitment = visits.study.values.recruitment
+    outcomes = {one.value for one in Outcome if sought in recruitment.code(one).lower()}
+    had = Q(completion_code__icontains=sought) | Q(told__code__icontains=sought)
+    tasks = Task.objects.filter(had, participant__study=visits.study).values_list("participant", "submission")
+    by_own_code = {SubmissionKey(*key) for key in tasks} if by_code else set()
+    own = sought.replace("-", "")
+    return [
+        visit
+        for visit in some
+        if (by_id and sought in f"{visit.external_id} {visit.key.submission}".lower())
+        or visit.key.participant.hex.startswith(own)
+        # A code that was added or corrected since was not shown to participants who ended before.
+        or (by_code and visit.told is None and visit.outcome in outcomes)
+        or visit.key in by_own_code
+    ]
