@@ -92,7 +92,7 @@ ON_DATABASE := $(addprefix tests/,journeys/test_message.py journeys/test_researc
   webapp/participant/test_best_worst.py webapp/participant/test_chat_images.py webapp/participant/test_choose.py \
   webapp/participant/test_device_transfer.py webapp/participant/test_entry.py \
   webapp/participant/test_gone.py webapp/participant/test_languages.py webapp/participant/test_markdown_replies.py \
-  webapp/participant/test_messages.py \
+  webapp/participant/test_messages.py webapp/participant/test_refused_messages.py \
   webapp/participant/test_trace.py \
   webapp/participant/test_picks.py webapp/participant/test_questions.py webapp/participant/test_reference.py \
   webapp/participant/test_sittings.py \

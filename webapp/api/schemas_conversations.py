@@ -75,7 +75,9 @@ class TurnOut(Schema):
 
     `reported` has what people reported and filters found, in words; `withheld_text` what a filter kept from people;
     `trace` the reasoning and tool calls before a reply;
-    `goes_on` whether the chat went on with this one of two replies.
+    `goes_on` whether the chat went on with this one of two replies;
+    `is_refused` whether a content filter refused the message; `rejected_params` fields of the request that the model
+    rejected.
     """
 
     index: int
@@ -87,6 +89,8 @@ class TurnOut(Schema):
     withheld_text: str
     trace: list[dict[str, Any]]
     goes_on: bool | None
+    is_refused: bool
+    rejected_params: list[str]
     created_at: datetime
     reported: list[str]
     image: ImageOut | None

@@ -117,6 +117,9 @@ class BotHealth(models.Model):
             "Its latest replies, the newest last: the chat that one failed in, or an empty text; none if all are good."
         ),
     )
+    rejected_params = models.JSONField(
+        default=list, blank=True, help_text=_("Fields of the request that the model rejected, so it gets none of them.")
+    )
     set_aside_at = models.DateTimeField(null=True, blank=True)
     try_at = models.DateTimeField(null=True, blank=True, help_text=_("When a bot host tries the bot again by itself."))
     n_tries = models.PositiveIntegerField(default=0, help_text=_("Such trials so far."))

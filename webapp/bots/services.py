@@ -148,21 +148,21 @@ bot_came_back = Signal()
 """Sent with `aside`, in the transaction that ends it."""
 
 
-def bot_answered(*, bot_id: str, seconds: float | None = None) -> None:
+def bot_answered(*, bot_id: str, seconds: float | None = None, rejected_params: Collection[str] = ()) -> None:
     """Store that the bot gave a reply; one that was disabled is enabled, unless it waits for a researcher.
 
     Args:
         seconds: until the whole reply was there; None: not known.
+        rejected_params: fields of the request that its model rejected.
     """
-    now = database_now()
-    is_known = BotHealth.objects.filter(
-        bot_id=bot_id, n_failed=0, latest=[], answered_at__gt=now - timedelta(minutes=1)
-    ).exists()
-    if is_known:
+    now, rejected = database_now(), list(rejected_params)
+    known = BotHealth.objects.filter(bot_id=bot_id, n_failed=0, latest=[], answered_at__gt=now - timedelta(minutes=1))
+    if known.values_list("rejected_params", flat=True).first() == rejected:
         return
     with transaction.atomic():
         health = _locked(bot_id)
         health.answered_at, health.answer_s = now, seconds
+        health.rejected_params = rejected
         health.n_failed = 0
         health.failed_since = None
         health.failed_in = []

@@ -28,9 +28,9 @@ from chatbots.text import error_text
 from webapp.bots.selectors import bot_entry_list, bot_find, bot_pools, bots_to_try
 from webapp.conversations import events, frames, reply_pipeline, selectors, services
 from webapp.conversations.filtering import filters_load
+from webapp.conversations.heartbeats import heartbeat_ages_s
 from webapp.conversations.models import Conversation
 from webapp.conversations.reply_pipeline import reply_begin, reply_make
-from webapp.conversations.selectors import heartbeat_ages_s
 from webapp.conversations.services import replies
 from webapp.core.clock import database_now
 from webapp.core.database import DATABASE_AWAY, DirectDispatch, in_database
@@ -158,6 +158,7 @@ class BotHostRuntime:
                 lease=lease,
                 error=reason,
                 is_trouble=getattr(error, "is_trouble", True),
+                is_content=getattr(error, "is_content", False),
             )
             await self._tell(conversation_id, failure)
         finally:

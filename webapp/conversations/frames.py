@@ -182,8 +182,18 @@ BUSY = "busy: "
 def bot_failed_frame(failure: Failure) -> dict[str, Any]:
     """Say that the bot did not answer, or not for long; the participant decides how to go on.
 
-    Of the reason they learn only whether another try soon may help, and whether the reply may still come.
+    Of the reason they learn whether another try soon may help, whether the reply may still come, and whether a filter
+    refused their message (`reason`: "content").
     """
+    if failure.is_content:
+        return error_frame(
+            code="bot_failed",
+            message="The chatbot's provider did not accept this message. Write something else, or end the chat.",
+            reason="content",
+            turn=failure.turn,
+            can=failure.can,
+            can_rate=failure.can_rate,
+        )
     busy, overdue = failure.error.startswith(BUSY), not failure.error
     is_partner = failure.error.startswith(NO_PARTNER)
     what = "Your chat partner is not here." if is_partner else "The chatbot did not answer."

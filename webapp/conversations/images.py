@@ -175,10 +175,19 @@ def images_of(conversation: Conversation | None) -> dict[int, ChatImage]:
 
 
 def images_for_bot(conversation: Conversation) -> dict[int, str]:
-    """Return the files of the images that the chat's bot is to see, by turn; none for a bot that takes no images."""
+    """Return the files of the images that the chat's bot is to see, by their turn in its conversation.
+
+    None for a bot that takes no images.
+    """
     if not takes_images(conversation):
         return {}
-    return {index: image.name for index, image in images_of(conversation).items() if not image.withheld_at}
+    refused = set(conversation.turns.filter(is_refused=True).values_list("index", flat=True))
+    # The bot gets neither a refused message nor the number that its reply would have had.
+    return {
+        index - 2 * sum(number < index for number in refused): image.name
+        for index, image in images_of(conversation).items()
+        if not image.withheld_at and index not in refused
+    }
 
 
 def image_link(image: ChatImage) -> str:

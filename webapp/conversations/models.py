@@ -258,6 +258,10 @@ class Turn(models.Model):
     withheld_text = models.TextField(
         blank=True, help_text=_("What the bot said, where a filter withheld it; the text is what people read.")
     )
+    is_refused = models.BooleanField(
+        default=False,
+        help_text=_("A content filter of the bot's provider refused this message. No bot is sent it again."),
+    )
     trace = models.JSONField(
         default=list, blank=True, help_text=_("Reasoning and tool calls before the reply (`chatbots/trace.py`).")
     )
@@ -274,6 +278,9 @@ class Turn(models.Model):
         blank=True,
         help_text=_("Who gave the reply in the bot's place: the id of another bot, or the bot's second address."),
     )
+    rejected_params = models.JSONField(
+        default=list, blank=True, help_text=_("Fields of the request that the model rejected, so it had none of them.")
+    )
     goes_on = models.BooleanField(
         null=True,
         blank=True,
@@ -288,6 +295,7 @@ class Turn(models.Model):
             models.Index(fields=["created_at"], condition=Q(latency_ms__isnull=False), name="turn_latest_replies"),
             # Replies by another bot than the one that was asked: few, among all turns.
             models.Index(fields=["conversation"], condition=~Q(answered_by=""), name="turn_answered_by_other"),
+            models.Index(fields=["conversation"], condition=Q(is_refused=True), name="turn_refused"),
         ]
         constraints = [
             models.UniqueConstraint(fields=["conversation", "index"], name="turn_index_unique"),
@@ -297,6 +305,9 @@ class Turn(models.Model):
             models.CheckConstraint(condition=Q(vote__in=[-1, 0, 1]), name="turn_vote_range"),
             models.CheckConstraint(condition=Q(vote=0) | Q(speaker="bot"), name="turn_vote_on_bot_only"),
             models.CheckConstraint(condition=Q(withheld_text="") | Q(speaker="bot"), name="turn_withheld_of_bot_only"),
+            models.CheckConstraint(
+                condition=Q(is_refused=False) | Q(speaker="human"), name="turn_refused_of_human_only"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -309,10 +320,13 @@ class Turn(models.Model):
             self.tokens_in, self.tokens_out = (max(0, min(n, _MOST_TOKENS)) for n in (cost.tokens_in, cost.tokens_out))
             self.tokens_estimated, self.cost = cost.is_estimated, cost.cost
             self.answered_by = cost.answered_by[:200]
+            self.rejected_params = list(cost.rejected_params)
 
 
 NO_PARTNER = "no partner: "
 """Begins the stored reason of a reply that failed because no person came, or the person left."""
+CONTENT_REFUSED = "content refused: "
+"""Begins the stored reason of a reply that was not made because a filter refused the message."""
 
 
 class PartnerSeat(models.Model):

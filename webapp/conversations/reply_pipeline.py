@@ -393,7 +393,10 @@ async def fetch_test_reply(host: BotHost, bot_id: str, context: chatbots.Convers
         if error.is_trouble:
             await in_database(bot_failed)(bot_id=bot_id, reason=str(error), chat=context.id)
         raise
-    await in_database(bot_answered)(bot_id=bot_id, seconds=time.monotonic() - began)
+    bot = bot_find(bot_id)
+    cost = bot.cost_take(context) if isinstance(bot, PaidBot) else None
+    rejected = cost.rejected_params if cost is not None else ()
+    await in_database(bot_answered)(bot_id=bot_id, seconds=time.monotonic() - began, rejected_params=rejected)
     return "".join(pieces)
 
 

@@ -16,7 +16,7 @@ import chatbots
 from chatbots.bots.person import PERSON
 from chatbots.trace import TraceStep
 from webapp.conversations.images import image_fields, images_of
-from webapp.conversations.models import NO_PARTNER, BotHostHeartbeat, ChatImage, Conversation, PartnerSeat, Turn
+from webapp.conversations.models import CONTENT_REFUSED, NO_PARTNER, ChatImage, Conversation, PartnerSeat, Turn
 from webapp.core.clock import database_now
 from webapp.core.markdown import without_marks
 from webapp.studies.models import Study, Task
@@ -38,6 +38,11 @@ class Failure:
     error: str
     can: list[str]
     can_rate: bool
+
+    @property
+    def is_content(self) -> bool:
+        """True if a content filter refused the participant's message."""
+        return self.error.startswith(CONTENT_REFUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +247,10 @@ def failure_of(conversation: Conversation) -> Failure | None:
     if conversation.due_error.startswith(NO_PARTNER):
         is_bot_next = version is not None and version.values.people.without_partner == "bot"
         can = ["swap", "finish"] if is_bot_next else ["finish"]
+    elif conversation.due_error.startswith(CONTENT_REFUSED):
+        # Two chats side by side are compared over the same messages.
+        is_pair = conversation.slot is not None and bool(conversation.slot.side)
+        can = ["swap", "finish"] if is_pair else ["rewrite", "finish"]
     elif conversation.due_error:
         may_retry = conversation.due_retries < Conversation.MAX_RETRIES
         can = ["retry", "swap", "finish"] if may_retry else ["swap", "finish"]
@@ -285,6 +294,7 @@ def turns_of(conversation: Conversation) -> list[dict[str, Any]]:
                 **({"trace": trace} if trace else {}),
                 **image_fields(images.get(row.index), row.text, html),
                 **({} if row.goes_on is None else {"goes_on": row.goes_on}),
+                **({"refused": True} if row.is_refused else {}),
             }
         )
     return turns
@@ -402,7 +412,10 @@ def conversation_values(
 
 
 def conversation_value(row: Conversation) -> chatbots.Conversation:
-    """Return one row as a value; its turns are taken from a prefetch, or read without their traces."""
+    """Return one row as a value, without refused messages.
+
+    Its turns are taken from a prefetch, or read without their traces.
+    """
     is_prefetched = "turns" in getattr(row, "_prefetched_objects_cache", {})
     turns = sorted(row.turns.all() if is_prefetched else row.turns.defer("trace"), key=lambda turn: turn.index)
     return chatbots.Conversation(
@@ -410,6 +423,7 @@ def conversation_value(row: Conversation) -> chatbots.Conversation:
         turns=tuple(
             chatbots.Turn(t.speaker, t.text, t.vote, trace=trace)  # type: ignore[arg-type]
             for t in turns
+            if not t.is_refused
             for trace in [tuple(TraceStep(**step) for step in t.trace) if is_prefetched else ()]
         ),
         seed=row.seed,
@@ -450,31 +464,3 @@ def without_reply_marks(conversation: chatbots.Conversation) -> chatbots.Convers
         replace(turn, text=without_marks(turn.text)) if turn.speaker == "bot" else turn for turn in conversation.turns
     )
     return replace(conversation, turns=tuple(turns))
-
-
-def heartbeat_ages_s() -> dict[str, float]:
-    """Return the seconds since the newest heartbeat of each pool's bot hosts."""
-    now = database_now()
-    ages: dict[str, float] = {}
-    for pool, beat_at in BotHostHeartbeat.objects.values_list("pool", "beat_at"):
-        age = round((now - beat_at).total_seconds(), 1)
-        ages[pool] = min(age, ages.get(pool, age))
-    return ages
-
-
-def heartbeat_bots() -> dict[str, dict[str, Any]]:
-    """Return the state of each bot that the living bot hosts report; the newest report wins."""
-    reports: dict[str, dict[str, Any]] = {}
-    since = database_now() - timedelta(seconds=30)
-    for beat in BotHostHeartbeat.objects.filter(beat_at__gte=since).order_by("beat_at"):
-        reports.update(beat.bots)
-    return reports
-
-
-def bots_unavailable_at_hosts() -> dict[str, str]:
-    """Return the bots that a living bot host could not load, with the reason."""
-    return {
-        bot_id: report.get("reason") or "unavailable"
-        for bot_id, report in heartbeat_bots().items()
-        if report.get("state") == "unavailable"
-    }

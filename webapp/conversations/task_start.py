@@ -13,8 +13,8 @@ from chatbots.bots.person import PERSON
 from chatbots.registry import UnknownName
 from webapp.bots.selectors import bot_find, bots_aside
 from webapp.bots.services import bot_version_record
+from webapp.conversations.heartbeats import bots_unavailable_at_hosts
 from webapp.conversations.models import Conversation, PartnerSeat, Turn
-from webapp.conversations.selectors import bots_unavailable_at_hosts
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.studies.assignment.capacity import NO_TASKS, TasksHad

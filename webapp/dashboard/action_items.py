@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from webapp.bots.models import Alert
 from webapp.bots.selectors import BotEntry, bot_entry_list, bots_aside
-from webapp.conversations.selectors import heartbeat_bots
+from webapp.conversations.heartbeats import heartbeat_bots
 from webapp.core.language import plural
 from webapp.dashboard.bots import bot_state
 from webapp.dashboard.data_quality import reports_unseen

@@ -87,7 +87,8 @@ def bot_state(entry: BotEntry, reports: Mapping[str, Mapping[str, Any]]) -> BotS
         return BotState("Not tried", "", "", is_offered=True, is_loaded=is_loaded)
     took = "" if health.answer_s is None else f"{health.answer_s:.1f} s, "
     when = date_format(timezone.localtime(health.answered_at), "j M, H:i")
-    return BotState("Answers", "good", "", True, is_loaded, f"{took}{when}")
+    without = f", without {', '.join(health.rejected_params)} (rejected by its model)" if health.rejected_params else ""
+    return BotState("Answers", "good", "", True, is_loaded, f"{took}{when}{without}")
 
 
 def _failing_words(reason: str, otherwise: str) -> str:

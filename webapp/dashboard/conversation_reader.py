@@ -66,6 +66,8 @@ class TurnView:
     trace: Sequence[dict[str, Any]] = ()
     goes_on: bool | None = None
     other_reply: str = ""
+    is_refused: bool = False
+    rejected_params: Sequence[str] = ()
 
     @property
     def has_missing(self) -> bool:
@@ -142,7 +144,7 @@ def read_conversation(
         reasons.update({name: reason_text(found) for name, found in result.reasons.items()})
     declared = {(column.level, column.name): column for metric in metric_list() for column in metric.columns}
     series = series_of([column for (level, name), column in declared.items() if level == "turn" and name in values])
-    found = {one.name: _values(one, values, len(turns)) for one in series}
+    found = {one.name: _values(one, values, turns) for one in series}
     why = {one.name: _why(one, reasons) for one in series}
     tracks = _tracks(series, wanted, found)
     speakers = [turn.speaker for turn in turns]
@@ -188,6 +190,8 @@ def read_conversation(
                 trace=turn.trace,
                 goes_on=turn.goes_on,
                 other_reply=others.get(turn.index, "") if turn.goes_on is not None else "",
+                is_refused=turn.is_refused,
+                rejected_params=turn.rejected_params,
             )
         )
     overall = [
@@ -295,20 +299,18 @@ def _tracks(
     return [Track(by_name[name], number) for number, name in enumerate(names)]
 
 
-def _values(series: MetricSeries, values: dict[str, list[float | None]], n: int) -> list[float | None]:
-    """Return for each turn the value of whichever column describes it."""
-    rows = [_full(values[column.name], n) for column in series.columns]
+def _values(series: MetricSeries, values: dict[str, list[float | None]], turns: Sequence[Turn]) -> list[float | None]:
+    """Return for each turn the value of whichever column describes it; a refused message has none."""
+    rows = []
+    for column in series.columns:
+        stored = iter(values[column.name])
+        rows.append([None if turn.is_refused else next(stored, None) for turn in turns])
     return [next((v for v in at if v is not None), None) for at in zip(*rows, strict=True)]
 
 
 def _why(series: MetricSeries, reasons: dict[str, str]) -> str:
     told = [reasons[column.name] for column in series.columns if column.name in reasons]
     return "; ".join(dict.fromkeys(told)) or "not one of the turns it describes"
-
-
-def _full(values: Sequence[float | None], n: int) -> list[float | None]:
-    """Return as many values as turns, however many were stored."""
-    return [*values[:n], *[None] * (n - len(values))]
 
 
 USUAL = (

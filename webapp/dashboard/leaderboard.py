@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
+from django.db.models import Count, Q
 from django.http import HttpRequest
 from markupsafe import Markup
 
@@ -34,6 +35,8 @@ from evaluation.plots.rows import (
 )
 from evaluation.plots.svg import Plot
 from evaluation.ratings import RatingDimension
+from webapp.bots.selectors import bot_name
+from webapp.conversations.models import Turn
 from webapp.core.language import plural
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.comparisons import conclusion
@@ -42,6 +45,7 @@ from webapp.dashboard.narrative.verdicts import one_look, smallest_sentences, te
 from webapp.ratings.selectors import BotInfo
 from webapp.results.study_data import StudyFrame
 from webapp.search.index_statistics import VOTES_LEVEL, BotVotes, votes_ranked
+from webapp.studies.models import Study
 
 VOTES = "votes"
 """Name of the board by votes, in addresses."""
@@ -131,6 +135,24 @@ def board_params(request: HttpRequest, frame: StudyFrame, *, more: Sequence[str]
         kept=tuple(kept),
         wrong=tuple(wrong),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class BotRefusals:
+    """Messages to a bot that a content filter refused."""
+
+    title: str
+    n_refused: int
+    n_messages: int
+
+
+def count_refusals(study: Study) -> list[BotRefusals]:
+    """Count refused messages per bot, the most first; bots without any are left out."""
+    messages = Turn.objects.filter(conversation__study=study, conversation__is_synthetic=False, speaker="human")
+    per_bot = messages.values_list("conversation__bot__bot_id").order_by()
+    counts = per_bot.annotate(n=Count("pk"), n_refused=Count("pk", filter=Q(is_refused=True))).filter(n_refused__gt=0)
+    rows = [BotRefusals(bot_name(bot), n_refused, n) for bot, n, n_refused in counts]
+    return sorted(rows, key=lambda row: (-row.n_refused, row.title))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from django.utils import timezone
 
 from webapp.bots.models import Alert, BotAside
 from webapp.bots.selectors import alerts_of, bot_entry_list, bots_aside
+from webapp.conversations.heartbeats import heartbeat_bots
 from webapp.conversations.models import Conversation, ReplyFailure, ReplyMark, Turn
-from webapp.conversations.selectors import heartbeat_bots
 from webapp.core.language import plural
 from webapp.dashboard.action_items import pay_action_items
 from webapp.dashboard.bots import bot_state

@@ -19,8 +19,8 @@ from chatbots.registry import title_of
 from evaluation.metrics.registry import metric_list
 from webapp.bots.models import BotVersion
 from webapp.bots.selectors import bot_entry_list
+from webapp.conversations.heartbeats import heartbeat_bots
 from webapp.conversations.models import Conversation, PartnerSeat, Turn
-from webapp.conversations.selectors import heartbeat_bots
 from webapp.core.language import plural
 from webapp.dashboard.bots import bot_state
 from webapp.jobs.models import MetricVersion, SelfPlayRun

@@ -183,7 +183,7 @@ def _marked(task: Task, judgement: RequestedRating, judgements: Sequence[Request
     [slot] = judgement.slots
     other = _("You") if slot.bot_id else _other_speaker(slot.conversation)
     chat = slot.conversation or slot.chat
-    turns = Turn.objects.filter(conversation=judgement.turn.conversation_id).order_by("index")
+    turns = Turn.objects.filter(conversation=judgement.turn.conversation_id, is_refused=False).order_by("index")
     images = images_of(chat)
     for turn in turns:
         is_bot = turn.speaker == Turn.Speaker.BOT
@@ -262,6 +262,7 @@ def _conversation(chat: Conversation, side: str) -> ShownText:
                 t.index in images,
             )
             for t in chat.turns.all()
+            if not t.is_refused
             for is_bot in [t.speaker == Turn.Speaker.BOT]
             for html in [reply_html(chat, t.text) if is_bot else ""]
         ),

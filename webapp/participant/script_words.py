@@ -30,6 +30,7 @@ def partner_words() -> dict[str, Any]:
         "typing": _("Your chat partner is typing"),
         "slow": _("Your chat partner is still writing. This can take some minutes."),
         "waiting_for_reply": _("Your chat partner is still writing. Your text stays in the box."),
+        "refused": _("The chatbot's provider did not accept this message. Write something else, or end the chat here."),
         "bot_busy": _("Your chat partner did not answer"),
         "bot_overdue": _("Your chat partner has not answered for a long time"),
         "partner_waiting": _("We are looking for your chat partner. You can write as soon as your partner is here."),
@@ -138,6 +139,7 @@ def arena_words(version: StudyVersion) -> dict[str, Any]:
         "waiting_for_reply": _("A chatbot is still answering. Your text stays in the box."),
         "hint_wait": _("You can keep writing. Send opens when both replies are complete."),
         "bot_failed": " ".join([_("One chatbot did not answer."), _("This is our fault. Choose how to continue.")]),
+        "refused": _("A chatbot's provider did not accept this message."),
         "closed": _("This conversation is finished. You can choose now."),
     }
 

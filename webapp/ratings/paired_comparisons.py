@@ -376,7 +376,7 @@ def _replies(study: Study, votes: QuerySet[Turn], marks: QuerySet[Rating]) -> It
         for turn, chat, vote in votes.filter(conversation__in=ids).values_list("pk", "conversation", "vote"):
             said.setdefault(turn, []).append(asked.by(people[chat], {asked.vote: vote}))
         talks: dict[Any, list[tuple[int, int, str]]] = {}
-        turns = Turn.objects.filter(conversation__in=ids).order_by("conversation", "index")
+        turns = Turn.objects.filter(conversation__in=ids, is_refused=False).order_by("conversation", "index")
         for pk, chat, index, text in turns.values_list("pk", "conversation", "index", "text"):
             talks.setdefault(chat, []).append((pk, index, text))
         for chat, bot, _person in some:

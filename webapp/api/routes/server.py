@@ -17,7 +17,7 @@ from evaluation.stats.correlation import Method
 from webapp.api.errors import BODY_FAILURES, FAILURES, Token
 from webapp.api.schemas import JobOut, Name, fields_of
 from webapp.bots.selectors import BotEntry, bot_card, bot_entry_list, bot_find
-from webapp.conversations.selectors import heartbeat_bots
+from webapp.conversations.heartbeats import heartbeat_bots
 from webapp.core.rights import Right
 from webapp.dashboard.benchmark_grid import Grid, GridCell, grid_of
 from webapp.dashboard.bots import Spent, bot_state, bots_spent

@@ -102,8 +102,8 @@ def turn_add_human(
         if conversation is None:  # its participant was erased
             raise Refused("not_found", _("We cannot open this chat here."), client_id=str(client_id))
         turns = Turn.objects.filter(conversation=conversation)
-        stored = list(turns.values_list("client_id", "goes_on"))
-        if any(one == client_id for one, _goes_on in stored):
+        stored = list(turns.values_list("client_id", "goes_on", "is_refused"))
+        if any(stored_id == client_id for stored_id, _goes_on, _is_refused in stored):
             return HumanTurn(turns.get(client_id=client_id), conversation.bot.bot_id, created=False)
         version = conversation.version
         details: dict[str, Any] = {"client_id": str(client_id)}
@@ -116,7 +116,8 @@ def turn_add_human(
         ):
             raise Refused("closed", _("This chat is finished. You can rate it now."), **details)
         failure = failure_of(conversation)
-        if failure is not None:
+        is_rewritten = failure is not None and "rewrite" in failure.can
+        if failure is not None and not is_rewritten:
             raise Refused(
                 "bot_failed",
                 _("The chatbot did not answer. First choose how to continue."),
@@ -124,7 +125,7 @@ def turn_add_human(
                 can=failure.can,
                 **details,
             )
-        if conversation.due_turn is not None:
+        if conversation.due_turn is not None and not is_rewritten:
             raise Refused(
                 "waiting_for_reply", _("The chatbot is still answering. Your text stays in the box."), **details
             )
@@ -149,7 +150,8 @@ def turn_add_human(
                 limit=version.values.chat.max_message_chars,
                 **details,
             )
-        index = len(stored)
+        # The number of a reply that was not made to a refused message stays free.
+        index = len(stored) + sum(is_refused for *_rest, is_refused in stored)
         turn = Turn.objects.create(
             conversation=conversation, index=index, speaker=Turn.Speaker.HUMAN, text=text, client_id=client_id
         )

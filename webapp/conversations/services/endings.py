@@ -12,9 +12,10 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from webapp.conversations.attention_checks import chat_check_due
+from webapp.conversations.heartbeats import bots_unavailable_at_hosts
 from webapp.conversations.models import Conversation
 from webapp.conversations.picked_replies import picks_replies
-from webapp.conversations.selectors import bots_unavailable_at_hosts, early_reason, failure_of, reply_is_coming
+from webapp.conversations.selectors import early_reason, failure_of, reply_is_coming
 from webapp.conversations.services.partners import partner_words_remove
 from webapp.conversations.services.replies import NOTHING_DUE, due_set
 from webapp.conversations.task_start import conversation_start, task_chats
@@ -101,7 +102,7 @@ def _failed_close(conversation: Conversation, task_state: str | None, *, way: st
     failure = failure_of(locked)
     if locked.task is None or failure is None or way not in failure.can:
         raise Refused("not_failed", _("This chat is still running."))
-    locked.state = Conversation.State.FAILED
+    locked.state = Conversation.State.ENDED if failure.is_content else Conversation.State.FAILED
     locked.ended_at = timezone.now()
     locked.rating_draft = {}
     locked.save()

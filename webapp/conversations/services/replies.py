@@ -20,6 +20,7 @@ from webapp.bots.services import bot_answered, bot_failed
 from webapp.conversations.filtering import FilterLabel, marks_store
 from webapp.conversations.frames import BUSY
 from webapp.conversations.models import (
+    CONTENT_REFUSED,
     NO_PARTNER,
     BotHostHeartbeat,
     ChatImage,
@@ -162,7 +163,7 @@ def turn_add_bot(
             # Persons are not bots that can be slow or fail; the text stood here only until now.
             is_counted = not seat_clear(conversation.pk).writes_second
         elif stand_in is None:
-            bot_answered(bot_id=bot_id, seconds=times.whole_s)
+            bot_answered(bot_id=bot_id, seconds=times.whole_s, rejected_params=turn.rejected_params)
         else:
             turn.answered_by = stand_in.bot_id
             # In one order everywhere: two bots that stand in for each other lock each other's rows.
@@ -171,7 +172,7 @@ def turn_add_bot(
                     bot_failed(bot_id=bot_id, reason=stand_in.why, chat=str(conversation_id))
                     _failure_keep(conversation, stand_in.why)
                 else:
-                    bot_answered(bot_id=one, seconds=times.whole_s)
+                    bot_answered(bot_id=one, seconds=times.whole_s, rejected_params=turn.rejected_params)
         turn.save(force_insert=True)
         if isinstance(image, Refused):
             _failure_keep(conversation, image.message)
@@ -202,16 +203,28 @@ def _count(bot_id: str, times: ReplyTimes) -> None:
         REPLY_FIRST.labels(bot_id).observe(times.first_s)
 
 
-def reply_fail(*, conversation_id: UUID, lease: UUID, error: str, is_trouble: bool = True) -> Failure | None:
+def reply_fail(
+    *, conversation_id: UUID, lease: UUID, error: str, is_trouble: bool = True, is_content: bool = False
+) -> Failure | None:
     """Note that the reply could not be made, whatever the error's text; None if the lease is lost.
 
-    `is_trouble` is false where that says nothing of the bot's health: it was not even asked.
+    Args:
+        is_trouble: False if that says nothing of the bot's health: it was not even asked.
+        is_content: a filter refused the conversation; the message is marked, and no failure of the bot is kept.
     """
     with transaction.atomic():
         conversation = chat_locked(conversation_id)
         if conversation is None or not _is_held(conversation, lease):
             return None
-        return due_fail(conversation, error, is_trouble=is_trouble)
+        is_refused = is_content and bool(
+            conversation.turns.filter(index=(conversation.due_turn or 0) - 1, speaker=Turn.Speaker.HUMAN).update(
+                is_refused=True
+            )
+        )
+        if is_refused:
+            error = f"{CONTENT_REFUSED}{error}"
+        # A prompt of the researchers that is refused, without any message, is the bot's failure.
+        return due_fail(conversation, error, is_trouble=is_trouble or (is_content and not is_refused))
 
 
 def reply_give_up(*, conversation_id: UUID) -> Failure | None:
@@ -236,7 +249,8 @@ def due_fail(conversation: Conversation, error: str, *, is_trouble: bool = True)
     """Store that the due reply of a locked chat failed; `is_trouble` as `reply_fail`."""
     if is_trouble:
         bot_failed(bot_id=conversation.bot.bot_id, reason=error, chat=str(conversation.pk))
-    _failure_keep(conversation, error)
+    if not error.startswith(CONTENT_REFUSED):
+        _failure_keep(conversation, error)
     limit = Conversation._meta.get_field("due_error").max_length
     conversation.due_error = sanitise(error, limit) or "unknown error"
     conversation.due_lease = None
@@ -275,6 +289,7 @@ def reply_retry(*, conversation_id: UUID) -> str | None:
         )
         .exclude(due_error="")
         .exclude(due_error__startswith=NO_PARTNER)
+        .exclude(due_error__startswith=CONTENT_REFUSED)
         .update(
             due_error="",
             due_lease=None,

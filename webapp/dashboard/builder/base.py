@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils.functional import Promise
 
 from webapp.bots.selectors import BotEntry, bot_entry_list
-from webapp.conversations.selectors import heartbeat_bots
+from webapp.conversations.heartbeats import heartbeat_bots
 from webapp.core.language import LANGUAGES
 from webapp.dashboard.bots import BotState, bot_state
 from webapp.dashboard.builder.forms import SettingsForm

@@ -22,8 +22,8 @@ from webapp.bots.declared_bots import declared_bot_of, declared_bot_save, declar
 from webapp.bots.selectors import BotEntry, bot_entry_list, bot_name, bot_tries_itself, bots_aside
 from webapp.bots.services import SET_ASIDE_CHATS, bot_put_back
 from webapp.conversations import events
+from webapp.conversations.heartbeats import heartbeat_ages_s, heartbeat_bots
 from webapp.conversations.reply_pipeline import TEST_MESSAGE
-from webapp.conversations.selectors import heartbeat_ages_s, heartbeat_bots
 from webapp.core.rights import Right
 from webapp.dashboard.bot_form import bot_entry_of
 from webapp.dashboard.bots import BotState, bot_state, bots_spent, roles_of_bot

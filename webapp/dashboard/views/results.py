@@ -23,7 +23,15 @@ from webapp.dashboard.charts.bots import bots_figure
 from webapp.dashboard.filters import apply_flag_filter
 from webapp.dashboard.forms import PlanForm
 from webapp.dashboard.head_to_head import head_to_head
-from webapp.dashboard.leaderboard import VOTES, BoardParams, board_of, board_params, pairs_board, votes_board
+from webapp.dashboard.leaderboard import (
+    VOTES,
+    BoardParams,
+    board_of,
+    board_params,
+    count_refusals,
+    pairs_board,
+    votes_board,
+)
 from webapp.dashboard.narrative.comparisons import planning_table, prediction_of
 from webapp.dashboard.narrative.conditions import within_said
 from webapp.dashboard.narrative.hybrid_fits import ComparedStudy, studies_table
@@ -67,6 +75,7 @@ def results(request: HttpRequest, study: Study) -> HttpResponse:
         leaves_out=True,
         n_synthetic=synthetic_count(study),
         failed=request.GET.get("failed") == "1",
+        refusals=count_refusals(study),
         suffix_more="".join(f"&{urlencode({name: v})}" for name in _KEPT for v in request.GET.getlist(name) if v),
         **context,
     )

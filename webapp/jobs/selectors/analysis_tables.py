@@ -168,7 +168,7 @@ def turn_values(conversations: QuerySet[Conversation], ids: Sequence[str], colum
     found: dict[str, _Rows] = {name: {} for name in columns}
     exchanges: dict[str, list[int]] = {}
     spoke: dict[str, str] = {}
-    turns = Turn.objects.filter(conversation__in=which).order_by("conversation", "index")
+    turns = Turn.objects.filter(conversation__in=which, is_refused=False).order_by("conversation", "index")
     for pk, speaker, vote in turns.values_list("conversation_id", "speaker", "vote").iterator():
         key = str(pk)
         if key not in wanted:

@@ -27,6 +27,8 @@ _ATTENTIVE = 0.95
 """Fraction that passes a check, whose answer pages show to scripted participants; one in twenty does not look."""
 _CONTENT = 0.9
 """Fraction that keeps the earlier score of a known reply."""
+_MOST_REFUSED = 3
+"""Messages that a content filter may refuse before a scripted participant ends the chat."""
 _MARKED = 0.3
 """How often a label is true of a reply."""
 
@@ -71,7 +73,7 @@ async def chat(person: ScriptedPerson) -> None:
         await frames_until(socket, "history")
         if " data-person" in person.doors.page.text and not await _partner_is_here(person, socket):
             return
-        can_rate = False
+        can_rate, n_refused = False, 0
         while not can_rate or n_extra > 0:
             n_extra -= can_rate
             text = person.message()
@@ -81,6 +83,12 @@ async def chat(person: ScriptedPerson) -> None:
                     break
                 if last.get("partner"):
                     await _without_partner(person, last["can"])
+                    return
+                if "rewrite" in last.get("can", ()):  # a filter refused the message: say something else, or end
+                    n_refused += 1
+                    if n_refused <= _MOST_REFUSED:
+                        continue
+                    await person.doors.send(person.doors.form("/finish/"), {})
                     return
                 raise StepRefused(f"the chat answered {last['code']}: {last['message']}")
             person.said.append(text)

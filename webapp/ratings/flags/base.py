@@ -110,6 +110,7 @@ class StudyWork:
                 conversation__study=self.study,
                 conversation__slot__task__outcome__in=LOOKED_AT,
                 conversation__slot__task__participant__is_synthetic=False,
+                is_refused=False,
             )
             .order_by("conversation__slot__task", "conversation__slot__order", "index")
             .values_list(

@@ -63,6 +63,11 @@ _COLUMNS = (
     ExportColumn(
         "language", "text", "Code of the language, as an import said it; empty where it is told by the words."
     ),
+    ExportColumn(
+        "n_refused",
+        "integer",
+        "Messages that a content filter of the bot's provider refused. They are not among turns and n_exchanges.",
+    ),
 )
 _OF_RUN = (
     ExportColumn(
@@ -105,7 +110,7 @@ class ConversationsTable:
                 dialogue_id(row.pk, row.external_id, row.bot.params),
                 row.bot.bot_id,
                 row.bot.params.get("source", "") if row.external_id else _source_name(study),
-                [_turn(turn) for turn in row.turns.all()],
+                [_turn(turn) for turn in row.turns.all() if not turn.is_refused],
                 [_rating(rating) for rating in row.ratings.all()],
                 str(row.pk),
                 row.bot.key,
@@ -118,6 +123,7 @@ class ConversationsTable:
                 row.ended_at,
                 _flags(row),
                 row.language,
+                sum(turn.is_refused for turn in row.turns.all()),
                 *condition_cells(factors, row.condition, row.sitting),
                 *([row.selfplay.partner_bot_id, row.selfplay.ordinal] if is_run else []),
             ]
@@ -243,6 +249,16 @@ _MESSAGES_COLUMNS = (
         "Of two replies to one message, of which one was picked: whether the chat went on with this one.",
         missing="Nothing was picked: there was one reply, or the person left before.",
     ),
+    ExportColumn(
+        "refused",
+        "boolean",
+        "Whether a content filter of the bot's provider refused this message: it has no reply and was not sent again.",
+    ),
+    ExportColumn(
+        "rejected_params",
+        "json",
+        "Fields of the request, such as temperature, that the model rejected, so that it gave this reply without them.",
+    ),
 )
 _NAMES = [column.name for column in _MESSAGES_COLUMNS][5:]  # behind study and chat
 _TOKENS_IN, _IMAGE = _NAMES.index("tokens_in"), _NAMES.index("image")
@@ -296,6 +312,8 @@ class MessagesTable:
                 "image",
                 "image__description",
                 "goes_on",
+                "is_refused",
+                "rejected_params",
                 *(["conversation__condition", "conversation__sitting"] if factors else []),
             )
             .iterator(chunk_size=CHUNK)

@@ -81,7 +81,7 @@ class ForRatersTable:
 def _conversations(study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
     found = conversations_included(study, options).prefetch_related(Prefetch("turns", Turn.objects.order_by("index")))
     for row in found.order_by("id").iterator(chunk_size=_CHUNK):  # ids are drawn by chance
-        turns = [{"speaker": turn.speaker, "text": turn.text} for turn in row.turns.all()]
+        turns = [{"speaker": turn.speaker, "text": turn.text} for turn in row.turns.all() if not turn.is_refused]
         yield [str(row.pk), turns]
 
 

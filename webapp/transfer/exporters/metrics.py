@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -146,11 +147,13 @@ class TurnMetricsTable:
             values: dict[Any, dict[str, list[Any]]] = {}
             for pk, found in results.values_list("conversation_id", "turns"):
                 values.setdefault(pk, {}).update(found)
-            turns = Turn.objects.filter(conversation__in=list(values))
+            turns = Turn.objects.filter(conversation__in=list(values), is_refused=False)
+            n_before: Counter[Any] = Counter()
             for pk, index, speaker in turns.order_by("conversation_id", "index").values_list(
                 "conversation_id", "index", "speaker"
             ):
-                of = values[pk]
+                of, position = values[pk], n_before[pk]
+                n_before[pk] += 1
                 bot, is_synthetic = chunk[pk]
                 yield [
                     str(pk),
@@ -159,7 +162,7 @@ class TurnMetricsTable:
                     is_synthetic,
                     index,
                     speaker,
-                    *(of[name][index] if name in of and index < len(of[name]) else None for name in names),
+                    *(of[name][position] if name in of and position < len(of[name]) else None for name in names),
                 ]
 
 

@@ -85,7 +85,8 @@ class ChatRecordsTable:
             conversations_included(study, options)
             .order_by("external_id", "id")
             .prefetch_related(
-                Prefetch("turns", Turn.objects.order_by("index")), Prefetch("ratings", Rating.objects.order_by("id"))
+                Prefetch("turns", Turn.objects.filter(is_refused=False).order_by("index")),
+                Prefetch("ratings", Rating.objects.order_by("id")),
             )
         )
         number = 0
@@ -195,7 +196,9 @@ class ChatRatingsTable:
             .prefetch_related(
                 Prefetch(
                     "conversation__turns",
-                    Turn.objects.only("id", "conversation_id", "index", "speaker").order_by("index"),
+                    Turn.objects.filter(is_refused=False)
+                    .only("id", "conversation_id", "index", "speaker")
+                    .order_by("index"),
                 )
             )
             .order_by("submitted_at", "id")

@@ -336,8 +336,17 @@ def _turn(row: Mapping[str, str]) -> ReadTurn:
             # Packages of earlier releases have none.
             "trace": [step.model_dump() for step in read_trace(json.loads(row.get("trace") or "[]"))],
             "goes_on": {"true": True, "false": False}.get(row.get("goes_on", "")),
+            "is_refused": row["speaker"] == "human" and row.get("refused") == "true",
+            "rejected_params": _texts(row.get("rejected_params") or "[]"),
         },
     )
+
+
+def _texts(cell: str) -> list[str]:
+    values = json.loads(cell)
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise ValueError(f"rejected_params is {quote(cell)}; it must be a list of texts")
+    return values
 
 
 def _answer(question: Question, cell: str) -> Any:

@@ -213,6 +213,10 @@ const handlers = {
     if (code === "bot_failed") {
       side.due = frame.turn ?? side.due;
       side.can = frame.can ?? ["retry", "swap", "finish"];
+      if (frame.reason === "content") {
+        byId("failed-title").textContent = words.refused;
+        byId("failed").querySelector("[data-fault]").hidden = true;
+      }
       if (side.due !== null) rounds.failed(side.name, side.due);
       if (hasFailed()) say(words.bot_failed);
       goOnAlone();

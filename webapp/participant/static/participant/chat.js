@@ -214,6 +214,13 @@ const handlers = {
     const { code } = frame;
     if (code === "bot_failed") {
       if (log.turns.has(frame.turn)) return; // the reply was faster than the news that it is late
+      if (frame.reason === "content") {
+        // A filter refused the message: it stays, marked, and another one can be written.
+        log.refuse(frame.turn - 1);
+        Object.assign(state, { due: null, failed: false, canRate: frame.can_rate ?? state.canRate });
+        log.failure(frame.can, words.refused, { isOurFault: false });
+        return;
+      }
       state.due = frame.turn ?? state.due;
       state.failed = true;
       state.canRate = frame.can_rate ?? state.canRate;

@@ -69,13 +69,22 @@ export class Log {
   }
 
   // `html` of a message with an image.
-  human({ turn, text, html }) {
+  human({ turn, text, html, refused }) {
     if (this.turns.has(turn)) return;
     const node = clone("tpl-you");
     if (html) htmlShow(node.querySelector(".bubble"), html);
     else node.querySelector(".bubble").textContent = text;
     this.turns.set(turn, { speaker: "human", text, node });
     this.place(node, turn);
+    if (refused) this.refuse(turn);
+  }
+
+  // A content filter refused the message with this number.
+  refuse(turn) {
+    const node = this.turns.get(turn)?.node;
+    if (!node || node.classList.contains("msg-refused")) return;
+    node.classList.add("msg-refused");
+    node.append(clone("tpl-refused"));
   }
 
   // A message that waits to be sent or acknowledged; `late` says so on it.
@@ -217,11 +226,12 @@ export class Log {
 
   // The bot did not answer; the card offers the ways on that the server names.
   // `title` says more than that the bot did not answer, where more is known.
-  failure(can, title) {
+  failure(can, title, { isOurFault = true } = {}) {
     this.comingEnd();
     this.failureEnd();
     this.failed = clone("tpl-failed");
     if (title) this.failed.querySelector(".point-title").textContent = title;
+    this.failed.querySelector("[data-fault]").hidden = !isOurFault;
     for (const way of this.failed.querySelectorAll("[data-can]")) {
       way.hidden = !can.includes(way.dataset.can);
     }
