@@ -4,15 +4,16 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
-    dependencies = [
-        ('bots', '0012_alerts_of_installation'),
-    ]
+    dependencies = [("bots", "0012_alerts_of_installation")]
 
     operations = [
         migrations.AddField(
-            model_name='bothealth',
-            name='rejected_params',
-            field=models.JSONField(blank=True, default=list, help_text='Fields of the request that the model rejected, so it gets none of them.'),
-        ),
+            model_name="bothealth",
+            name="rejected_params",
+            field=models.JSONField(
+                blank=True,
+                default=list,
+                help_text="Fields of the request that the model rejected, so it gets none of them.",
+            ),
+        )
     ]

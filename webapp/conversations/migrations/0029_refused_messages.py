@@ -4,28 +4,35 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
-    dependencies = [
-        ('conversations', '0028_simulated'),
-    ]
+    dependencies = [("conversations", "0028_simulated")]
 
     operations = [
         migrations.AddField(
-            model_name='turn',
-            name='is_refused',
-            field=models.BooleanField(default=False, help_text="A content filter of the bot's provider refused this message. No bot is sent it again."),
+            model_name="turn",
+            name="is_refused",
+            field=models.BooleanField(
+                default=False,
+                help_text="A content filter of the bot's provider refused this message. No bot is sent it again.",
+            ),
         ),
         migrations.AddField(
-            model_name='turn',
-            name='rejected_params',
-            field=models.JSONField(blank=True, default=list, help_text='Fields of the request that the model rejected, so it had none of them.'),
+            model_name="turn",
+            name="rejected_params",
+            field=models.JSONField(
+                blank=True,
+                default=list,
+                help_text="Fields of the request that the model rejected, so it had none of them.",
+            ),
         ),
         migrations.AddIndex(
-            model_name='turn',
-            index=models.Index(condition=models.Q(('is_refused', True)), fields=['conversation'], name='turn_refused'),
+            model_name="turn",
+            index=models.Index(condition=models.Q(("is_refused", True)), fields=["conversation"], name="turn_refused"),
         ),
         migrations.AddConstraint(
-            model_name='turn',
-            constraint=models.CheckConstraint(condition=models.Q(('is_refused', False), ('speaker', 'human'), _connector='OR'), name='turn_refused_of_human_only'),
+            model_name="turn",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("is_refused", False), ("speaker", "human"), _connector="OR"),
+                name="turn_refused_of_human_only",
+            ),
         ),
     ]
