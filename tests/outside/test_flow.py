@@ -28,7 +28,8 @@ from tests.webapp.participant.test_chat_images import BOTS as SEEING
 from tests.webapp.participant.test_chat_images import AlsoSeeing, Seeing, picture
 from webapp.conversations.models import ChatImage, Conversation, Turn
 from webapp.participant import consumers
-from webapp.pay.submissions import INSIDE, codes_shown, submissions_of
+from webapp.pay.submission_search import codes_shown
+from webapp.pay.submissions import INSIDE, submissions_of
 from webapp.studies.messages import MOST_WAITING
 from webapp.studies.models import Outcome, Participant, ParticipantMessage, Study, Task
 from webapp.studies.protocols.base import protocols

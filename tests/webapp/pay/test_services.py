@@ -25,7 +25,8 @@ from webapp.core.errors import Refused
 from webapp.pay.flags.base import flags_of
 from webapp.pay.models import Decision
 from webapp.pay.services import decision_undo, decisions_mark_sent, visit_bonus, visit_reject, visits_approve
-from webapp.pay.submissions import SubmissionKey, codes_shown, submissions_of, submissions_searched
+from webapp.pay.submission_search import codes_shown, submissions_searched
+from webapp.pay.submissions import SubmissionKey, submissions_of
 from webapp.studies.models import Participant, Study, Task
 from webapp.studies.privacy import participants_erase
 from webapp.studies.recruitment.links import task_decline
