@@ -215,7 +215,9 @@ class TextStore:
         Raises:
             OSError, sqlite3.Error: they may still be there.
         """
-        digests = list({_digest(text) for text in texts})
+        return self._remove({_digest(text) for text in texts})
+
+    def _remove(self, digests: set[bytes]) -> int:
         if not digests or not self.path.exists():
             return 0
         with self._opened() as database:
@@ -226,6 +228,19 @@ class TextStore:
             # What was removed must not stay readable in the journal.
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return n_removed
+
+    def keep_only(self, texts: Iterable[str]) -> int:
+        """Remove what every encoder made of all other texts. Returns the number of rows removed.
+
+        Raises:
+            OSError, sqlite3.Error: they may still be there.
+        """
+        if not self.path.exists():
+            return 0
+        kept = {_digest(text) for text in texts}
+        with self._opened() as database:
+            digests = {digest for (digest,) in database.execute("SELECT DISTINCT text FROM rows")} - kept
+        return self._remove(digests)
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:

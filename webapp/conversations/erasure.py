@@ -10,13 +10,15 @@ from functools import partial
 from typing import Any
 
 from django.db import connections, transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.db.models.signals import post_delete, pre_delete
+from django.utils.translation import gettext_lazy
 
 from webapp.bots.selectors import text_store
 from webapp.conversations.images import image_file_delete
 from webapp.conversations.models import ChatImage, PartnerSeat, Turn
 from webapp.conversations.services import partner_words_remove
+from webapp.core.clean_up import clean_up_add, clean_up_kind, clean_up_run
 from webapp.studies.models import Study
 from webapp.studies.privacy.retention import TextsKind
 
@@ -31,9 +33,10 @@ class _EncodedTextsErasure:
     def __init__(self, using: str) -> None:
         self.using = using
         self.texts: set[str] = set()
+        self._promise = clean_up_add(CLEAN_UP, using=using)
 
     def __call__(self) -> None:
-        encoded_texts_delete(self.texts, using=self.using)
+        clean_up_run(self._promise, lambda: encoded_texts_delete(self.texts, using=self.using))
 
 
 def turn_deleted(*, instance: Turn, using: str, **_: Any) -> None:
@@ -48,7 +51,7 @@ def turn_deleted(*, instance: Turn, using: str, **_: Any) -> None:
             return
     forgetting = _EncodedTextsErasure(using)
     forgetting.texts.add(instance.text)
-    transaction.on_commit(forgetting, using=using)
+    transaction.on_commit(forgetting, using=using, robust=True)
 
 
 def partner_seat_deleted(*, instance: PartnerSeat, **_: Any) -> None:
@@ -67,9 +70,25 @@ def encoded_texts_delete(texts: set[str], *, using: str = "default") -> int:
     return store.forget(kept - _said(kept, using)) if kept else 0
 
 
+def encoded_texts_sweep() -> int:
+    """Remove what encoders made of texts that no turn says, whoever erased them. Returns the number of rows removed.
+
+    Encodings of other texts go too and are made again when they are needed.
+
+    Raises:
+        OSError, sqlite3.Error: rows may be left.
+    """
+    said = Turn.objects.order_by().values_list("text", flat=True)
+    return text_store().keep_only(said.iterator(chunk_size=2000))
+
+
+CLEAN_UP = "encoded_texts"
+clean_up_kind(CLEAN_UP, gettext_lazy("Encodings of erased texts"), lambda _payload: encoded_texts_sweep())
+
+
 def image_deleted(*, instance: ChatImage, using: str, **_: Any) -> None:
     """Delete the file of an image once the deletion of its row is committed (receiver)."""
-    transaction.on_commit(partial(image_file_delete, instance.name), using=using)
+    transaction.on_commit(partial(image_file_delete, instance.name), using=using, robust=True)
 
 
 def images_texts() -> TextsKind:
@@ -85,12 +104,15 @@ def turns_texts() -> TextsKind:
     """Return the texts of a study's chats; emptying them also forgets their encodings."""
 
     def rows(study: Study) -> QuerySet[Any]:
-        return Turn.objects.filter(conversation__study=study).exclude(text="")
+        # A reply that is only an image has no text, but may have a trace that quotes the participant.
+        has_texts = ~Q(text="") | ~Q(withheld_text="") | ~Q(trace=[])
+        return Turn.objects.filter(has_texts, conversation__study=study)
 
     def blank(study: Study, found: QuerySet[Any]) -> None:
-        texts = set(found.order_by().values_list("text", flat=True))
-        Turn.objects.filter(conversation__study=study).exclude(text="").update(text="", withheld_text="", trace=[])
-        transaction.on_commit(lambda: encoded_texts_delete(texts))
+        forgetting = _EncodedTextsErasure("default")
+        forgetting.texts.update(found.order_by().values_list("text", flat=True))
+        rows(study).update(text="", withheld_text="", trace=[])
+        transaction.on_commit(forgetting, robust=True)
 
     return TextsKind(rows, blank)
 

@@ -32,6 +32,7 @@ from django.utils.crypto import salted_hmac
 
 from chatbots.compressed_files import damage_as_error, is_zip
 from chatbots.installation import release
+from webapp.core.backup_leftovers import backups_folder, backups_sweep
 from webapp.core.data_folder import adopt_folder, read_folder_id
 from webapp.core.database import database_is_damaged
 from webapp.core.errors import Refused
@@ -100,11 +101,12 @@ def backup_make(file: Path | None = None, *, label: str = "confab") -> tuple[Pat
     """
     now = datetime.now(UTC)
     if file is None:
-        file = _backups_folder() / f"{label}-{now:%Y%m%d-%H%M%S-%f}.zip"
+        file = backups_folder() / f"{label}-{now:%Y%m%d-%H%M%S-%f}.zip"
     if file.exists():
         raise Refused("exists", f"{file} exists already; a backup does not replace another file")
     if not file.resolve().parent.is_dir():
         raise Refused("no_folder", f"there is no folder {file.resolve().parent}")
+    backups_sweep(file.resolve().parent)
     unfinished = file.with_name(file.name + ".part")
     with tempfile.TemporaryDirectory(prefix="confab-backup-", dir=file.resolve().parent) as scratch:
         database = Path(scratch) / _DATABASE_FILES[connection.vendor]
@@ -136,12 +138,6 @@ def backup_make(file: Path | None = None, *, label: str = "confab") -> tuple[Pat
             unfinished.unlink(missing_ok=True)
             raise
     return file, backup
-
-
-def _backups_folder() -> Path:
-    folder = Path(settings.DATA_DIR) / "backups"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return folder
 
 
 def backup_read(file: Path) -> Backup:
@@ -241,7 +237,7 @@ def _kept_before(marker: RestoreMarker) -> tuple[Path | None, bool]:
     marker.write()
     connection.close()
     file = Path(connection.settings_dict["NAME"])
-    folder = _backups_folder()
+    folder = backups_folder()
     kept = folder / f"damaged-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}.sqlite3"
     for ending in ("", "-wal", "-shm"):
         if (part := file.with_name(file.name + ending)).exists():
@@ -293,11 +289,13 @@ def _database_write(file: Path) -> None:
     """Write a consistent copy of the database to a new file, while others may write."""
     if connection.vendor == "sqlite":
         connection.ensure_connection()
+        file.touch(mode=0o600)
         with closing(sqlite3.connect(file)) as copy:
             connection.connection.backup(copy)
             copy.execute("PRAGMA journal_mode=DELETE")
     else:
-        _check_exit("pg_dump", _start_client("pg_dump", ["--format=custom", "--no-owner", f"--file={file}"]))
+        arguments = ["--format=custom", "--no-owner", f"--file={file}"]
+        _check_exit("pg_dump", _start_client("pg_dump", arguments, umask=0o077))
 
 
 _OWN_FUNCTIONS = """

@@ -174,3 +174,17 @@ class Incident(models.Model):
 
     def __str__(self) -> str:
         return self.title
+
+
+class CleanUp(models.Model):
+    """Promise of a clean-up outside the database (`webapp/core/clean_up.py`), deleted once it is kept."""
+
+    kind = models.CharField(max_length=40)
+    payload = models.JSONField(null=True, help_text=_("Ids alone: no texts and no names."))
+    created_at = DatabaseTimeField(auto_now_add=True)
+    n_tries = models.PositiveIntegerField(default=0)
+    tried_at = models.DateTimeField(null=True)
+    error = models.CharField(max_length=500, blank=True)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.pk}"

@@ -31,11 +31,8 @@ def _forget_reports(studies: Collection[int]) -> None:
 
 def _remove_file(instance: Any, **_: Any) -> None:
     """Remove the file of a report whose row goes, with its study for example."""
-    from functools import partial
-
-    from django.db import transaction
-
-    from webapp.dashboard.report_files import KIND, report_remove
+    from webapp.core.clean_up import clean_up_on_commit
+    from webapp.dashboard.report_files import CLEAN_UP, KIND
 
     if instance.kind == KIND:
-        transaction.on_commit(partial(report_remove, instance.pk))
+        clean_up_on_commit(CLEAN_UP, instance.pk)

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import Count, Max, Q
+from django.utils.translation import gettext_lazy
 
 from chatbots.identity import canonical_json
 from chatbots.validation import InputModel, Many
 from evaluation.number_format import result_load
+from webapp.core.clean_up import clean_up_kind
 from webapp.dashboard.report_document import Document, Past, document_load
 from webapp.jobs.models import Job, State
 from webapp.jobs.services.jobs import job_ask, job_key, job_restart, jobs_forget
@@ -70,8 +72,12 @@ def report_path(job: Job) -> Path:
 
 def report_remove(pk: int) -> None:
     """Remove the document of the job with this number, and the page that an earlier Confab kept instead."""
-    for ending in ("json.gz", "html"):
+    for ending in ("json.gz", "html", "json.part"):
         (export_folder() / f"report-{pk}.{ending}").unlink(missing_ok=True)
+
+
+CLEAN_UP = "report_file"
+clean_up_kind(CLEAN_UP, gettext_lazy("File of a deleted report"), report_remove)
 
 
 def report_read(job: Job) -> Document | None:

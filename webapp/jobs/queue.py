@@ -44,7 +44,7 @@ def send(job: JobBase, *, countdown_s: float = 0) -> bool:
 def send_on_commit(job: JobBase) -> None:
     """Wake a worker when the job is in the database, unless a command does it itself."""
     if not job.inline:
-        transaction.on_commit(partial(send, job))
+        transaction.on_commit(partial(send, job), robust=True)
 
 
 def alerts_later(*, countdown_s: float) -> None:

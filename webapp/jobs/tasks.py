@@ -16,6 +16,7 @@ from django.db import OperationalError, connections
 from chatbots.devices import batches_made_exact
 from webapp.celery import app
 from webapp.conversations.images import images_sweep
+from webapp.core.backup_leftovers import backups_sweep
 from webapp.core.errors import Refused
 from webapp.core.processes import WORKER, signs
 from webapp.jobs import queue
@@ -71,6 +72,7 @@ def retention() -> None:
     """
     try:
         images_sweep()
+        backups_sweep()
         retention_run()
     except Refused as error:
         log.error("retention: %s", error)

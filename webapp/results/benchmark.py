@@ -16,6 +16,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import transaction
 from django.db.models import Count, Max, Q, Sum
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from chatbots.corpora.dialogues import EVERYDAY
 from chatbots.identity import canonical_json
@@ -26,6 +27,7 @@ from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import metric_list
 from evaluation.metrics.replies import ReplyMetric
 from webapp.conversations.models import Turn
+from webapp.core.clean_up import clean_up_kind, clean_up_on_commit
 from webapp.core.errors import Refused
 from webapp.jobs.models import UNFINISHED, Job, State
 from webapp.jobs.services.jobs import job_ask, job_cancel, job_restart, shards_forget
@@ -330,8 +332,18 @@ def benchmark_file_remove(*, file: str, user: User) -> int:
             change_message=f"uploaded file {file} of Benchmark, {n} comparisons of it",
         )
         if path is not None:
-            transaction.on_commit(lambda: path.unlink(missing_ok=True))
+            clean_up_on_commit(CLEAN_UP, file)
     return n
+
+
+def _file_remove(name: str) -> None:
+    path = benchmark_file(name)
+    if path is not None:
+        path.unlink(missing_ok=True)
+
+
+CLEAN_UP = "benchmark_file"
+clean_up_kind(CLEAN_UP, gettext_lazy("Removed file of Benchmark"), _file_remove)
 
 
 def benchmark_done(pk: int) -> Job | None:

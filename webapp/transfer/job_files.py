@@ -120,6 +120,15 @@ def exports_of(study: Study) -> list[Job]:
     ]
 
 
+UNFINISHED_KEPT = timedelta(hours=1)
+"""Unfinished files that nobody has written to for so long were left by a killed process."""
+
+
+def is_unfinished(file: Path) -> bool:
+    """Return True for a file that is still being written, or whose process was killed meanwhile."""
+    return file.suffix == ".part"
+
+
 def files_expire() -> int:
     """Remove old exports, uploads that no job waits for, and what killed processes left. Returns how many."""
     waiting = Job.objects.filter(kind="import", state__in=(*UNFINISHED, State.INTERRUPTED))
@@ -129,7 +138,8 @@ def files_expire() -> int:
         too_old = time.time() - kept.total_seconds()
         for file in folder.iterdir():
             with suppress(FileNotFoundError):  # another process was faster
-                if file.stat().st_mtime < too_old and str(file) not in wanted:
+                is_left = is_unfinished(file) and file.stat().st_mtime < time.time() - UNFINISHED_KEPT.total_seconds()
+                if is_left or (file.stat().st_mtime < too_old and str(file) not in wanted):
                     file.unlink()
                     n_removed += 1
     return n_removed
@@ -141,6 +151,8 @@ def exports_forget(studies: Collection[int]) -> None:
         if not job.is_over:
             job_cancel(job=job)
         export_path(job).unlink(missing_ok=True)
+        for unfinished in export_folder().glob(f".{export_path(job).stem}.*"):  # of a killed process
+            unfinished.unlink(missing_ok=True)
 
 
 def upload_folder() -> Path:

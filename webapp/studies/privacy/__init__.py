@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -30,14 +31,18 @@ from django.db.models import Count, Model, Q, QuerySet
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from webapp.bots.services import bot_reasons_forget
+from webapp.core.clean_up import clean_up_kind, clean_up_on_commit
 from webapp.core.database import journal_emptied
 from webapp.core.errors import Refused
 from webapp.studies.assignment.counterbalance import study_count_anew
 from webapp.studies.models import Erasure, Outcome, Participant, Slot, Study, StudyVersion, Task
 from webapp.studies.recruitment.completion import pay_text, store_shown_completion
 from webapp.studies.settings import Rights, StudyValues
+
+log = logging.getLogger(__name__)
 
 AGREED_TEXTS = (
     "title",
@@ -177,11 +182,37 @@ def people_locked(participants: QuerySet[Participant]) -> QuerySet[Participant]:
     return people
 
 
-def erased_follow_up(study_ids: Collection[int]) -> None:
-    """Count the studies' work again, and on commit remove files and results that contain erased data."""
-    for act in _follow:
-        transaction.on_commit(partial(act, set(study_ids)))
-    transaction.on_commit(journal_emptied)
+def _clean_up(payload: Mapping[str, Any]) -> None:
+    """Run every hook, also after one that fails.
+
+    Raises:
+        RuntimeError: the names and errors of the hooks that failed.
+    """
+    people, studies = {UUID(hex=person) for person in payload["people"]}, set(payload["studies"])
+    hooks: list[tuple[Any, Callable[[], object]]] = [(act, partial(act, people)) for act in _people_gone if people]
+    hooks += [(act, partial(act, studies)) for act in _follow]
+    failed = []
+    for act, run in [*hooks, (journal_emptied, journal_emptied)]:
+        try:
+            run()
+        except Exception as error:
+            log.exception("clean-up after an erasure: %s failed", act)
+            failed.append(f"{getattr(act, '__name__', act)} ({type(error).__name__}: {error})")
+    if failed:
+        raise RuntimeError("; ".join(failed))
+
+
+CLEAN_UP = "erasure"
+clean_up_kind(CLEAN_UP, gettext_lazy("Files and results after an erasure"), _clean_up)
+
+
+def erased_follow_up(study_ids: Collection[int], *, people: Collection[UUID] = ()) -> None:
+    """Count the studies' work again, and promise to remove files and results that contain erased data.
+
+    Args:
+        people: erased participants; none if the participants stay.
+    """
+    clean_up_on_commit(CLEAN_UP, {"studies": sorted(study_ids), "people": sorted(person.hex for person in people)})
     versions = StudyVersion.objects.filter(study__in=study_ids)
     bot_reasons_forget({bot_id for version in versions for bot_id in version.values.bots})
     for study_id in study_ids:
@@ -206,9 +237,7 @@ def participants_erase(*, participants: QuerySet[Participant], notes: bool = Fal
             rows = kind.rows(people)
             _log_entries_of(rows).delete()
             rows.delete()
-        for act in _people_gone:
-            transaction.on_commit(partial(act, ids))
-        erased_follow_up(n_people)
+        erased_follow_up(n_people, people=ids)
         if notes:
             for study_id, n in n_people.items():
                 Erasure.objects.create(study_id=study_id, kind=Erasure.Kind.ASKED, n_people=n, removed=removed)

@@ -18,11 +18,13 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, TextField
+from django.db.models.functions import Cast
 
+from webapp.core.clean_up import clean_up_title, clean_ups_repeat
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
-from webapp.core.models import Installation
+from webapp.core.models import CleanUp, Installation
 from webapp.studies.models import Erasure, Item, Participant, PlatformIds, QuestionAnswers, Study, Task
 from webapp.studies.privacy import erased_follow_up, people_locked
 
@@ -76,6 +78,7 @@ class Clock:
     Attributes:
         ids_at, texts_at: time of their erasure; None: no erasure is set, or the study has not ended.
         n_ids, n_texts: number of participants with ids, and of rows with texts.
+        unfinished: clean-ups of all erasures that are not done, with their titles.
         n_later: number of participants whose ids are kept after `ids_at`, because their pay was decided later.
         done: erasures so far, newest first.
     """
@@ -87,6 +90,7 @@ class Clock:
     n_ids: int
     n_texts: int
     n_later: int
+    unfinished: list[tuple[str, CleanUp]]
     done: list[Erasure]
 
 
@@ -105,6 +109,7 @@ def clock_of(study: Study) -> Clock:
         n_ids=_with_ids(study).count() if ids is not None else 0,
         n_texts=sum(texts_counts(study).values()) if texts is not None else 0,
         n_later=n_later,
+        unfinished=[(clean_up_title(row.kind), row) for row in CleanUp.objects.order_by("pk")],
         done=list(study.erasures.all()[:5]),
     )
 
@@ -194,9 +199,12 @@ CLOCK_JUMP = timedelta(days=1)
 def retention_run() -> list[tuple[Study, str, dict[str, int]]]:
     """Erase all due data of all studies. Returns it in the form of `retention_due`; run again it does nothing.
 
+    Erasures whose clean-up failed or was killed are finished first.
+
     Raises:
         Refused: if the database's time jumped; nothing was erased.
     """
+    clean_ups_repeat()
     now = database_now()
     if held_until := _hold_after_jump(now):
         raise Refused(
@@ -282,10 +290,13 @@ def _answers_blank(study: Study, rows: QuerySet[Any]) -> None:
         row.save(update_fields=["answers"])
 
 
+_TEXT_IN_JSON = r'"text": ?"[^"]'
+"""Matches a response with a text; quotes inside a text are escaped, so that none can forge it."""
+
+
 def _items_rows(study: Study) -> QuerySet[Any]:
-    # Blanked items of chats are left out by their first response: they never have a context.
-    held = Item.objects.filter(Item.holding(study=study))
-    return held.exclude(context=[], reference=None, responses__0__text="")
+    held = Item.objects.filter(Item.holding(study=study)).alias(responses_json=Cast("responses", TextField()))
+    return held.exclude(~Q(responses_json__regex=_TEXT_IN_JSON), context=[], reference=None, panel={})
 
 
 def _items_blank(study: Study, rows: QuerySet[Any]) -> None:
