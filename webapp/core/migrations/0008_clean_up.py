@@ -4,22 +4,19 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
-    dependencies = [
-        ('core', '0007_installation'),
-    ]
+    dependencies = [("core", "0007_installation")]
 
     operations = [
         migrations.CreateModel(
-            name='CleanUp',
+            name="CleanUp",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(max_length=40)),
-                ('payload', models.JSONField(help_text='Ids alone: no texts and no names.', null=True)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('n_tries', models.PositiveIntegerField(default=0)),
-                ('tried_at', models.DateTimeField(null=True)),
-                ('error', models.CharField(blank=True, max_length=500)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("kind", models.CharField(max_length=40)),
+                ("payload", models.JSONField(help_text="Ids alone: no texts and no names.", null=True)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("n_tries", models.PositiveIntegerField(default=0)),
+                ("tried_at", models.DateTimeField(null=True)),
+                ("error", models.CharField(blank=True, max_length=500)),
             ],
-        ),
+        )
     ]
