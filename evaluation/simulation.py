@@ -180,8 +180,7 @@ def human_chats(study: Study) -> HumanChats:
     chats = []
     for dialogue in () if study.is_selfplay else study.dialogues:
         if dialogue.source not in ("selfplay", SOURCE):
-            raters = {rating.rater for rating in dialogue.ratings if rating.rater}
-            chats.append(HumanChat(dialogue.bot, dialogue.conversation, raters.pop() if len(raters) == 1 else ""))
+            chats.append(HumanChat(dialogue.bot, dialogue.conversation, dialogue.get_person()))
     return HumanChats(tuple(chats))
 
 

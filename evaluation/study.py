@@ -72,6 +72,7 @@ class StudyDialogue:
         line: where it stands in its file, from 1; 0 where it has no line of its own.
         condition: level of each of the study's factors that it was held under.
         meta: other fields of the conversation, for models.
+        person: who held the chat; empty: its only rater (`get_person`).
     """
 
     conversation: Conversation
@@ -82,6 +83,12 @@ class StudyDialogue:
     line: int = 0
     condition: Mapping[str, str] = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    person: str = ""
+
+    def get_person(self) -> str:
+        """Return who held the chat: its person, or else its only rater; empty where unknown."""
+        raters = {rating.rater for rating in self.ratings if rating.rater}
+        return self.person or (raters.pop() if len(raters) == 1 else "")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

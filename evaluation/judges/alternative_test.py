@@ -1,4 +1,4 @@
-"""The alternative-annotator test: may a judge replace one of several people?
+"""The alternative-annotator test: may a judge replace one of several people, and is it shown to be worse?
 
 Calderon, Reichart and Dror (2025, ACL); docs/background/judges.md has the definition. Instances that share a context
 are not independent, so the variance is over contexts; where each has a context of its own, it is the paper's test.
@@ -18,6 +18,8 @@ Expertise = Literal["expert", "skilled", "crowd"]
 EPSILON: Mapping[Expertise, float] = {"expert": 0.2, "skilled": 0.15, "crowd": 0.1}
 FEWEST_INSTANCES, FEWEST_CONTEXTS, FEWEST_ANNOTATORS = 30, 10, 3
 ALPHA, PASSING, _TIED = 0.05, 0.5, 1e-9
+POWER, MOST_ITEMS = 0.8, 100_000
+"""Of plans: the chance to decide, and items beyond which none is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,8 @@ class AnnotatorComparison:
     Attributes:
         n: instances rated together with others, of n_contexts contexts; advantage: ρ^f; own: ρ^h.
         p: of the hypothesis that the judge is worse by ε or more; q: corrected over annotators.
-        wins: whether q is at most .05; None where untested, with the reason.
+        p_worse, q_worse: the same of the hypothesis that the judge is not worse by ε.
+        wins, loses: whether q and q_worse are at most .05; None where untested, with the reason.
     """
 
     annotator: str
@@ -39,6 +42,9 @@ class AnnotatorComparison:
     q: float | None = None
     wins: bool | None = None
     reason: str = ""
+    p_worse: float | None = None
+    q_worse: float | None = None
+    loses: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +53,11 @@ class AlternativeTest:
 
     Attributes:
         epsilon: ε; winning_rate: ω; advantage: mean of ρ^f over the tested annotators.
-        passes: None where undefined, with the reason.
+        passes, fails: whether the judge wins against half of the annotators, or loses; None where undefined, with the
+            reason.
         n_tested: annotators with enough instances.
+        n_needed: rated items that decide it with a power of .8, for a judge as good as the annotators; where there are
+            as many (`is_as_observed`), for one whose differences stay as they are. None: no plan.
     """
 
     epsilon: float
@@ -58,6 +67,9 @@ class AlternativeTest:
     passes: bool | None
     n_tested: int
     reason: str = ""
+    fails: bool | None = None
+    n_needed: int | None = None
+    is_as_observed: bool = False
 
 
 def alternative_test(gold: GoldSet, scores: Sequence[float] | np.ndarray, epsilon: float) -> AlternativeTest:
@@ -68,7 +80,8 @@ def alternative_test(gold: GoldSet, scores: Sequence[float] | np.ndarray, epsilo
         epsilon: what a person's ratings are worth more.
     """
     judge = np.asarray(scores, dtype=float)
-    found: list[AnnotatorComparison] = []
+    annotators: list[AnnotatorComparison] = []
+    differences: list[ClusteredMean] = []
     named = sorted({rater for rater in gold.rater.tolist() if rater is not None})
     at, difference, by_judge, by_person = _advantages(gold, judge)
     for k, rater in enumerate(named):
@@ -77,28 +90,71 @@ def alternative_test(gold: GoldSet, scores: Sequence[float] | np.ndarray, epsilo
         n, n_contexts = int(mine.sum()), len(set(codes.tolist()))
         if not n:
             continue
-        one = AnnotatorComparison(
+        row = AnnotatorComparison(
             f"rater {k + 1}", n, n_contexts, float(by_judge[mine].mean()), float(by_person[mine].mean())
         )
         if n < FEWEST_INSTANCES or n_contexts < FEWEST_CONTEXTS:
             needed = f"{FEWEST_INSTANCES} of {FEWEST_CONTEXTS} are needed"
-            found.append(replace(one, reason=f"{n} instances of {n_contexts} contexts shared with others; {needed}"))
+            row = replace(row, reason=f"{n} instances of {n_contexts} contexts shared with others; {needed}")
         else:
-            found.append(replace(one, p=clustered_p_below(difference[mine], codes, epsilon)))
-    tested = [one for one in found if one.p is not None]
+            differences.append(ClusteredMean.of(difference[mine], codes))
+            row = replace(row, p=differences[-1].p_below(epsilon), p_worse=differences[-1].p_above(epsilon))
+        annotators.append(row)
+    tested = [row for row in annotators if row.p is not None]
     if len(tested) < FEWEST_ANNOTATORS:
         why = f"{len(tested)} of {len(named)} raters rated {FEWEST_INSTANCES} instances together with others"
         why = f"{why}; {FEWEST_ANNOTATORS} are needed" if named else "the raters have no names"
-        untested = tuple(replace(one, p=None) for one in found)
+        untested = tuple(replace(row, p=None, p_worse=None) for row in annotators)
         return AlternativeTest(epsilon, untested, None, None, None, len(tested), why)
 
     from scipy.stats import false_discovery_control
 
-    rates = false_discovery_control([one.p for one in tested], method="by").tolist()
-    tested = [replace(one, q=q, wins=q <= ALPHA) for one, q in zip(tested, rates, strict=True)]
-    done = {one.annotator: one for one in [*found, *tested]}
-    winning, advantage = (float(np.mean([getattr(one, name) for one in tested])) for name in ("wins", "advantage"))
-    return AlternativeTest(epsilon, tuple(done.values()), winning, advantage, winning >= PASSING, len(tested))
+    q, q_worse = (
+        false_discovery_control([getattr(row, name) for row in tested], method="by").tolist()
+        for name in ("p", "p_worse")
+    )
+    tested = [
+        replace(row, q=better, wins=better <= ALPHA, q_worse=worse, loses=worse <= ALPHA)
+        for row, better, worse in zip(tested, q, q_worse, strict=True)
+    ]
+    rows = {row.annotator: row for row in [*annotators, *tested]}
+    winning, losing, advantage = (
+        float(np.mean([getattr(row, name) for row in tested])) for name in ("wins", "loses", "advantage")
+    )
+    n_needed, is_as_observed = _plan_items(differences, epsilon, int(np.isfinite(gold.means).sum()))
+    return AlternativeTest(
+        epsilon,
+        tuple(rows.values()),
+        winning,
+        advantage,
+        winning >= PASSING,
+        len(tested),
+        fails=losing >= PASSING,
+        n_needed=n_needed,
+        is_as_observed=is_as_observed,
+    )
+
+
+def _plan_items(differences: Sequence[ClusteredMean], epsilon: float, n_items: int) -> tuple[int | None, bool]:
+    """Return the rated items that decide the test, and whether by the observed differences.
+
+    Half of the annotators must win. By Benjamini and Yekutieli all of them do if their largest p is at most
+    α k / (m Σ 1/i), k being half of the m annotators.
+    """
+    from scipy.special import ndtri
+
+    m = len(differences)
+    k = int(np.ceil(m * PASSING))
+    alpha = ALPHA * k / (m * sum(1 / i for i in range(1, m + 1)))
+    reach = float(ndtri(1 - alpha) + ndtri(POWER)) * float(np.median([one.error for one in differences]))
+    gap = abs(epsilon - float(np.median([one.mean for one in differences])))
+    needed = n_items * (reach / epsilon) ** 2
+    is_as_observed = needed <= n_items
+    if is_as_observed:
+        needed = n_items * (reach / gap) ** 2 if gap else float("inf")
+    if needed > MOST_ITEMS:
+        return None, is_as_observed
+    return int(10 * np.ceil(needed / 10)), is_as_observed
 
 
 def _advantages(gold: GoldSet, judge: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -124,15 +180,30 @@ def _advantages(gold: GoldSet, judge: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return at, by_person - by_judge, by_judge, by_person
 
 
-def clustered_p_below(values: np.ndarray, groups: np.ndarray, at: float) -> float:
-    """Return the one-sided p-value of a mean of `at` or more, by a t-test with the variance over groups."""
-    from scipy.special import stdtr
+@dataclass(frozen=True, slots=True)
+class ClusteredMean:
+    """Mean of values with its standard error over groups, and the degrees of freedom of that."""
 
-    codes = np.unique(groups, return_inverse=True)[1].reshape(-1)
-    sums = np.bincount(codes, values - values.mean())
-    n_groups = len(sums)
-    variance = float((sums**2).sum()) / len(values) ** 2 * n_groups / (n_groups - 1)
-    gap = float(values.mean()) - at
-    if variance <= 1e-24:
-        return float(gap >= 0)
-    return float(stdtr(n_groups - 1, gap / variance**0.5))
+    mean: float
+    error: float
+    df: int
+
+    @classmethod
+    def of(cls, values: np.ndarray, groups: np.ndarray) -> ClusteredMean:
+        """Compute the mean of (n,) values; groups: (n,) codes."""
+        codes = np.unique(groups, return_inverse=True)[1].reshape(-1)
+        sums = np.bincount(codes, values - values.mean())
+        n_groups = len(sums)
+        variance = float((sums**2).sum()) / len(values) ** 2 * n_groups / (n_groups - 1)
+        return cls(float(values.mean()), variance**0.5 if variance > 1e-24 else 0.0, n_groups - 1)
+
+    def p_below(self, at: float) -> float:
+        """Return the one-sided p-value of a mean of `at` or more, by a t-test."""
+        from scipy.special import stdtr
+
+        gap = self.mean - at
+        return float(stdtr(self.df, gap / self.error)) if self.error else float(gap >= 0)
+
+    def p_above(self, at: float) -> float:
+        """Return the one-sided p-value of a mean of `at` or less."""
+        return ClusteredMean(-self.mean, self.error, self.df).p_below(-at)

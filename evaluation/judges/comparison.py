@@ -1,7 +1,8 @@
 """Several judges side by side against one gold set: a verdict for each, and what its scores are worth.
 
-A judge *may* replace a rater if it passes the alternative-annotator test and its agreement with people is above 0
-with its whole interval. It *may not* if either is known and fails. Otherwise it is *unknown*.
+A judge *may* replace a rater if it passes the alternative-annotator test, its agreement with people is above 0 with its
+whole interval, and it scored nearly all rated items. It *may not* if the opposite is shown: it is worse than half of
+the raters by ε, or its agreement lies below 0. Otherwise it is *unknown*.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from evaluation.judges.gold import GoldSet, gold_of_chats, gold_of_replies
 from evaluation.judges.scoring import JudgeScores, bot_model, model_family, model_parameters, score_gold
 from evaluation.metric_agreement import JudgedReplies, judgements_read
 from evaluation.metrics.judge import JudgeMetric
-from evaluation.number_format import share
+from evaluation.number_format import counted, percent, share
 from evaluation.tables import to_plain
 
 if TYPE_CHECKING:
     from evaluation.study import Study
 
+LEAST_SCORED = 0.9
+"""Share of the rated items that a judge must score: one that leaves out the hard ones looks better than it is."""
 SELECTED = "The best of several judges on the same ratings looks better than it is: confirm it on other ratings."
 
 
@@ -46,31 +49,45 @@ class ComparedJudge:
     consistency: OwnAgreement | None
     fixed: str
     worth: Mapping[str, PoweredMeans]
+    n_scored: int = 0
+    n_rated: int = 0
+
+    @property
+    def share_scored(self) -> float:
+        """Share of the items rated by people that have a score."""
+        return self.n_scored / self.n_rated if self.n_rated else 0.0
 
     @property
     def verdict(self) -> Literal["may", "may not", "unknown"]:
         """Verdict of the alternative-annotator test: may the judge replace a rater?"""
-        agrees = None if self.agreement.low is None else self.agreement.low > 0
-        if self.test.passes and agrees:
-            return "may"
-        return "may not" if self.test.passes is False or agrees is False else "unknown"
+        low, high = self.agreement.low, self.agreement.high
+        if self.test.fails or (high is not None and high < 0):
+            return "may not"
+        is_shown = self.test.passes and low is not None and low > 0
+        return "may" if is_shown and self.share_scored >= LEAST_SCORED else "unknown"
 
     @property
     def sentence(self) -> str:
         """The verdict in words, with what it rests on."""
         title, found, test = self.scores.title, self.agreement, self.test
-        n_won = sum(bool(one.wins) for one in test.annotators)
         words = {
             "may": f"{title} may replace a rater.",
-            "may not": f"{title} may not replace a rater on this evidence.",
+            "may not": f"{title} may not replace a rater.",
             "unknown": f"Whether {title} may replace a rater is not known.",
         }[self.verdict]
+        words += f" It scored {self.n_scored:,} of {counted(self.n_rated, 'rated item')} ({percent(self.share_scored)})"
+        words += f"; at least {percent(LEAST_SCORED)} are needed." if self.share_scored < LEAST_SCORED else "."
         if test.passes is None:
             words += f" The alternative-annotator test is undefined: {test.reason}."
         else:
+            n_won, n_lost = (sum(bool(getattr(row, name)) for row in test.annotators) for name in ("wins", "loses"))
             words += (
                 f" It wins the alternative-annotator test against {n_won} of {test.n_tested} raters; half are needed."
+                f" It is shown to be worse by {share(test.epsilon)} than {n_lost} of them."
             )
+            if self.verdict == "unknown" and not test.passes and test.n_needed is not None:
+                whom = "if its results stay as they are" if test.is_as_observed else "for a judge as good as a rater"
+                words += f" About {counted(test.n_needed, 'rated item')} would decide it {whom}."
         ends = f" (95 %: {share(found.low)} to {share(found.high)})" if found.low is not None else ""
         agrees = f"undefined: {found.reason}" if found.value is None else f"{share(found.value)}{ends}"
         words += f" Its agreement with people is {agrees}."
@@ -88,7 +105,7 @@ class ComparedJudge:
             ("judge", "title", "identity", "prompt", "model", "scores", "is_fixed", "n_requests"),
         )
         each = 1000 / max(found.n_requests, 1)
-        own = ("agreement", "confusion", "biases", "consistency", "verdict", "sentence")
+        own = ("agreement", "confusion", "biases", "consistency", "verdict", "sentence", "n_scored", "n_rated")
         return {
             **{name: to_plain(getattr(found, name)) for name in (*names, "reasons")},
             **{name: to_plain(getattr(self, name)) for name in own},
@@ -155,7 +172,21 @@ def compare_judges(
         consistency, fixed = consistency_of(gold, one)
         agreement, test = agreement_of(gold, one.first), alternative_test(gold, one.first, EPSILON[expertise])
         biases, confusion = biases_of(gold, one, families), confusion_of(gold, one.first)
-        compared.append(ComparedJudge(one, agreement, test, confusion, biases, consistency, fixed, _worth(gold, one)))
+        rated = np.isfinite(gold.means)
+        compared.append(
+            ComparedJudge(
+                one,
+                agreement,
+                test,
+                confusion,
+                biases,
+                consistency,
+                fixed,
+                _worth(gold, one),
+                n_scored=int((rated & np.isfinite(one.first)).sum()),
+                n_rated=int(rated.sum()),
+            )
+        )
     return JudgeComparison(gold, expertise, tuple(compared))
 
 

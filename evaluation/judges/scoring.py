@@ -21,6 +21,50 @@ from evaluation.metrics.judge import NO_NUMBER, TOO_LONG, JudgeMetric
 BATCH, MOST_REPEATED, MOST_PAIRS = 16, 100, 50
 """Requests at once, instances that are scored again, and pairs that are judged in both orders."""
 CAPPED = "the judge's cap of requests is reached"
+FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "deepseek": ("deepseek", "deepseek-ai"),
+    "llama": ("(?:meta-?|code|tiny|open)?llama", "vicuna", "alpaca", "guanaco", "maverick", "scout"),
+    "gpt_neo": ("gpt-?neox?", "gpt-?j", "pythia", "eleutherai"),
+    "gpt2": ("(?:distil)?gpt-?2", "dialo-?gpt"),
+    "gpt": ("(?:chat|auto)?gpt", r"o[1345](?!\d)", "davinci", "openai"),
+    "claude": ("claude", "anthropic"),
+    "gemma": ("(?:code|med|pali|shield)?gemma",),
+    "gemini": ("gemini", "palm", "bard", "learnlm"),
+    "mistral": (
+        "(?:open-)?mi[sx]tral",
+        "ministral",
+        "magistral",
+        "devstral",
+        "codestral",
+        "pixtral",
+        "zephyr",
+        "mistralai",
+    ),
+    "qwen": ("qwen", "qwq", "qvq", "codeqwen", "tongyi"),
+    "smollm": ("smol[lv]?lm", "smolvlm", "huggingfacetb"),
+    "phi": ("phi",),
+    "command": ("command", "c4ai", "aya", "cohere", "cohereforai", "coherelabs"),
+    "grok": ("grok", "xai", "x-ai"),
+    "glm": ("(?:chat)?glm", "zai-org", "thudm"),
+    "kimi": ("kimi", "moonshot", "moonshotai"),
+    "yi": ("yi", "01-ai"),
+    "olmo": ("olmo", "olmoe", "tulu", "allenai"),
+    "granite": ("granite", "ibm-granite"),
+    "falcon": ("falcon", "tiiuae"),
+    "nova": ("nova", "amazon"),
+    "jamba": ("jamba", "jurassic", "j2", "ai21", "ai21labs"),
+    "minimax": ("minimax", "abab", "minimaxai"),
+    "ernie": ("ernie", "baidu"),
+    "hunyuan": ("hunyuan", "tencent"),
+    "internlm": ("internlm", "intern"),
+    "nemotron": ("nemotron", "nemo", "nvidia"),
+    "mpt": ("mpt", "dbrx", "dolly", "databricks"),
+    "stablelm": ("stablelm", "stabilityai"),
+    "bloom": ("bloomz?", "bigscience"),
+    "t5": ("(?:flan-)?u?l?t5", "flan"),
+    "blenderbot": ("blenderbot", "opt"),
+}
+"""Words that name the models of a family, and their owners; the first family that matches counts."""
 _SIZE = re.compile(r"(?<![a-z0-9])(\d+(?:\.\d+)?)\s*([mb])(?![a-z0-9])")
 
 
@@ -63,9 +107,16 @@ def judge_identity(judge: JudgeMetric, unit: str) -> tuple[str, str]:
 
 
 def model_family(name: str) -> str:
-    """Return the family of a model by its name, such as `llama` of `meta-llama/Llama-3.1-8B`; empty without letters."""
-    found = re.match(r"[a-z]+", name.rsplit("/", 1)[-1].lower())
-    return found.group() if found else ""
+    """Return the family of a model by `FAMILIES`, such as `llama` of `meta-llama/Llama-3.1-8B`; empty where unknown.
+
+    The model's own name counts before its owner's: `nvidia/Llama-3.1-Nemotron` is a Llama.
+    """
+    owner, _, model = name.lower().rpartition("/")
+    for text in (model, owner):
+        for family, words in FAMILIES.items():
+            if any(re.search(rf"(?<![a-z0-9]){word}(?![a-z])", text) for word in words):
+                return family
+    return ""
 
 
 def model_parameters(name: str) -> float | None:

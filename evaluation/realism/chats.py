@@ -111,7 +111,7 @@ class ChatTurns:
     """T turns of the participants of C chats.
 
     Attributes:
-        chats: the conversations; bots: (C,) names of their bots.
+        chats: the conversations; bots: (C,) names of their bots; persons: (C,) who held them, "" where unknown.
         chat: (T,) number of the chat of each turn, in order; turn: (T,) its place in it.
         texts, before: of each turn its words, and the bot's turn before it.
         vectors, before_vectors: (T, D) of these, of length 1 or 0.
@@ -121,6 +121,7 @@ class ChatTurns:
 
     chats: tuple[Conversation, ...]
     bots: np.ndarray
+    persons: np.ndarray
     chat: np.ndarray
     turn: np.ndarray
     texts: list[str]
@@ -131,11 +132,12 @@ class ChatTurns:
     log_turns: np.ndarray
 
     @classmethod
-    def of(cls, chats: Sequence[Chat], shared: TextCache) -> ChatTurns:
+    def of(cls, chats: Sequence[Chat], shared: TextCache, persons: Sequence[str] | None = None) -> ChatTurns:
         """Read chats; those without an answer to the bot have no turns here.
 
         Args:
             chats: with unique ids; shared: has vectors of texts encoded before.
+            persons: (C,) who held each chat, "" where unknown.
         """
         layout = Layout.of([replace(one, turns=HumanChat(bot, one).turns) for bot, one in chats])
         user = layout.user
@@ -160,6 +162,7 @@ class ChatTurns:
         return cls(
             chats=layout.conversations,
             bots=np.array([bot for bot, _conversation in chats], dtype=object),
+            persons=np.array(persons if persons is not None else [""] * len(chats), dtype=object),
             chat=chat,
             turn=layout.turn_of[user],
             texts=texts,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from evaluation.findings import Reason
 from evaluation.hybrid.features import LENGTHS
 from evaluation.hybrid.notebook import feature_table, metrics_with, rated_table, targets_of
+from evaluation.metrics.text_cache import TextCache
 from evaluation.number_format import counted
 from evaluation.realism.chats import ChatTurns
 from evaluation.realism.prediction import FEATURES, bot_predictions
@@ -42,10 +43,7 @@ def realism(
         target: the question to predict, or several for their mean; None: what bots are ranked by.
     """
     bots, left_out = _bots(people, simulated)
-    own, other = (
-        ChatTurns.of([(one.bot, one.conversation) for one in side.dialogues if one.bot in bots], people.shared)
-        for side in (people, simulated)
-    )
+    own, other = (_chat_turns(side, bots, people.shared) for side in (people, simulated))
     pool = ChatPool.of(own, other, seed)
     is_within = pool.is_within
     parts = ("traits", "tests", "reactions", "predictions")
@@ -69,13 +67,24 @@ def realism(
         predictions = bot_predictions(
             human, chats, targets=targets, ratings=people.answers, selfplay=played, is_within=is_within, seed=seed
         )
-    verdict = verdict_of(simulated.name, traits, tests, predictions, n_rated=len(means), is_within=is_within)
+    n_nameless = int((own.persons == "").sum())
+    verdict = verdict_of(
+        simulated.name,
+        traits,
+        tests,
+        predictions,
+        n_rated=len(means),
+        n_nameless=0 if is_within else n_nameless,
+        is_within=is_within,
+    )
     return RealismResult(
         participant=simulated.name,
         verdict=verdict,
         bots=tuple(sorted(bots)),
         n_people=len(own.chats),
         n_simulated=len(other.chats),
+        n_persons=len(set(own.persons.tolist()) - {""}),
+        n_nameless=n_nameless,
         is_within=is_within,
         traits=traits,
         tests=tests,
@@ -85,6 +94,13 @@ def realism(
         missing=missing,
         seed=seed,
     )
+
+
+def _chat_turns(study: Study, bots: Collection[str], shared: TextCache) -> ChatTurns:
+    """Read a study's chats with some bots."""
+    dialogues = [dialogue for dialogue in study.dialogues if dialogue.bot in bots]
+    chats = [(dialogue.bot, dialogue.conversation) for dialogue in dialogues]
+    return ChatTurns.of(chats, shared, [dialogue.get_person() for dialogue in dialogues])
 
 
 def _bots(people: Study, simulated: Study) -> tuple[set[str], dict[str, Reason]]:

@@ -23,7 +23,7 @@ from evaluation.hybrid.rivals import FEWEST_BOTS_COMPARED, error_ratio
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.number_format import counted
 from evaluation.ratings import Ratings
-from evaluation.realism.result import BotPrediction, Source
+from evaluation.realism.result import NO_SELFPLAY, BotPrediction, Source
 from evaluation.stats.effect_sizes import Effect
 
 if TYPE_CHECKING:
@@ -78,7 +78,9 @@ def bot_predictions(
             continue
         fits = {source: fit(name, human, table) for source, table in tables.items()}
         found.append(_row(name, "people", "people", fits["simulated"], human))
-        found += [_row(name, "people", source, fits[source], table) for source, table in tables.items()]
+        rows = {source: _row(name, "people", source, fits[source], table) for source, table in tables.items()}
+        rows["simulated"] = replace(rows["simulated"], selfplay_ratio=_get_selfplay_ratio(fits, tables))
+        found += rows.values()
         found.append(_row(name, "simulated", "simulated", fit(name, swapped), swapped))
     return tuple(found)
 
@@ -145,6 +147,29 @@ def _row(
         accuracy=Effect(pairs.ordered / pairs.all if pairs.all else None, low, high, kendall.reason),
         n_pairs=pairs.all,
     )
+
+
+def _get_selfplay_ratio(fits: Mapping[Source, HybridResult | Reason], tables: Mapping[Source, pd.DataFrame]) -> Effect:
+    """Return the errors of predictions from simulated chats over those from self-play, paired by bot (Pitman, Morgan).
+
+    Args:
+        fits: by the chats they are applied to; tables: these chats.
+    """
+    if "selfplay" not in fits:
+        return Effect(reason=NO_SELFPLAY)
+    predicted, human = [], {}
+    for source in ("simulated", "selfplay"):
+        result = fits[source]
+        if isinstance(result, Reason):
+            return Effect(reason=result)
+        predicted.append(fold_predictions(result, tables[source]))
+        human = {bot: scores.target for bot, scores in result.bots.items() if scores.target is not None}
+    bots = [bot for bot in human if all(bot in values for values in predicted)]
+    if len(bots) < FEWEST_BOTS_COMPARED:
+        return Effect(reason=Reason("few_bots_for_values", f"{counted(len(bots), 'bot')}", n_bots=len(bots), needed=3))
+    simulated, selfplay, means = (np.array([values[bot] for bot in bots]) for values in (*predicted, human))
+    ratio = error_ratio(simulated, selfplay, means)
+    return Effect(ratio.value, ratio.low, ratio.high)
 
 
 def fold_predictions(result: HybridResult, table: pd.DataFrame) -> dict[str, float]:

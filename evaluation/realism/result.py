@@ -34,6 +34,10 @@ ReactionStanding = Literal["as_people", "weaker", "stronger", "not_as_people", "
 slope has, the simulated one has not, and the difference is not 0; `people_unclear`: people's own slope may be 0."""
 Order = Literal["as_people", "not_as_people", "not_known"]
 Source = Literal["people", "simulated", "selfplay"]
+Folds = Literal["bots", "bots_and_persons", "conversations"]
+
+
+NO_SELFPLAY = Reason("no_selfplay", "there is no self-play of these bots to compare with")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,8 @@ class TwoSampleTest:
         features: what it reads: `vectors` of sentences, or `traits`.
         auc: chance that it scores a simulated chat above a person's, bots weighing the same; 0.5 by chance.
         by_bot: the same of each bot.
-        folds: what is left out of training: a bot, or with one bot a fifth of its conversations.
+        folds: what is left out of training: a bot; where persons have several bots a fifth of the persons, too; with
+            one bot that fifth alone.
         n_people, n_simulated: chats compared.
         n_masked: turns left out of training since their words are on the other side, too; mean over folds.
         giveaways: the most recognisable simulated turns, the most recognisable first.
@@ -107,7 +112,7 @@ class TwoSampleTest:
     features: Literal["vectors", "traits"]
     auc: Effect
     by_bot: Mapping[str, float] = field(default_factory=dict)
-    folds: Literal["bots", "conversations"] = "bots"
+    folds: Folds = "bots"
     n_people: int = 0
     n_simulated: int = 0
     n_masked: float = 0.0
@@ -152,6 +157,8 @@ class BotPrediction:
             twenty.
         q2: by the intercept of each fold; q2_null95: as r_null95.
         accuracy: share of pairs of bots in people's order; n_pairs: pairs of bots.
+        selfplay_ratio: errors of predictions from simulated chats over those from self-play of the same bots, which
+            has no participant; below 1 simulated chats predict better.
         reason: why nothing is predicted.
     """
 
@@ -166,6 +173,7 @@ class BotPrediction:
     accuracy: Effect = Effect()  # noqa: RUF009
     n_pairs: int = 0
     reason: Reason | None = None
+    selfplay_ratio: Effect = Effect(reason=NO_SELFPLAY)  # noqa: RUF009
 
     @property
     def beats_chance(self) -> bool:
@@ -197,6 +205,7 @@ class RealismResult:
         participant: name of the simulated participants.
         bots: compared; left_out: bot to the reason why it is not.
         n_people, n_simulated: chats compared.
+        n_persons: who held people's chats and are named; n_nameless: people's chats of unknown persons.
         is_within: the simulated turns replace people's within stored chats; the bots did not answer them.
         missing: part of the comparison ("traits", "tests", "reactions", "predictions") to the reason why it is empty.
     """
@@ -206,6 +215,8 @@ class RealismResult:
     bots: tuple[str, ...]
     n_people: int
     n_simulated: int
+    n_persons: int
+    n_nameless: int
     is_within: bool
     traits: tuple[TraitDistance, ...] = ()
     tests: tuple[TwoSampleTest, ...] = ()
@@ -228,7 +239,8 @@ class RealismResult:
         """Return the verdict and the tables as lines of text."""
         kind = "simulated within them" if self.is_within else "simulated"
         counts = f"{counted(self.n_people, 'chat')} of people, {self.n_simulated:,} {kind}"
-        lines = [self.verdict.sentence, self.verdict.change, f"{counts}, {counted(len(self.bots), 'bot')}."]
+        counts += f", {counted(len(self.bots), 'bot')}, {counted(self.n_persons, 'named person')}."
+        lines = [self.verdict.sentence, self.verdict.change, counts]
         lines += [f"No {part}: {reason}." for part, reason in self.missing.items()]
         lines += _table(
             ("trait", "quantity", "level", "people", "simulated", "distance", "95 %", "halves", "standing"),

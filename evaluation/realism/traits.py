@@ -11,6 +11,7 @@ import numpy as np
 
 from evaluation.findings import Reason
 from evaluation.realism.chats import LEAVING, LEAVING_TITLE, QUANTITIES, ChatTurns
+from evaluation.realism.persons import deal_persons, person_codes
 from evaluation.realism.result import Standing, Trait, TraitDistance
 from evaluation.stats.effect_sizes import Effect
 
@@ -38,7 +39,7 @@ def trait_distances(
     """
     codes = np.unique(np.concatenate([people.bots, simulated.bots]).astype(str), return_inverse=True)[1]
     bots = codes[: len(people.bots)], codes[len(people.bots) :]
-    splits = half_samples(*bots, n_splits, np.random.default_rng(seed))
+    splits = half_samples(*bots, n_splits, np.random.default_rng(seed), person_codes(people, simulated))
     names: list[_Names] = []
     for quantity, (trait, title) in QUANTITIES.items():
         names += [(trait, quantity, title, "turn"), (trait, quantity, title, "conversation")]
@@ -61,27 +62,33 @@ def _values(side: ChatTurns, names: _Names) -> tuple[np.ndarray, np.ndarray]:
 
 
 def half_samples(
-    people: np.ndarray, simulated: np.ndarray, n_splits: int, rng: np.random.Generator
+    people: np.ndarray, simulated: np.ndarray, n_splits: int, rng: np.random.Generator, person: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Draw chats of each bot without replacement: half of people, as many others, and as many simulated.
+    """Draw chats of half the persons, as many of the other half, and as many simulated, of each bot.
+
+    No person is in both halves. Simulated chats of persons who have chats of their own, too, are those of the other
+    half, so that neither comparison is within persons.
 
     Args:
-        people, simulated: (C,) numbers of the chats' bots.
+        people, simulated: (C,) numbers of the chats' bots; person: numbers of the persons of all chats, people's first.
 
     Returns:
         Masks (splits, C) of each.
     """
-    half, other = np.zeros((2, n_splits, len(people)), dtype=bool)
-    drawn = np.zeros((n_splits, len(simulated)), dtype=bool)
-    rows = np.arange(n_splits)[:, None]
+    bots = np.concatenate([people, simulated])
+    is_simulated = np.arange(len(bots)) >= len(people)
+    stratum = 2 * bots + (is_simulated & ~np.isin(person, person[~is_simulated]))
+    is_first = deal_persons(person, stratum, 2, n_splits, rng) == 0
+    chosen = np.zeros((3, n_splits, len(bots)), dtype=bool)
     for bot in np.unique(people):
-        own, its = np.flatnonzero(people == bot), np.flatnonzero(simulated == bot)
-        n = min(len(own), len(its)) // 2
-        dealt = own[rng.random((n_splits, len(own))).argsort(axis=1)]
-        half[rows, dealt[:, :n]] = True
-        other[rows, dealt[:, n : 2 * n]] = True
-        drawn[rows, its[rng.random((n_splits, len(its))).argsort(axis=1)[:, :n]]] = True
-    return half, other, drawn
+        members = [(bots == bot) & mask for mask in (~is_simulated & is_first, ~is_simulated & ~is_first)]
+        members.append((bots == bot) & is_simulated & ~is_first)
+        n = np.min([each.sum(axis=1) for each in members], axis=0)
+        for mask, each in zip(chosen, members, strict=True):
+            keys = np.where(each, rng.random(each.shape), np.inf)
+            mask |= each & (keys.argsort(axis=1).argsort(axis=1) < n[:, None])
+    half, other, drawn = chosen
+    return half[:, : len(people)], other[:, : len(people)], drawn[:, len(people) :]
 
 
 def wasserstein(first: np.ndarray, second: np.ndarray, grid: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Classifier two-sample tests: how well are simulated chats separated from people's with the same bot?
 
-Logistic regression of chats, each bot scored by the fit without it and without any text of its chats. Where features
+Logistic regression of chats, each bot scored by the fit without it, without any text of its chats, and without the
+persons who are scored: a classifier that knows them separates two groups of people, too. Where features
 are means over turns, so are the log odds of a chat, and turns can be named that gave it away.
 """
 
@@ -12,11 +13,11 @@ from typing import Literal
 
 import numpy as np
 
-from chatbots import Conversation
 from evaluation.findings import Reason
 from evaluation.number_format import counted
 from evaluation.realism.chats import QUANTITIES, ChatTurns, text_key
-from evaluation.realism.result import GiveawayTurn, TwoSampleTest
+from evaluation.realism.persons import deal_persons, person_codes
+from evaluation.realism.result import Folds, GiveawayTurn, TwoSampleTest
 from evaluation.stats.comparisons import NO_ERROR
 from evaluation.stats.effect_sizes import ALL_ABOVE, Clusters, Effect, superiority
 
@@ -24,7 +25,7 @@ LOG_ODDS_VARIANCE = 10.0
 """Prior variance of a chat's log odds, whatever the number of features."""
 N_GIVEAWAYS = 10
 N_GROUPS = 5
-"""Folds of the conversations where there is one bot."""
+"""Groups of persons, of whom one is left out of training at a time."""
 SHARED_TRAINING = 2**0.5
 """Factor of the error of an AUC, as fits share chats; without it 95 % intervals of equal sides hold in 80 to 88 %."""
 FEWEST_TRAINING = 10
@@ -37,61 +38,68 @@ class ChatPool:
     """Chats of both sides, people's first.
 
     Attributes:
-        is_simulated, fold, cluster: (C,) of the chats; fold and cluster are numbers.
+        is_simulated, fold, person: (C,) of the chats; fold and person are numbers.
+        group: (C,) number of the group of persons; all 0 where leaving out bots leaves out persons.
         chat: (T,) chat of each turn; text: (T,) number of its words.
-        folds: what a fold leaves out.
+        folds: what a fold leaves out of training, see `TwoSampleTest`.
     """
 
     sides: tuple[ChatTurns, ChatTurns]
     is_simulated: np.ndarray
     bot: np.ndarray
+    group: np.ndarray
     fold: np.ndarray
-    cluster: np.ndarray
+    person: np.ndarray
     chat: np.ndarray
     text: np.ndarray
-    folds: Literal["bots", "conversations"]
+    folds: Folds
 
     @classmethod
     def of(cls, people: ChatTurns, simulated: ChatTurns, seed: int = 0) -> ChatPool:
-        """Pool two sides; one simulated within a stored chat shares its cluster."""
+        """Pool two sides; one simulated within a stored chat shares its person."""
         sides = people, simulated
-        chats = [*people.chats, *simulated.chats]
         n = len(people.chats)
         bots = np.concatenate([side.bots for side in sides]).astype(str)
-        twins = {_bot_side(one): number for number, one in enumerate(people.chats)}
-        of_simulated = enumerate(simulated.chats, start=n)
-        cluster = np.array([*range(n), *(twins.get(_bot_side(one), number) for number, one in of_simulated)])
+        person = person_codes(people, simulated)
+        is_simulated = np.arange(len(person)) >= n
         names, bot = np.unique(bots, return_inverse=True)
-        fold = bot
-        if len(names) == 1:
-            # Twins are in one fold; chats of each side are dealt evenly.
-            dealt = np.random.default_rng(seed).permutation(len(chats)) % N_GROUPS
-            fold = dealt[cluster]
+        pairs = np.unique(np.stack([person, bot]), axis=1)[0]
+        has_several_bots = len(pairs) > len(np.unique(person))
+        group = np.zeros(len(person), dtype=int)
+        if len(names) == 1 or has_several_bots:
+            group = deal_persons(person, is_simulated, N_GROUPS, 1, np.random.default_rng(seed))[0]
         texts = np.array([text_key(text) for side in sides for text in side.texts], dtype=object)
         text = np.unique(texts.astype(str), return_inverse=True)[1]
         return cls(
             sides,
-            np.arange(len(chats)) >= n,
+            is_simulated,
             bot,
-            fold,
-            cluster,
+            group,
+            np.unique(bot * N_GROUPS + group, return_inverse=True)[1],
+            person,
             np.concatenate([people.chat, simulated.chat + n]),
             text,
-            "bots" if len(names) > 1 else "conversations",
+            "conversations" if len(names) == 1 else "bots_and_persons" if has_several_bots else "bots",
         )
 
     @property
     def is_within(self) -> bool:
         """True if most simulated turns stand within people's chats: these have the same turns of the bot."""
-        n_within = (self.cluster[self.is_simulated] < (~self.is_simulated).sum()).sum()
+        n_within = np.isin(self.person[self.is_simulated], self.person[~self.is_simulated]).sum()
         return bool(2 * n_within > self.is_simulated.sum())
 
+    def trains(self, fold: int) -> np.ndarray:
+        """Return the (C,) mask of chats of other bots, and of other groups of persons, than a fold's."""
+        scored = np.flatnonzero(self.fold == fold)[0]
+        is_other_bot = self.bot != self.bot[scored] if self.folds != "conversations" else True
+        is_other_group = self.group != self.group[scored] if self.folds != "bots" else True
+        return np.asarray(is_other_bot & is_other_group)
+
     def unseen(self, fold: int) -> np.ndarray:
-        """Return the (T,) mask of turns that may train the fit that scores a fold: not of it, nor of its texts."""
-        scored = self.fold[self.chat] == fold
+        """Return the (T,) mask of turns that may train the fit that scores a fold: none with its texts."""
         seen = np.zeros(int(self.text.max(initial=-1)) + 1, dtype=bool)
-        seen[self.text[scored]] = True
-        return ~scored & ~seen[self.text]
+        seen[self.text[self.fold[self.chat] == fold]] = True
+        return self.trains(fold)[self.chat] & ~seen[self.text]
 
     def means(self, values: np.ndarray, kept: np.ndarray) -> np.ndarray:
         """Return (C, p) means of (T, p) values over the turns kept; NaN where a chat has none."""
@@ -105,11 +113,6 @@ class ChatPool:
         n = by_chat @ defined.astype(values.dtype)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray((by_chat @ np.where(defined, part, 0)) / np.where(n > 0, n, np.nan))
-
-
-def _bot_side(conversation: Conversation) -> tuple[str, ...]:
-    """Return the id and the bot's turns, which a chat that was simulated within a stored one has of it."""
-    return conversation.id, *(turn.text for turn in conversation.turns if turn.speaker == "bot")
 
 
 def vectors_test(pool: ChatPool) -> TwoSampleTest:
@@ -154,7 +157,7 @@ def _tested(
     n_masked = []
     for fold in np.unique(pool.fold).tolist():
         unseen = pool.unseen(fold)
-        n_masked.append(int((pool.fold[pool.chat] != fold).sum() - unseen.sum()))
+        n_masked.append(int(pool.trains(fold)[pool.chat].sum() - unseen.sum()))
         trained = np.isin(np.arange(len(scores)), pool.chat[unseen])
         n_each = int(np.bincount(pool.is_simulated[trained], minlength=2).min())
         if n_each < FEWEST_TRAINING:
@@ -173,13 +176,17 @@ def _tested(
             added[rows] = (turns[rows] - centre) @ slopes
     bots = np.concatenate([side.bots for side in pool.sides]).astype(str)
     each = {bot: _auc(pool, scores, spoken & (bots == bot)).value for bot in np.unique(bots).tolist()}
+    # A fold with one side alone compares nothing.
+    compared = spoken.copy()
+    for side in (False, True):
+        compared &= np.isin(pool.fold, pool.fold[spoken & (pool.is_simulated == side)])
     return TwoSampleTest(
         features,
-        _auc(pool, scores, spoken),
+        _auc(pool, scores, compared),
         {bot: value for bot, value in each.items() if value is not None},
         pool.folds,
-        int((spoken & ~pool.is_simulated).sum()),
-        int((spoken & pool.is_simulated).sum()),
+        int((compared & ~pool.is_simulated).sum()),
+        int((compared & pool.is_simulated).sum()),
         float(np.mean(n_masked)),
         () if turns is None else _giveaways(pool, added),
     )
@@ -198,25 +205,25 @@ def _fitted(x: np.ndarray, pool: ChatPool, trained: np.ndarray) -> np.ndarray:
 
 
 def _auc(pool: ChatPool, scores: np.ndarray, rows: np.ndarray) -> Effect:
-    return auc_of(scores[rows], pool.is_simulated[rows], pool.fold[rows], pool.cluster[rows])
+    return auc_of(scores[rows], pool.is_simulated[rows], pool.fold[rows], pool.person[rows])
 
 
-def auc_of(scores: np.ndarray, is_simulated: np.ndarray, fold: np.ndarray, cluster: np.ndarray) -> Effect:
+def auc_of(scores: np.ndarray, is_simulated: np.ndarray, fold: np.ndarray, person: np.ndarray) -> Effect:
     """Return the chance that a simulated chat scores above a person's of the same fold, folds weighing the same.
 
-    Of a perfect separation the interval is the exact one of as many independent pairs as the smaller side has chats.
+    Of a perfect separation the interval is the exact one of as many independent pairs as the smaller side has persons.
 
     Args:
-        scores, is_simulated, fold, cluster: (C,) of the chats; fold and cluster are numbers.
+        scores, is_simulated, fold, person: (C,) of the chats; fold and person are numbers.
     """
     from scipy.special import ndtri
 
-    codes = np.unique(cluster, return_inverse=True)[1].astype(np.int64)
+    codes = np.unique(person, return_inverse=True)[1].astype(np.int64)
     groups = Clusters.of(codes, None, is_simulated.astype(int))
     half = float(ndtri(0.975)) * SHARED_TRAINING
     found = superiority(scores, (is_simulated, ~is_simulated), fold, groups, (1, 0), half, NO_ERROR)
     if found.reason is ALL_ABOVE and found.value is not None:
-        far = 0.025 ** (1 / min(is_simulated.sum(), (~is_simulated).sum()))
+        far = 0.025 ** (1 / min(len(np.unique(codes[side])) for side in (is_simulated, ~is_simulated)))
         return Effect(1.0, far, 1.0) if found.value > 0.5 else Effect(0.0, 0.0, 1 - far)
     return found
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.number_format import counted, percent, share, span
 from evaluation.realism.result import (
+    NO_SELFPLAY,
     TRAITS,
     BotPrediction,
     Order,
@@ -17,11 +18,13 @@ from evaluation.realism.result import (
     different_traits,
 )
 from evaluation.stats.correlation import fisher_interval
+from evaluation.stats.effect_sizes import Effect
 
 MOST_BOTS = 200
 MAIN_FIT = "strong"
 """The fit whose predictions the verdict on the order is by."""
 WITHIN = "The order needs chats with live bots: here the bots' turns answer people, and predict by themselves."
+NAMELESS = "of {chats} the person is unknown: the classifier may recognise persons, and the interval takes none as one"
 SEPARATION_CHANGES = {
     None: "More chats with the same bots are needed to compare them with people.",
     True: "Another participant, persona or prompt, or other people, would change it; more chats would not.",
@@ -55,14 +58,18 @@ def verdict_of(
     *,
     n_rated: int,
     is_within: bool,
+    n_nameless: int = 0,
 ) -> RealismVerdict:
-    """Put the figures into sentences; `n_rated` bots have ratings by people."""
+    """Put the figures into sentences; `n_rated` bots have ratings by people, `n_nameless` chats an unknown person."""
     known = [one for one in tests if one.auc.value is not None]
     best = max(known, key=lambda one: one.auc.value or 0.0, default=None)
     separable = None if best is None or best.auc.low is None else any(one.is_separable for one in known)
     order: Order = "not_known" if is_within else order_of(predictions)
     row = row_of(predictions, "simulated")
-    sentence = f"{participant}: {_separation(best, separable)}{_traits(traits)}; {_order(order, row, n_rated)}."
+    separation = _separation(best, separable)
+    if best is not None and n_nameless:
+        separation += f" ({NAMELESS.format(chats=counted(n_nameless, 'chat'))})"
+    sentence = f"{participant}: {separation}{_traits(traits)}; {_order(order, row, n_rated)}."
     changes = [SEPARATION_CHANGES[separable], WITHIN if is_within else _order_change(order, row, n_rated)]
     return RealismVerdict(sentence, " ".join(changes), separable, order)
 
@@ -94,10 +101,23 @@ def _order(order: Order, row: BotPrediction | None, n_rated: int) -> str:
     if row is not None and row.r.value is not None:
         bots += f", r {share(row.r.value)} {span(row.r.low, row.r.high, shares=True)}"
     return {
-        "as_people": f"their chats order the bots as people do ({bots})",
+        "as_people": f"their chats order the bots as people do ({bots}); {_selfplay(row)}",
         "not_as_people": f"their chats do not order the bots as people do ({bots})",
         "not_known": f"whether their chats order the bots as people do is not known ({bots})",
     }[order]
+
+
+def _selfplay(row: BotPrediction | None) -> str:
+    """Compare with what the bots' own turns predict."""
+    ratio = Effect(reason=NO_SELFPLAY) if row is None else row.selfplay_ratio
+    if ratio.value is None:
+        return "no self-play of these bots was compared, so their own turns alone may order them as well"
+    errors = f"(ratio of errors {share(ratio.value)} {span(ratio.low, ratio.high, shares=True)})"
+    if ratio.low is None or ratio.high is None or ratio.low <= 1 <= ratio.high:
+        return f"they are not shown to predict better than self-play, in which the bots talk alone {errors}"
+    return (
+        f"they predict {'better' if ratio.high < 1 else 'worse'} than self-play, in which the bots talk alone {errors}"
+    )
 
 
 def _order_change(order: Order, row: BotPrediction | None, n_rated: int) -> str:

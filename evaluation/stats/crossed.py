@@ -157,8 +157,13 @@ def fit_linear(y: np.ndarray, x: np.ndarray, groups: Sequence[np.ndarray]) -> Cr
     ratios = np.zeros(len(groups))
     if groups:
         start = min(_START_RATIOS, key=lambda ratio: solve(np.full(len(groups), ratio))[0])
+
+        def scaled(multiples: np.ndarray) -> tuple[float, np.ndarray]:
+            value, gradient = solve(start * multiples)[:2]
+            return value, start * gradient
+
         result = optimize.minimize(
-            lambda multiple: (lambda value, gradient: (value, start * gradient))(*solve(start * multiple)[:2]),
+            scaled,
             np.ones(len(groups)),
             jac=True,
             method="L-BFGS-B",

@@ -33,6 +33,8 @@ def judges_table(result: Row) -> NamedTable:
         ("Judge", lambda one: Cell(one["title"])),
         ("May replace a rater", lambda one: Cell(VERDICTS[one["verdict"]])),
         ("Scored", lambda one: count_cell(one["n"])),
+        ("Of the rated", lambda one: share_cell(one["n_scored"] / one["n_rated"] if one.get("n_rated") else None)),
+        ("Rated items needed", lambda one: count_cell(one["alternative_test"].get("n_needed"))),
         (["Agreement", "Agreement, 95 %"], lambda one: _estimate(one["agreement"])),
         (["Winning rate", "Advantage"], lambda one: _of_test(one["alternative_test"])),
         *(([title, f"{title}, 95 %"], _bias(name)) for name, title in BIASES.items()),

@@ -159,13 +159,19 @@ def _study(
         names: of some conversations the id that they have there.
     """
     rows, names = rows.order_by("created_at", "pk"), names or {}
-    bots = {str(pk): bot for pk, bot in rows.values_list("pk", "bot__bot_id")}
+    who = {
+        str(pk): (bot, str(person or "")) for pk, bot, person in rows.values_list("pk", "bot__bot_id", "participant")
+    }
     chats = list(conversations_for_metrics(rows))
     dialogues = tuple(
         StudyDialogue(
-            replace(one, id=names.get(one.id, one.id)), bots[one.id], source, tuple((ratings or {}).get(one.id, ()))
+            replace(chat, id=names.get(chat.id, chat.id)),
+            who[chat.id][0],
+            source,
+            tuple((ratings or {}).get(chat.id, ())),
+            person=who[chat.id][1],
         )
-        for one in chats
+        for chat in chats
     )
     found = NotebookStudy(name, dialogues, device=settings.CONFAB_DEVICE, **more)
     found.__dict__["shared"] = shared

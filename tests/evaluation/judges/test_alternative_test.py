@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evaluation.judges.alternative_test import alternative_test, clustered_p_below
+from evaluation.judges.alternative_test import ClusteredMean, alternative_test
 from tests.evaluation.judges.fake_judge import crowd, gold_of
 
 
@@ -52,6 +52,9 @@ def test_it_is_the_definition_of_the_paper_with_gaps_in_the_ratings(error):
     assert found.advantage == pytest.approx(np.mean([rho for rho, _p in wanted]))
     assert found.passes is (wins >= 0.5)
     assert found.passes is (error < 0.5)
+    assert found.fails is (error > 1)
+    reverse = [1 - one.p for one in found.annotators]
+    assert [one.p_worse for one in found.annotators] == pytest.approx(reverse)
 
 
 def test_on_a_scale_of_two_points_equal_answers_are_counted():
@@ -84,9 +87,9 @@ def test_instances_of_one_context_count_as_one():
     values = np.repeat(np.random.default_rng(6).normal(0, 1, 12), 20)
     groups = np.repeat(np.arange(12), 20)
     wanted = stats.ttest_1samp(values[::20], 0.4, alternative="less").pvalue
-    assert clustered_p_below(values, groups, 0.4) == pytest.approx(wanted)
-    assert clustered_p_below(np.zeros(40), np.arange(40), 0.1) == 0
-    assert clustered_p_below(np.ones(40), np.arange(40), 0.1) == 1
+    assert ClusteredMean.of(values, groups).p_below(0.4) == pytest.approx(wanted)
+    assert ClusteredMean.of(np.zeros(40), np.arange(40)).p_below(0.1) == 0
+    assert ClusteredMean.of(np.ones(40), np.arange(40)).p_below(0.1) == 1
 
 
 def test_a_judge_that_is_worse_by_epsilon_wins_rarely():
@@ -94,6 +97,6 @@ def test_a_judge_that_is_worse_by_epsilon_wins_rarely():
     n_won = 0
     for _ in range(200):  # d is 1, 0, −1 with a mean of ε: the hypothesis at its edge
         d = rng.choice([1.0, 0.0, -1.0], 60, p=[0.4, 0.35, 0.25])
-        n_won += clustered_p_below(d, np.arange(60), 0.15) <= 0.05
+        n_won += ClusteredMean.of(d, np.arange(60)).p_below(0.15) <= 0.05
     assert n_won <= stats.binom.ppf(0.999, 200, 0.05)
     assert n_won >= stats.binom.ppf(0.001, 200, 0.05)

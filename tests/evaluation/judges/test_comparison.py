@@ -109,12 +109,77 @@ def test_the_own_family_is_compared_with_others_and_undefined_without_one():
     assert found.low < 0.7 < found.high
     assert found.low > 0.5
     assert biases_of(gold, scores_of(scores, model="gpt-5"), families)["family"].value is None
-    assert [model_family(name) for name in ("a/Llama-3", "smollm2-135m-instruct", "4x")] == ["llama", "smollm", ""]
+    found = biases_of(gold, scores_of(scores, model="meta-llama/Meta-Llama-3-8B"), families)["family"]
+    assert found.value == pytest.approx(above[1::2].mean() - above[::2].mean())
     assert [model_parameters(name) for name in ("a/Llama-3.1-8B", "smollm2-135m-instruct", "gpt-4o")] == [
         8e9,
         135e6,
         None,
     ]
+
+
+@pytest.mark.parametrize(
+    ("names", "family"),
+    [
+        (
+            ("a/Llama-3", "meta-llama/Meta-Llama-3-8B-Instruct", "Llama-3.1-8B", "llama3.2:3b", "x/Meta-Llama-3.1-70B"),
+            "llama",
+        ),
+        (("chatgpt-4o-latest", "gpt-4o", "o3-mini", "openai/o1", "ft:gpt-4o-mini:lab", "gpt-5"), "gpt"),
+        (
+            ("mistralai/Mixtral-8x7B-Instruct-v0.1", "mistral-large-latest", "Ministral-8B", "open-mixtral-8x22b"),
+            "mistral",
+        ),
+        (("Qwen/QwQ-32B", "qwen3:8b", "Qwen2.5-7B-Instruct"), "qwen"),
+        (("smollm2-135m-instruct", "HuggingFaceTB/SmolLM2-135M-Instruct"), "smollm"),
+        (("claude-3-5-sonnet", "us.anthropic.claude-3-haiku"), "claude"),
+        (("deepseek-ai/DeepSeek-R1-Distill-Llama-8B", "deepseek-chat"), "deepseek"),
+        (("gpt2", "distilgpt2", "microsoft/DialoGPT-small"), "gpt2"),
+        (("4x", "acme-7b", ""), ""),
+    ],
+)
+def test_families_of_models_are_those_of_a_table(names, family):
+    assert {name: model_family(name) for name in names} == dict.fromkeys(names, family)
+
+
+def test_a_judge_as_good_as_a_rater_is_not_refused_for_few_items():
+    rng = np.random.default_rng(8)
+    verdicts, needed = [], []
+    for _ in range(25):
+        _truth, ratings = crowd(40, 5, rng)
+        judge = compare_judges(gold_of(ratings[:, :4]), [scores_of(ratings[:, 4], is_fixed=True)], families={}).judges[
+            0
+        ]
+        verdicts.append(judge.verdict)
+        needed += [judge.test.n_needed] if judge.verdict == "unknown" else []
+        assert judge.verdict != "unknown" or "for a judge as good as a rater" in judge.sentence
+    assert "may not" not in verdicts
+    assert verdicts.count("unknown") > 12
+    assert 80 < np.median(needed) < 600
+    n = int(np.median(needed))
+    verdicts = []
+    for _ in range(25):
+        _truth, ratings = crowd(n, 5, rng)
+        judge = compare_judges(gold_of(ratings[:, :4]), [scores_of(ratings[:, 4], is_fixed=True)], families={}).judges[
+            0
+        ]
+        verdicts.append(judge.verdict)
+    assert verdicts.count("may") >= 16, "planned with a power of .8"
+
+
+def test_a_judge_that_leaves_items_out_may_not_be_said_to_replace_a_rater():
+    rng = np.random.default_rng(9)
+    truth, ratings = crowd(200, 4, rng)
+    scores = np.clip(truth + rng.normal(0, 0.1, 200), 1, 5)
+    scores[:40] = np.nan
+    judge = compare_judges(gold_of(ratings), [scores_of(scores, is_fixed=True)], families={}).judges[0]
+    assert judge.test.passes
+    assert judge.verdict == "unknown"
+    assert "It scored 160 of 200 rated items (80 %); at least 90 % are needed." in judge.sentence
+    assert (judge.to_json()["n_scored"], judge.to_json()["n_rated"]) == (160, 200)
+    scores[20:40] = truth[20:40]
+    full = compare_judges(gold_of(ratings), [scores_of(scores, is_fixed=True)], families={}).judges[0]
+    assert full.verdict == "may"
 
 
 def test_a_judge_is_scored_repeated_compared_in_both_orders_and_capped():
@@ -135,23 +200,35 @@ def test_a_judge_is_scored_repeated_compared_in_both_orders_and_capped():
     assert int(np.isfinite(capped.first).sum()) == 32
 
 
-def test_a_good_judge_may_replace_a_rater_a_random_one_may_not_and_too_few_raters_tell_nothing():
+def test_a_good_judge_may_replace_a_rater_a_reversed_one_may_not_and_little_evidence_tells_nothing():
     rng = np.random.default_rng(6)
     gold, truth = numbers(rng)
     good = score_gold(RuleJudge(lambda text, repeat: truth[text]), gold)
     noise = dict(zip(truth, rng.uniform(1, 5, 90).tolist(), strict=True))
     bad = score_gold(RuleJudge(lambda text, repeat: noise[text]), gold)
-    found = compare_judges(gold, [good, bad], families={})
-    assert [one.verdict for one in found.judges] == ["may", "may not"]
-    assert "may replace a rater. It wins the alternative-annotator test against 4 of 4 raters" in found.sentences[0]
+    reversed_judge = score_gold(RuleJudge(lambda text, repeat: 6 - truth[text]), gold)
+    found = compare_judges(gold, [good, bad, reversed_judge], families={})
+    assert [one.verdict for one in found.judges] == ["may", "unknown", "may not"]
+    assert "It scored 90 of 90 rated items (100 %)." in found.sentences[0]
+    assert "rated items would decide it" in found.sentences[1]
+    assert "may not replace a rater. It scored" in found.sentences[2]
+    assert "It is shown to be worse by .15 than" in found.sentences[2]
+    assert "may replace a rater. It scored 90 of 90 rated items (100 %). It wins the" in found.sentences[0]
+    assert (
+        "test against 4 of 4 raters; half are needed. It is shown to be worse by .15 than 0 of them."
+        in found.sentences[0]
+    )
     assert "do not use it as a judge here" in found.sentences[1]
-    assert found.sentences[2] == SELECTED
+    assert found.sentences[3] == SELECTED
     assert repr(found) == "\n".join(found.sentences)
     _truth, ratings = crowd(60, 2, rng)
     two = gold_of(ratings)
     alone = compare_judges(two, [scores_of(two.means + rng.normal(0, 0.3, 60), is_fixed=True)], families={})
     assert alone.judges[0].verdict == "unknown"
-    assert "is not known. The alternative-annotator test is undefined: 2 of 2 raters" in alone.sentences[0]
+    assert (
+        "is not known. It scored 60 of 60 rated items (100 %). The alternative-annotator test is undefined: 2 of 2"
+        in alone.sentences[0]
+    )
     plain = alone.to_json()["judges"][0]
     assert plain["consistency_reason"] == FIXED
     assert plain["cost_per_1000"] is None

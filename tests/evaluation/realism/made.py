@@ -27,6 +27,7 @@ def turns_of(
     vectors: np.ndarray | None = None,
     texts: Sequence[str] | None = None,
     side: str = "p",
+    persons: Sequence[str] | None = None,
 ) -> ChatTurns:
     """Return turns whose quantities all have these values, without reading a text.
 
@@ -43,6 +44,7 @@ def turns_of(
     return ChatTurns(
         chats=tuple(made),
         bots=np.array(bots, dtype=object),
+        persons=np.array([""] * len(bots) if persons is None else persons, dtype=object),
         chat=chats,
         turn=np.arange(n),
         texts=said,
@@ -70,3 +72,14 @@ def random_side(
     chats = np.repeat(np.arange(len(bots)), n_turns)
     own = rng.normal(size=(len(bots), 4))[chats] + rng.normal(size=(len(chats), 4)) + shift
     return turns_of(own[:, 0], chats, bots, vectors=own, side=side)
+
+
+def person_side(
+    rng: np.random.Generator, *, n_persons: int = 20, n_bots: int = 4, n_turns: int = 3, shift: float = 0.0, side: str
+) -> ChatTurns:
+    """Return chats of persons with every bot; persons differ more than their chats and turns do."""
+    bots = [f"b{number}" for number in range(n_bots)] * n_persons
+    persons = np.repeat(np.arange(n_persons), n_bots)
+    chats = np.repeat(np.arange(len(bots)), n_turns)
+    own = 1.5 * rng.normal(size=(n_persons, 8))[persons][chats] + rng.normal(size=(len(chats), 8)) + shift
+    return turns_of(own[:, 0], chats, bots, vectors=own, side=side, persons=[f"{side}{k}" for k in persons])

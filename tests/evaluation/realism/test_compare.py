@@ -190,6 +190,38 @@ def test_the_verdict_says_what_would_change_it() -> None:
     assert "May show a difference".lower() in unclear.change.lower()
 
 
+def test_an_order_as_people_s_is_compared_with_self_play_or_says_that_there_is_none() -> None:
+    row = prediction("simulated", Effect(0.9, 0.5, 0.98))
+
+    def sentence(row: BotPrediction) -> str:
+        return verdict_of("x", [], [], [PEOPLE, row], n_rated=8, is_within=False).sentence
+
+    assert "no self-play of these bots was compared" in sentence(row)
+    unclear = replace(row, selfplay_ratio=Effect(0.9, 0.7, 1.2))
+    assert "not shown to predict better than self-play" in sentence(unclear)
+    assert "(ratio of errors .90 [.70, 1.20])" in sentence(unclear)
+    assert "they predict better than self-play" in sentence(replace(row, selfplay_ratio=Effect(0.5, 0.3, 0.8)))
+    assert "they predict worse than self-play" in sentence(replace(row, selfplay_ratio=Effect(2.0, 1.3, 2.8)))
+    people = study(talks(0, "p"), "people", rated=True)
+    played = realism(people, study(talks(1, "s"), "simulated"), study(talks(2, "b"), "self-play")).predictions
+    ratios = {
+        one.fit: one.selfplay_ratio for one in played if (one.fitted_on, one.applied_to) == ("people", "simulated")
+    }
+    assert ratios["strong"].high is not None
+    assert ratios["strong"].low < ratios["strong"].value < ratios["strong"].high
+
+
+def test_unknown_persons_are_said_next_to_the_figure() -> None:
+    people, simulated = talks(0, "p", n_bots=2), talks(1, "s", n_bots=2)
+    nameless = compared(people, simulated)
+    assert (nameless.n_persons, nameless.n_nameless) == (0, 28)
+    assert "(of 28 chats the person is unknown: the classifier may recognise persons" in nameless.verdict.sentence
+    rated = realism(study(people, "people", rated=True), study(simulated, "simulated"))
+    assert (rated.n_persons, rated.n_nameless) == (28, 0)
+    assert "unknown" not in rated.verdict.sentence.split(";")[0]
+    assert "28 named persons" in rated.summary()
+
+
 def test_equal_sides_differ_in_nothing() -> None:
     # Their ids repeat, as those of chats simulated within stored ones do.
     people = talks(0, "p", n_bots=2)

@@ -7,7 +7,7 @@ from scipy.stats import wasserstein_distance
 from evaluation.realism.result import TraitDistance
 from evaluation.realism.traits import CONSTANT, NOT_WITHIN, half_samples, shares_of, trait_distances, wasserstein
 from evaluation.stats.effect_sizes import Effect
-from tests.evaluation.realism.made import random_side, turns_of
+from tests.evaluation.realism.made import person_side, random_side, turns_of
 
 
 def row(found: tuple[TraitDistance, ...], quantity: str, level: str = "turn") -> TraitDistance:
@@ -33,12 +33,24 @@ def test_shares_weigh_bots_alike() -> None:
 
 def test_halves_are_disjoint_and_as_many_of_each_bot() -> None:
     people, simulated = np.array([0] * 9 + [1] * 6), np.array([0] * 5 + [1] * 20)
-    half, rest, drawn = half_samples(people, simulated, 50, np.random.default_rng(0))
+    half, rest, drawn = half_samples(people, simulated, 50, np.random.default_rng(0), np.arange(40))
     assert not (half & rest).any()
     for bot, n in ((0, 2), (1, 3)):
         for chosen, of in ((half, people), (rest, people), (drawn, simulated)):
             assert (chosen[:, of == bot].sum(axis=1) == n).all()
     assert (half.any(axis=0) & rest.any(axis=0)).all()
+
+
+def test_nobody_is_in_both_halves() -> None:
+    person = np.array([*np.repeat(np.arange(10), 3), *np.arange(10, 40)])
+    bots = np.tile([0, 1, 2], 10)
+    half, rest, drawn = half_samples(bots, bots, 50, np.random.default_rng(0), person)
+    for split in range(50):
+        assert set(person[:30][half[split]]).isdisjoint(person[:30][rest[split]])
+        assert half[split].sum() == rest[split].sum() == drawn[split].sum() > 9
+    # Simulated chats within stored ones are compared with other persons' chats.
+    half, _rest, drawn = half_samples(bots, bots, 50, np.random.default_rng(0), np.tile(person[:30], 2))
+    assert not (half & drawn).any()
 
 
 def test_a_distance_of_many_chats_is_that_of_the_populations() -> None:
@@ -64,6 +76,15 @@ def test_equal_populations_seem_different_no_more_often_than_claimed() -> None:
         different += found.standing == "different"
     # 2.5 % are expected, and six of 60 or more then have a chance below 1 %.
     assert different < 6
+
+
+def test_two_groups_of_people_do_not_seem_different_for_being_other_persons() -> None:
+    rng = np.random.default_rng(3)
+    n_studies, different = 25, 0
+    for seed in range(n_studies):
+        sides = [person_side(rng, side=side) for side in ("p", "s")]
+        different += row(trait_distances(*sides, n_splits=60, seed=seed), "log_words").standing == "different"
+    assert different < 4
 
 
 def test_what_cannot_be_measured_says_why() -> None:

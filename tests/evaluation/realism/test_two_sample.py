@@ -12,7 +12,7 @@ from chatbots import Conversation, Turn
 from evaluation.realism import two_sample
 from evaluation.realism.chats import ChatTurns, text_key
 from evaluation.realism.two_sample import LOG_ODDS_VARIANCE, ChatPool, auc_of, traits_test, vectors_test
-from tests.evaluation.realism.made import WORDS, chat, random_side, read, turns_of
+from tests.evaluation.realism.made import WORDS, chat, person_side, random_side, read, turns_of
 
 
 def both(rng: np.random.Generator, **options: float) -> tuple[ChatTurns, ChatTurns]:
@@ -166,6 +166,37 @@ def test_one_bot_has_folds_of_conversations() -> None:
     assert found.is_separable
 
 
+def test_two_groups_of_people_are_not_separated_by_knowing_the_persons() -> None:
+    rng = np.random.default_rng(12)
+    values, n_separable = [], 0
+    for seed in range(10):
+        pool = ChatPool.of(person_side(rng, side="p"), person_side(rng, side="s"), seed)
+        assert pool.folds == "bots_and_persons"
+        results = vectors_test(pool), traits_test(pool)
+        values.append([result.auc.value for result in results])
+        n_separable += any(result.is_separable for result in results)
+    assert n_separable <= 1
+    assert np.mean(values) < 0.52
+    shifted = ChatPool.of(person_side(rng, side="p"), person_side(rng, side="s", shift=2.0))
+    assert vectors_test(shifted).is_separable
+
+
+def test_training_has_no_person_of_the_fold_that_it_scores() -> None:
+    rng = np.random.default_rng(13)
+    pool = ChatPool.of(person_side(rng, side="p"), person_side(rng, side="s"))
+    for fold in np.unique(pool.fold).tolist():
+        trains, scored = pool.trains(fold), pool.fold == fold
+        assert trains.any()
+        assert set(pool.person[trains]).isdisjoint(pool.person[scored])
+        assert set(pool.bot[trains]).isdisjoint(pool.bot[scored])
+
+
+def test_one_chat_of_each_person_needs_folds_of_bots_alone() -> None:
+    people, simulated = both(np.random.default_rng(14))
+    named = replace(people, persons=np.array([f"w{k}" for k in range(len(people.bots))], dtype=object))
+    assert ChatPool.of(named, simulated).folds == ChatPool.of(people, simulated).folds == "bots"
+
+
 def test_few_chats_give_no_auc_but_a_reason() -> None:
     people, simulated = both(np.random.default_rng(9), n_bots=2, n_chats=4)
     found = vectors_test(ChatPool.of(people, simulated))
@@ -179,7 +210,7 @@ def test_chats_simulated_within_stored_ones_share_their_cluster_and_fold() -> No
     within = replace(simulated, chats=people.chats)
     pool = ChatPool.of(people, within)
     assert pool.is_within
-    assert (pool.cluster[20:] == pool.cluster[:20]).all()
+    assert (pool.person[20:] == pool.person[:20]).all()
     assert (pool.fold[20:] == pool.fold[:20]).all()
     assert not ChatPool.of(people, simulated).is_within
 

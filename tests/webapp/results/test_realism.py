@@ -56,6 +56,8 @@ RESULT = RealismResult(
     bots=("eliza", "parrot"),
     n_people=4,
     n_simulated=8,
+    n_persons=3,
+    n_nameless=1,
     is_within=False,
     traits=(
         TraitDistance("length", "log_words", "Words, log", "turn", 1.5, 2.25, Effect(0.75, 0.5, 1.25), 0.125),

@@ -35,6 +35,11 @@ _SOURCES = {"people": "people", "simulated": "simulated", "selfplay": "self-play
 _FEATURES = {"vectors": "Sentence vectors", "traits": "The eight traits"}
 _FITS = {"log_turns": "Number of turns", "log_words": "Number of words"}
 _PARTS = {"traits": "Traits", "tests": "Classifiers", "reactions": "Reactions", "predictions": "Predictions"}
+_LEFT_OUT = {
+    "bots": "a bot",
+    "bots_and_persons": "a bot, and a fifth of the persons",
+    "conversations": "a fifth of the persons",
+}
 _INTERVAL = "95 % interval"
 
 
@@ -51,16 +56,19 @@ def realism_section(found: RealismResult, bots: Mapping[str, BotInfo], *, texts:
     section.lead.append(
         f"{chats} of people and {found.n_simulated:,} simulated are compared, of {counted(len(found.bots), 'bot')}."
     )
+    section.lead.append(f"People’s chats are by {counted(found.n_persons, 'named person')}.")
+    if found.n_nameless:
+        section.lead[-1] += f" The person is unknown for {counted(found.n_nameless, 'chat')}."
     if found.is_within:
         section.caution = (
             "The bots could not be talked to again. Each simulated message stands in the place of a person’s in a "
             "stored chat, and the bot’s next reply is to the person’s message."
         )
     section.how = [
-        "Conversations are the unit of resampling, within bots, and each bot weighs the same.",
+        "Persons are the unit of resampling; a chat of an unknown person counts as a person. Each bot weighs the same.",
         "Distances are Wasserstein’s in people’s standard deviations; they are compared with those of two random "
         "halves of people.",
-        "A classifier is trained without the bot that it is tested on, and without texts that stand on both sides.",
+        "A classifier is trained without the bot and the persons that it is tested on, and without their texts.",
         "The definitions stand in docs/background/simulated_participants.md.",
     ]
     section.missing = [f"{_PARTS.get(part, part)}: {reason_text(why)}." for part, why in found.missing.items()]
@@ -108,7 +116,7 @@ def _tests(rows: tuple[TwoSampleTest, ...]) -> NamedTable:
         (("AUC", _INTERVAL), lambda one: _effect(one.auc, shares=True)),
         ("Chats of people", lambda one: count_cell(one.n_people)),
         ("Simulated chats", lambda one: count_cell(one.n_simulated)),
-        ("Left out of training", lambda one: Cell("a bot" if one.folds == "bots" else "a fifth of the chats")),
+        ("Left out of training", lambda one: Cell(_LEFT_OUT[one.folds])),
         method="0.5 is chance: the classifier cannot separate them. 1 separates every chat.",
     )
 
@@ -156,5 +164,6 @@ def _predictions(rows: tuple[BotPrediction, ...]) -> NamedTable:
         ("r by chance, 95 %", lambda one: share_cell(one.r_null95)),
         (("Q²", _INTERVAL), lambda one: _effect(one.q2)),
         (("Pairs in people’s order", _INTERVAL), lambda one: _effect(one.accuracy, shares=True)),
+        (("Errors over self-play’s", _INTERVAL), lambda one: _effect(one.selfplay_ratio)),
         method="Each bot is predicted without its own ratings; the target is people’s mean rating of the bot.",
     )

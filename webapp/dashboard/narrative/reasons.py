@@ -90,6 +90,7 @@ FRAGMENTS: dict[str, str] = {
     "not_told": "not told by this fit",
     "no_rated_conversation": "no conversation has a rating",
     "no_features": "no conversation with people has all features defined",
+    "no_selfplay": "there is no self-play of these bots to compare with",
     "no_selfplay_features": "no self-play conversation has all features defined",
     "not_adjusted": "no mean less the habits of raters: no bot has two of these ratings that differ",
     "not_combined": "not combined with the prediction: these are not known to be the ratings of the fit",
