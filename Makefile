@@ -89,7 +89,8 @@ ON_DATABASE := $(addprefix tests/,journeys/test_message.py journeys/test_researc
   webapp/dashboard/test_export_files.py webapp/dashboard/test_form_lengths.py webapp/dashboard/test_pages.py \
   webapp/jobs/test_claims.py webapp/jobs/test_jobs.py webapp/jobs/test_metrics.py webapp/jobs/test_selfplay.py \
   webapp/jobs/test_simulation.py webapp/jobs/test_worker.py webapp/operating/test_alerting.py \
-  webapp/participant/test_best_worst.py webapp/participant/test_chat_images.py webapp/participant/test_choose.py \
+  webapp/participant/test_best_worst.py webapp/participant/test_chat_images.py \
+  webapp/participant/test_chat_requests.py webapp/participant/test_choose.py \
   webapp/participant/test_device_transfer.py webapp/participant/test_entry.py \
   webapp/participant/test_gone.py webapp/participant/test_languages.py webapp/participant/test_markdown_replies.py \
   webapp/participant/test_messages.py webapp/participant/test_refused_messages.py \

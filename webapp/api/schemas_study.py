@@ -240,7 +240,7 @@ class ThingOut(Schema):
 class LiveOut(Schema):
     """The live room at one moment; `hours_left` until the wanted ones are there, as it went in the last two hours.
 
-    `n_opened` counts openings of the link, not people, and `refused` those of them that could not start, by reason.
+    `n_opened` counts openings of the link, not people. `refused` counts visits that could not start, by reason.
     The first stage counts openings, too, so its `left` is null.
     """
 

@@ -16,6 +16,14 @@ def picks_replies(conversation: Conversation) -> bool:
     return conversation.task is not None and conversation.task.kind == PicksProtocol.name
 
 
+def last_pick(conversation: Conversation) -> tuple[int, bool] | None:
+    """Return the latest turn at which a reply was picked, and whether this chat's was; None without one."""
+    if not picks_replies(conversation):
+        return None
+    picked = Turn.objects.filter(conversation=conversation, goes_on__isnull=False)
+    return picked.order_by("-index").values_list("index", "goes_on").first()
+
+
 def conversation_picked(context: chatbots.Conversation, slots: Sequence[Slot]) -> chatbots.Conversation:
     """Return a chat of these two with the picked replies in place of its bot's own."""
     picked = Turn.objects.filter(conversation__slot__in=slots, goes_on=True)

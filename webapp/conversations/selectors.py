@@ -277,10 +277,10 @@ def _is_overdue(conversation: Conversation) -> bool:
     return conversation.due_since < now - timedelta(seconds=longest_s)
 
 
-def turns_of(conversation: Conversation) -> list[dict[str, Any]]:
-    """Return the chat's turns, in order, as pages show them; replies with `html` and `trace` as the study says."""
+def turns_of(conversation: Conversation, *, after: int = -1) -> list[dict[str, Any]]:
+    """Return turns, in order, as pages show them; replies with `html` and `trace` as the study says."""
     images, turns = images_of(conversation), []
-    for row in Turn.objects.filter(conversation=conversation).order_by("index"):
+    for row in Turn.objects.filter(conversation=conversation, index__gt=after).order_by("index"):
         is_bot = row.speaker == Turn.Speaker.BOT
         html = reply_html(conversation, row.text) if is_bot else ""
         trace = shown_trace(conversation, row) if is_bot else []

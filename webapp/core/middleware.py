@@ -25,7 +25,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextvars import Context
 from http.cookies import CookieError, SimpleCookie
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from channels.security.websocket import WebsocketDenier
@@ -234,6 +234,9 @@ _SUSPECT = re.compile(rb"\\u0000|\\u[dD]|\x00|\xed[\xa0-\xbf]")
 """Bytes without which no JSON text holds an unstorable character."""
 
 
+View = TypeVar("View", bound=Callable[..., HttpResponse])
+
+
 class StorableTextMiddleware:
     """Middleware: answers 404 to an unstorable address, and 400 to such a header, cookie, form or JSON body."""
 
@@ -251,7 +254,7 @@ class StorableTextMiddleware:
 
     def process_view(self, request: HttpRequest, view: Any, _args: Any, _named: Any) -> HttpResponse | None:
         """Check the body, after the check of CSRF; calls check forms where they parse them."""
-        if request.method in ("GET", "HEAD"):
+        if request.method in ("GET", "HEAD") or getattr(view, "takes_any_text", False):
             return None
         if request.content_type not in _FORMS:
             return None if _is_json_storable(request) else _refuse(request)
@@ -261,6 +264,12 @@ class StorableTextMiddleware:
         if getattr(view, "csrf_exempt", False) and request.content_type != "multipart/form-data":
             _ = request.body  # Keeps the body for a view that checks its signature: parsing a form uses it up.
         return None if are_sanitised(_pairs(request.POST)) else _refuse(request)
+
+
+def takes_any_text(view: View) -> View:
+    """Mark a view that sanitises the text of its body itself, as the chat socket does."""
+    view.takes_any_text = True  # type: ignore[attr-defined]
+    return view
 
 
 class StorableTextSockets:
@@ -299,8 +308,8 @@ def _refuse(request: HttpRequest, *, is_address: bool = False) -> HttpResponse:
 
 
 REQUEST_ID_HEADER = "X-Request-ID"
-_UNLOGGED_ROUTES = ("healthz", "metrics")
-"""Pages that monitors ask for every few seconds."""
+_UNLOGGED_ROUTES = ("healthz", "metrics", "participant:chat-state")
+"""Pages that monitors and open chats request every few seconds."""
 
 
 class RequestLogMiddleware:

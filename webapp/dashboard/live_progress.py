@@ -29,6 +29,7 @@ from webapp.pay.submissions import submissions_of
 from webapp.ratings.paired_comparisons import answers_counted
 from webapp.studies.models import LinkCount, Outcome, Study, Task, Whereabouts
 from webapp.studies.protocols.base import protocols
+from webapp.studies.recruitment.links import SCRIPTS_FAILED
 from webapp.studies.selectors import steps_asked
 
 OUT = (Outcome.BOT_FAILED, Outcome.SCREENED_OUT, Outcome.FAILED_CHECK)
@@ -50,7 +51,7 @@ class StudyTotals:
         ended: by the furthest step, people whose only end was one of `OUT`; those before the first under "".
         outcomes: tasks by outcome.
         n_opened: openings of the link; one person may open it several times.
-        refused: by the reason's code, those of them where nobody could begin.
+        refused: by the reason's code, those of them where nobody could begin, and pages whose scripts failed.
     """
 
     agreed: int
@@ -89,7 +90,7 @@ def _counted(study: Study, names: Sequence[str], include_synthetic: bool) -> Stu
     by_reason = dict(openings.order_by().values_list("refused").annotate(times=Sum("n")))
     return StudyTotals(
         **_of_people(tasks, names),
-        n_opened=sum(by_reason.values()),
+        n_opened=sum(by_reason.values()) - sum(by_reason.get(code, 0) for code in SCRIPTS_FAILED),
         refused={code: n for code, n in by_reason.items() if code},
     )
 

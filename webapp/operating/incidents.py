@@ -148,9 +148,8 @@ def _wrong_clocks() -> Iterator[Problem]:
             str(process.id),
             _("The clock of {host} is wrong").format(host=process.host),
             _(
-                "The clock of this process ({process}) differs from the database's by {seconds} s. Confab goes by the "
-                "database's time, but log lines and signed links of this process have the wrong time. Set the clock, "
-                "for example with NTP."
+                "The clock of {process} is {seconds} s off the database's. Confab goes by the database's time, but log "
+                "lines and signed links of this process have the wrong time. Set the clock, for example with NTP."
             ).format(process=role_words(process), seconds=f"{process.load['clock_off_s']:+g}"),
             {"process": process.label, "host": process.host, "clock_off_s": process.load["clock_off_s"]},
         )
@@ -165,9 +164,9 @@ def _foreign_data_folders() -> Iterator[Problem]:
                 str(process.id),
                 _("{host} has another data folder").format(host=process.host),
                 _(
-                    "The data folder of this process ({process}) does not belong to this database. Its "
-                    "exports and imports are missing on other machines, and erasing does not reach its folder. Mount "
-                    "the same folder on every machine. If it was replaced on purpose, run upgrade --adopt-data-folder."
+                    "The data folder of {process} does not belong to this database. Its exports and imports are "
+                    "missing on other machines, and erasing does not reach its folder. Mount the same folder on every "
+                    "machine. If the folder was replaced on purpose, run upgrade --adopt-data-folder."
                 ).format(process=role_words(process)),
                 {"process": process.label, "host": process.host},
             )

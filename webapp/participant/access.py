@@ -136,6 +136,11 @@ class ParticipantRequest:
         return self.link("elsewhere", self.task) if self.task else ""
 
     @property
+    def translated(self) -> str:
+        """Address that takes the sign of a translated page; empty without an open task."""
+        return self.link("translated", self.task) if self.task else ""
+
+    @property
     def messages(self) -> str:
         """Address of the messages to the researchers; empty for unknown visitors."""
         return self.link("messages", self.person.study.key) if self.person else ""

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.utils import timezone
 from django.utils.functional import Promise
+from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -22,6 +23,8 @@ from webapp.studies.recruitment.completion import is_paid, pay_text, promises_pa
 from webapp.studies.selectors import talks_to_bots
 from webapp.studies.settings import StudyValues, texts_first
 
+_UNTRANSLATED = mark_safe(' translate="no"')
+"""Attribute of texts that the browser must not translate: replies and items."""
 _WORDS_READ_PER_MINUTE = 200
 
 
@@ -228,6 +231,7 @@ def study_texts(study: Study, version: StudyVersion) -> dict[str, Any]:
         "values": version.values,
         "instructions": [_point(line) for line in _lines(version.values.texts.instructions_text)],
         "has_chat": _has_chat(study),
+        "untranslated": _UNTRANSLATED if version.values.texts.browser_translation == "forbid" else "",
         "chat_rules": version.values.chat if talks_to_bots(study) else None,
         "is_paid": is_paid(version.values),
         "promises_pay": promises_pay(version.values),

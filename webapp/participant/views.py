@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils import translation
 from django.utils.translation import gettext_lazy
+from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST, require_safe
 
 from webapp.conversations.attention_checks import chat_check_answer
@@ -25,12 +26,14 @@ from webapp.conversations.services import (
 )
 from webapp.core.errors import Refused
 from webapp.core.language import locale_for
+from webapp.core.pages import not_found
 from webapp.participant.access import (
     ParticipantRequest,
     conversation_page,
     has_cookies,
     participant_remember,
     study_page,
+    task_page,
 )
 from webapp.participant.entry import EntryRequest
 from webapp.participant.recruitment_links import Recruitment, recruitment_read, recruitment_unsign
@@ -41,8 +44,14 @@ from webapp.participant.steps.before_task import entry_page
 from webapp.ratings.turn_annotation import chat_end_to_mark
 from webapp.studies.assignment.counterbalance import pair_of_slot
 from webapp.studies.models import Study, Task
-from webapp.studies.recruitment.links import moved_here
-from webapp.studies.selectors import marks_own_chats, participant_token
+from webapp.studies.recruitment.links import (
+    SCRIPT_FAILED,
+    SCRIPT_FAILED_IN_CHAT,
+    link_opened,
+    moved_here,
+    translation_note,
+)
+from webapp.studies.selectors import marks_own_chats, participant_token, study_by_key
 
 logger = logging.getLogger(__name__)
 
@@ -133,6 +142,27 @@ def _not_begun(arrival: EntryRequest, refused: Refused) -> HttpResponse:
     if refused.code == NOT_NOTED:
         return entry_page(arrival, notice_error=refused.message)
     return arrival.refused_page(refused)
+
+
+@csrf_exempt  # a classic script sends it, also where cookies are blocked; it raises a counter only
+@require_POST
+def script_failed(request: HttpRequest, study_key: str) -> HttpResponse:
+    """Count a page whose scripts could not be loaded or read."""
+    try:
+        study = study_by_key(study_key)
+    except Study.DoesNotExist:
+        return not_found(request)
+    code = SCRIPT_FAILED_IN_CHAT if request.GET.get("at") == "chat" else SCRIPT_FAILED
+    link_opened(study=study, is_synthetic=False, refused=code)
+    return HttpResponse(status=204)
+
+
+@require_POST
+@task_page
+def translated(request: HttpRequest, task: Task, visit: ParticipantRequest) -> HttpResponse:
+    """Store that the participant's browser translated a page of the task."""
+    translation_note(task=task)
+    return HttpResponse(status=204)
 
 
 @require_POST

@@ -118,6 +118,13 @@ class Texts(InputModel):
         title="Your own texts in the other languages",
         description="Line by line; a line without a translation stays as you wrote it.",
     )
+    browser_translation: Literal["forbid", "allow"] = Field(
+        default="forbid",
+        title="Translation by the browser",
+        description="A browser that translates the page changes the texts that participants rate. Forbidden, replies "
+        "and items are marked as not to be translated. A translated page is flagged in both cases.",
+        json_schema_extra={"choices": {"forbid": "Forbidden for replies and items", "allow": "Allowed"}},
+    )
     title: str = Field(
         default="Chat with a chatbot",
         min_length=1,

@@ -72,7 +72,7 @@ def test_the_page_works_without_scripts(browser: Client) -> None:
     choice = {"_first": "11", "_last": "17", "_category": "fluency", "_severity": "neutral"}
     page = shown(send(browser, address, 1, "0:4:style:minor", _add="1", **choice))
     assert 'name="spans" value="0:4:style:minor;11:17:fluency:neutral"' in page
-    assert '<q dir="auto">e\u0301tait</q>' in page
+    assert '<q dir="auto" translate="no">e\u0301tait</q>' in page
     assert not Rating.objects.filter(turn__isnull=False).exists(), "nothing is stored yet"
     page = shown(send(browser, address, 1, "0:4:style:minor;11:17:fluency:neutral", _remove="0:4:style:minor"))
     assert 'name="spans" value="11:17:fluency:neutral"' in page

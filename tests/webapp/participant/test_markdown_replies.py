@@ -68,7 +68,7 @@ def test_pages_of_the_chat_show_markdown_and_load_nothing(browser: Client) -> No
     exchange(conversation, "I *like* **eggs**", REPLY)
     page = browser.get(f"/chat/{conversation.pk}/rate/")
     assert page.status_code == 200
-    assert f'<div class="bubble markdown" dir="auto">{HTML}</div>' in page.content.decode()
+    assert f'<div class="bubble markdown" dir="auto" translate="no">{HTML}</div>' in page.content.decode()
     assert "I *like* **eggs**" in page.content.decode()
     assert policy(page)["script-src"] == ["'self'"]
     assert policy(page)["img-src"] == ["'self'", "data:"]

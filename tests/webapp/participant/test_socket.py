@@ -156,13 +156,13 @@ async def test_a_page_that_goes_before_the_acknowledgement_still_gets_its_reply(
         return human
 
     channels: list[str] = []
-    message, sends = consumers.ChatConsumer._message, consumers.ChatConsumer.send
+    receive, sends = consumers.ChatConsumer.receive, consumers.ChatConsumer.send
 
-    async def heard_on(self: Any, frame: Any) -> None:
+    async def heard_on(self: Any, **given: Any) -> None:
         channels.append(self.channel_name)
-        await message(self, frame)
+        await receive(self, **given)
 
-    monkeypatch.setattr(consumers.ChatConsumer, "_message", heard_on)
+    monkeypatch.setattr(consumers.ChatConsumer, "receive", heard_on)
     monkeypatch.setattr(services, "turn_add_human", stored_and_gone)
     await page.says("hello", str(uuid.uuid4()))
     stored = await other.hears()

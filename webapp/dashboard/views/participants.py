@@ -78,6 +78,8 @@ _TURNED_AWAY = {
     "spent": "the cap on cost is reached",
     "no_bot": "no bot could answer",
     "no_ids": "the participant ID was missing from the link",
+    "script_failed": "the browser could not load the chat (seen before consent)",
+    "script_failed_chat": "the chat page did not start (after consent)",
 }
 """Reasons for rejection at entry, for researchers; used or invalid one-time links have separate codes."""
 _STATE_BUTTONS = (("collecting", "play", "Resume"), ("paused", "pause", "Pause"), ("ended", "", "Close study"))

@@ -88,6 +88,7 @@ class Whereabouts(models.Model):
     step = models.CharField(max_length=30, help_text=_("Whose page they asked for last."))
     furthest = models.CharField(max_length=30, help_text=_("The last one they ever reached."))
     seen_at = models.DateTimeField()
+    is_translated = models.BooleanField(default=False, help_text=_("By the browser, on any page of the task."))
 
     class Meta:
         verbose_name_plural = _("whereabouts")

@@ -245,11 +245,15 @@ def _used() -> Refused:
     return Refused("move_used", _("This link has been used."))
 
 
+SCRIPTS_FAILED = SCRIPT_FAILED, SCRIPT_FAILED_IN_CHAT = "script_failed", "script_failed_chat"
+"""Codes for pages whose scripts failed, before and after consent. They are counted in addition to openings."""
+
+
 def link_opened(*, study: Study, is_synthetic: bool, refused: str = "") -> None:
     """Add one to the day's count of openings of the study's link.
 
     Args:
-        refused: code of the reason why nobody can begin there; empty if a visitor can.
+        refused: code of the reason why nobody can begin there, or of failed scripts; empty if a visitor can begin.
     """
     key = {"study": study, "day": timezone.localdate(), "is_synthetic": is_synthetic, "refused": refused}
     counts = LinkCount.objects.filter(**key)
@@ -257,6 +261,11 @@ def link_opened(*, study: Study, is_synthetic: bool, refused: str = "") -> None:
         # The first of the day; a concurrent visit is not lost, since the row begins at 0.
         LinkCount.objects.bulk_create([LinkCount(**key)], ignore_conflicts=True)
         counts.update(n=F("n") + 1)
+
+
+def translation_note(*, task: Task) -> None:
+    """Store that a browser translated a page of the task."""
+    Whereabouts.objects.filter(task=task).update(is_translated=True)
 
 
 def step_reached(*, task: Task, step: str) -> None:

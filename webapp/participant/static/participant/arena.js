@@ -4,17 +4,18 @@
 
 import { asideDue, asideFollow } from "./aside.js";
 import { Composer } from "./composer.js";
-import "./condition.js";
 import { Delivery, LostBanner, errorWords, say, warn } from "./delivery.js";
 import { Outbox } from "./outbox.js";
 import { byId, fill, hiddenSet, plural } from "./page.js";
 import { Picks } from "./picks.js";
-import { numbersIn, reportLink } from "./report.js";
+import { numbersIn, reportLink, reportsOpen } from "./report_links.js";
 import { Rounds } from "./rounds.js";
 import { Socket, socketAddress } from "./socket.js";
 import { ChatTime } from "./time.js";
 import { TypingCount } from "./typing.js";
 
+import("./condition.js").catch(() => {});
+reportsOpen();
 const main = byId("main");
 const words = JSON.parse(byId("words").textContent);
 const nMin = Number(main.dataset.minExchanges);
@@ -399,3 +400,4 @@ function hintShow() {
 update();
 if (composer.byTouch.matches) byId("title").focus();
 else byId("text").focus({ preventScroll: true });
+document.documentElement.classList.add("started"); // watch.js waits for this

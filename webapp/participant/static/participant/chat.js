@@ -3,14 +3,12 @@
 
 import { asideDue, asideFollow } from "./aside.js";
 import { Composer } from "./composer.js";
-import "./condition.js";
 import { Delivery, LostBanner, errorWords, say, warn } from "./delivery.js";
-import { ImageChooser } from "./images.js";
 import { Log } from "./log.js";
 import { Marks } from "./marks.js";
 import { Outbox } from "./outbox.js";
-import { byId, fill, hiddenSet, plural } from "./page.js";
-import { numbersIn, reportLink } from "./report.js";
+import { byId, fill, formSend, hiddenSet, plural } from "./page.js";
+import { numbersIn, reportLink, reportsOpen } from "./report_links.js";
 import { Socket, socketAddress } from "./socket.js";
 import { ChatTime } from "./time.js";
 import { TypingCount } from "./typing.js";
@@ -75,7 +73,14 @@ const composer = new Composer({
   draftKey: `${storeKey}.draft`,
   onSend: send,
 });
-const images = new ImageChooser(words);
+// Without its script, or in a chat without images, none is chosen.
+let images = { isComing: false, isChosen: false, take: () => ({}), giveBack() {} };
+const imagesOpen = ({ ImageChooser }) => {
+  images = new ImageChooser(words);
+};
+if (document.getElementById("image-file")) import("./images.js").then(imagesOpen, () => {});
+import("./condition.js").catch(() => {});
+reportsOpen();
 const typing = new TypingCount(byId("text"), main.dataset.countsTyping !== undefined);
 composer.onChange = () => {
   warn("");
@@ -345,7 +350,7 @@ if (main.dataset.ends) {
   for (const link of [byId("rate"), byId("leave-rate")]) {
     link.addEventListener("click", (event) => {
       event.preventDefault();
-      if (link.href) byId(main.dataset.ends).requestSubmit();
+      if (link.href) formSend(byId(main.dataset.ends));
     });
   }
 }
@@ -354,3 +359,4 @@ update();
 // Whoever has come here is here to write; on touch the keyboard would cover the page before it is read.
 if (composer.byTouch.matches) byId("title").focus();
 else byId("text").focus({ preventScroll: true });
+document.documentElement.classList.add("started"); // watch.js waits for this

@@ -1,11 +1,13 @@
 // What every page with a chat needs while a message is on its way and while the connection is lost.
 
 import { byId, plural } from "./page.js";
+import { byHttp } from "./socket.js";
 
 const LATE_AFTER_MS = 1500; // then an unacknowledged message says that it waits
 const DEAD_AFTER_MS = 10000; // then a connection that acknowledges nothing is given up
 const AGAIN_AFTER_MS = 3000; // then a message the server could not store is sent again
 const BANNER_AFTER_MS = 800; // short losses need no banner
+const NEVER_AFTER_MS = 5000; // the first connection takes longer
 
 // To people who listen: `say` waits until they have heard the rest, `warn` does not.
 export const say = (text) => {
@@ -70,30 +72,39 @@ export class Delivery {
   }
 }
 
-// The banner over a page whose connection is lost. `onShow()` shows what follows from it.
+// The banner over a page whose connection is lost; of one that was never there, the page says what can be done.
+// `onShow()` shows what follows from it.
 export class LostBanner {
   #timer = 0;
   #wasLost = false;
+  #wasHere = false;
 
   constructor(onShow) {
     this.onShow = onShow;
+    this.lost();
   }
 
   lost() {
+    if (this.#wasLost) return;
     this.#wasLost = true;
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => {
-      byId("note")?.remove();
-      byId("reconnecting").hidden = false;
-      say(byId("reconnecting").textContent.trim());
-      this.onShow();
-    }, BANNER_AFTER_MS);
+    this.#timer = setTimeout(() => this.#show(), this.#wasHere ? BANNER_AFTER_MS : NEVER_AFTER_MS);
+  }
+
+  #show() {
+    byId("note")?.remove();
+    byId("loading").hidden = true;
+    if (this.#wasHere) byId("reconnecting").hidden = false;
+    else document.documentElement.classList.add("unreached");
+    say((this.#wasHere ? byId("reconnecting") : byId("unreached")).textContent.trim());
+    this.onShow();
   }
 
   back(words) {
     clearTimeout(this.#timer);
     byId("reconnecting").hidden = true;
-    if (this.#wasLost) say(words.back);
+    document.documentElement.classList.toggle("unreached", byHttp());
+    if (this.#wasLost && this.#wasHere) say(words.back);
     this.#wasLost = false;
+    this.#wasHere = true;
   }
 }

@@ -1,6 +1,6 @@
 // Done: copy the code, and go back by itself where the study asks for it.
 
-import { byId, fill, keptClear } from "./page.js";
+import { byId, fill, formSend, keptClear } from "./page.js";
 
 keptClear(); // nothing that was typed stays in the browser once it is saved
 
@@ -37,7 +37,7 @@ if (auto && back) {
     words.textContent = fill(words.dataset.template, { n: left });
     if (left <= 0) {
       clearInterval(timer);
-      if (back.tagName === "FORM") back.requestSubmit();
+      if (back.tagName === "FORM") formSend(back);
       else location.assign(back.href);
     }
     left -= 1;

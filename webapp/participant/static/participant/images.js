@@ -21,13 +21,6 @@ async function shrunk(file) {
   }
 }
 
-// An image as messages on the page show it.
-export function imageNode({ url, description }) {
-  const node = document.createElement("img");
-  Object.assign(node, { className: "chat-image", src: url, alt: description });
-  return node;
-}
-
 export class ImageChooser {
   #image = null; // as the server has stored it: {id, url}
   #request = null;
@@ -35,7 +28,7 @@ export class ImageChooser {
   constructor(words) {
     this.words = words;
     this.file = byId("image-file");
-    if (!this.file) return; // no images in this chat
+    byId("image-attach").hidden = false;
     this.file.addEventListener("change", () => this.#send(this.file.files[0]));
     byId("image-remove").addEventListener("click", () => {
       this.#show(null);

@@ -3,8 +3,10 @@
 import { askingWire } from "./asking.js";
 import { dialoguesWire } from "./dialogues.js";
 import { byId } from "./page.js";
-import "./report.js";
+import { reportsOpen } from "./report_links.js";
 import { spansWire } from "./spans.js";
+
+reportsOpen();
 
 const dialogues = byId("dialogues");
 if (dialogues) dialoguesWire(dialogues, byId("rating"));

@@ -2,7 +2,6 @@
 
 import { htmlShow } from "../core/markdown.js";
 import { traceShow } from "../core/trace.js";
-import { imageNode } from "./images.js";
 import { byId } from "./page.js";
 import { Pieces } from "./pieces.js";
 import { Follower } from "./scrolling.js";
@@ -12,6 +11,13 @@ const SLOW_AFTER_MS = 15000;
 const PAINT_EVERY_MS = 100;
 
 const clone = (id) => byId(id).content.firstElementChild.cloneNode(true);
+
+// An image as messages on the page show it.
+function imageNode({ url, description }) {
+  const node = document.createElement("img");
+  Object.assign(node, { className: "chat-image", src: url, alt: description });
+  return node;
+}
 
 export class Log {
   // `box` scrolls and is announced; the list in it keeps the meaning of a list.

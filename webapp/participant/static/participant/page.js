@@ -56,15 +56,41 @@ export function hiddenSet(part, isHidden, next) {
   if (hadFocus) next()?.focus({ preventScroll: true });
 }
 
+// Browsers without <dialog> show it in the page.
+export function dialogOpen(dialog) {
+  if (dialog.showModal) dialog.showModal();
+  else dialog.setAttribute("open", "");
+}
+
+export function dialogClose(dialog) {
+  if (dialog.close) dialog.close();
+  else dialog.removeAttribute("open");
+}
+
+// Send a form as by its button.
+export function formSend(form) {
+  if (form.requestSubmit) form.requestSubmit();
+  else form.submit();
+}
+
 function dialogsWire() {
   let opener = null;
+  const hasDialogs = "HTMLDialogElement" in window;
   for (const button of document.querySelectorAll("[data-opens]")) {
+    if (!hasDialogs && button.href) continue; // a link leads there without a dialog
     button.hidden = false;
     button.addEventListener("click", (event) => {
-      event.preventDefault(); // of a link, which leads there without script
-      button.closest("dialog")?.close();
-      opener = opener?.isConnected && button.closest("dialog") ? opener : button;
-      byId(button.dataset.opens).showModal();
+      event.preventDefault();
+      const around = button.closest("dialog");
+      if (around) dialogClose(around);
+      opener = opener?.isConnected && around ? opener : button;
+      dialogOpen(byId(button.dataset.opens));
+    });
+  }
+  for (const form of hasDialogs ? [] : document.querySelectorAll('form[method="dialog"]')) {
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      dialogClose(form.closest("dialog"));
     });
   }
   for (const dialog of document.querySelectorAll("dialog")) {
@@ -72,7 +98,7 @@ function dialogsWire() {
       if (!document.querySelector("dialog[open]")) opener?.focus();
     });
     dialog.addEventListener("click", (event) => {
-      if (event.target === dialog) dialog.close(); // the backdrop
+      if (event.target === dialog) dialogClose(dialog); // the backdrop
     });
   }
 }
@@ -121,7 +147,27 @@ function answerMadeVisit() {
   history.replaceState(history.state, "", location.href);
 }
 
+// A browser that translates the page changes what is rated. That is stored, once for each page: Google's translator and
+// Firefox change the language of the document, Edge marks its elements.
+function translationWatch() {
+  const address = document.querySelector("[data-translated]")?.dataset.translated;
+  const root = document.documentElement;
+  const { lang } = root;
+  if (!address || !document.querySelector("[name=csrfmiddlewaretoken]")) return;
+  const watch = new MutationObserver(() => {
+    const isMarked = /\btranslated-(ltr|rtl)\b/.test(root.className) || root.hasAttribute("_msttexthash");
+    if (!isMarked && root.lang === lang && !document.querySelector("[_msttexthash]")) return;
+    watch.disconnect();
+    const form = new FormData();
+    form.set("csrfmiddlewaretoken", document.querySelector("[name=csrfmiddlewaretoken]").value);
+    fetch(address, { method: "POST", body: form }).catch(() => {});
+  });
+  watch.observe(root, { attributes: true, attributeFilter: ["class", "lang"] });
+  watch.observe(document.querySelector("main"), { attributes: true, subtree: true, attributeFilter: ["_msttexthash"] });
+}
+
 answerMadeVisit();
+translationWatch();
 dialogsWire();
 timesLocalise();
 busyWire();

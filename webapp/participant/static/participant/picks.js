@@ -17,7 +17,7 @@ export class Picks {
 
   // The round whose reply is to be picked; undefined if none is.
   get due() {
-    const last = this.rounds.rounds.at(-1);
+    const last = this.rounds.rounds[this.rounds.rounds.length - 1];
     return last && this.isComplete(last) && !last.picked ? last : undefined;
   }
 

@@ -15,6 +15,7 @@ window.fetch = async () => new Response('{"saved": true}');
 
 // Nothing that is typed here stays in the browser, and no step in here is one of the browser's Back button.
 Storage.prototype.setItem = () => {};
+Storage.prototype.getItem = () => null;
 History.prototype.pushState = () => {};
 
 // A page that is shown beside a form must not take the focus from it; one that is used may move it.

@@ -2,11 +2,12 @@
 
 import { askingWire } from "./asking.js";
 import { byId } from "./page.js";
-import "./report.js";
+import { reportsOpen } from "./report_links.js";
 import { Socket, socketAddress } from "./socket.js";
 import { Votes } from "./votes.js";
 
 const main = byId("main");
+reportsOpen();
 
 // Beside the form on wide windows, folded above it on phones.
 const fold = byId("conversation");

@@ -1,30 +1,9 @@
 // “Report this reply”: links marked by `data-report` open one dialog, whose form is sent without leaving the page.
 
-import { byId } from "./page.js";
-
-const clone = (id) => byId(id)?.content.firstElementChild.cloneNode(true);
+import { byId, dialogOpen, dialogClose } from "./page.js";
+import { markDone } from "./report_links.js";
 
 let opener = null;
-
-// The link beside a reply that came by a socket; null where the study takes no reports.
-export function reportLink(address, turn, isReported) {
-  const link = clone("tpl-report");
-  if (!link || !address) return null;
-  const url = new URL(address, location.href);
-  url.searchParams.set("turn", turn);
-  link.href = url.href;
-  if (isReported) markDone(link);
-  return link;
-}
-
-export const numbersIn = (text) => new Set((text ?? "").split(" ").filter(Boolean).map(Number));
-
-function markDone(link) {
-  const { done, doneLabel } = byId("report").dataset;
-  link.classList.add("is-reported");
-  link.querySelector("span").textContent = done;
-  link.setAttribute("aria-label", doneLabel);
-}
 
 // What the reply says stands in the dialog, so that nobody reports another one by mistake.
 function saidShow(link) {
@@ -57,7 +36,7 @@ function open(link) {
   byId("report-sent").hidden = true;
   errorShow("");
   saidShow(link);
-  byId("report").showModal();
+  dialogOpen(byId("report"));
 }
 
 async function send(form) {
@@ -98,7 +77,7 @@ function reportWire() {
     event.stopImmediatePropagation();
     send(event.target);
   });
-  byId("report-cancel").addEventListener("click", () => dialog.close());
+  byId("report-cancel").addEventListener("click", () => dialogClose(dialog));
   dialog.addEventListener("close", () => opener?.focus());
 }
 

@@ -1,8 +1,37 @@
 // A socket that comes back: waits 0.5 to 15 s between attempts, with jitter, so that a restarted
-// server is not met by everybody at once.
+// server is not met by everybody at once. In a network that lets no WebSocket through, it goes on by HTTP requests.
+
+import { HttpSocket } from "./http_socket.js";
+import { kept } from "./page.js";
 
 const FIRST_MS = 500;
 const LONGEST_MS = 15000;
+const NEVER_MS = 15000; // no WebSocket has opened for so long
+const SHORT_MS = 10000; // so soon after it opened, a WebSocket was closed
+const MOST_SHORT = 3;
+const BY_SERVER = [1001, 1012, 1013]; // closed by a server that restarts or is busy
+const KEY = "confab.by-http";
+
+let isByHttp = kept.get(KEY) !== "";
+
+// True in a network that lets no WebSocket through, as far as this page knows.
+export const byHttp = () => isByHttp;
+
+function useHttp() {
+  isByHttp = true;
+  kept.set(KEY, "yes");
+}
+
+function opened(address) {
+  if (!isByHttp) {
+    try {
+      return new WebSocket(address);
+    } catch {
+      useHttp(); // the browser forbids it
+    }
+  }
+  return new HttpSocket(address);
+}
 
 export class Socket {
   // `on` has open(), frame(object) and down(): the last one also when an attempt fails.
@@ -10,8 +39,10 @@ export class Socket {
     this.address = address;
     this.on = on;
     this.attempts = 0;
+    this.nShort = 0;
     this.ended = false;
     this.timer = 0;
+    if (!isByHttp) this.never = setTimeout(() => this.fallBack(), NEVER_MS);
     addEventListener("online", () => this.hurry());
     addEventListener("offline", () => this.restart());
     document.addEventListener("visibilitychange", () => {
@@ -21,28 +52,40 @@ export class Socket {
   }
 
   get isOpen() {
-    return this.socket?.readyState === WebSocket.OPEN;
+    return this.socket?.readyState === 1;
   }
 
   connect() {
     clearTimeout(this.timer);
     this.timer = 0;
-    const socket = new WebSocket(this.address);
+    const socket = opened(this.address);
+    let openedAt = null;
     this.socket = socket;
     socket.addEventListener("open", () => {
+      openedAt = performance.now();
       if (socket === this.socket) this.on.open();
     });
     socket.addEventListener("message", (event) => {
+      clearTimeout(this.never); // a proxy can open a socket and pass nothing on
       if (socket !== this.socket) return;
       this.on.frame(JSON.parse(event.data));
     });
-    socket.addEventListener("close", () => {
+    socket.addEventListener("close", ({ code }) => {
       if (socket !== this.socket || this.ended) return;
+      const isShort = openedAt !== null && performance.now() - openedAt < SHORT_MS;
+      if (isShort && !BY_SERVER.includes(code)) this.nShort += 1;
+      if (this.nShort >= MOST_SHORT) useHttp();
       this.on.down();
       const wait = Math.min(LONGEST_MS, FIRST_MS * 2 ** this.attempts);
       this.attempts += 1;
       this.timer = setTimeout(() => this.connect(), wait * (0.5 + Math.random() / 2));
     });
+  }
+
+  fallBack() {
+    useHttp();
+    this.restart();
+    this.hurry();
   }
 
   // The server works: the next loss starts again with short waits.
@@ -59,7 +102,7 @@ export class Socket {
   restart() {
     if (this.ended || !this.socket) return;
     const old = this.socket;
-    this.socket = { readyState: WebSocket.CLOSED };
+    this.socket = { readyState: 3 };
     old.close?.();
     this.on.down();
     clearTimeout(this.timer);
@@ -75,6 +118,7 @@ export class Socket {
   end() {
     this.ended = true;
     clearTimeout(this.timer);
+    clearTimeout(this.never);
     this.socket?.close();
   }
 }

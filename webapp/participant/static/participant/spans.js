@@ -54,7 +54,7 @@ export function spansWire(form) {
     const selection = getSelection();
     if (selection.isCollapsed || !text.contains(selection.anchorNode)) return;
     const chosen = words.filter((word) => selection.containsNode(word, true));
-    if (chosen.length) choose(chosen[0], chosen.at(-1));
+    if (chosen.length) choose(chosen[0], chosen[chosen.length - 1]);
   });
   form.addEventListener("change", draw);
   form.addEventListener("click", (event) => {

@@ -1,0 +1,16 @@
+// Everything that a chat needs, loaded on the consent page: what cannot be loaded or read here would fail there.
+
+import "./aside.js";
+import "./composer.js";
+import "./delivery.js";
+import "./log.js";
+import "./marks.js";
+import "./outbox.js";
+import "./picks.js";
+import "./report_links.js";
+import "./rounds.js";
+import "./socket.js";
+import "./time.js";
+import "./typing.js";
+
+window.confabParts = true;
