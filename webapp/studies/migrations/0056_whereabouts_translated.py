@@ -4,15 +4,12 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
-    dependencies = [
-        ('studies', '0055_item_chats'),
-    ]
+    dependencies = [("studies", "0055_item_chats")]
 
     operations = [
         migrations.AddField(
-            model_name='whereabouts',
-            name='is_translated',
-            field=models.BooleanField(default=False, help_text='By the browser, on any page of the task.'),
-        ),
+            model_name="whereabouts",
+            name="is_translated",
+            field=models.BooleanField(default=False, help_text="By the browser, on any page of the task."),
+        )
     ]
