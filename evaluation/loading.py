@@ -34,7 +34,7 @@ from evaluation.formats.csv_roles import EXPORTED, question_of
 from evaluation.formats.scales import FileScales, Scale
 from evaluation.formats.tables import TABLE_ENDINGS, FileTable, header_of, is_missing, name_of, table_read
 from evaluation.formats.text_files import format_for, is_parquet, text_lines
-from evaluation.package import DESCRIPTOR, Package, PackageError, left_out_of, package_open
+from evaluation.package import ATTENTION_CHECK, DESCRIPTOR, Package, PackageError, left_out_of, package_open
 from evaluation.study import Study, StudyDialogue
 
 if TYPE_CHECKING:
@@ -204,6 +204,7 @@ def read(
     columns: Mapping[str, str | Sequence[str]] | None = None,
     scale: Scale | Mapping[str, Scale] | None = None,
     reversed: Sequence[str] = (),
+    higher: Sequence[str] = (),
     device: str = "cpu",
 ) -> Study:
     """Read a study.
@@ -218,7 +219,7 @@ def read(
         scale: lowest and highest possible answer, or by question, such as `{"fun": (0, 1), "": (1, 5)}`, "" for all
             others. An answer beyond its scale is left out and listed in `skipped`. Without a scale, the smallest and
             largest answer stand in, which bound no interval.
-        reversed: questions of which a high answer is a bad one.
+        reversed, higher: questions of which a high answer is a bad one, or a good one.
         device: where the study's metrics compute ("cpu", "cuda").
 
     Raises:
@@ -227,13 +228,18 @@ def read(
     """
     file, scales = Path(path), FileScales.read(scale)
     found = _read(file, Path(ratings) if ratings is not None else None, columns).within(scales)
-    unknown = [name for name in reversed if name not in found.dimensions]
-    if unknown:
-        raise ValueError(
-            f"reversed names {quote(unknown[0])}; the study is rated on {', '.join(found.dimensions) or 'nothing'}"
-        )
-    turned = tuple(reversed) or found.reversed
-    return replace(found, scale=scale if scales else found.scale, reversed=turned, device=device)
+    for what, names in (("reversed", reversed), ("higher", higher)):
+        if unknown := [name for name in names if name not in found.dimensions]:
+            raise ValueError(
+                f"{what} names {quote(unknown[0])}; the study is rated on {', '.join(found.dimensions) or 'nothing'}"
+            )
+    return replace(
+        found,
+        scale=scale if scales else found.scale,
+        reversed=tuple(reversed) or tuple(name for name in found.reversed if name not in higher),
+        higher=tuple(higher) or tuple(name for name in found.higher if name not in reversed),
+        device=device,
+    )
 
 
 def _read(file: Path, ratings: Path | None, columns: Mapping[str, str | Sequence[str]] | None = None) -> Study:
@@ -321,7 +327,13 @@ def study_of_package(package: Package) -> Study:
     except (KeyError, TypeError) as error:
         raise PackageError(f"{package.name} does not say what its tables hold: {error}") from None
     cells = {name: FileTable(name, tuple(fields[name]), tuple(package.rows(name))) for name in fields}
-    scales = [column for column, low, _high, _direction in asked if low is not None]
+    # Attention checks stay in the table of ratings and are no dimensions.
+    checks = {row[1] for row in cells["checks"].rows if row[0] == "after"} if "checks" in cells else set()
+    scales = [
+        column
+        for column, low, _high, direction in asked
+        if low is not None and direction != ATTENTION_CHECK and question_of(column) not in checks
+    ]
     answers = cells.get("ratings")
     if answers is not None:
         kept = (name for name in answers.columns if name in EXPORTED or name in scales)
@@ -333,7 +345,10 @@ def study_of_package(package: Package) -> Study:
         if "turns" not in cells:
             raise PackageError(f"{package.name} holds no table of turns")
         study = study_of_tables(cells["turns"], answers, package.name)
-    turned = [column for column, _low, _high, told in asked if told.startswith("lower")]
+    turned, higher = (
+        [column for column, _low, _high, direction in asked if direction.startswith(word)]
+        for word in ("lower", "higher")
+    )
     keys = {key for one in study.dialogues for rating in one.ratings for key in rating.answers}
     given = {
         question_of(column): (float(low), float(high))
@@ -344,6 +359,7 @@ def study_of_package(package: Package) -> Study:
         study,
         scale={key: ends for key, ends in given.items() if key in keys} or None,
         reversed=tuple(key for column in turned if (key := question_of(column)) in keys),
+        higher=tuple(key for column in higher if (key := question_of(column)) in keys),
         tables={
             name: pd.DataFrame(table.rows, columns=list(table.columns), dtype=object).apply(
                 lambda one, kinds=fields[name]: _typed(one, kinds[one.name])

@@ -22,6 +22,8 @@ from chatbots.text import error_text, quote
 from evaluation.formats.tables import unescape_cell
 
 SUMS = "SHA256SUMS"
+ATTENTION_CHECK = "none: attention check"
+"""Direction of a column of answers to an attention check, which is no rating."""
 DESCRIPTOR = "datapackage.json"
 LEFT_OUT = "confab:left_out"
 """In the descriptor the tables that are not in the package, because the requesting user lacks a right."""

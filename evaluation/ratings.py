@@ -46,6 +46,12 @@ def rater_named(name: Any) -> str | None:
     return None if _NOBODY.fullmatch(written) else written
 
 
+OPPOSED = -0.3
+"""Correlation with the other dimensions below which one probably has the opposite direction."""
+FEWEST_CONVERSATIONS = 30
+"""Fewest conversations for such a correlation."""
+
+
 @dataclass(frozen=True, slots=True)
 class RatingDimension:
     """One question that ratings answer.
@@ -55,7 +61,8 @@ class RatingDimension:
         title: readable name.
         low, high: the ends of its scale.
         low_label, high_label: the words at the ends.
-        reversed: whether a high answer is a bad one ("repetitive"); analyses then count low + high − answer.
+        reversed: True if a high answer is a bad one ("repetitive"), and analyses count low + high − answer; False if
+            it is a good one; None if the direction is not known, and answers count as they are.
         inferred: the ends are the smallest and largest answer seen: higher and lower ones may be possible, so that no
             interval ends there.
     """
@@ -66,7 +73,7 @@ class RatingDimension:
     high: float
     low_label: str = ""
     high_label: str = ""
-    reversed: bool = False
+    reversed: bool | None = None
     inferred: bool = False
 
     def __post_init__(self) -> None:
@@ -74,6 +81,30 @@ class RatingDimension:
             raise ValueError(
                 f"the scale of {self.key} is {self.low:g} … {self.high:g}; its lowest value must come first"
             )
+
+    @property
+    def head(self) -> str:
+        """Title with an arrow if higher values are known to be better, as analyses count them."""
+        return self.title if self.reversed is None else f"{self.title} ↑"
+
+
+def opposed_dimensions(means: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """Return dimensions that contradict the others, with their correlations below `OPPOSED`.
+
+    Args:
+        means: by dimension of each conversation's mean, as a share of the scale; NaN where it has none. A dimension is
+            correlated with the mean of the others over the conversations that have both.
+    """
+    found = {}
+    for key, own in means.items():
+        others = np.array([values for other, values in means.items() if other != key])
+        both = np.isfinite(own) & np.isfinite(others).any(axis=0) if len(others) else np.zeros(len(own), bool)
+        if both.sum() < FEWEST_CONVERSATIONS:
+            continue
+        x, y = own[both], np.nanmean(others[:, both], axis=0)
+        if min(np.ptp(x), np.ptp(y)) > 0 and (r := float(np.corrcoef(x, y)[0, 1])) < OPPOSED:
+            found[key] = r
+    return found
 
 
 def headline(dimensions: Sequence[RatingDimension], *, ordered: bool) -> tuple[str, ...]:
@@ -180,6 +211,7 @@ class Ratings:
         *,
         scale: Scale | Mapping[str, Scale] | FileScales | None = None,
         reversed: Collection[str] = (),
+        higher: Collection[str] = (),
         controls: Collection[str] = (),
     ) -> Ratings:
         """Read a table of one row per rating.
@@ -189,7 +221,8 @@ class Ratings:
             dimensions: those to read; None: every other column of numbers. A name alone stands for a question
                 on `scale`, or from the lowest to the highest answer there is.
             scale: the ends, for all dimensions given by name; or by name, under "" for all others.
-            reversed: dimensions given by name of which a high answer is a bad one.
+            reversed, higher: dimensions given by name of which a high answer is a bad one, or a good one; of all others
+                the direction is not known.
             controls: bots made to be bad.
         """
         for name in ("conversation", "bot"):
@@ -220,7 +253,8 @@ class Ratings:
                 continue
             given = scales.get(found)
             low, high = given or _seen(answers[key])
-            asked.append(RatingDimension(found, found, low, high, reversed=found in reversed, inferred=given is None))
+            turned = True if found in reversed else False if found in higher else None
+            asked.append(RatingDimension(found, found, low, high, reversed=turned, inferred=given is None))
         n = len(frame)
         return cls(
             conversation=frame["conversation"].to_numpy(),
@@ -266,7 +300,9 @@ class Ratings:
         if len(self.headline) == 1:
             return first
         inferred = self.bounds() is None
-        return RatingDimension(MEAN_KEY, MEAN_KEY, first.low, first.high, inferred=inferred)
+        known = all(self.dimension(key).reversed is not None for key in self.headline)
+        turned = False if known else None
+        return RatingDimension(MEAN_KEY, MEAN_KEY, first.low, first.high, reversed=turned, inferred=inferred)
 
     def values(self, key: str | Sequence[str] | None = None) -> np.ndarray:
         """Return the answers with higher for better: (k,), NaN where undefined.

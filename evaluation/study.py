@@ -103,7 +103,7 @@ class Study:
         device: where metrics compute that use torch ("cpu", "cuda").
         scale: lowest and highest possible answer, or by question (under "" of all others); where there is none the
             smallest and largest answer stand in, which bound no interval.
-        reversed: questions of which a high answer is a bad one.
+        reversed, higher: questions of which a high answer is a bad one, or a good one; else it is not known.
         controls: bots made to be bad, as `meta.degraded_control` marks them; rankings and models leave them out.
         tables: of a data package all its tables, as they were exported, by name.
         left_out: names of tables that a data package lacks, since the requesting user lacked the right to them.
@@ -117,6 +117,7 @@ class Study:
     device: str = "cpu"
     scale: Scale | Mapping[str, Scale] | None = None
     reversed: tuple[str, ...] = ()
+    higher: tuple[str, ...] = ()
     controls: tuple[str, ...] = ()
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
@@ -235,7 +236,12 @@ class Study:
     def answers(self) -> Ratings:
         """The ratings as every analysis reads them: one rule for who is a rater, higher for better."""
         return Ratings.from_frame(
-            self.ratings, self.dimensions, scale=self.scale, reversed=self.reversed, controls=self.controls
+            self.ratings,
+            self.dimensions,
+            scale=self.scale,
+            reversed=self.reversed,
+            higher=self.higher,
+            controls=self.controls,
         )
 
     @cached_property

@@ -420,6 +420,7 @@ def _instrument(ratings: Ratings | None, targets: Sequence[str]) -> dict[str, An
             "title": one.title,
             "scale": [float(one.low), float(one.high)],
             "labels": [one.low_label, one.high_label],
+            # Answers of an unknown direction count as those of which high is good, so both are one instrument.
             "direction": "low is good" if one.reversed else "high is good",
         }
         for one in (() if ratings is None else ratings.dimensions)

@@ -89,9 +89,10 @@ def around(values: Sequence[float], low: float, high: float, at_most: int = 7) -
         least, most = padded_range([least, most])
     lowest, highest = min(low, least), max(high, most)
     start, end = max(least - room, lowest), min(most + room, highest)
-    step = tick_step(start, end, at_most)
-    start = max(min(math.floor(start / step + 1e-9) * step, least), lowest)
-    end = min(max(math.ceil(end / step - 1e-9) * step, most), highest)
+    for _twice in range(2):  # ends at ticks may be so much further apart that the ticks are, too
+        step = tick_step(start, end, at_most)
+        start = max(min(math.floor(start / step + 1e-9) * step, least), lowest)
+        end = min(max(math.ceil(end / step - 1e-9) * step, most), highest)
     return ScaleWindow(start, end, tuple(ticks(start, end, at_most)), (low, high))
 
 

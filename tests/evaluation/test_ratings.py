@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from evaluation.analysis.trajectories import TrajectoryResult, best_and_worst, t
 from evaluation.findings import Reason
 from evaluation.loading import read as study_read
 from evaluation.number_format import BY_TUPLE, Array, figure, probability, result_dump, result_load, share, span
-from evaluation.ratings import MEAN_KEY, RatingDimension, Ratings, headline, rater_named
+from evaluation.ratings import MEAN_KEY, RatingDimension, Ratings, headline, opposed_dimensions, rater_named
 from evaluation.stats.trajectories import Course
 from tests.conftest import ROOT
 
@@ -280,3 +280,34 @@ def test_numbers_in_words() -> None:
     assert (share(0.84), share(-0.08), share(1.0)) == (".84", "−.08", "1.00")
     assert span(0.1, None) == "–"
     assert (probability(0.0312), probability(1e-9)) == ("p = .031", "p < .001")
+
+
+def test_a_mean_turns_reversed_dimensions_and_has_a_direction_if_all_have_one() -> None:
+    frame = pd.DataFrame({"conversation": ["a", "b"], "bot": "x", "good": [5.0, 1.0], "bad": [1.0, 5.0]})
+    known = Ratings.from_frame(frame, scale=(1, 5), reversed=["bad"], higher=["good"])
+    assert [one.reversed for one in known.dimensions] == [False, True]
+    assert [one.head for one in known.dimensions] == ["good ↑", "bad ↑"]
+    assert known.values(["good", "bad"]).tolist() == [5.0, 1.0]
+    unknown = Ratings.from_frame(frame, scale=(1, 5))
+    assert [one.reversed for one in unknown.dimensions] == [None, None]
+    assert [one.head for one in unknown.dimensions] == ["good", "bad"]
+    assert unknown.values(["good", "bad"]).tolist() == [3.0, 3.0]
+    assert replace(known, headline=("good", "bad")).leading.reversed is False
+    assert replace(unknown, headline=("good", "bad")).leading.reversed is None
+
+
+def test_a_dimension_that_contradicts_the_others_is_found_from_thirty_conversations_on() -> None:
+    random = np.random.default_rng(1)
+    quality = random.random(40)
+    means = {
+        "quality": quality,
+        "fluency": quality + random.normal(0, 0.1, 40),
+        "repetitive": -quality + random.normal(0, 0.1, 40),
+        "length": np.full(40, np.nan),
+    }
+    found = opposed_dimensions(means)
+    assert set(found) == {"repetitive"}
+    assert found["repetitive"] < -0.8
+    assert not opposed_dimensions({key: values[:29] for key, values in means.items()})
+    assert not opposed_dimensions({"quality": quality})
+    assert not opposed_dimensions({"quality": quality, "constant": np.full(40, 1.0)})

@@ -12,7 +12,9 @@ from django.utils.text import slugify
 
 from evaluation.formats.csv_roles import ROLES, CsvLayout
 from evaluation.formats.scales import FileScales, Scale
+from evaluation.number_format import share
 from webapp.core.errors import Refused
+from webapp.dashboard.builder.forms import DirectionField
 from webapp.dashboard.forms import check_size, styled
 from webapp.studies.models import Study
 from webapp.studies.selectors import judges_items
@@ -135,7 +137,7 @@ class ImportForm(forms.Form):
     def __init__(self, data: Mapping[str, Any] | None, *, contents: FileContents, study: str) -> None:
         super().__init__(data, initial={"study": study, "controls": sorted(contents.controls - contents.real)})
         self.proposals = {key: proposed_scale(ends) for key, ends in contents.seen.items()}
-        self.seen = contents.seen
+        self.seen, self.opposed = contents.seen, contents.opposed
         for key, ends in self.proposals.items():
             for name, value in zip(("low", "high"), ends, strict=True):
                 widget = forms.NumberInput(attrs={"placeholder": f"{value:g}", "step": "any"})
@@ -143,7 +145,7 @@ class ImportForm(forms.Form):
                 self.fields[f"{name}_label-{key}"] = forms.CharField(
                     label=f"words at {name}", required=False, max_length=200
                 )
-            self.fields[f"reversed-{key}"] = forms.BooleanField(label="reversed", required=False)
+            self.fields[f"reversed-{key}"] = DirectionField(label="direction")
         if not contents.first:  # a data package, which knows its scales and languages
             del self.fields["language"]
         if contents.first and contents.bots and len(contents.bots) <= _CONTROLS_LISTED:
@@ -159,7 +161,12 @@ class ImportForm(forms.Form):
         """Return a row of fields for each question."""
         names = ("low", "low_label", "high", "high_label", "reversed")
         return [
-            {"key": key, "seen": self.seen[key], "fields": [self[f"{name}-{key}"] for name in names]}
+            {
+                "key": key,
+                "seen": self.seen[key],
+                "fields": [self[f"{name}-{key}"] for name in names],
+                "opposed": share(self.opposed[key]) if key in self.opposed else "",
+            }
             for key in self.proposals
         ]
 
@@ -206,5 +213,6 @@ class ImportForm(forms.Form):
             "scales": FileScales.read({key: ends for key, ends in scales.items() if ends[0] is not None}).texts(),
             "labels": {key: words for key, words in labels.items() if any(words)},
             "reversed": [key for key in self.proposals if given[f"reversed-{key}"]],
+            "higher": [key for key in self.proposals if given[f"reversed-{key}"] is False],
             "controls": given.get("controls"),
         }

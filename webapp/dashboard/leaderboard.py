@@ -34,7 +34,7 @@ from evaluation.plots.rows import (
     unbounded,
 )
 from evaluation.plots.svg import Plot
-from evaluation.ratings import RatingDimension
+from evaluation.ratings import MEAN_KEY, RatingDimension
 from webapp.bots.selectors import bot_name
 from webapp.conversations.models import Turn
 from webapp.core.language import plural
@@ -288,6 +288,8 @@ def board_of(
     digits = digits_for(dimension.low, dimension.high)
     rows = [_row(frame, place, window, bars_cell(lanes, i), choice, digits) for i, place in enumerate(places)]
     notes = smallest_sentences(frame.study, compared.smallest, digits)
+    mixed = frame.dimensions if dimension.key == MEAN_KEY else [dimension]
+    notes += phrases.direction_sentences(mixed)
     if compared.rater_share > 0:
         notes.append("Tests and order take out who is strict or kind.")
     if n_hidden := len(found.places) - len(places):
@@ -297,7 +299,7 @@ def board_of(
     what = "Mean of the conditions’ means" if compared.n_conditions else "Mean of all ratings"
     return Board(
         key=dimension.key,
-        title=f"{dimension.title}, {dimension.low:g} to {dimension.high:g}"
+        title=f"{dimension.head}, {dimension.low:g} to {dimension.high:g}"
         + (" (lowest and highest answer: the scale is not known)" if dimension.inferred else ""),
         verdict=conclusion(frame, compared, dimension),
         caption=f"{what} with {percent(found.level)} interval.",

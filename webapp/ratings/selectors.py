@@ -247,7 +247,8 @@ def dimensions_led(dimensions: Sequence[RatingDimension], whole: Sequence[str]) 
         return [*asked, *(dimension for dimension in dimensions if dimension not in asked)]
     title = _("Mean of all dimensions")
     inferred = any(dimension.inferred for dimension in asked)
-    mean = RatingDimension(MEAN_KEY, title, asked[0].low, asked[0].high, inferred=inferred)
+    turned = None if any(dimension.reversed is None for dimension in asked) else False
+    mean = RatingDimension(MEAN_KEY, title, asked[0].low, asked[0].high, reversed=turned, inferred=inferred)
     return [mean, *dimensions]
 
 

@@ -133,6 +133,10 @@ class ShowWhen(InputModel):
     answers: Annotated[Many[Passing], Field(min_length=1, max_length=200)] = Field(title="Its answers")
 
 
+DIRECTIONS = {"higher": False, "lower": True, "unknown": None}
+"""Directions of a scale, with `Question.reversed` of each."""
+
+
 class Question(InputModel):
     """One question."""
 
@@ -148,10 +152,11 @@ class Question(InputModel):
     labels: dict[Point, Words] = Field(
         default_factory=dict, title="Words at points", description="At the ends, at all points or at some."
     )
-    reversed: bool = Field(
-        default=False,
-        title="Reversed: low is best",
-        description="Analyses count it the other way round; exports keep it as given.",
+    reversed: bool | None = Field(
+        default=None,
+        title="Direction",
+        description="In a file: true if lower is better, false if higher is better; the same as `direction: lower`, "
+        "`higher` or `unknown`. Analyses turn scales on which lower is better; exports keep answers as given.",
     )
 
     expected: Annotated[Many[Passing], Field(max_length=50)] = Field(
@@ -182,6 +187,20 @@ class Question(InputModel):
 
     _options_shown: dict[str, str] = PrivateAttr(default_factory=dict)
     """Options as a participant reads them, where that is another language (`languages.question_told`)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_direction(cls, data: Any) -> Any:
+        """Read `direction`, the readable form of `reversed`."""
+        if not isinstance(data, dict) or "direction" not in data:
+            return data
+        data = dict(data)
+        direction = data.pop("direction")
+        if direction not in DIRECTIONS:
+            raise ValueError(f"direction is {quote(direction)}; it must be one of {', '.join(DIRECTIONS)}")
+        if data.setdefault("reversed", DIRECTIONS[direction]) != DIRECTIONS[direction]:
+            raise ValueError("direction and reversed contradict each other; leave one out")
+        return data
 
     @property
     def options_shown(self) -> list[tuple[str, str]]:
@@ -310,6 +329,9 @@ class Question(InputModel):
         if self.kind == "scale":
             plain |= {"low": self.low, "high": self.high}
         found = {name: plain[name] for name in type(self).model_fields if name in plain}
+        if self.reversed is False:
+            found = {("direction" if name == "reversed" else name): value for name, value in found.items()}
+            found["direction"] = "higher"
         if "options" in found:
             found["options"] = list(found["options"])
         if self.show_when:
@@ -322,7 +344,7 @@ class Question(InputModel):
         return found
 
 
-_OF_SCALES: dict[str, Any] = {"low": 1, "high": 7, "labels": {}, "reversed": False}
+_OF_SCALES: dict[str, Any] = {"low": 1, "high": 7, "labels": {}, "reversed": None}
 
 
 def first_duplicate(names: Sequence[str]) -> str:

@@ -44,7 +44,12 @@ class QuestionSet:
 
 def _questions(of: Mapping[str, Any]) -> tuple[Question, ...]:
     shared = {"kind": "scale", **of.get("each", {})}
-    return tuple(Question.model_validate({**shared, **one}) for one in of["questions"])
+    questions = [{**shared, **one} for one in of["questions"]]
+    for one in questions:
+        # Points of a comparison of two replies are no better or worse.
+        if one["kind"] == "scale" and one.get("low", 1) >= 0 and not one.get("expected"):
+            one.setdefault("reversed", False)
+    return tuple(map(Question.model_validate, questions))
 
 
 QUESTION_SETS = tuple(

@@ -46,10 +46,10 @@ def rubric_default() -> Rubric:
     return rubric or rubric_create(name=DEFAULT_RUBRIC_NAME, dimensions=_dimensions(DEFAULT_QUESTIONS, (1, 7)))
 
 
-def rubric_directions_store(*, rubric: Rubric, reversed_keys: Collection[str]) -> None:
-    """Store on which questions a high answer is a bad one; answers stay as they were given."""
+def rubric_directions_store(*, rubric: Rubric, reversed_keys: Collection[str], higher_keys: Collection[str]) -> None:
+    """Store on which questions a high answer is a bad one, or a good one; answers stay as they were given."""
     for dimension in rubric.dimensions.all():
-        dimension.reversed = dimension.key in reversed_keys
+        dimension.reversed = True if dimension.key in reversed_keys else False if dimension.key in higher_keys else None
         dimension.save(update_fields=["reversed"])
 
 

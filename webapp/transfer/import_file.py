@@ -5,27 +5,34 @@ A first pass examines the file, a second stores it, in constant memory.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
+
 from chatbots import Turn
 from chatbots.compressed_files import is_zip
+from chatbots.text import quote
 from evaluation.formats.base import FileFormat, Note, Record, Skipped, skip_mixed_control, without_clashes
 from evaluation.formats.csv_columns import CsvColumns, table_format
 from evaluation.formats.scales import FileScales, Scale
 from evaluation.formats.table_rows import csv_rows
 from evaluation.formats.text_files import format_for
+from evaluation.number_format import share
 from evaluation.package import package_open
-from evaluation.ratings import rater_named
+from evaluation.ratings import opposed_dimensions, rater_named
 from webapp.core.errors import Refused
 from webapp.studies.bot_columns import controls_mark
 from webapp.studies.models import Study
 from webapp.transfer.package.import_package import ImportReport, Progress, package_check, package_import
 from webapp.transfer.services import language_checked, records_store, scales_known, study_for_import
 
+_CORRELATED = 20_000
+"""Conversations over which questions are correlated."""
 _BOTS = ("sample-curious", "sample-curt")
 _SAID: list[list[tuple[str, str, str]]] = [
     # what the person said, and what each of the two chatbots answered to it
@@ -99,7 +106,8 @@ class ImportChoices:
         scales: of its questions; else the smallest and largest values seen stand in, which bound no interval.
         language: of all conversations, as a code of ISO 639; without it metrics tell it by the words of each.
         columns: role of columns of a table, as in `csv_roles.ROLES`; others, and None: by their names.
-        reversed: questions on which a high answer is a bad one, beside those that the study knows.
+        reversed, higher: questions on which a high answer is a bad one, or a good one, in addition to those that the
+            study knows.
         labels: words at the lowest and the highest answer of a question.
         controls: bots made to be bad; None: as the file marks them.
     """
@@ -110,6 +118,7 @@ class ImportChoices:
     reversed: Collection[str] = ()
     labels: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     controls: Collection[str] | None = None
+    higher: Collection[str] = ()
 
 
 @dataclass
@@ -124,6 +133,8 @@ class FileContents:
         first: the first records; left_out: the first that could not be read.
         notes: what was guessed, and the columns that are not used.
         is_cut: whether the pass ended before the file.
+        sums: by bot and conversation, the sum and the number of the answers to each question, of the first
+            conversations.
     """
 
     format_title: str = ""
@@ -140,6 +151,17 @@ class FileContents:
     n_left_out: int = 0
     is_cut: bool = False
     notes: list[str] = field(default_factory=list)
+    sums: dict[tuple[str, str], dict[str, tuple[float, int]]] = field(default_factory=dict)
+
+    @property
+    def opposed(self) -> dict[str, float]:
+        """Questions whose answers contradict those to the others, with the correlation over conversations."""
+        means = {}
+        for key, (low, high) in self.seen.items():
+            pairs = (answers.get(key) for answers in self.sums.values())
+            means[key] = np.array([math.nan if pair is None else pair[0] / pair[1] for pair in pairs])
+            means[key] = (means[key] - low) / ((high - low) or 1.0)
+        return opposed_dimensions(means)
 
     @property
     def n_conversations(self) -> int:
@@ -169,6 +191,9 @@ class FileContents:
             for key, value in rating.answers.items():
                 low, high = self.seen.get(key, (value, value))
                 self.seen[key] = (min(low, value), max(high, value))
+                if (at := (item.bot, item.dialogue_id)) in self.sums or len(self.sums) < _CORRELATED:
+                    total, n = self.sums.setdefault(at, {}).get(key, (0.0, 0))
+                    self.sums[at][key] = (total + value, n + 1)
 
 
 def import_preview(path: Path, columns: Mapping[str, str] | None = None) -> FileContents:
@@ -262,6 +287,11 @@ def import_conversations(
     if not contents.n_records and not contents.n_left_out:
         raise ValueError(f"{path.name} holds no conversation or rating: {'; '.join(contents.notes) or 'it is empty'}")
     scales.check_questions(contents.questions | stored)
+    directed = [*chosen.reversed, *chosen.higher]
+    if beyond := [key for key in directed if key not in contents.questions | stored]:
+        raise ValueError(f"there is no question {quote(beyond[0])} whose direction could be set")
+    if both := set(chosen.reversed) & set(chosen.higher):
+        raise ValueError(f"question {quote(min(both))} cannot have both directions")
     if study is None and contents.n_records and not contents.bots:
         raise Refused(
             "ratings_only",
@@ -271,6 +301,7 @@ def import_conversations(
         study = study_for_import(key=study_key, bots=contents.bots, seen=contents.seen, scales=scales)
     if study is not None and study.is_imported:
         _choices_store(study, chosen, contents)
+        report.notes += _direction_questions(study, contents)
     for batch in _batches(without_clashes(file_format.read(path)), BATCH):
         good = []
         for item in batch:
@@ -306,8 +337,23 @@ def _choices_store(study: Study, chosen: ImportChoices, contents: FileContents) 
         controls_mark(study=study, bots=marked)
     dimensions = study.rubric.dimensions
     dimensions.filter(key__in=chosen.reversed).update(reversed=True)
+    dimensions.filter(key__in=chosen.higher).update(reversed=False)
     for key, (low, high) in chosen.labels.items():
         dimensions.filter(key=key).update(low_label=low, high_label=high)
+
+
+def _direction_questions(study: Study, contents: FileContents) -> list[str]:
+    """Ask for the direction of questions whose answers contradict the others, where it is not known."""
+    opposed = contents.opposed
+    if not opposed:
+        return []
+    unknown = set(study.rubric.dimensions.filter(reversed=None).values_list("key", flat=True))
+    return [
+        f"{quote(key)} correlates {share(r)} with the other questions: is a low answer better? Set its direction, with "
+        f"--lower {key}, --higher {key} or in the study's settings; until then a high answer counts as good"
+        for key, r in opposed.items()
+        if key in unknown
+    ]
 
 
 def _look(items: Iterable[Record | Skipped | Note], scales: FileScales, progress: Progress | None) -> FileContents:

@@ -166,7 +166,7 @@ def test_the_codebook_says_what_was_asked_and_which_way_round(study: Study) -> N
     by_name = {(one["table"], one["column"]): one for one in codebook}
     asked = by_name["ratings", "with"]
     assert (asked["question"], asked["asked"], asked["versions"]) == ("Was it good?", "after", [1, 2])
-    assert (asked["low"], asked["high"], asked["direction"]) == (1, 5, "higher is better")
+    assert (asked["low"], asked["high"], asked["direction"]) == (1, 5, "not known")
     assert asked["values"] == [
         {"value": 1, "label": "it isn't"}, {"value": 5, "label": 'a "lot"'},
     ]  # fmt: skip

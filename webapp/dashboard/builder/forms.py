@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import types
 from collections.abc import Collection, Mapping, Sequence
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
 
 import yaml
 from django import forms
@@ -76,6 +76,26 @@ def field_made(name: str, info: FieldInfo) -> forms.Field | None:
             told["help_text"] = f"One a line. {told['help_text']}".rstrip()
         return LinesField(**told)
     return None
+
+
+class DirectionField(forms.NullBooleanField):
+    """Direction of a scale as `Question.reversed`: True if lower is better, None if it is not known."""
+
+    _VALUES: ClassVar[dict[str, bool | None]] = {"": None, "off": False, "on": True}
+    _LABELS = ("Not known", "↑ Higher is better", "↓ Lower is better")
+
+    def __init__(self, **options: Any) -> None:
+        widget = forms.Select(choices=tuple(zip(self._VALUES, self._LABELS, strict=True)))
+        super().__init__(widget=widget, required=False, **options)
+
+    @classmethod
+    def name_of(cls, value: bool | None) -> str:
+        """Return the option of the list that stands for a value."""
+        return next(name for name, one in cls._VALUES.items() if one is value)
+
+    def to_python(self, value: Any) -> bool | None:
+        """Return the value of an option; None for any other."""
+        return self._VALUES.get(str(value or ""))
 
 
 class LinesField(forms.CharField):

@@ -229,7 +229,17 @@ class TextsForm(SettingsForm):
 
 
 class GeneralForm(SettingsForm):
-    beside = ("reversed",)
+    beside = ("reversed", "higher")
+
+    def clean(self) -> dict[str, Any]:
+        """Take the newly ticked one of two directions of a question; refuse two new ones."""
+        found = super().clean() or self.cleaned_data
+        for name, other in (("reversed", "higher"), ("higher", "reversed")):
+            new = set(found.get(name, ())) - set(self.initial.get(name, ()))
+            found[other] = [key for key in found.get(other, ()) if key not in new or key not in self.initial[other]]
+        if both := set(found["reversed"]) & set(found["higher"]):
+            self.add_error("higher", f"A high answer is either good or bad: {', '.join(sorted(both))}.")
+        return found
 
 
 class GeneralStep(BuildStep):
@@ -273,9 +283,17 @@ class GeneralStep(BuildStep):
                 help_text="Analyses count these questions the other way round; exports keep the answers as given.",
             )
             kappa = section_fields("judging")["kappa_items"]
-            groups += [("Questions", {"reversed": turned}), ("Agreement", {"kappa_items": kappa})]
+            higher = forms.MultipleChoiceField(
+                choices=rows,
+                required=False,
+                widget=forms.CheckboxSelectMultiple,
+                label="A high answer is good",
+                help_text="Tick neither if you do not know: the answers then count as they are.",
+            )
+            groups += [("Questions", {"higher": higher, "reversed": turned}), ("Agreement", {"kappa_items": kappa})]
             initial |= {
                 "reversed": [one.key for one in plan.dimensions if one.reversed],
+                "higher": [one.key for one in plan.dimensions if one.reversed is False],
                 "kappa_items": study.values.judging.kappa_items,
             }
         return GeneralForm(data, groups=groups, initial=initial)
@@ -283,5 +301,9 @@ class GeneralStep(BuildStep):
     def save(self, plan: Plan, form: SettingsForm, *, author: str, seen: str | None) -> Study:
         study = super().save(plan, form, author=author, seen=seen)
         if "reversed" in form.fields:
-            rubric_directions_store(rubric=study.rubric, reversed_keys=form.cleaned_data["reversed"])
+            rubric_directions_store(
+                rubric=study.rubric,
+                reversed_keys=form.cleaned_data["reversed"],
+                higher_keys=form.cleaned_data["higher"],
+            )
         return study

@@ -19,7 +19,7 @@ from webapp.core.language import plural
 from webapp.dashboard.builder.attention_checks import checks_asked
 from webapp.dashboard.builder.base import BuildStep, Plan, StepState, work_steps
 from webapp.dashboard.builder.cards import MOVING_WORDS, Card, CardsForm, Drafts, Fields, deleted_just_now
-from webapp.dashboard.builder.forms import LinesField, SettingsForm, field_made, section_fields, titled
+from webapp.dashboard.builder.forms import DirectionField, LinesField, SettingsForm, field_made, section_fields, titled
 from webapp.studies.models import AGREED_BY_PEOPLE
 from webapp.studies.protocols.base import asks_questions
 from webapp.studies.questions import Kind, Question, translate_questions, validate_show_when
@@ -71,7 +71,11 @@ def fields_of(question: Question) -> Fields:
         "between": "all" if question.has_words_between else "",
         **{f"word_{point}": words for point, words in question.labels.items()},
     }
-    return found | {name: "on" for name in ("required", "reversed", "only_with_goal") if getattr(question, name)}
+    return (
+        found
+        | {name: "on" for name in ("required", "only_with_goal") if getattr(question, name)}
+        | {"reversed": DirectionField.name_of(question.reversed)}
+    )
 
 
 _SPANS = ((0, 1), (0, 3), (1, 3), (1, 4), (1, 5), (1, 6), (1, 7), (1, 9), (1, 10), (0, 10), (0, 100))
@@ -145,6 +149,8 @@ class QuestionCard(Card):
         ):
             field = field_made(name, Question.model_fields[name])
             assert field is not None
+            if name == "reversed":
+                field = DirectionField(label="Direction")
             field.required = name == "title"
             self.fields[name] = field
         self.fields["key"].label = "Name in exports"

@@ -55,12 +55,13 @@ def bots_figure(summary: StudySummary, link: Link, *, is_whole: bool = False) ->
     notes = []
     if summary.n_ratings:
         notes.append("Intervals are over raters, or over chats where raters are unnamed.")
+        notes += phrases.direction_sentences(summary.dimensions)
     names = Column("Bot", [RowName(bot.bot.title, bot.bot.slot, bot.bot.is_control) for bot in summary.bots])
     name = _sentence(summary)
     facets = [_facet(summary, dimension, link, 4, is_whole) for dimension in summary.dimensions]
     narrow = [
         Variant(
-            one.title,
+            one.head,
             _narrow([names, _facet(summary, one, link, 7, is_whole), _means(summary, one)], f"{one.title}. {name}"),
         )
         for one in summary.dimensions
@@ -99,7 +100,7 @@ def _facet(summary: StudySummary, dimension: RatingDimension, link: Link, n_tick
         says = f"{bot.bot.title}\n{dimension.title} {figure(found.mean)} {interval}\n{phrases.ratings_text(found.n)}"
         drawn = interval_cell(window, found.mean, found.low, found.high, hollow=bot.bot.is_control)
         cells.append(marked_cell(link(bot), says, drawn))
-    return drawn_column(dimension.title, cells, window)
+    return drawn_column(dimension.head, cells, window)
 
 
 def _window(summary: StudySummary, dimension: RatingDimension, n_ticks: int, is_whole: bool) -> ScaleWindow:
@@ -168,7 +169,7 @@ def _table(summary: StudySummary, link: Link) -> PageTable:
         ("Rank", lambda one: _rank(places.get(one.bot.bot_id))),
         ("Ratings", lambda one: count_cell(one.n_ratings)),
         (
-            [title for one in summary.dimensions for title in (one.title, percent(LEVEL))],
+            [title for one in summary.dimensions for title in (one.head, percent(LEVEL))],
             lambda one: [cell for asked in summary.dimensions for cell in mean_cells(one.intervals[asked.key])],
         ),
         (("Up", "Down"), lambda one: [count_cell(one.votes_up), count_cell(one.votes_down)]),

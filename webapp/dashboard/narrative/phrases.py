@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from evaluation.findings import Reason, reason_read
 from evaluation.metrics.registry import metric_list
 from evaluation.number_format import figure, p_value, percent, probability, share, span
+from evaluation.ratings import MEAN_KEY, RatingDimension
 from evaluation.stats.comparisons import ORDER_ALPHA
 from evaluation.tables import Column
 from webapp.core.language import plural
@@ -234,6 +235,17 @@ def p_cell(p: float | None, why: str | None = "") -> Cell:
 def bot_cell(bot: BotInfo) -> Cell:
     """Make a cell of a bot's name with its mark, hollow for a control."""
     return Cell(bot.title, slot=bot.slot, hollow=bot.is_control)
+
+
+def direction_sentences(dimensions: Iterable[RatingDimension]) -> list[str]:
+    """Say of which questions the direction is not known, and how they count; empty if all are known."""
+    unknown = [f"“{one.title}”" for one in dimensions if one.reversed is None and one.key != MEAN_KEY]
+    if not unknown:
+        return []
+    return [
+        f"It is not known whether a high answer to {listed(unknown)} is good; analyses count it as good. "
+        "The study’s settings have the direction of every question."
+    ]
 
 
 def listed(names: Sequence[str]) -> str:

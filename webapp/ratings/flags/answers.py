@@ -260,7 +260,7 @@ def _questions(work: StudyWork) -> dict[int, dict[str, _Question]]:
         low, high = scale = dimension.scale
         if scale != TICK:
             found.setdefault(dimension.rubric_id, {})[dimension.key] = _Question(
-                points=max(2, round(high - low) + 1), is_of_pairs=scale == PAIR, is_reversed=dimension.reversed
+                points=max(2, round(high - low) + 1), is_of_pairs=scale == PAIR, is_reversed=bool(dimension.reversed)
             )
     return found
 

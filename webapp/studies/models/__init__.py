@@ -95,8 +95,13 @@ class Dimension(models.Model):
     labels = models.JSONField(default=dict, blank=True, help_text=_("{point of the scale: words at it}"))
     required = models.BooleanField(default=True)
     reversed = models.BooleanField(
-        default=False,
-        help_text=_("A high answer is a bad one. Analyses count it the other way round; exports keep it as given."),
+        null=True,
+        blank=True,
+        default=None,
+        help_text=_(
+            "Yes: a high answer is a bad one; analyses count it the other way round, exports keep it as given. "
+            "No: it is a good one. Unknown: answers count as they are."
+        ),
     )
     position = models.PositiveSmallIntegerField(default=0)
     low = models.FloatField(null=True, blank=True, help_text=_("Own scale, if not the rubric's."))

@@ -39,7 +39,8 @@ class ColumnQuestion:
     Attributes:
         when: it is asked: before the first task, or after each.
         low, high: ends of its scale; None where it has none.
-        is_reversed: a high answer is a bad one; the table has it as it was given.
+        is_reversed: a high answer is a bad one, False a good one, None not known; the table has it as it was given.
+        is_check: it is an attention check.
         is_inferred: the ends were read off imported answers.
     """
 
@@ -48,8 +49,9 @@ class ColumnQuestion:
     when: Literal["before", "after"]
     low: float | None = None
     high: float | None = None
-    is_reversed: bool = False
+    is_reversed: bool | None = None
     is_inferred: bool = False
+    is_check: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,6 +360,7 @@ def answer_column(question: Question, name: str, when: Literal["before", "after"
             question.low if is_scale else None,
             question.high if is_scale else None,
             question.reversed,
+            is_check=question.is_check,
         ),
     )
 

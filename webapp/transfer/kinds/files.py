@@ -141,7 +141,7 @@ class ImportParams(InputModel):
         scale: lowest and highest value of all dimensions, as jobs of earlier versions have it.
         is_upload: the file is a copy made for this job, which goes when that is done.
         items: the file holds items to rate, and the study is there.
-        columns, reversed, labels, controls: as `ImportChoices`.
+        columns, reversed, higher, labels, controls: as `ImportChoices`.
     """
 
     file: str
@@ -154,6 +154,7 @@ class ImportParams(InputModel):
     items: bool = False
     columns: dict[str, str] | None = None
     reversed: Many[str] = ()
+    higher: Many[str] = ()
     labels: dict[str, Many[str]] = {}
     controls: Many[str] | None = None
 
@@ -169,7 +170,7 @@ class ImportParams(InputModel):
         if unknown := [role for role in (self.columns or {}).values() if role_named(role) is None]:
             raise ValueError(f"a column cannot be {quote(unknown[0])}")
         labels = {key: (low, high) for key, (low, high) in self.labels.items()}
-        return ImportChoices(scales, self.language, self.columns, self.reversed, labels, self.controls)
+        return ImportChoices(scales, self.language, self.columns, self.reversed, labels, self.controls, self.higher)
 
 
 @register_kind

@@ -20,7 +20,7 @@ from django.db.models import Max
 
 from chatbots.installation import VERSION, commit, package_version
 from evaluation.formats.tables import escape_cell
-from evaluation.package import LEFT_OUT
+from evaluation.package import ATTENTION_CHECK, LEFT_OUT
 from webapp.conversations.models import Conversation
 from webapp.jobs.selectors.metrics import versions_used
 from webapp.ratings.models import Rating
@@ -103,7 +103,9 @@ def _direction(asked: ColumnQuestion | None, *, compares: bool) -> str:
         return "positive: the first is better; negative: the second"
     if asked.when == "before":
         return ""
-    return "lower is better (reversed)" if asked.is_reversed else "higher is better"
+    if asked.is_check:
+        return ATTENTION_CHECK
+    return {True: "lower is better (reversed)", False: "higher is better", None: "not known"}[asked.is_reversed]
 
 
 def _versions_asking(study: Study) -> dict[tuple[str, str], list[int]]:

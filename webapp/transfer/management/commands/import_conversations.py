@@ -40,6 +40,14 @@ class Command(ConfabCommand):
             help="of all conversations, such as de; else metrics tell it by the words of each",
         )
 
+        for name, value in (("lower", "a low"), ("higher", "a high")):
+            parser.add_argument(
+                f"--{name}",
+                action="append",
+                default=[],
+                metavar="QUESTION",
+                help=f"{value} answer to this question is a good one; repeatable (else not known)",
+            )
         parser.add_argument(
             "--column",
             action="append",
@@ -68,7 +76,9 @@ class Command(ConfabCommand):
             report = import_conversations(
                 options["file"],
                 study_key=options["study"],
-                choices=ImportChoices(scales, options["language"], chosen or None),
+                choices=ImportChoices(
+                    scales, options["language"], chosen or None, options["lower"], higher=options["higher"]
+                ),
                 progress=progress,
             )
         self.is_empty = not report.n_good
