@@ -328,7 +328,8 @@ def study_of_package(package: Package) -> Study:
         raise PackageError(f"{package.name} does not say what its tables hold: {error}") from None
     cells = {name: FileTable(name, tuple(fields[name]), tuple(package.rows(name))) for name in fields}
     # Attention checks stay in the table of ratings and are no dimensions.
-    checks = {row[1] for row in cells["checks"].rows if row[0] == "after"} if "checks" in cells else set()
+    rows = cells["checks"].rows if "checks" in cells else ()
+    checks = {row.get("check") for row in rows if row.get("kind") == "after"}
     scales = [
         column
         for column, low, _high, direction in asked
