@@ -46,12 +46,6 @@ def rater_named(name: Any) -> str | None:
     return None if _NOBODY.fullmatch(written) else written
 
 
-OPPOSED = -0.3
-"""Correlation with the other dimensions below which one probably has the opposite direction."""
-FEWEST_CONVERSATIONS = 30
-"""Fewest conversations for such a correlation."""
-
-
 @dataclass(frozen=True, slots=True)
 class RatingDimension:
     """One question that ratings answer.
@@ -86,25 +80,6 @@ class RatingDimension:
     def head(self) -> str:
         """Title with an arrow if higher values are known to be better, as analyses count them."""
         return self.title if self.reversed is None else f"{self.title} ↑"
-
-
-def opposed_dimensions(means: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """Return dimensions that contradict the others, with their correlations below `OPPOSED`.
-
-    Args:
-        means: by dimension of each conversation's mean, as a share of the scale; NaN where it has none. A dimension is
-            correlated with the mean of the others over the conversations that have both.
-    """
-    found = {}
-    for key, own in means.items():
-        others = np.array([values for other, values in means.items() if other != key])
-        both = np.isfinite(own) & np.isfinite(others).any(axis=0) if len(others) else np.zeros(len(own), bool)
-        if both.sum() < FEWEST_CONVERSATIONS:
-            continue
-        x, y = own[both], np.nanmean(others[:, both], axis=0)
-        if min(np.ptp(x), np.ptp(y)) > 0 and (r := float(np.corrcoef(x, y)[0, 1])) < OPPOSED:
-            found[key] = r
-    return found
 
 
 def headline(dimensions: Sequence[RatingDimension], *, ordered: bool) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from evaluation.analysis.answers import AnswerDistributions, answers
 from evaluation.analysis.bot_means import BotMeans, bot_means
 from evaluation.analysis.comparisons import Comparisons, compare
 from evaluation.analysis.correlations import CorrelationMatrix, dimension_matrix, metric_matrix
+from evaluation.analysis.directions import opposed_dimensions
 from evaluation.analysis.planning import RaterPlan, plan_raters
 from evaluation.analysis.raters import RaterAnalysis, analyse_raters
 from evaluation.analysis.rating_models import RatingModels, rating_models
@@ -22,7 +23,7 @@ from evaluation.analysis.trajectories import TrajectoryResult, best_and_worst, t
 from evaluation.findings import Reason
 from evaluation.loading import read as study_read
 from evaluation.number_format import BY_TUPLE, Array, figure, probability, result_dump, result_load, share, span
-from evaluation.ratings import MEAN_KEY, RatingDimension, Ratings, headline, opposed_dimensions, rater_named
+from evaluation.ratings import MEAN_KEY, RatingDimension, Ratings, headline, rater_named
 from evaluation.stats.trajectories import Course
 from tests.conftest import ROOT
 

@@ -22,64 +22,16 @@ rubric from them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from django.utils import translation
-from django.utils.translation import gettext
 from django.utils.translation import gettext as _
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
 from chatbots.text import is_blank, quote, sanitise_input
 from chatbots.type_descriptions import TypeDescription
 from chatbots.validation import InputModel, Many, Mistake
-from webapp.core.language import locale_of
-
-TEXTS = frozenset(
-    {
-        *("title", "name", "help", "labels", "options"),
-        *("consent_points", "consent_text", "instructions_text", "thanks_text"),
-        *("content_notice", "typing_notice", "people_notice", "people_afterwards", "choose_question", "question"),
-        "step_labels",
-        *("context", "response", "second_response"),
-        *("first", "second", "right", "expected", "admits", "why"),
-    }
-)
-"""Names of the texts for participants, in a study's values as JSON."""
-
-
-def texts_in(plain: Any, language: str) -> Any:
-    """Return a study's values, or some of them, as JSON has them with every text in this language.
-
-    A line without a translation stays as it is.
-    """
-    with translation.override(locale_of(language)):
-        return each_text(plain, gettext)
-
-
-def texts_said(plain: Any) -> Iterator[str]:
-    """Return the lines of all texts in a study's values, or in some of them."""
-    found: list[str] = []
-
-    def keep(line: str) -> str:
-        found.append(line)
-        return line
-
-    each_text(plain, keep)
-    yield from found
-
-
-def each_text(plain: Any, change: Callable[[str], str], *, is_text: bool = False) -> Any:
-    """Return a study's values, or some of them, as JSON has them with every line of their texts changed."""
-    match plain:
-        case dict():
-            return {name: each_text(value, change, is_text=is_text or name in TEXTS) for name, value in plain.items()}
-        case list() | tuple():
-            return [each_text(one, change, is_text=is_text) for one in plain]
-        case str() if is_text:
-            return "\n".join(change(line) if line.strip() else line for line in plain.split("\n"))
-    return plain
-
+from webapp.studies.participant_texts import texts_in
 
 MOST_CHARS = 1000
 """The longest text that is taken as an answer."""

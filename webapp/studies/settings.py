@@ -25,6 +25,7 @@ from webapp.studies.assignment.settings import Assignment
 from webapp.studies.attention_checks import Attention, Checking
 from webapp.studies.conditions import Conditions
 from webapp.studies.marking_settings import ErrorMarking, Marking, OwnMarking, StepMarking
+from webapp.studies.participant_texts import texts_in
 from webapp.studies.people import People
 from webapp.studies.protocol_settings import (
     Arena,
@@ -47,7 +48,6 @@ from webapp.studies.questions import (
     Order,
     Question,
     first_duplicate,
-    texts_in,
     validate_keys,
     validate_no_screening,
     validate_show_when,

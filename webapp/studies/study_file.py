@@ -40,8 +40,9 @@ from webapp.core.plain_yaml import NotPlain, plain_read, plain_text
 from webapp.studies.assignment.rules.base import rules
 from webapp.studies.items import gold_fields
 from webapp.studies.models import Item, Study, StudyVersion
+from webapp.studies.participant_texts import texts_in, texts_said
 from webapp.studies.protocols.base import StudyProtocol, protocols
-from webapp.studies.questions import Key, texts_in, texts_said
+from webapp.studies.questions import Key
 from webapp.studies.ready_made import DEFAULT_QUESTIONS, QUESTION_SETS, READY_MADE, STUDIES, QuestionSet
 from webapp.studies.rubrics import post_task_questions
 from webapp.studies.settings import SECTION_OF, SECTIONS, StudyValues
