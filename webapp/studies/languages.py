@@ -11,7 +11,8 @@ from functools import cache
 
 from webapp.studies.conditions import TEXT_NAMES, Conditions, Level
 from webapp.studies.models import Participant, Study, StudyVersion
-from webapp.studies.questions import TEXTS, Question, each_text, texts_in, texts_said
+from webapp.studies.participant_texts import TEXTS, each_text, texts_in, texts_said
+from webapp.studies.questions import Question
 from webapp.studies.ready_made import QUESTION_SETS
 from webapp.studies.rubrics import post_task_questions
 from webapp.studies.settings import SECTIONS, StudyValues

@@ -25,7 +25,7 @@ from webapp.studies.assignment.settings import Assignment
 from webapp.studies.attention_checks import Attention, Checking
 from webapp.studies.conditions import Conditions
 from webapp.studies.marking_settings import ErrorMarking, Marking, OwnMarking, StepMarking
-from webapp.studies.participant_texts import texts_in
+from webapp.studies.participant_texts import TEXTS, texts_in
 from webapp.studies.people import People
 from webapp.studies.protocol_settings import (
     Arena,
@@ -44,7 +44,6 @@ from webapp.studies.protocol_settings import (
 )
 from webapp.studies.questions import (
     TAKEN_KEYS,
-    TEXTS,
     Order,
     Question,
     first_duplicate,
