@@ -55,8 +55,7 @@ class RatingDimension:
         title: readable name.
         low, high: the ends of its scale.
         low_label, high_label: the words at the ends.
-        reversed: True if a high answer is a bad one ("repetitive"), and analyses count low + high − answer; False if
-            it is a good one; None if the direction is not known, and answers count as they are.
+        reversed: True if a high answer is bad ("repetitive"): analyses count low + high − answer; None: unknown.
         inferred: the ends are the smallest and largest answer seen: higher and lower ones may be possible, so that no
             interval ends there.
     """
@@ -196,8 +195,7 @@ class Ratings:
             dimensions: those to read; None: every other column of numbers. A name alone stands for a question
                 on `scale`, or from the lowest to the highest answer there is.
             scale: the ends, for all dimensions given by name; or by name, under "" for all others.
-            reversed, higher: dimensions given by name of which a high answer is a bad one, or a good one; of all others
-                the direction is not known.
+            reversed, higher: dimensions given by name of which a high answer is a bad, or a good one; else not known.
             controls: bots made to be bad.
         """
         for name in ("conversation", "bot"):
@@ -275,8 +273,7 @@ class Ratings:
         if len(self.headline) == 1:
             return first
         inferred = self.bounds() is None
-        known = all(self.dimension(key).reversed is not None for key in self.headline)
-        turned = False if known else None
+        turned = None if any(self.dimension(key).reversed is None for key in self.headline) else False
         return RatingDimension(MEAN_KEY, MEAN_KEY, first.low, first.high, reversed=turned, inferred=inferred)
 
     def values(self, key: str | Sequence[str] | None = None) -> np.ndarray:
