@@ -11,7 +11,7 @@ def keep_direction(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("studies", "0055_item_chats")]
+    dependencies = [("studies", "0056_whereabouts_translated")]
 
     operations = [
         migrations.AlterField(
