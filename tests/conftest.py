@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import json
 import os
 import random
 import signal
@@ -291,11 +292,11 @@ class ConfabServer:
             self.start_web()
 
     def wait_until_healthy(self, timeout_s: float = 600) -> None:
-        """Wait for `/healthz` to answer 200."""
+        """Wait until `/healthz` answers 200 and the bots of running studies are loaded."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             with contextlib.suppress(OSError):
-                if urllib.request.urlopen(f"{self.url}/healthz", timeout=5).status == 200:
+                if json.load(urllib.request.urlopen(f"{self.url}/healthz", timeout=5))["bots"]["ok"]:
                     return
             time.sleep(0.2)
         log = (self.data_dir / "web.log").read_text()[-3000:]

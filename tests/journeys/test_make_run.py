@@ -84,7 +84,7 @@ def test_make_run_serves_and_stops_everything(tmp_path: Path, vector_cache: Path
         assert make.poll() is None, (tmp_path / "make.log").read_text()[-3000:]
         with contextlib.suppress(OSError):
             url = f"http://127.0.0.1:{port}/healthz"
-            return bool(json.load(urllib.request.urlopen(url, timeout=5))["ok"])
+            return bool(json.load(urllib.request.urlopen(url, timeout=5))["bots"]["ok"])
         return False
 
     def worker_is_up() -> bool:

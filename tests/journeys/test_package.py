@@ -172,7 +172,7 @@ def test_the_installed_command_migrates_and_serves(installed: Path, tmp_path: Pa
         assert command.poll() is None, (tmp_path / "run.log").read_text()[-3000:]
         with contextlib.suppress(OSError):
             url = f"http://127.0.0.1:{port}/healthz"
-            return bool(json.load(urllib.request.urlopen(url, timeout=5))["ok"])
+            return bool(json.load(urllib.request.urlopen(url, timeout=5))["bots"]["ok"])
         return False
 
     try:

@@ -319,15 +319,15 @@ def bots_health() -> Health:
 
     It names no bot: participants can open the page, and must not learn which one is loading, or busy, as they write.
 
-    A bot host in a process of its own that is silent does not make a web process unhealthy: people can
-    still write, and their replies come when the host is back.
+    Pages can be served whatever the bots do: people can still write, and their replies come when the bots are back. So
+    `ok` is that of the bots alone.
     """
     details: dict[str, object] = {"heartbeat_age_s": heartbeat_ages_s()}
     if not settings.CONFAB_BOT_HOST_IN_PROCESS:
-        return Health(True, details)
+        return Health(True, details, is_needed=False)
     runtime = runtime_existing()
     if runtime is None:
-        return Health(False, {**details, "error": "the bot host has not started"})
+        return Health(False, {**details, "error": "the bot host has not started"}, is_needed=False)
     numbers = runtime.host.load_numbers()
     states = {bot_id: numbers.get(bot_id, {}).get("state", "not loaded") for bot_id in bots_of_running_studies(None)}
     # An unregistered bot is a study's mistake, not this process's; no participant gets it.
@@ -340,5 +340,7 @@ def bots_health() -> Health:
     )
     load = runtime.host.totals()
     return Health(
-        ok, {**details, "states": dict(Counter(states.values())), "load": {**load, "busy": len(load["busy"])}}
+        ok,
+        {**details, "states": dict(Counter(states.values())), "load": {**load, "busy": len(load["busy"])}},
+        is_needed=False,
     )

@@ -5,6 +5,7 @@ Every app adds its own check in `AppConfig.ready()`; `/healthz` runs them all.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 import time
@@ -23,16 +24,21 @@ from webapp.core.restore_marker import read_restore_marker
 
 @dataclass(frozen=True)
 class Health:
-    """One check's answer: `ok` False makes the whole answer 503."""
+    """Result of one check.
+
+    Attributes:
+        is_needed: whether pages can be served only if `ok`; otherwise the check is reported alone.
+    """
 
     ok: bool
     details: dict[str, Any] = field(default_factory=dict)
+    is_needed: bool = True
 
 
 class HealthLogFilter(logging.Filter):
     """Keeps the 503 of `/healthz` out of Django's log of errors.
 
-    A process that is still loading its bots is no error; what is one, the view logs with its name.
+    The view logs what is wrong by its name.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -59,6 +65,9 @@ def health_now() -> dict[str, Health]:
     return results
 
 
+_ANSWERS_WITHIN_S = 2.0
+
+
 def _database() -> Health:
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
@@ -69,6 +78,11 @@ def _channel_layer() -> Health:
     layer = get_channel_layer()
 
     async def there_and_back() -> bool:
+        # A Redis that is full or read-only refuses to send, or loses what was sent.
+        async with asyncio.timeout(_ANSWERS_WITHIN_S):
+            return await send_and_receive()
+
+    async def send_and_receive() -> bool:
         channel = await layer.new_channel()
         await layer.send(channel, {"type": "health"})
         return (await layer.receive(channel))["type"] == "health"
@@ -86,7 +100,6 @@ health_check("restore", _restore)
 health_check("channel_layer", _channel_layer)
 
 
-_ANSWERS_WITHIN_S = 2.0
 _SAID_EVERY_S = 60.0
 
 
@@ -101,7 +114,7 @@ def redis_errors() -> tuple[type[Exception], ...]:
 
 
 def is_redis_up() -> bool | None:
-    """Return True if Redis answers; None where none is used."""
+    """Return True if Redis answers and takes writes; None where none is used."""
     if not settings.REDIS_URL:
         return None
     from redis import Redis
@@ -110,7 +123,7 @@ def is_redis_up() -> bool | None:
         settings.REDIS_URL, socket_connect_timeout=_ANSWERS_WITHIN_S, socket_timeout=_ANSWERS_WITHIN_S
     )
     try:
-        return bool(asked.ping())
+        return bool(asked.set(f"{settings.CHANNEL_PREFIX}health", 1, ex=60))
     except redis_errors():
         return False
     finally:

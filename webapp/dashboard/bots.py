@@ -23,7 +23,8 @@ from chatbots.endpoints.metering import PaidBot
 from chatbots.registry import bot_list
 from evaluation.analysis.bot_means import BotMeans
 from webapp.bots.models import BotVersion, Spending
-from webapp.bots.selectors import BotEntry, bots_discover, spending_by_key
+from webapp.bots.selectors import BotEntry, bot_entry_list, bots_discover, spending_by_key
+from webapp.conversations.heartbeats import heartbeat_bots
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.language import plural
 from webapp.ratings.selectors import BotInfo, study_dimensions
@@ -89,6 +90,14 @@ def bot_state(entry: BotEntry, reports: Mapping[str, Mapping[str, Any]]) -> BotS
     when = date_format(timezone.localtime(health.answered_at), "j M, H:i")
     without = f", without {', '.join(health.rejected_params)} (rejected by its model)" if health.rejected_params else ""
     return BotState("Answers", "good", "", True, is_loaded, f"{took}{when}{without}")
+
+
+def troubled_bots() -> list[tuple[BotEntry, BotState]]:
+    """Return the bots that fail, and those of collecting studies that are not offered, each with its state."""
+    reports = heartbeat_bots()
+    in_use = {bot for study in Study.objects.filter(state=Study.State.COLLECTING) for bot in study.bots}
+    states = [(entry, bot_state(entry, reports)) for entry in bot_entry_list()]
+    return [(entry, state) for entry, state in states if state.reason and (entry.trouble or entry.id in in_use)]
 
 
 def _failing_words(reason: str, otherwise: str) -> str:

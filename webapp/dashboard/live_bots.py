@@ -204,7 +204,7 @@ def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[Liv
         elif wanted is not None and done[bot_id] >= wanted:
             words, tone, reason = "Has all it needs" if wanted else "Closed", "", ""
         else:
-            words, tone, reason = "Healthy", "good", ""
+            words, tone, reason = state.words, state.tone, ""
         found.append(
             LiveBot(
                 infos[bot_id],

@@ -109,6 +109,8 @@ class ParticipantRequest:
         left: participant whose token came from a device that they have left.
         task: the open task whose page is shown.
         person: participant whom the request identifies, by the session too; None for unknown visitors.
+        entry: signed parameters of a platform's visit that has ended; with them its participant can write to the
+            researchers from any browser, and read nothing.
     """
 
     token: str = ""
@@ -117,6 +119,8 @@ class ParticipantRequest:
     left: Participant | None = field(default=None, kw_only=True)
     task: UUID | None = field(default=None, kw_only=True)
     person: Participant | None = field(default=None, kw_only=True)
+    entry: str = field(default="", kw_only=True)
+    study_key: str = field(default="", kw_only=True)
 
     def locale(self, version: StudyVersion | None) -> str:
         """Return the language that pages of this version of a study speak, as Django calls it."""
@@ -143,7 +147,9 @@ class ParticipantRequest:
     @property
     def messages(self) -> str:
         """Address of the messages to the researchers; empty for unknown visitors."""
-        return self.link("messages", self.person.study.key) if self.person else ""
+        if self.person:
+            return self.link("messages", self.person.study.key)
+        return f"{self.link('messages', self.study_key)}?{urlencode({'_entry': self.entry})}" if self.entry else ""
 
     @property
     def withdrawal(self) -> str:

@@ -13,6 +13,8 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from webapp.bots.selectors import bot_available_ids
+from webapp.conversations.heartbeats import bots_unavailable_at_hosts
 from webapp.core.errors import Refused
 from webapp.core.language import activate_language
 from webapp.participant.access import ParticipantRequest, moved_page
@@ -34,7 +36,7 @@ from webapp.studies.protocols.base import protocols
 from webapp.studies.recruitment.completion import has_earned
 from webapp.studies.recruitment.links import link_opened
 from webapp.studies.rubrics import post_task_questions
-from webapp.studies.selectors import entry_refusal, rehearsal_token_valid
+from webapp.studies.selectors import entry_refusal, rehearsal_token_valid, talks_to_bots
 from webapp.studies.settings import StudyValues
 
 logger = logging.getLogger(__name__)
@@ -114,7 +116,18 @@ class EntryRequest:
 
     def refusal(self) -> Refused | None:
         """Return the reason why this visitor cannot start a task; None if they can."""
-        return start_refusal(self.study, self.participant, self.recruitment)
+        return start_refusal(self.study, self.participant, self.recruitment) or self._bots_refusal()
+
+    def _bots_refusal(self) -> Refused | None:
+        """Return the reason if no bot can answer now, so that visitors read it before they agree; else None."""
+        study, participant = self.study, self.participant
+        if not talks_to_bots(study):
+            return None
+        if participant is not None and participant.tasks.filter(state=Task.State.OPEN).exists():
+            return None
+        if set(bot_available_ids(study.bots)) - set(bots_unavailable_at_hosts()):
+            return None
+        return Refused("no_bot", _("No chatbot is available at the moment."))
 
     def ended_page(self, *, may_agree: bool = False) -> HttpResponse | None:
         """Return the page with the outcome of this visit; None if it has not ended.
@@ -130,8 +143,12 @@ class EntryRequest:
         shown = codes_shown(participant=self.participant, recruitment=self.recruitment, is_theirs=self.is_theirs)
         version_speak(ending.task.version, self.visit.language or self.participant.language)
         # It may be of an earlier version, in another language than the study speaks now.
+        visit = self.shown_visit
+        if not self.is_theirs and self.recruitment.submission:
+            entry = recruitment_sign(self.study, ending.task.version, self.recruitment)
+            visit = replace(visit, entry=entry, study_key=self.study.key)
         with activate_language(self.request, self.visit.locale(ending.task.version)):
-            return done_page(self.request, self.shown_visit, ending, recruitment=self.recruitment, shown=shown)
+            return done_page(self.request, visit, ending, recruitment=self.recruitment, shown=shown)
 
     @cached_property
     def comes_back(self) -> bool:

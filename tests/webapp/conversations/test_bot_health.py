@@ -2,17 +2,24 @@
 
 import asyncio
 import json
+import uuid
 from collections.abc import Iterator
 
 import pytest
+from channels.layers import get_channel_layer
 from django.test import Client
+from django.urls import reverse
+from redis.exceptions import ResponseError
 
 from chatbots.registry import bots
-from tests.builders import force_bots, make_conversation, make_study
+from tests.builders import force_bots, make_conversation, make_study, signed_in
 from tests.fakes import FakeStepBot
 from webapp.conversations import bot_host
 from webapp.conversations.bot_host import BotHostRuntime
+from webapp.conversations.services.replies import heartbeat_store
+from webapp.core import health as core_health
 from webapp.core.database import in_database
+from webapp.core.rights import Right
 from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -52,7 +59,7 @@ async def test_a_bot_that_cannot_be_loaded_is_tried_again_and_health_stays(
     monkeypatch.setattr(bot_host, "_runtime", runtime)
     try:
         status, told = await in_database(health)()
-        assert (status, told["states"]) == (503, {"not loaded": 1, "unknown": 1})
+        assert (status, told["ok"], told["states"]) == (200, False, {"not loaded": 1, "unknown": 1})
         assert "broken" not in json.dumps(told), "a participant may read it"
         for _ in range(3):  # sweeps
             await runtime._load_bots()
@@ -129,3 +136,45 @@ async def test_a_study_that_is_rehearsed_has_all_its_bots_loaded_before_it_opens
         await runtime.close()
         for bot in made:
             bots.discard(bot.name)
+
+
+async def test_a_channel_layer_that_takes_no_messages_is_no_health(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Redis that is full refuses writes; one that evicts keys loses what was sent."""
+    monkeypatch.setattr(core_health, "_ANSWERS_WITHIN_S", 0.05)
+
+    async def refuse(*_args: object) -> None:
+        raise ResponseError("OOM command not allowed when used memory > 'maxmemory'.")
+
+    async def lose(*_args: object) -> None:
+        pass
+
+    def look() -> tuple[int, dict]:
+        response = Client().get("/healthz")
+        return response.status_code, json.loads(response.content)["channel_layer"]
+
+    layer = get_channel_layer()
+    for send, error in ((refuse, "ResponseError"), (lose, "TimeoutError")):
+        monkeypatch.setattr(layer, "send", send)
+        assert await in_database(look)() == (503, {"ok": False, "error": error})
+
+
+async def test_a_study_whose_bots_are_all_down_says_so_before_consent(broken: FakeStepBot) -> None:
+    await in_database(make_study)("down", bots=["broken"])
+
+    def entry() -> str:
+        return " ".join(Client().get("/s/down/").content.decode().split())
+
+    assert 'name="consent"' in await in_database(entry)()
+    bots_down = {"broken": {"state": "unavailable", "reason": "the file is damaged"}}
+    await in_database(heartbeat_store)(host_id=uuid.uuid4(), pool="default", bots=bots_down)
+    page = await in_database(entry)()
+    assert "No chatbot is available at the moment" in page
+    assert 'name="consent"' not in page
+    staff = await in_database(signed_in)(*Right)
+
+    def system() -> str:
+        return staff.get(reverse("dashboard:system")).content.decode()
+
+    told = await in_database(system)()
+    assert "the file is damaged" in told
+    assert "No problem found" not in told

@@ -195,8 +195,12 @@ def test_who_rated_every_chatbot_sees_the_codes(study: Study, browser: Client) -
 
 
 def test_no_available_bot_is_our_fault(browser: Client) -> None:
-    force_bots(make_study("none"), ["taken-out-of-bots-yaml"])
+    study = make_study("none")
     page = browser.get("/s/none/")
+    force_bots(study, ["taken-out-of-bots-yaml"])
+    before_consent = browser.get("/s/none/").content.decode()
+    assert "No chatbot is available" in before_consent
+    assert 'name="consent"' not in before_consent
     response = post(browser, "/s/none/start/", consent="on", _entry=entry_field(page))
     assert response.status_code == 409
     assert "No chatbot is available" in response.content.decode()

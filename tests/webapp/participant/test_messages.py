@@ -1,5 +1,7 @@
 """Messages to the researchers: sent from participants' pages, answered on the person's page, gone with the person."""
 
+import html
+import re
 from threading import Barrier, Thread
 
 import pytest
@@ -39,6 +41,27 @@ def test_every_page_of_a_known_participant_has_the_link(study: Study, browser: C
     assert post(browser, f"/chat/{conversation.pk}/rate/", **ANSWERS).status_code == 302
     for page in (f"/chat/{conversation.pk}/done/", "/s/s/"):
         assert LINK in text_of(browser, page)
+
+
+def test_who_has_finished_can_write_from_any_browser_and_reads_nothing_there(study: Study, browser: Client) -> None:
+    ids = "?PROLIFIC_PID=p1&STUDY_ID=x&SESSION_ID=visit1"
+    conversation = begin(browser, query=ids)
+    chat(conversation, 3)
+    post(browser, f"/chat/{conversation.pk}/rate/", **ANSWERS)
+    post(browser, PAGE, text="My name is Ada.")
+    fresh = Client(enforce_csrf_checks=True)
+    page = fresh.get(f"/s/s/{ids}").content.decode()
+    address = html.unescape(re.search(rf'<form method="post" action="({PAGE}[^"]+)"', page)[1])
+    entry = re.search(r'name="_entry" value="([^"]+)"', page)[1]
+    for response in (fresh.get(address), post(fresh, address, text="Did my code arrive?", _entry=entry)):
+        assert response.status_code == 200
+        assert "Ada" not in response.content.decode()
+    assert "Sent. You will see" in response.content.decode()
+    assert sent() == ["My name is Ada.", "Did my code arrive?"]
+    assert not fresh.session.keys(), "a platform's id in a link opens nothing else"
+    assert fresh.get(f"{PAGE}?_entry={entry[:-2]}xx").status_code == 404
+    other = fresh.get("/s/s/?PROLIFIC_PID=p1&STUDY_ID=x&SESSION_ID=other").content.decode()
+    assert PAGE not in other, "another visit's id has not ended"
 
 
 def test_a_message_is_stored_answered_and_read(study: Study, browser: Client) -> None:

@@ -17,7 +17,7 @@ from webapp.conversations.reply_pipeline import reply_begin
 from webapp.studies.models import Study
 
 MOST = {
-    "entry": 3,
+    "entry": 6,
     "start": 22,
     "locked": 6,
     "chat": 7,

@@ -16,6 +16,7 @@ from django.views.decorators.cache import never_cache
 from webapp.core.authentication import token_make, token_revoke, tokens_of
 from webapp.core.errors import Refused
 from webapp.core.rights import Right, may
+from webapp.dashboard.bots import troubled_bots
 from webapp.dashboard.forms import TokenForm
 from webapp.dashboard.navigation import Link, form_view, page, post_view, read_view
 from webapp.dashboard.system import alert_rows, retention_rows, system_now
@@ -69,7 +70,7 @@ def system_live(request: HttpRequest) -> HttpResponse:
 
 def _state() -> dict[str, Any]:
     try:
-        return {"state": system_now()}
+        return {"state": system_now(), "bots": troubled_bots()}
     except (DatabaseError, OSError) as error:
         return {"state": None, "error": type(error).__name__}
 

@@ -141,6 +141,29 @@ export function busyWire(within = document) {
   });
 }
 
+// A message to the researchers is sent from its dialog, without another page.
+function messageFormWire() {
+  const form = document.querySelector("dialog .message-form");
+  form?.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const error = form.querySelector(".field-error");
+    const button = form.querySelector("button");
+    button.disabled = true;
+    try {
+      const response = await fetch(form.action, { method: "POST", body: new FormData(form) });
+      const page = new DOMParser().parseFromString(await response.text(), "text/html");
+      const problem = page.querySelector(".message-form .field-error")?.textContent.trim();
+      if (!response.ok && !problem) throw new Error(String(response.status));
+      error.textContent = problem ?? "";
+      form.nextElementSibling.hidden = Boolean(problem);
+      if (!problem) form.reset();
+    } catch {
+      error.textContent = form.dataset.failed;
+    }
+    button.disabled = false;
+  });
+}
+
 // A page that answers a form, because something was missing, counts from now on as one that was asked for. Or the back
 // button and a reload would end at the browser's own page about sending the form again.
 function answerMadeVisit() {
@@ -170,4 +193,5 @@ answerMadeVisit();
 translationWatch();
 dialogsWire();
 timesLocalise();
+messageFormWire();
 busyWire();
