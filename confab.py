@@ -29,13 +29,16 @@ encoded twice.
 from __future__ import annotations
 
 import os
+import warnings
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from chatbots.devices import batches_made_exact
 from chatbots.installation import VERSION as __version__
 from chatbots.installation import default_data_folder
-from chatbots.registry import plugins_import
-from chatbots.yaml_registry import load_bots
+from chatbots.registry import bots, plugins_import
+from chatbots.yaml_registry import YamlRegistry, configured_bots, load_bots
 from evaluation.analysis.pairwise_preference import rank
 from evaluation.combination import combine
 from evaluation.hybrid.notebook import hybrid, powered
@@ -43,6 +46,7 @@ from evaluation.judges.comparison import judges
 from evaluation.llm_judge import judge_pairs
 from evaluation.loading import read
 from evaluation.metric_agreement import judge
+from evaluation.metrics.registry import configured_metrics, metrics
 from evaluation.realism.compare import realism
 from evaluation.remote import connect
 from evaluation.selfplay import selfplay
@@ -74,4 +78,31 @@ __all__ = [
 ]
 
 batches_made_exact()
-vectors_kept_in(lambda: Path(os.environ.get("CONFAB_DATA_DIR") or default_data_folder()))
+
+
+def _data_folder() -> Path:
+    return Path(os.environ.get("CONFAB_DATA_DIR") or default_data_folder())
+
+
+vectors_kept_in(_data_folder)
+
+
+def _register_files() -> None:
+    """Register the bots and metrics of the data folder at their first use, as the server does."""
+    for registry, configured, variable in (
+        (bots, configured_bots, "CONFAB_BOTS"),
+        (metrics, configured_metrics, "CONFAB_METRICS"),
+    ):
+        if not registry.is_refreshed:  # else Django runs in this process and has its settings
+            registry.refresh_by(partial(_register_file, configured, variable))
+
+
+def _register_file(configured: YamlRegistry[Any], variable: str, _name: str) -> None:
+    """Register a file once, unless the notebook has chosen another one."""
+    path = Path(os.environ.get(variable) or _data_folder() / f"{variable.removeprefix('CONFAB_').lower()}.yaml")
+    if configured.file is None and path.exists() and configured.follow(path):
+        for broken in configured.broken:
+            warnings.warn(str(broken), stacklevel=2)
+
+
+_register_files()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
@@ -38,7 +39,8 @@ class Registry(Generic[T]):
         self.packages = [package]
         self._entries: dict[str, T] = {}
         self._searched = False
-        self._look_again: Callable[[], object] = lambda: None
+        self._refresh: Callable[[str], object] | None = None
+        self._refreshing = threading.local()
 
     def look_into(self, package: str) -> None:
         """Find entries in another folder too: that of an app which comes later."""
@@ -65,24 +67,42 @@ class Registry(Generic[T]):
         self._entries[entry.name] = entry  # type: ignore[attr-defined]
         return entry
 
-    def look_again_by(self, look: Callable[[], object]) -> None:
-        """Call a function before every use, which adds what has come since."""
-        self._look_again = look
+    def refresh_by(self, refresh: Callable[[str], object]) -> None:
+        """Call a function before every use, which adds new entries.
+
+        Args:
+            refresh: takes the name that is looked up, empty for all; may use the registry itself.
+        """
+        self._refresh = refresh
+
+    @property
+    def is_refreshed(self) -> bool:
+        """True if a function adds new entries before every use."""
+        return self._refresh is not None
 
     def discard(self, name: str) -> None:
         """Take an entry out, if it is there (configuration reloads, tests)."""
         self._entries.pop(name, None)
 
-    def search(self) -> None:
-        """Import every module of the folders, so that their decorators run, and add what has come since."""
-        if self._searched:
-            self._look_again()
+    def search(self, name: str = "") -> None:
+        """Import every module of the folders, so that their decorators run, and add new entries.
+
+        Args:
+            name: the entry that is looked up; empty for all.
+        """
+        if not self._searched:
+            for package_name in self.packages:
+                package = importlib.import_module(package_name)
+                for module in pkgutil.iter_modules(package.__path__):
+                    importlib.import_module(f"{package_name}.{module.name}")
+            self._searched = True  # only now: a file that cannot be imported must not go unnoticed
+        if self._refresh is None or getattr(self._refreshing, "is_busy", False):  # the function itself looks names up
             return
-        for name in self.packages:
-            package = importlib.import_module(name)
-            for module in pkgutil.iter_modules(package.__path__):
-                importlib.import_module(f"{name}.{module.name}")
-        self._searched = True  # only now: a file that cannot be imported must not go unnoticed
+        self._refreshing.is_busy = True
+        try:
+            self._refresh(name)
+        finally:
+            self._refreshing.is_busy = False
 
     def names(self) -> list[str]:
         """Return all names, sorted."""
@@ -93,7 +113,7 @@ class Registry(Generic[T]):
         return iter([self._entries[name] for name in self.names()])
 
     def __contains__(self, name: object) -> bool:
-        self.search()
+        self.search(str(name))
         return name in self._entries
 
     def get(self, name: str) -> T:
@@ -102,7 +122,7 @@ class Registry(Generic[T]):
         Raises:
             UnknownName: there is none; the message names the nearest ones.
         """
-        self.search()
+        self.search(name)
         try:
             return self._entries[name]
         except KeyError:

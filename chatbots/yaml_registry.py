@@ -23,6 +23,7 @@ its options and registers itself. No secret may stand in the file.
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -109,6 +110,10 @@ class YamlRegistry(Generic[T]):
         self.is_id_needed = is_id_needed
         self.may_replace = may_replace
         self.broken: list[BrokenEntry] = []
+        self.file: Path | None = None
+        self._stamp: int | None = None
+        self._reading = threading.RLock()
+        self._is_reading = False
         self._registered: set[str] = set()
 
     def read(
@@ -162,6 +167,7 @@ class YamlRegistry(Generic[T]):
             EntriesError: if the file cannot be read; the registry is unchanged.
         """
         found = self._read_beside_built_in(path, usual)
+        self.file = Path(path)
         for name in self._registered:
             self.registry.discard(name)
             if self.may_replace and name in self.kinds:
@@ -177,6 +183,36 @@ class YamlRegistry(Generic[T]):
         """
         made = self._read_beside_built_in(path, None).made
         return self._add([each for each in made if _name(each) not in self._registered])
+
+    def follow(self, path: Path, *, usual: Mapping[str, Any] | None = None) -> bool:
+        """Register a file's entries once, and later those that were added to it. Returns True if the file was read.
+
+        A changed entry stays as it was until the process restarts: conversations may use its bot.
+
+        Raises:
+            EntriesError: as `register`.
+            FileNotFoundError: there is no such file.
+        """
+        with self._reading:
+            if self._is_reading:  # `register` looks into the registry, which may follow this file
+                return False
+            self._is_reading = True
+            try:
+                return self._follow(path, usual)
+            finally:
+                self._is_reading = False
+
+    def _follow(self, path: Path, usual: Mapping[str, Any] | None) -> bool:
+        stamp = path.stat().st_mtime_ns
+        if self.file == path and self._stamp in (None, stamp):
+            self._stamp = stamp
+            return False
+        is_first, self._stamp = self.file != path, stamp
+        if is_first:
+            self.register(path, usual=usual)
+        else:
+            self.extend(path)
+        return True
 
     def make(self, entry: Mapping[str, Any]) -> T:
         """Make the thing of one entry, which is not registered.

@@ -23,13 +23,16 @@ from evaluation.formats.tables import escape_cell, unescape_cell
 from evaluation.items import ChatPair, ReplyItem, items_read
 from evaluation.metrics.judge import (
     CHATS_PROMPT,
+    PAIR_FORM,
     PAIR_PROMPT,
     PAIRS_WEIGHTED,
     PAIRS_WRITTEN,
     JudgeMetric,
     chat_lines,
+    fence,
     lines,
 )
+from evaluation.metrics.verdicts import NO_LETTER
 from evaluation.stats.correlation import Correlation, correlate
 from evaluation.stats.means import SHARE, Interval, mean_interval
 
@@ -192,7 +195,7 @@ def pairs_judged(judge: JudgeMetric, items: Sequence[ReplyItem | ChatPair]) -> J
         n_requests=judge.n_requests - before,
         refused=len(items) - len(asked),
         unanswered=unanswered,
-        trouble=(judge.trouble or "its answer was neither A nor B") if unanswered else "",
+        trouble=(judge.trouble or NO_LETTER) if unanswered else "",
         kinds=kinds,
     )
 
@@ -285,10 +288,16 @@ def _both_orders(item: ReplyItem | ChatPair, window: int) -> list[str]:
     """Return the judge's prompts for a pair, in its own order and swapped."""
     if isinstance(item, ChatPair):
         chats = [chat_lines(one, self_play=item.self_play) for one in (item.first, item.second)]
-        return [CHATS_PROMPT.format(first=one, second=other) for one, other in (chats, reversed(chats))]
+        return [
+            fence(CHATS_PROMPT, PAIR_FORM, {"first": one, "second": other}, what="chatbot")
+            for one, other in (chats, reversed(chats))
+        ]
     replies = [item.response, str(item.second_response)]
     said = lines(item.context[-window:])
-    return [PAIR_PROMPT.format(context=said, first=one, second=other) for one, other in (replies, reversed(replies))]
+    return [
+        fence(PAIR_PROMPT, PAIR_FORM, {"context": said, "first": one, "second": other}, what="reply")
+        for one, other in (replies, reversed(replies))
+    ]
 
 
 _TEXTS = ("item", "context", "first", "second")

@@ -32,7 +32,7 @@ from typing import Any
 from chatbots.bots.base import BotError, ContentRefused, seconds_left
 from chatbots.conversation import Conversation
 from chatbots.endpoints.addresses import Address, AddressRests, address_of, refusal, wait
-from chatbots.endpoints.chat_completions import LENGTH_ENDS, call, is_good_end, read_bad_end
+from chatbots.endpoints.chat_completions import LENGTH_ENDS, LikelyTokens, call, is_good_end, read_bad_end
 from chatbots.endpoints.errors import CallFailed
 from chatbots.endpoints.metering import CapReached, ReplyCost, meter_get
 from chatbots.endpoints.options import EndpointOptions, KeyFilter, redact_keys
@@ -109,9 +109,9 @@ class EndpointBot(ConfiguredBot):
         self.takes_images = self.options.takes_images
         self.fallback_bot = self.options.fallback_bot
         self._costs: dict[Conversation, ReplyCost] = {}
-        self._likely: dict[Conversation, tuple[tuple[str, float], ...]] = {}
-        self._likely_wanted: set[Conversation] = set()
-        self._refuse_likely: set[str] = set()
+        self._likely: dict[Conversation, tuple[LikelyTokens, ...]] = {}
+        self._likely_wanted: dict[Conversation, dict[str, Any]] = {}
+        self._refused_extras: dict[str, set[str]] = {}  # by address
         self._refuse_system: set[str] = set()
         self._rejected: dict[str, set[str]] = {}  # by address: fields that its model does not take
         self._routes: tuple[_Route, ...] = ()
@@ -142,19 +142,36 @@ class EndpointBot(ConfiguredBot):
         with self._lock:
             return self._costs.pop(context, None)
 
-    def likely_want(self, context: Conversation) -> None:
-        """Request the likeliest first tokens of the reply; an endpoint that refuses that is asked without."""
+    def likely_want(self, context: Conversation, response_format: dict[str, Any] | None = None) -> None:
+        """Request the likeliest tokens of the reply, and a form; an endpoint that refuses either is asked without."""
+        likely = {"logprobs": True, "top_logprobs": _MOST_LIKELY}
         with self._lock:
-            self._likely_wanted.add(context)
+            form = {"response_format": response_format} if response_format else {}
+            self._likely_wanted[context] = form | likely
 
-    def likely_take(self, context: Conversation) -> tuple[tuple[str, float], ...]:
-        """Return the likeliest first tokens of the reply with their log-probabilities, and forget them.
+    def likely_take(self, context: Conversation) -> tuple[LikelyTokens, ...]:
+        """Return the reply's tokens, each with the likeliest ones in its place, and forget them.
 
-        Empty unless they were asked for, by `likely_want` or in `extra_body`, and the endpoint gives them.
+        Empty unless they were requested, by `likely_want` or in `extra_body`, and the endpoint gives them.
         """
         with self._lock:
-            self._likely_wanted.discard(context)
+            self._likely_wanted.pop(context, None)
             return self._likely.pop(context, ())
+
+    def _extras(self, context: Conversation, url: str) -> dict[str, Any]:
+        """Return what `likely_want` adds to a request, without what this address refused."""
+        wanted, refused = self._likely_wanted.get(context, {}), self._refused_extras.get(url, set())
+        return {name: value for name, value in wanted.items() if name not in refused}
+
+    def _leave_out_extra(self, context: Conversation, url: str, reason: str) -> bool:
+        """Leave out the extra field that a refusal names, else the first; False if none was sent."""
+        extras = list(self._extras(context, url))
+        if not extras:
+            return False
+        named = next((name for name in extras if name in reason), extras[0])
+        names = {named} if named == "response_format" else {"logprobs", "top_logprobs"}
+        self._refused_extras.setdefault(url, set()).update(names)
+        return True
 
     def unavailable_reason(self) -> str | None:
         if self.key_source is not None:
@@ -240,7 +257,6 @@ class EndpointBot(ConfiguredBot):
     ) -> AsyncGenerator[str, None]:
         """Yield the reply of one route, which is tried again as often as its options allow."""
         url = route.address.url
-        likely = context in self._likely_wanted and url not in self._refuse_likely
         system = bool(conditioned_prompt(self.options.system_prompt, context)) and url not in self._refuse_system
         n_asked = n_failed = 0
         while True:
@@ -266,9 +282,7 @@ class EndpointBot(ConfiguredBot):
                     continue
                 if isinstance(error, CallFailed) and self._leave_out(url, error.rejected_params):
                     continue
-                if likely and not passes:  # perhaps it knows no log-probabilities
-                    likely = False
-                    self._refuse_likely.add(url)
+                if not passes and self._leave_out_extra(context, url, str(error)):
                     continue
                 n_failed += 1
                 if n_failed >= route.tries or not passes:
@@ -336,7 +350,7 @@ class EndpointBot(ConfiguredBot):
                             trace.add_image(address)
                         text = images.take(chunk.text) if images else chunk.text
                         if text:
-                            if chunk.likely and not n_bytes:
+                            if chunk.likely:
                                 self._likely_keep(context, chunk.likely)
                             n_bytes += len(text.encode("utf-8", "replace"))
                             said = sentences.take(keys.take(reply.take(text)))
@@ -380,7 +394,6 @@ class EndpointBot(ConfiguredBot):
                 await asyncio.shield(meter.settle(receipt, cost))
 
     def _body(self, route: _Route, messages: list[dict[str, str]], context: Conversation) -> dict[str, Any]:
-        likely = context in self._likely_wanted and route.address.url not in self._refuse_likely
         options, left_out = self.options, self._rejected.get(route.address.url, set())
         max_tokens_field: str = options.max_tokens_field
         if "max_tokens" in left_out:
@@ -396,7 +409,7 @@ class EndpointBot(ConfiguredBot):
             "stream_options": {"include_usage": True} if has_price and "stream" not in left_out else None,
         }
         return {
-            **({"logprobs": True, "top_logprobs": _MOST_LIKELY} if likely else {}),
+            **self._extras(context, route.address.url),
             **options.extra_body,
             "model": route.model,
             "messages": [{**message, "content": image_parts(message["content"], context)} for message in messages],
@@ -450,9 +463,9 @@ class EndpointBot(ConfiguredBot):
             while len(self._costs) > _COSTS_KEPT:
                 del self._costs[next(iter(self._costs))]
 
-    def _likely_keep(self, context: Conversation, likely: tuple[tuple[str, float], ...]) -> None:
+    def _likely_keep(self, context: Conversation, likely: tuple[LikelyTokens, ...]) -> None:
         with self._lock:
-            self._likely[context] = likely
+            self._likely[context] = self._likely.get(context, ()) + likely
             while len(self._likely) > _COSTS_KEPT:
                 del self._likely[next(iter(self._likely))]
 

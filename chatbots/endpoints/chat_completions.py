@@ -46,6 +46,9 @@ _TOOL_ENDS = {"tool_calls", "function_call", "tool_use"}
 """The model waits for a tool; endpoints that run it themselves go on in the same stream."""
 _CONTENT_ENDS = {"content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii", "refusal"}
 
+LikelyTokens = tuple[str, tuple[tuple[str, float], ...]]
+"""A token of a reply, and the likeliest tokens in its place with their log-probabilities."""
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
@@ -53,7 +56,7 @@ class Chunk:
 
     `finish` is in lower case, `finish_detail` the provider's own word for it.
 
-    `likely` are the likeliest tokens in the place of the piece's first one with their log-probabilities, where they
+    `likely` are the piece's tokens, each with the likeliest ones in its place and their log-probabilities, where they
     were asked for (`logprobs`) and given.
     """
 
@@ -61,7 +64,7 @@ class Chunk:
     finish: str | None = None
     finish_detail: str = ""
     usage: tuple[int, int] | None = None
-    likely: tuple[tuple[str, float], ...] = ()
+    likely: tuple[LikelyTokens, ...] = ()
     reasoning: str = ""
     calls: tuple[CallDelta, ...] = ()
     images: tuple[str, ...] = ()
@@ -350,11 +353,17 @@ def _written(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def _likely(logprobs: Any) -> tuple[tuple[str, float], ...]:
-    """Return the first token's alternatives; none where the endpoint gives them in no form known here."""
+def _likely(logprobs: Any) -> tuple[LikelyTokens, ...]:
+    """Return the tokens with their alternatives; none where the endpoint gives them in no form known here."""
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
-    first = content[0] if isinstance(content, list) and content else None
-    top = first.get("top_logprobs") if isinstance(first, dict) else None
+    return tuple(
+        (token["token"], _alternatives(token.get("top_logprobs")))
+        for token in (content if isinstance(content, list) else ())
+        if isinstance(token, dict) and isinstance(token.get("token"), str)
+    )
+
+
+def _alternatives(top: Any) -> tuple[tuple[str, float], ...]:
     return tuple(
         (one["token"], float(one["logprob"]))
         for one in (top if isinstance(top, list) else ())

@@ -16,7 +16,8 @@ from chatbots.registry import bots
 from evaluation.items import ReplyInContext, ReplyItem
 from evaluation.judges.gold import GoldSet
 from evaluation.llm_judge import JudgedPairs, pairs_judged
-from evaluation.metrics.judge import NO_NUMBER, TOO_LONG, JudgeMetric
+from evaluation.metrics.judge import JudgeMetric
+from evaluation.metrics.verdicts import NO_NUMBER
 
 BATCH, MOST_REPEATED, MOST_PAIRS = 16, 100, 50
 """Requests at once, instances that are scored again, and pairs that are judged in both orders."""
@@ -171,7 +172,8 @@ def score_gold(
             share = (points - options.low) / (options.high - options.low)
             row[begin : begin + len(batch)] = gold.dimension.low + share * gold.width
             if judge.repeat == 0:
-                reasons[judge.trouble or (TOO_LONG if is_fixed else NO_NUMBER)] += int(np.isnan(points).sum())
+                problems = judge.problems or [NO_NUMBER] * len(batch)
+                reasons.update(judge.with_example(problems[k]) for k in np.flatnonzero(np.isnan(points)))
             if progress is not None:
                 progress(begin + len(batch) if judge.repeat == 0 else len(gold))
     judge.repeat = 0

@@ -314,7 +314,8 @@ def declared_bot_archive(*, row: DeclaredBot, is_archived: bool) -> None:
     declared_discover()
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()
+_is_discovering = False
 _registered: dict[str, int] = {}
 broken: dict[str, tuple[str, str, str]] = {}
 """Rows that make no bot here: title, kind and the reason, by id."""
@@ -340,15 +341,26 @@ def declared_discover() -> None:
 
     On an event loop, where the database cannot be asked, it stays as it is.
     """
+    global _is_discovering
     if _on_event_loop():
         return
     with _lock:
-        rows = dict(DeclaredBot.objects.filter(archived_at=None).values_list("bot_id", "revision"))
-        for bot_id in _registered.keys() - rows.keys():
-            _forget(bot_id)
-        changed = [bot_id for bot_id, revision in rows.items() if _registered.get(bot_id) != revision]
-        for row in DeclaredBot.objects.filter(bot_id__in=changed).select_related("secret") if changed else ():
-            _register(row)
+        if _is_discovering:  # registering looks into the registry, which calls this function
+            return
+        _is_discovering = True
+        try:
+            _discover()
+        finally:
+            _is_discovering = False
+
+
+def _discover() -> None:
+    rows = dict(DeclaredBot.objects.filter(archived_at=None).values_list("bot_id", "revision"))
+    for bot_id in _registered.keys() - rows.keys():
+        _forget(bot_id)
+    changed = [bot_id for bot_id, revision in rows.items() if _registered.get(bot_id) != revision]
+    for row in DeclaredBot.objects.filter(bot_id__in=changed).select_related("secret") if changed else ():
+        _register(row)
 
 
 def _register(row: DeclaredBot) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.db import DatabaseError
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.text import capfirst
@@ -111,10 +111,6 @@ class BotEntry:
         return said.format(n=health.n_failed, since=since, reason=health.reason)
 
 
-_registered_from: tuple[Path, int] | None = None
-_discovering = threading.Lock()
-
-
 def bots_discover() -> None:
     """Register the configured bots of `CONFAB_BOTS` and those added in the browser.
 
@@ -125,41 +121,52 @@ def bots_discover() -> None:
     declared_discover()
 
 
-def bots_file_discover() -> None:
-    """Register the configured bots of `CONFAB_BOTS`; those added to the file later, when next asked.
-
-    An entry that has changed stays as it was until the process starts anew: conversations are under way
-    with the bot as it is loaded.
+def bots_refresh(bot_id: str) -> None:
+    """Register what a look-up of a bot needs; called by the registry in every process.
 
     Raises:
-        EntriesError: if the file cannot be read, or if one other than the usual is not there.
+        EntriesError: as `bots_file_discover`.
     """
-    global _registered_from
-    path = Path(settings.CONFAB_BOTS)
-    with _discovering:
-        is_first = _registered_from is None or _registered_from[0] != path
+    bots_file_discover()
+    if bot_id and (is_declared(bot_id) or bot_id not in registry):
         try:
-            stamp = path.stat().st_mtime_ns
-        except FileNotFoundError:
-            if is_first and path != settings.DATA_DIR / "bots.yaml":
-                raise EntriesError(
-                    f"CONFAB_BOTS names {path}, and there is no such file; correct the path, or unset "
-                    f"CONFAB_BOTS to use {settings.DATA_DIR / 'bots.yaml'} where there is one"
-                ) from None
+            declared_discover()
+        except (DatabaseError, RuntimeError) as error:  # a look-up works without a database, too
+            log.warning("bots that were added in the browser are not known here: %s", error)
+
+
+def bots_file_discover() -> None:
+    """Register the configured bots of `CONFAB_BOTS`; those added to the file later, at the next use.
+
+    Raises:
+        EntriesError: if the file cannot be read, or if `CONFAB_BOTS` names a file that does not exist.
+    """
+    path = Path(settings.CONFAB_BOTS)
+    is_first = configured_bots.file != path
+    try:
+        if not configured_bots.follow(path):
             return
-        if _registered_from == (path, stamp):
-            return
+    except FileNotFoundError:
+        if is_first and path != settings.DATA_DIR / "bots.yaml":
+            raise EntriesError(
+                f"CONFAB_BOTS names {path}, and there is no such file; correct the path, or unset "
+                f"CONFAB_BOTS to use {settings.DATA_DIR / 'bots.yaml'} where there is one"
+            ) from None
+        return
+    except EntriesError as error:
         if is_first:
-            configured_bots.register(path)
-        else:
-            try:
-                configured_bots.extend(path)
-            except EntriesError as error:
-                # Perhaps a researcher is in the middle of an edit; the bots that are registered go on serving.
-                log.warning("bots added to the file cannot be used: %s", error)
-        _registered_from = (path, stamp)
-        for broken in configured_bots.broken:
-            log.warning("left out: %s", broken)
+            raise
+        # Perhaps a researcher is in the middle of an edit; the bots that are registered go on serving.
+        log.warning("bots added to the file cannot be used: %s", error)
+        return
+    if not is_first:
+        bots_broken_warn()
+
+
+def bots_broken_warn() -> None:
+    """Log the broken entries of `bots.yaml`; a command names one only if it needs that bot."""
+    for broken in configured_bots.broken:
+        log.warning("left out: %s", broken)
 
 
 def bot_entry_list() -> list[BotEntry]:
@@ -300,7 +307,6 @@ def spending_by_key(of: str, keys: Collection[str] | None = None) -> dict[str, S
 
 def bot_name(bot_id: str) -> str:
     """Return the bot's title, or its id once it is no longer registered."""
-    bots_file_discover()
     return registry.get(bot_id).title if bot_id in registry else bot_id
 
 
@@ -310,9 +316,6 @@ def bot_find(bot_id: str) -> Bot:
     Raises:
         UnknownName: there is none, or its entry in `bots.yaml` is broken; the message names the nearest ones.
     """
-    bots_file_discover()
-    if is_declared(bot_id) or bot_id not in registry:
-        declared_discover()
     return _bot_known(bot_id)
 
 

@@ -16,6 +16,7 @@ from evaluation.judges.alternative_test import Expertise
 from evaluation.judges.gold import GoldSet, gold_of_chats, gold_of_replies
 from evaluation.metrics.judge import JudgeMetric
 from evaluation.metrics.registry import metric_list
+from webapp.bots.selectors import bots_discover
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversations_for_metrics
 from webapp.core.errors import Refused
@@ -58,6 +59,7 @@ class JudgesParams(InputModel):
 def judge_list() -> list[JudgeMetric]:
     """Return the judges of `metrics.yaml`, and every other bot made of a model with the standard words."""
     found = [one for one in metric_list() if isinstance(one, JudgeMetric) and one.options is not None]
+    bots_discover()
     taken = {one.options.bot or one.options.model for one in found if one.options}
     for bot in bots:
         if bot.name not in taken and bot.identity.params.get("model"):

@@ -37,7 +37,9 @@ class RuleJudge(JudgeMetric):
         self.trouble = ""
         if list(answers) == ["A", "B"]:
             return np.array([[0.8, 0.2]] * len(prompts))
-        points = np.array([self.rule(prompt.split("|")[1], self.repeat) for prompt in prompts])
+        points = np.array(
+            [self.rule(prompt.split("|")[1].split("\n", 1)[1].rsplit("\n", 1)[0], self.repeat) for prompt in prompts]
+        )
         points = np.clip(points, float(answers[0]), float(answers[-1]))
         low = np.minimum(np.floor(points), float(answers[-1]) - 1)
         found = np.zeros((len(prompts), len(answers)))

@@ -219,7 +219,7 @@ def test_lists_of_bots_hold_no_secret(capsys: pytest.CaptureFixture[str]) -> Non
 def bots_file(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Let `CONFAB_BOTS` name this file, which is not there yet, in a process that has just started."""
     settings.CONFAB_BOTS = tmp_path / "mine.yaml"
-    monkeypatch.setattr(selectors, "_registered_from", None)
+    monkeypatch.setattr(selectors.configured_bots, "file", None)
     yield settings.CONFAB_BOTS
     configured_bots.register(tmp_path / "nothing.yaml")
 

@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from chatbots.text import quote
 from chatbots.yaml_registry import EntriesError
-from webapp.bots.selectors import bot_pools, bots_file_discover
+from webapp.bots.selectors import bot_pools, bots_broken_warn, bots_file_discover
 from webapp.conversations.bot_host import runtime_get
 from webapp.core.processes import end_process_within
 
@@ -29,6 +29,7 @@ class Command(BaseCommand):
             bots_file_discover()
         except EntriesError as error:
             raise CommandError(str(error)) from error
+        bots_broken_warn()
         if pool is not None and pool not in bot_pools():
             raise CommandError(f"there is no pool {quote(pool)}; there are: {', '.join(bot_pools())}")
         self.stderr.write(f"Bot host for {'all pools' if pool is None else pool} is running.")

@@ -25,7 +25,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
 from chatbots.yaml_registry import EntriesError
-from webapp.bots.selectors import bot_available_ids, bots_file_discover
+from webapp.bots.selectors import bot_available_ids, bots_broken_warn, bots_file_discover
 from webapp.core.database import database_complaint, database_write_check
 from webapp.core.errors import Refused
 from webapp.core.processes import (
@@ -70,6 +70,7 @@ class Command(BaseCommand):
             bots_file_discover()
         except (EntriesError, Refused) as error:
             raise CommandError(str(error)) from error
+        bots_broken_warn()
         # Whatever would keep Confab from serving is said before any address is.
         listening = _listen(host, port)
         paper = None
