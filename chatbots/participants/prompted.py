@@ -36,7 +36,24 @@ PROFILE = {"persona": "You: {}", "goal": "Your goal: {}", "mood": "Your mood: {}
 LEAVING = "To end the chat, write [leaves]."
 TIMEOUT_S = 300.0
 """Longest wait for a message, in seconds."""
-_LEAVES = re.compile(r"\[\s*leaves?\s*\]", re.IGNORECASE)
+_LEAVE = (
+    r"(?:leav(?:es?|ing)|left|exit(?:s|ed|ing)?|quit(?:s|ting)?|end(?:s|ed|ing)?|clos(?:es?|ed|ing)|stop(?:s|ped)?|"
+    r"disconnect(?:s|ed|ing)?|log(?:s|ged|ging)?[\s-]?(?:off|out)|sign(?:s|ed|ing)?[\s-]?(?:off|out)|"
+    r"hang(?:s|ing)?[\s-]?up|hung[\s-]?up|walk(?:s|ed|ing)?[\s-]?(?:off|out|away)|go(?:es|ing)? (?:offline|away)|gone)"
+)
+_PLACES = "chat|conversation|call|room|chatroom|session|discussion|window|app|page|site|tab|laptop|computer|phone"
+_CHAT = rf"(?:\s+(?:of|from)?\s*(?:the|this|our|my|his|her|their)?\s*(?:{_PLACES}))"
+_STAGE = (
+    r"(?:(?:i|user|human|person|participant|she|he|they)\s+)?(?:(?:\w+\s+){1,4}and\s+)?"
+    rf"(?:(?:has|have|then|just|quietly|politely|is)\s+)*{_LEAVE}{_CHAT}?"
+)
+_LEAVES = re.compile(
+    rf"[\[({{<*_~—]+\s*(?:{_STAGE}|end(?: of)?{_CHAT}|(?:the\s+)?(?:chat|conversation)\s+(?:is\s+)?"
+    r"(?:over|ends?|ended|closed))(?:\s+now)?\s*[.!]?\s*[\])}>*_~—]+(?!\s+(?-i:[a-z]))"
+    rf"|^\s*(?:/(?:leave|quit|exit|bye|end)|(?:{_LEAVE}{_CHAT}|leaves))\s*[.!]?\s*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""`[leaves]` and stage directions of the same meaning, such as `*waves and leaves the chat*` or `/quit`."""
 _LABEL = re.compile(r"^[*_]*(?:me|you|user|human|person|participant|assistant|chatbot|bot|ai)[*_]*:[*_]*\s*", re.I)
 _QUOTES = ('""', "''", "“”", "‘’", "«»", "„“")
 

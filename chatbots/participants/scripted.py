@@ -41,7 +41,9 @@ class Impression:
 
     @classmethod
     def of(cls, said: list[str], heard: list[str]) -> Impression:
-        """Rate the replies heard to the messages said; both of equal length, not empty."""
+        """Rate the replies heard to the messages said, both of equal length; neutral if there are none."""
+        if not heard:
+            return cls(new=0.5, listening=0.5, length=0.5, asking=0.5)
         n = len(heard)
         words = [text.split() for text in heard]
         own = sum(h == s for h, s in zip(heard, said, strict=True))

@@ -1,5 +1,6 @@
 """Participants whose messages a bot writes: roles, prompt, stop sign, cleaning, costs; and checkpoints' names."""
 
+import json
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -197,3 +198,111 @@ def test_a_transformers_model_writes_both_sides(tmp_path: Path) -> None:
     assert whole.error is None, whole.error
     assert [turn.speaker for turn in whole.conversation.turns] == ["human", "bot"] * 2
     assert len(ids) > 4
+
+
+LEAVING_MESSAGES = [
+    "Thanks! *leaves*",
+    "Bye! [leaves]",
+    "[leave]",
+    "(leaves)",
+    "*leaves the chat*",
+    "**leaves**",
+    "_leaves_",
+    "<leaves>",
+    "{leaves}",
+    "Ok bye *leaves chat*",
+    "*logs off*",
+    "*logs out*",
+    "*walks away*",
+    "*exits*",
+    "[exit]",
+    "[END]",
+    "[end of conversation]",
+    "*ends the chat*",
+    "*ends chat*",
+    "[Ends the conversation]",
+    "*has left the chat*",
+    "[User has left the chat]",
+    "[The chat ended]",
+    "*disconnects*",
+    "*hangs up*",
+    "*signs off*",
+    "Bye.\n/quit",
+    "/leave",
+    "Bye\nleaves",
+    "*quietly leaves*",
+    "*I leave*",
+    "*closes the window*",
+    "*goes offline*",
+    "[conversation ended]",
+    "*leaves.*",
+    "* leaves *",
+    "[Leaving]",
+    "*leaving now*",
+    "(exits chat)",
+    "Leaves the chat.",
+    "*waves and leaves*",
+    "*waves goodbye and logs off*",
+    "*closes laptop*",
+    "[chat ended]",
+    "[LEAVES CHAT]",
+    "*Leaves the conversation.*",
+    "***leaves***",
+    "*smiles and leaves the chat*",
+    "*left*",
+    "*quits*",
+    "[I leave the chat]",
+    "—leaves—",
+    "~leaves~",
+    "<leave>",
+    "<end>",
+    "[END CHAT]",
+    "[disconnect]",
+    "*closes chat*",
+    "*gets up and leaves*",
+    "*leaves the room*",
+]
+STAYING_MESSAGES = [
+    "*leaves a comment*",
+    "I love autumn leaves",
+    "The *leaves* are red? no",
+    "*turns left*",
+    "*ends up laughing*",
+    "She left the chat on read yesterday.",
+    "*left hand*",
+    "I'll leave it there.",
+    "*stops to think*",
+    "*laughs*",
+    "(left to right)",
+    "*goes quiet*",
+    "I want to quit smoking",
+    "(end of story)",
+    "*closes eyes*",
+    "[left blank]",
+    "*stops laughing*",
+    "leave me alone",
+    "I should exit the highway",
+    "(quit my job)",
+]
+
+
+@pytest.mark.parametrize("text", LEAVING_MESSAGES)
+def test_a_person_leaves_in_its_own_words(text: str) -> None:
+    message, leaves = clean_message(text)
+    assert leaves
+    assert "leav" not in message.lower()
+
+
+@pytest.mark.parametrize("text", STAYING_MESSAGES)
+def test_words_of_leaving_within_a_message_do_not_end_the_chat(text: str) -> None:
+    assert not clean_message(text)[1]
+
+
+def test_the_field_case_of_leaving_ends_after_two_messages(model: ChatModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = json.loads((Path(__file__).parents[2] / "cases/simulate_star_leaves.json").read_text())
+    says = iter(case["messages"])
+    monkeypatch.setattr(type(model), "says", property(lambda _self: next(says)), raising=False)
+    (chat,) = simulate_chats(FakeWholeBot(), participant_load("prompted:chat-model"), seeds=[1], may_leave=True)
+    said = [turn.text for turn in chat.conversation.turns if turn.speaker == "human"]
+    assert said == ["Hello, a question.", "Thanks!"]
+    assert chat.left_after == 2

@@ -80,3 +80,17 @@ def test_the_hybrid_metric_is_fitted_without_people(with_people: bool, left_out:
         make_conversation(study)
     fit = fit_create(study=study, with_people=with_people, enqueue=False)
     assert fit.request["exclude_bots"] == left_out
+
+
+def test_a_study_opens_only_if_somebody_can_continue_the_chat() -> None:
+    with pytest.raises(ValidationError, match="No chatbot can continue the chat if nobody comes"):
+        make_study(bots=["somebody"], disclosure="before")
+    assert make_study("pay", bots=["somebody"], disclosure="before", without_partner="pay").pk
+    levels = [{"key": "a", "bots": ["eliza"]}, {"key": "b", "bots": ["somebody"]}]
+    with pytest.raises(ValidationError, match="to every condition"):
+        make_study(
+            "levels",
+            bots=["somebody", "eliza"],
+            disclosure="before",
+            factors=[{"key": "f", "levels": [{**level, "topic": level["key"]} for level in levels]}],
+        )

@@ -91,11 +91,11 @@ async def chat(person: ScriptedPerson) -> None:
                     await person.doors.send(person.doors.form("/finish/"), {})
                     return
                 raise StepRefused(f"the chat answered {last['code']}: {last['message']}")
-            person.said.append(text)
             person.n_exchanges += 1
             can_rate = last["can_rate"]
-            if last["type"] == "history":  # the partner has finished, or this was the last message
+            if last["type"] == "history":  # the partner has finished: this message gets no reply
                 break
+            person.said.append(text)
             person.heard.append(last["text"])
             await _vote(person, socket, last["turn"])
             await _mark(person, socket, last["turn"])
@@ -122,9 +122,18 @@ async def _partner_is_here(person: ScriptedPerson, socket: ClientConnection) -> 
 
 
 async def _without_partner(person: ScriptedPerson, can: list[str]) -> None:
-    """Continue with a bot if the study lets participants, or end."""
-    doors = person.doors
-    await doors.send(doors.form("/swap/" if "swap" in can else "/finish/"), {})
+    """Continue with a bot if the study lets participants, or end.
+
+    Raises:
+        StepRefused: if the server neither offers another chat nor ends this one.
+    """
+    doors, before = person.doors, person.doors.conversation_id
+    for action in (action for action in ("swap", "finish") if action in can):
+        page = await doors.send(doors.form(f"/{action}/"), {})
+        if doors.step != "chat" or doors.conversation_id != before:
+            return
+        await doors.open(f"/chat/{before}/")
+    raise StepRefused(f"nobody took up the chat, and no bot could continue it ({page.status_code})")
 
 
 async def _aside(person: ScriptedPerson, page: str) -> None:

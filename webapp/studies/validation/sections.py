@@ -410,6 +410,14 @@ def validate_people(on: Checked) -> Errors:
         errors["bots"] = f"{words} Take it out, or choose the protocol “chat”."
     if on.is_open and on.values.people.disclosure == "none":
         errors["disclosure"] = f"{such} is a person. Choose whether participants learn of it before or afterwards."
+    bots, conditions = on.values.bots, on.values.conditions
+    combinations = conditions.combinations() if 0 < conditions.n_combinations <= MOST_COMBINATIONS else [()]
+    has_no_bot = any(set(bots_of(levels, bots)) <= set(people) for levels in combinations)
+    if on.is_open and has_no_bot and on.values.people.without_partner == "bot":
+        errors["without_partner"] = (
+            "No chatbot can continue the chat if nobody comes. Add a chatbot, to every condition if there are "
+            "conditions, or let participants end with pay."
+        )
     for i, factor in enumerate(on.values.conditions.factors):
         for j, level in enumerate(factor.levels):
             if level.opening.strip() and (not level.bots or set(level.bots) & set(people)):
