@@ -34,6 +34,7 @@ from chatbots.conversation import Conversation
 from chatbots.endpoints.addresses import Address, AddressRests, address_of, refusal, wait
 from chatbots.endpoints.chat_completions import LENGTH_ENDS, LikelyTokens, call, is_good_end, read_bad_end
 from chatbots.endpoints.errors import CallFailed
+from chatbots.endpoints.extra_fields import ExtraFields
 from chatbots.endpoints.metering import CapReached, ReplyCost, meter_get
 from chatbots.endpoints.options import EndpointOptions, KeyFilter, redact_keys
 from chatbots.generation.output_filter import MarkdownImageFilter
@@ -65,8 +66,6 @@ _MAX_TOKENS_FIELDS = ("max_tokens", "max_completion_tokens")
 _OPTIONAL_FIELDS = {"temperature", "max_tokens", "top_p", "seed", "stream", "stream_options"}
 """Fields that a request goes without where the model rejects them. Not `stop`: replies would run on past their end."""
 _COSTS_KEPT = 10_000
-_MOST_LIKELY = 20
-"""Tokens with their log-probabilities; OpenAI and vLLM give no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +108,7 @@ class EndpointBot(ConfiguredBot):
         self.takes_images = self.options.takes_images
         self.fallback_bot = self.options.fallback_bot
         self._costs: dict[Conversation, ReplyCost] = {}
-        self._likely: dict[Conversation, tuple[LikelyTokens, ...]] = {}
-        self._likely_wanted: dict[Conversation, dict[str, Any]] = {}
-        self._refused_extras: dict[str, set[str]] = {}  # by address
+        self._extras = ExtraFields()
         self._refuse_system: set[str] = set()
         self._rejected: dict[str, set[str]] = {}  # by address: fields that its model does not take
         self._routes: tuple[_Route, ...] = ()
@@ -144,34 +141,14 @@ class EndpointBot(ConfiguredBot):
 
     def likely_want(self, context: Conversation, response_format: dict[str, Any] | None = None) -> None:
         """Request the likeliest tokens of the reply, and a form; an endpoint that refuses either is asked without."""
-        likely = {"logprobs": True, "top_logprobs": _MOST_LIKELY}
-        with self._lock:
-            form = {"response_format": response_format} if response_format else {}
-            self._likely_wanted[context] = form | likely
+        self._extras.want(context, response_format)
 
     def likely_take(self, context: Conversation) -> tuple[LikelyTokens, ...]:
         """Return the reply's tokens, each with the likeliest ones in its place, and forget them.
 
         Empty unless they were requested, by `likely_want` or in `extra_body`, and the endpoint gives them.
         """
-        with self._lock:
-            self._likely_wanted.pop(context, None)
-            return self._likely.pop(context, ())
-
-    def _extras(self, context: Conversation, url: str) -> dict[str, Any]:
-        """Return what `likely_want` adds to a request, without what this address refused."""
-        wanted, refused = self._likely_wanted.get(context, {}), self._refused_extras.get(url, set())
-        return {name: value for name, value in wanted.items() if name not in refused}
-
-    def _leave_out_extra(self, context: Conversation, url: str, reason: str) -> bool:
-        """Leave out the extra field that a refusal names, else the first; False if none was sent."""
-        extras = list(self._extras(context, url))
-        if not extras:
-            return False
-        named = next((name for name in extras if name in reason), extras[0])
-        names = {named} if named == "response_format" else {"logprobs", "top_logprobs"}
-        self._refused_extras.setdefault(url, set()).update(names)
-        return True
+        return self._extras.take(context)
 
     def unavailable_reason(self) -> str | None:
         if self.key_source is not None:
@@ -282,7 +259,7 @@ class EndpointBot(ConfiguredBot):
                     continue
                 if isinstance(error, CallFailed) and self._leave_out(url, error.rejected_params):
                     continue
-                if not passes and self._leave_out_extra(context, url, str(error)):
+                if not passes and self._extras.leave_out(context, url, str(error)):
                     continue
                 n_failed += 1
                 if n_failed >= route.tries or not passes:
@@ -351,7 +328,7 @@ class EndpointBot(ConfiguredBot):
                         text = images.take(chunk.text) if images else chunk.text
                         if text:
                             if chunk.likely:
-                                self._likely_keep(context, chunk.likely)
+                                self._extras.keep(context, chunk.likely, is_first=not n_bytes)
                             n_bytes += len(text.encode("utf-8", "replace"))
                             said = sentences.take(keys.take(reply.take(text)))
                             trace.think(reply.take_thought())
@@ -409,7 +386,7 @@ class EndpointBot(ConfiguredBot):
             "stream_options": {"include_usage": True} if has_price and "stream" not in left_out else None,
         }
         return {
-            **self._extras(context, route.address.url),
+            **self._extras.fields(context, route.address.url),
             **options.extra_body,
             "model": route.model,
             "messages": [{**message, "content": image_parts(message["content"], context)} for message in messages],
@@ -462,12 +439,6 @@ class EndpointBot(ConfiguredBot):
             # Nobody asks for the cost of a reply that is stored nowhere: the oldest go.
             while len(self._costs) > _COSTS_KEPT:
                 del self._costs[next(iter(self._costs))]
-
-    def _likely_keep(self, context: Conversation, likely: tuple[LikelyTokens, ...]) -> None:
-        with self._lock:
-            self._likely[context] = self._likely.get(context, ()) + likely
-            while len(self._likely) > _COSTS_KEPT:
-                del self._likely[next(iter(self._likely))]
 
     def _clean(self, text: str) -> str:
         return redact_keys(text, (route.key for route in self._routes))

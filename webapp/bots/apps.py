@@ -1,4 +1,4 @@
-"""App configuration: tells the encoders where to keep what they make, and bots how much they may keep between turns."""
+"""App configuration: bots are registered at their first use; encoders and prefix caches get their limits."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ class BotsConfig(AppConfig):
     def ready(self) -> None:
         from chatbots.encoders.cache import cache_folder_set
         from chatbots.generation.prefix_cache import PREFIX_CACHE
+        from chatbots.registry import bots
+        from webapp.bots.selectors import bots_refresh
 
+        bots.refresh_by(bots_refresh)
         cache_folder_set(settings.DATA_DIR / "cache")
         PREFIX_CACHE.limit_bytes = settings.CONFAB_KEPT_TURNS_MB * 1_000_000

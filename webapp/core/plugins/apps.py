@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class PluginsConfig(AppConfig):
-    """Load plug-ins, then configured metrics of plug-ins' kinds; follow `bots.yaml` and trained metrics.
+    """Load plug-ins, then configured metrics of plug-ins' kinds; follow trained metrics.
 
     Here, so that every process and command knows the same. What cannot be brought in is one clear line and exit code 1,
     for every command and the web's start; a single broken metric is left out.
@@ -35,14 +35,7 @@ class PluginsConfig(AppConfig):
                 f"CONFAB_METRICS names {settings.CONFAB_METRICS}, and there is no such file. Correct the path, or "
                 "unset CONFAB_METRICS."
             )
-        self._bots_follow()
         self._trainings_watch()
-
-    def _bots_follow(self) -> None:
-        from chatbots.registry import bots
-        from webapp.bots.selectors import bots_refresh
-
-        bots.refresh_by(bots_refresh)
 
     def _trainings_watch(self) -> None:
         from evaluation.metrics.registry import metrics
