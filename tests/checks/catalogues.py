@@ -100,7 +100,7 @@ def kinds_deleted() -> list[str]:
 def first_texts() -> list[str]:
     """Return the lines that studies begin with, and those of ready-made and of new questions and checks."""
     from webapp.dashboard.builder.questions import NEW_KINDS, question_new
-    from webapp.studies.questions import texts_said
+    from webapp.studies.participant_texts import texts_said
     from webapp.studies.ready_made import QUESTION_SETS, READY_MADE
     from webapp.studies.study_file import default_lines
 
