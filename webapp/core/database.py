@@ -131,6 +131,16 @@ def database_is_damaged(error: BaseException) -> bool:
     return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
+def is_new_embedded_database() -> bool:
+    """Return True if the database is SQLite and has no table yet."""
+    if connection.vendor != "sqlite":
+        return False
+    try:
+        return not connection.introspection.table_names()
+    except OperationalError:
+        return False
+
+
 def database_complaint(error: Exception) -> str:
     """Say in one line what is wrong with the database and what to do."""
     reason = " ".join(str(error).split())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -30,7 +31,7 @@ from webapp.core.errors import Refused
 from webapp.studies.bot_columns import controls_mark
 from webapp.studies.models import Study
 from webapp.transfer.package.import_package import ImportReport, Progress, package_check, package_import
-from webapp.transfer.services import language_checked, records_store, scales_known, study_for_import
+from webapp.transfer.services import language_checked, records_store, scales_known, study_for_import, unfinished_import
 
 _CORRELATED = 20_000
 """Conversations over which questions are correlated."""
@@ -303,31 +304,32 @@ def import_conversations(
     if study is not None and study.is_imported:
         _choices_store(study, chosen, contents)
         report.notes += _direction_questions(study, contents)
-    for batch in _batches(without_clashes(file_format.read(path)), BATCH):
-        good = []
-        for item in batch:
-            if isinstance(item, Note):
-                continue
-            report.n_read += 1
-            if isinstance(item, Skipped):
-                report.skip(item)
-            elif item.is_control and item.bot in contents.real:
-                report.skip(skip_mixed_control(item))
-            else:
-                report.n_good += 1
-                record, beyond = known.within(item)
-                good.append(record)
-                for skipped in beyond:
+    with unfinished_import(study) if study is not None and study.is_imported else nullcontext():
+        for batch in _batches(without_clashes(file_format.read(path)), BATCH):
+            good = []
+            for item in batch:
+                if isinstance(item, Note):
+                    continue
+                report.n_read += 1
+                if isinstance(item, Skipped):
+                    report.skip(item)
+                elif item.is_control and item.bot in contents.real:
+                    report.skip(skip_mixed_control(item))
+                else:
+                    report.n_good += 1
+                    record, beyond = known.within(item)
+                    good.append(record)
+                    for skipped in beyond:
+                        report.skip(skipped)
+            if good and study is not None:
+                added = records_store(study=study, records=good, language=language)
+                report.conversations += added.conversations
+                report.ratings += added.ratings
+                report.n_good -= len({skipped.line for skipped in added.skipped})
+                for skipped in added.skipped:
                     report.skip(skipped)
-        if good and study is not None:
-            added = records_store(study=study, records=good, language=language)
-            report.conversations += added.conversations
-            report.ratings += added.ratings
-            report.n_good -= len({skipped.line for skipped in added.skipped})
-            for skipped in added.skipped:
-                report.skip(skipped)
-        if progress is not None:
-            progress("storing", report.n_read)
+            if progress is not None:
+                progress("storing", report.n_read)
     return report
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import uuid
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -19,7 +20,7 @@ from django.utils import timezone
 
 import chatbots
 from chatbots import derive_seed
-from chatbots.text import quote
+from chatbots.text import error_text, quote
 from evaluation.formats.base import Record, RecordRating, Skipped, record_name
 from evaluation.formats.scales import FileScales, Scale
 from evaluation.ratings import rater_named
@@ -45,6 +46,19 @@ class ImportedBatch:
     conversations: int
     ratings: int
     skipped: list[Skipped] = field(default_factory=list)
+
+
+@contextmanager
+def unfinished_import(study: Study) -> Iterator[None]:
+    """Mark a study as not whole until its import is done; of one that fails the reason stays."""
+    studies = Study.objects.filter(pk=study.pk)
+    studies.update(import_error="It did not finish.")
+    try:
+        yield
+    except Exception as error:
+        studies.update(import_error=error_text(error, 500) or type(error).__name__)
+        raise
+    studies.update(import_error="")
 
 
 def study_for_import(*, key: str, bots: Collection[str], seen: Mapping[str, Scale], scales: FileScales) -> Study:

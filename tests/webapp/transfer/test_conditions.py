@@ -148,3 +148,32 @@ def test_the_form_narrows_by_condition(study: Study) -> None:
     answer = client.get(address, {"narrow": "1", "q": "", "condition": "scenario=trip", "state": ""})
     assert answer.status_code == 302
     assert client.get(answer["Location"]).context["page"].total == 3
+
+
+def test_conditions_of_an_imported_file_survive_every_export(tmp_path: Path) -> None:
+    lines = [
+        {
+            "dialogue_id": str(number),
+            "bot": "b",
+            "condition_scenario": level,
+            "turns": [{"speaker": "human", "text": "hi"}, {"speaker": "bot", "text": "yo"}],
+            "ratings": [{"rater": f"r{number}", "quality": number}],
+        }
+        for number, level in enumerate(("trip", "home", "trip"), 1)
+    ]
+    path = tmp_path / "x.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    wanted = confab.read(path).conversations["condition_scenario"].tolist()
+    import_conversations(path, study_key="imported")
+    study = Study.objects.get(key="imported")
+    package = tmp_path / "package.zip"
+    package.write_bytes(packed(study))
+    files = [package]
+    for name in ("messages", "conversations"):
+        files.append(tmp_path / f"{name}.csv")
+        call_command("export", "--study", "imported", "--what", name, "--output", str(files[-1]), verbosity=0)
+    for number, file in enumerate(files):
+        assert confab.read(file).conversations["condition_scenario"].tolist() == wanted, file.name
+        import_conversations(file, study_key=f"again{number}")
+        assert sorted(_levels(Study.objects.get(key=f"again{number}"))) == sorted(wanted), file.name
+    assert table_of(study, "ratings", ExportOptions()).columns[-1].name == "condition_scenario"

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from django.core.exceptions import ValidationError
+from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import InternalError, OperationalError, ProgrammingError
 
 from chatbots.installation import release
 from chatbots.text import quote
-from webapp.core.database import database_complaint
+from webapp.core.database import database_complaint, is_new_embedded_database
 from webapp.core.errors import Refused
 
 T = TypeVar("T")
@@ -51,7 +52,7 @@ class ConfabCommand(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            result = self.run(**options)
+            result = self._run(options)
         except Usage as error:
             raise CommandError(str(error), returncode=2) from error
         except ValidationError as error:
@@ -64,6 +65,17 @@ class ConfabCommand(BaseCommand):
             self.stdout.write(json.dumps(result, ensure_ascii=False, allow_nan=False, default=str))
         else:
             self.present(result)
+
+    def _run(self, options: dict[str, Any]) -> Any:
+        """Run the command; where the embedded database is not there yet, create it first."""
+        try:
+            return self.run(**options)
+        except (OperationalError, ProgrammingError):
+            if not is_new_embedded_database():
+                raise
+        self.note("Creating the database, once …")
+        call_command("migrate", verbosity=0, interactive=False)
+        return self.run(**options)
 
     def note(self, text: str) -> None:
         """Tell a person something without touching standard output."""

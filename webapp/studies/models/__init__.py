@@ -180,6 +180,9 @@ class Study(TimeStamped, OfProject):
     )
     ended_at = models.DateTimeField(null=True, blank=True, editable=False, help_text=_("When it was closed last."))
     is_imported = models.BooleanField(default=False, help_text=_("Made by an import."))
+    import_error = models.TextField(
+        blank=True, editable=False, help_text=_("Why its import did not finish; empty if it did.")
+    )
     archived_at = models.DateTimeField(
         null=True, blank=True, editable=False, help_text=_("Since then it is left out of lists.")
     )

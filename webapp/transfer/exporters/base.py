@@ -304,7 +304,7 @@ def condition_columns(source: Source) -> list[ExportColumn]:
     titles = tuple((part.key, part.title) for part in parts)
     words = "Key of the study's part that the conversation or rating is of."
     sitting = ExportColumn(SITTING, "text", words, titles, missing="Made before the study had parts.")
-    return [
+    columns = [
         ExportColumn(
             f"{CONDITION}{factor.key}",
             "text",
@@ -313,7 +313,21 @@ def condition_columns(source: Source) -> list[ExportColumn]:
             missing="Held before the study had this factor, or no conversation.",
         )
         for factor in factors
-    ] + [sitting] * bool(parts)
+    ]
+    for key in sorted(_imported_factors(source) - {factor.key for factor in factors}):
+        words = f"Level of “{key}” that the imported conversation was held under; the study does not vary it."
+        columns.append(ExportColumn(f"{CONDITION}{key}", "text", words, missing="The file named no level."))
+    return columns + [sitting] * bool(parts)
+
+
+def _imported_factors(source: Source) -> set[str]:
+    """Return the factors of conversations that were imported with their conditions."""
+    if not isinstance(source, Study):
+        return set()
+    imported = Conversation.objects.filter(study=source, source=Conversation.Source.IMPORT).exclude(condition={})
+    return {
+        key for condition in imported.order_by().values_list("condition", flat=True).distinct() for key in condition
+    }
 
 
 def condition_cells(

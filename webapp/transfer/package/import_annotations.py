@@ -6,18 +6,19 @@ have no author: the same user name elsewhere may belong to another person.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import transaction
 from django.utils import timezone
 
 from chatbots import Identity
 from chatbots.text import quote
 from evaluation.package import Package, PackageError
+from webapp.core.column_bounds import check_rows
 from webapp.core.errors import Refused
 from webapp.jobs.models import MetricResult, MetricVersion
 from webapp.search.models import Note
@@ -25,6 +26,7 @@ from webapp.search.services import note_checked, tag_checked
 from webapp.studies.models import Study
 from webapp.transfer.package.import_checks import time_of
 from webapp.transfer.package.import_rows import PackageBatch, conversations_named
+from webapp.transfer.package.row_checks import read_whole_number, store_rows
 
 BATCH = 500
 _FIELDS = ["values", "turns", "reasons", "language"]
@@ -77,24 +79,24 @@ def metrics_read(*, study: Study, package: Package, metrics: list[MeasuredBy]) -
     """
     if not metrics:
         return
-    for batch in _batches(package, "metrics"):
-        with transaction.atomic():
-            _Batch(study, metrics, batch).values()
-        yield len(batch)
-    for batch in _batches(package, "undefined"):
-        with transaction.atomic():
-            _Batch(study, metrics, batch).reasons()
-        yield len(batch)
-    for batch in _whole(_batches(package, "turn_metrics")):
-        with transaction.atomic():
-            _Batch(study, metrics, batch).turns()
-        yield len(batch)
+    stores: dict[str, Callable[[Sequence[dict[str, str]]], None]] = {
+        "metrics": lambda rows: _Batch(study, metrics, rows).values(),
+        "undefined": lambda rows: _Batch(study, metrics, rows).reasons(),
+        "turn_metrics": lambda rows: _Batch(study, metrics, rows).turns(),
+    }
+    for table, store in stores.items():
+        number = 1
+        batches = _batches(package, table)
+        for batch in _whole(batches) if table == "turn_metrics" else batches:
+            store_rows(table, number, batch, store)
+            number += len(batch)
+            yield len(batch)
 
 
 class _Batch:
     """Rows of a table, and the results of their conversations: those that are stored and those that are new."""
 
-    def __init__(self, study: Study, metrics: list[MeasuredBy], rows: Rows) -> None:
+    def __init__(self, study: Study, metrics: list[MeasuredBy], rows: Sequence[dict[str, str]]) -> None:
         self.metrics = metrics
         self.rows = rows
         self.chats = conversations_named(study, {_cell(row, "conversation") for row in rows})
@@ -135,7 +137,7 @@ class _Batch:
     def turns(self) -> None:
         """Store the values of turns; all turns of a conversation are in the batch."""
         for _chat, found in itertools.groupby(self.rows, lambda row: row["conversation"]):
-            rows = sorted(found, key=lambda row: int(_cell(row, "turn")))
+            rows = sorted(found, key=lambda row: read_whole_number(_cell(row, "turn")))
             for metric in self.metrics:
                 columns = {name: [_number(_cell(row, name)) for row in rows] for name in metric.turn_columns}
                 if any(value is not None for values in columns.values() for value in values):
@@ -162,6 +164,7 @@ class _Batch:
         return result
 
     def _store(self) -> None:
+        check_rows(self.changed.values())
         MetricResult.objects.bulk_create([one for one in self.changed.values() if one.pk is None])
         old = [one for one in self.changed.values() if one.pk is not None]
         MetricResult.objects.bulk_update(old, _FIELDS, batch_size=200)
@@ -198,9 +201,9 @@ def _number(cell: str) -> float | None:
     if not cell:
         return None
     try:
-        return float(cell) if any(c in cell for c in ".eE") else int(cell)
+        return float(cell) if any(c in cell for c in ".eE") else read_whole_number(cell)
     except ValueError:
-        raise PackageError(f"a table of metrics has {quote(cell)}, which is no number") from None
+        raise ValueError(f"{quote(cell)} is no number") from None
 
 
 TABLE = "reader_notes"
@@ -220,8 +223,7 @@ def notes_read(*, study: Study, package: Package) -> Iterator[PackageBatch]:
         return
     rows = enumerate(package.rows(TABLE), start=1)
     while batch := list(itertools.islice(rows, BATCH)):
-        with transaction.atomic():
-            yield _store(study, batch)
+        yield store_rows(TABLE, batch[0][0], batch, functools.partial(_store, study))
 
 
 def _store(study: Study, batch: Sequence[tuple[int, Row]]) -> PackageBatch:
@@ -239,6 +241,7 @@ def _store(study: Study, batch: Sequence[tuple[int, Row]]) -> PackageBatch:
     there = {_name(note) for note in Note.objects.filter(conversation__in=ids.values())}
     new = {name: note for name, note in read.items() if name not in there}
     written_at = [note.created_at for note in new.values()]
+    check_rows(new.values())
     Note.objects.bulk_create(new.values())  # which gives them today's time
     for note, at in zip(new.values(), written_at, strict=True):
         note.created_at = at

@@ -5,25 +5,27 @@ Importing twice changes nothing: constraints and names show what exists already.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
-from django.db import transaction
 from django.db.models import Count, Model
 from django.utils import timezone
 
 from chatbots.text import quote
-from evaluation.package import Package, PackageError
+from evaluation.package import Package
 from webapp.conversations.models import ChatCheckAnswer, Conversation, ReplyMark, ReplyReport, Turn
+from webapp.core.column_bounds import check_rows
 from webapp.ratings.models import Rating
 from webapp.studies.attention_checks import quiz_digest
 from webapp.studies.models import Outcome, QuestionAnswers, QuizAttempt, Slot, Study, StudyVersion, Task
 from webapp.studies.services import participants_named
 from webapp.transfer.package.import_rows import PLATFORM, PackageBatch, conversations_named, task_id, task_made
+from webapp.transfer.package.row_checks import store_rows
 
 BATCH = 500
 Row = Mapping[str, str]
@@ -37,10 +39,10 @@ def beside_read(*, study: Study, package: Package, versions: Mapping[int, StudyV
     tables = set(package.tables())
     for table, store in (("reports", _reports), ("reply_marks", _marks)):
         if table in tables:
-            rows = package.rows(table)
+            rows, number = package.rows(table), 1
             while batch := list(itertools.islice(rows, BATCH)):
-                with transaction.atomic():
-                    yield store(study, batch)
+                yield store_rows(table, number, batch, functools.partial(store, study))
+                number += len(batch)
     if "checks" in tables:
         yield from _checks(study, package.rows("checks"), versions)
 
@@ -58,7 +60,7 @@ def _reports(study: Study, rows: Sequence[Row]) -> PackageBatch:
             seen_at=time_of(row["seen_at"]),
         )
         if row["reason"] not in ReplyReport.Reason.values:
-            raise PackageError(f"data/reports.csv: reason {quote(row['reason'])} is none that Confab knows")
+            raise ValueError(f"reason {quote(row['reason'])} is none that Confab knows")
         if row["conversation"]:
             turn = turns.get((row["conversation"], row["turn"]))
             where = f"turn {row['turn']} of {quote(row['conversation'])}"
@@ -114,33 +116,37 @@ def _marks(study: Study, rows: Sequence[Row]) -> PackageBatch:
 def _checks(study: Study, rows: Iterable[Row], versions: Mapping[int, StudyVersion]) -> Iterator[PackageBatch]:
     """Store the checks; those among questions have their answers already, those before tasks all but the time."""
     newest = versions[max(versions)]
-    by_kind = itertools.groupby(rows, lambda row: row["kind"])
-    for kind, found in by_kind:
-        if kind == "quiz":
-            attempts = (
-                list(answers) for _who, answers in itertools.groupby(found, lambda row: (row["rater"], row["attempt"]))
-            )
-            while batch := list(itertools.islice(attempts, BATCH)):
-                with transaction.atomic():
-                    yield _quizzes(study, batch, versions)
-        elif kind == "before":
-            while some := list(itertools.islice(found, BATCH)):
-                _answered_at(study, some)
-        elif kind in ("item", "gold", "chat"):
-            store = _in_chats if kind == "chat" else _of_items
-            while some := list(itertools.islice(found, BATCH)):
-                with transaction.atomic():
-                    yield store(study, some, newest)
+    stores: dict[str, Callable[[Sequence[Any]], PackageBatch]] = {
+        "quiz": lambda attempts: _quizzes(study, attempts, versions),
+        "before": lambda some: _answered_at(study, some),
+        "item": lambda some: _of_items(study, some, newest),
+        "gold": lambda some: _of_items(study, some, newest),
+        "chat": lambda some: _in_chats(study, some, newest),
+    }
+    number = 1
+    for kind, found in itertools.groupby(rows, lambda row: row["kind"]):
+        units: Iterator[Any] = (_attempts if kind == "quiz" else iter)(found)
+        while batch := list(itertools.islice(units, BATCH)):
+            if kind in stores:
+                yield store_rows("checks", number, batch, stores[kind])
+            number += sum(len(unit) if isinstance(unit, list) else 1 for unit in batch)
 
 
-def _answered_at(study: Study, rows: Sequence[Row]) -> None:
+def _attempts(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    for _who, answers in itertools.groupby(rows, lambda row: (row["rater"], row["attempt"])):
+        yield list(answers)
+
+
+def _answered_at(study: Study, rows: Sequence[Row]) -> PackageBatch:
     """Say when the questions before the tasks were answered, which their checks tell."""
     people = _people(study, [row["rater"] for row in rows])
     at = {people[row["rater"]]: time_of(row["submitted_at"]) for row in rows}
     answers = list(QuestionAnswers.objects.filter(participant__in=people.values()))
     for one in answers:
         one.created_at = at[one.participant_id] or one.created_at
+    check_rows(answers)
     QuestionAnswers.objects.bulk_update(answers, ["created_at"], batch_size=200)
+    return PackageBatch()
 
 
 def _quizzes(study: Study, attempts: Sequence[Sequence[Row]], versions: Mapping[int, StudyVersion]) -> PackageBatch:
@@ -205,6 +211,7 @@ def _of_items(study: Study, rows: Sequence[Row], version: StudyVersion) -> Packa
                 submitted_at=time_of(row["submitted_at"]) or timezone.now(),
             )
         )
+    check_rows([*slots, *new])
     Slot.objects.bulk_create(slots, batch_size=500)
     Rating.objects.bulk_create(new, batch_size=500)
     stored.n_new = len(new)
@@ -269,20 +276,19 @@ def _tasks(
         for name, row in rows.items()
         if not (name.startswith("quiz/") and people[row["rater"]] in with_task)
     }
-    Task.objects.bulk_create(
-        [
-            task_made(
-                study=study,
-                public_id=ids[name],
-                person=people[rows[name]["rater"]],
-                version=version,
-                outcome=Outcome(rows[name]["outcome"] or Outcome.RATED),
-                ended_at=time_of(rows[name]["submitted_at"]) or timezone.now(),
-            )
-            for name in ids
-        ],
-        ignore_conflicts=True,
-    )
+    new = [
+        task_made(
+            study=study,
+            public_id=ids[name],
+            person=people[rows[name]["rater"]],
+            version=version,
+            outcome=Outcome(rows[name]["outcome"] or Outcome.RATED),
+            ended_at=time_of(rows[name]["submitted_at"]) or timezone.now(),
+        )
+        for name in ids
+    ]
+    check_rows(new)
+    Task.objects.bulk_create(new, ignore_conflicts=True)
     found = Task.objects.filter(public_id__in=ids.values()).select_related("version")
     there = {task.public_id: task for task in found}
     return {name: there[public_id] for name, public_id in ids.items()}
@@ -310,6 +316,9 @@ def _turns(study: Study, rows: Iterable[Row]) -> dict[tuple[str, str], Turn]:
 def _create(model: type[Model], new: Sequence[tuple[Any, datetime | None]]) -> int:
     """Store rows with when each came about, which a new row would have as now."""
     rows = [row for row, _at in new]
+    for row, at in new:
+        row.created_at = at
+    check_rows(rows)
     model._default_manager.bulk_create(rows, batch_size=500)
     for row, at in new:
         row.created_at = at or row.created_at
@@ -321,9 +330,12 @@ def _json(cell: str) -> Any:
     try:
         return json.loads(cell) if cell else None
     except ValueError:
-        raise PackageError(f"{quote(cell)} is no JSON, in data/checks.csv or reply_marks.csv") from None
+        raise ValueError(f"{quote(cell)} is no JSON") from None
 
 
 def time_of(cell: str) -> datetime | None:
     """Return the time that a cell tells; None for an empty one."""
-    return datetime.fromisoformat(cell) if cell else None
+    if not cell:
+        return None
+    at = datetime.fromisoformat(cell)
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from django.db import transaction
 from django.utils import timezone
 
 from chatbots.text import quote
@@ -22,8 +24,10 @@ from chatbots.trace import read_trace
 from chatbots.validation import values_read
 from evaluation.analysis.error_spans import ErrorSpan
 from evaluation.formats.base import Skipped, condition_read
-from evaluation.package import Package, PackageError, package_open
+from evaluation.package import Package, package_open
+from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
+from webapp.core.column_bounds import check_rows
 from webapp.core.errors import Refused
 from webapp.ratings.error_spans import SPANS, STEPS
 from webapp.studies.models import Study, StudyVersion
@@ -41,8 +45,10 @@ from webapp.transfer.package.import_rows import (
     conversations_store,
     people_store,
     ratings_store,
+    rows_without_owner,
     turns_store,
 )
+from webapp.transfer.package.row_checks import read_whole_number, row_error, store_rows
 from webapp.transfer.package.study_files import (
     Codebook,
     bots_make,
@@ -51,7 +57,7 @@ from webapp.transfer.package.study_files import (
     package_check,
     study_make,
 )
-from webapp.transfer.services import language_checked
+from webapp.transfer.services import language_checked, unfinished_import
 
 MAX_REPORTED = 10_000
 
@@ -118,6 +124,7 @@ BATCH = 500
 _BESIDE = ("direction", "reference_score", "kept_both", BEST, WORST, *BETWEEN)
 _STATES = {"completed", "failed", "ended"}
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 def package_import(path: Path, *, study_key: str, progress: Progress | None = None) -> ImportReport:
@@ -144,31 +151,59 @@ class _Reading:
         self.progress = progress
         self.report = ImportReport()
         self.codebook: Codebook = codebook_read(package)
+        with transaction.atomic():
+            made = study_make(package=package, key=key, codebook=self.codebook).values()
+            self.asked_before = {one.key: one for version in made for one in version.values.questions}
+            self.asked_after = {one.key: one for version in made for one in post_task_questions(version)}
+            transaction.set_rollback(True)  # the study is made once all rows are known to fit
+        self._check_rows()
         self.versions: Mapping[int, StudyVersion] = study_make(package=package, key=key, codebook=self.codebook)
         self.study = Study.objects.get(key=key)
-        made = self.versions.values()
-        self.asked_before = {one.key: one for version in made for one in version.values.questions}
-        self.asked_after = {one.key: one for version in made for one in post_task_questions(version)}
 
     def read(self) -> ImportReport:
+        """Store everything; until that is done, the study says that it is not whole."""
+        with unfinished_import(self.study):
+            return self._store_all()
+
+    def _check_rows(self) -> None:
+        """Check that the values of the largest tables fit their columns, before anything is stored.
+
+        Raises:
+            PackageError: one does not; with the table and the row.
+        """
+        made: dict[str, Callable[[Mapping[str, str]], Any]] = {
+            "participants": self._person,
+            "conversations": _conversation,
+            "turns": _turn,
+            "ratings": lambda row: self._rating(row, frozenset()),
+        }
+        for table, read in made.items():
+            for number, one in enumerate(self._made(table, read), start=1):
+                try:
+                    check_rows(rows_without_owner(one))
+                except ValueError as error:
+                    raise row_error(table, number, error) from None
+
+    def _store_all(self) -> ImportReport:
         """Store everything, what others point to first."""
         package, study = self.package, self.study
         consents = consents_make(package=package)
         bots = bots_make(rows=package.rows("bots"))
-        for people in self._batches("participants", self._person):
-            people_store(study=study, people=people, consents=consents, versions=self.versions)
-        for chats in self._batches("conversations", _conversation):
-            unknown = next((one for one in chats if one.bot_version not in bots), None)
-            if unknown is not None:
-                raise PackageError(
-                    f"data/conversations.csv: bot_version {quote(unknown.bot_version)} is not in data/bots.csv"
-                )
-            self.report.conversations += conversations_store(study=study, batch=chats, bots=bots)
-        for turns in self._batches("turns", _turn):
-            self._tell("data/turns.csv", turns_store(study=study, batch=turns).left_out)
+        self._store(
+            "participants",
+            self._person,
+            lambda people: people_store(study=study, people=people, consents=consents, versions=self.versions),
+        )
+        for n_chats in self._store("conversations", _conversation, lambda batch: self._store_chats(batch, bots)):
+            self.report.conversations += n_chats
+        for stored in self._store("turns", _turn, lambda batch: turns_store(study=study, batch=batch)):
+            self._tell("data/turns.csv", stored.left_out)
         apart = self._set_apart()
-        for ratings in self._batches("ratings", lambda row: self._rating(row, apart)):
-            stored = ratings_store(study=study, batch=ratings, versions=self.versions)
+        for stored in self._store(
+            "ratings",
+            lambda row: self._rating(row, apart),
+            lambda batch: ratings_store(study=study, batch=batch, versions=self.versions),
+        ):
             self.report.ratings += stored.n_new
             self._tell("data/ratings.csv", stored.left_out)
         for part in beside_read(study=study, package=package, versions=self.versions):
@@ -181,6 +216,20 @@ class _Reading:
         for n_rows in metrics_read(study=study, package=package, metrics=metrics):
             self._count(n_rows)
         return self.report
+
+    def _store_chats(self, chats: Sequence[ReadConversation], bots: Mapping[str, BotVersion]) -> int:
+        unknown = next((one for one in chats if one.bot_version not in bots), None)
+        if unknown is not None:
+            raise ValueError(f"bot_version {quote(unknown.bot_version)} is not in data/bots.csv")
+        return conversations_store(study=self.study, batch=chats, bots=bots)
+
+    def _store(self, table: str, made: Callable[[Mapping[str, str]], T], store: Callable[[Sequence[T]], R]) -> list[R]:
+        """Store a table in batches; return what became of each."""
+        results, number = [], 1
+        for batch in self._batches(table, made):
+            results.append(store_rows(table, number, batch, store))
+            number += len(batch)
+        return results
 
     def _count(self, n_rows: int) -> None:
         self.report.n_read += n_rows
@@ -199,12 +248,8 @@ class _Reading:
         for number, row in enumerate(self.package.rows(table), start=1):
             try:
                 one = made(row)
-            except PackageError:
-                raise
-            except KeyError as error:
-                raise PackageError(f"data/{table}.csv has no column {quote(error.args[0])}") from None
-            except (ValueError, TypeError) as error:
-                raise PackageError(f"data/{table}.csv, row {number}: {error}") from None
+            except (LookupError, ValueError, TypeError, RecursionError, OverflowError) as error:
+                raise row_error(table, number, error) from None
             yield one
 
     def _tell(self, table: str, left_out: Iterable[tuple[str, str]]) -> None:
@@ -252,9 +297,9 @@ class _Reading:
             "pair": (row["first"], row["second"]),
         }.get(target)
         if about is None:
-            raise PackageError(f"data/ratings.csv: target {quote(target)} is none that Confab knows")
+            raise ValueError(f"target {quote(target)} is none that Confab knows")
         answers = {
-            key: _number(row[column])
+            key: self._on_scale(column, _number(row[column]))
             for column, key in self.codebook.after.items()
             if row[column] and self._is_rated(column)
         }
@@ -272,16 +317,22 @@ class _Reading:
             number=row["rating"],
             target=target,
             about=about,
-            turn=int(row["turn"]) if row["turn"] else None,
+            turn=_whole(row["turn"]),
             rater=row["rater"],
             task=row["task"],
-            version=int(row["version"]) if row["version"] else None,
+            version=_whole(row["version"]),
             answers=answers,
             other_answers=others,
             comment=row["comment"],
             submitted_at=_time(row["submitted_at"]) or timezone.now(),
             is_set_apart=row["rater"] in apart,
         )
+
+    def _on_scale(self, column: str, answer: float) -> float:
+        low, high = self.codebook.scales[column]
+        if not low <= answer <= high:
+            raise ValueError(f"{column} is {answer:g}; its scale goes from {low:g} to {high:g}")
+        return answer
 
 
 def _conversation(row: Mapping[str, str]) -> ReadConversation:
@@ -292,8 +343,8 @@ def _conversation(row: Mapping[str, str]) -> ReadConversation:
         person=row["participant"],
         # One that was under way is over here: no participant continues it.
         state=state if state in _STATES else Conversation.State.ENDED,
-        seed=int(row["seed"]),
-        n_exchanges=int(row["n_exchanges"]),
+        seed=read_whole_number(row["seed"]),
+        n_exchanges=read_whole_number(row["n_exchanges"]),
         is_synthetic=row["is_synthetic"] == "true",
         created_at=_time(row["created_at"]),
         ended_at=_time(row["ended_at"]),
@@ -319,14 +370,17 @@ def _language(code: str) -> str:
 def _turn(row: Mapping[str, str]) -> ReadTurn:
     if row["speaker"] not in ("human", "bot"):
         raise ValueError(f"speaker is {quote(row['speaker'])}; it must be human or bot")
+    vote = read_whole_number(row["vote"] or "0")
+    if vote not in (-1, 0, 1) or (vote and row["speaker"] == "human"):
+        raise ValueError(f"vote is {vote}; it must be -1, 0 or 1, and 0 on a human turn")
     return ReadTurn(
         conversation=row["conversation"],
-        index=int(row["turn"]),
+        index=read_whole_number(row["turn"]),
         created_at=_time(row["created_at"]),
         values={
             "speaker": row["speaker"],
             "text": row["text"],
-            "vote": int(row["vote"] or 0),
+            "vote": vote,
             "latency_ms": _whole(row["latency_ms"]),
             "tokens_in": _whole(row["tokens_in"]),
             "tokens_out": _whole(row["tokens_out"]),
@@ -359,11 +413,13 @@ def _number(cell: str) -> float:
     value = json.loads(cell)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{quote(cell)} is no number")
+    if not abs(value) < math.inf:
+        raise ValueError(f"{quote(cell)} is no finite number")
     return value
 
 
 def _whole(cell: str) -> int | None:
-    return int(cell) if cell else None
+    return read_whole_number(cell) if cell else None
 
 
 def _time(cell: str) -> datetime | None:

@@ -12,13 +12,14 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, Q
+from django.db.models import Count, Model, Q
 
 from chatbots.text import quote
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation, Turn
 from webapp.ratings.models import Rating
 from webapp.studies.models import ConsentText, Outcome, Participant, QuestionAnswers, Slot, Study, StudyVersion, Task
+from webapp.studies.models.participants import PlatformIds
 from webapp.studies.rubrics import rubric_freeze
 from webapp.studies.services import participants_named
 
@@ -99,6 +100,42 @@ class PackageBatch:
 
     n_new: int = 0
     left_out: list[tuple[str, str]] = field(default_factory=list)
+
+
+def rows_without_owner(read: ReadPerson | ReadConversation | ReadTurn | ReadRating) -> list[Model]:
+    """Return the rows that a row of a package becomes, without the rows that they point to, to check their values."""
+    if isinstance(read, ReadPerson):
+        values = {"consented_at": read.consented_at, "consent_version": read.consent, "language": read.language}
+        person = Participant(**values)
+        person.created_at = read.entered_at
+        return [person, PlatformIds(external_id=read.name), QuestionAnswers(answers=dict(read.answers))]
+    if isinstance(read, ReadConversation):
+        chat = Conversation(
+            state=read.state,
+            external_id=read.name,
+            seed=read.seed,
+            n_exchanges=read.n_exchanges,
+            ended_at=read.ended_at,
+            language=read.language,
+            condition=dict(read.condition),
+            sitting=read.sitting,
+        )
+        chat.created_at = read.created_at
+        return [chat, PlatformIds(external_id=read.person)]
+    if isinstance(read, ReadTurn):
+        turn = Turn(index=read.index, **read.values)
+        turn.created_at = read.created_at
+        return [turn, Conversation(external_id=read.conversation)]
+    rating = Rating(
+        rater=read.rater,
+        external_id=_name(read),
+        answers=dict(read.answers),
+        other_answers=dict(read.other_answers),
+        comment=read.comment,
+        submitted_at=read.submitted_at,
+        at_turn=read.turn,
+    )
+    return [rating, PlatformIds(external_id=read.rater)]
 
 
 def people_store(

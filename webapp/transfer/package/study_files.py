@@ -22,6 +22,7 @@ from chatbots.validation import ValuesError
 from evaluation.package import DESCRIPTOR, Package, PackageError, left_out_of
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
+from webapp.core.column_bounds import check_rows
 from webapp.core.errors import Refused
 from webapp.studies.bot_columns import BotColumns
 from webapp.studies.lifecycle import datasheet_store, study_import
@@ -273,7 +274,7 @@ def bots_make(*, rows: Iterable[Mapping[str, str]]) -> dict[str, BotVersion]:
         PackageError: a row's key is not that of its identity.
     """
     found: dict[str, BotVersion] = {}
-    for row in rows:
+    for number, row in enumerate(rows, start=1):
         key, bot_id = row["bot_version"], row["bot"]
         try:
             settings = json.loads(row["settings"])
@@ -281,18 +282,22 @@ def bots_make(*, rows: Iterable[Mapping[str, str]]) -> dict[str, BotVersion]:
         except (ValueError, TypeError):
             is_it = False
         if not is_it:
-            raise PackageError(f"data/bots.csv: {quote(key)} is not the key of bot {quote(bot_id)} with these settings")
-        found[key], _ = BotVersion.objects.get_or_create(
-            key=key,
-            defaults={
-                "bot_id": bot_id,
-                "title": row["title"],
-                "kind": row["kind"],
-                "version": row["version"],
-                "params": settings,
-                "is_control": row["is_control"] == "true",
-            },
-        )
+            raise PackageError(
+                f"data/bots.csv, row {number}: {quote(key)} is not the key of bot {quote(bot_id)} with these settings"
+            )
+        defaults = {
+            "bot_id": bot_id,
+            "title": row["title"],
+            "kind": row["kind"],
+            "version": row["version"],
+            "params": settings,
+            "is_control": row["is_control"] == "true",
+        }
+        try:
+            check_rows([BotVersion(key=key, **defaults)])
+        except ValueError as error:
+            raise PackageError(f"data/bots.csv, row {number}: {error}") from None
+        found[key], _ = BotVersion.objects.get_or_create(key=key, defaults=defaults)
     return found
 
 

@@ -1,0 +1,70 @@
+"""Bounds of database columns, checked on rows from outside before they are stored.
+
+PostgreSQL refuses a value beyond its column with an error that names neither row nor column, and SQLite stores it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db.backends.base.operations import BaseDatabaseOperations
+from django.db.models import Field, JSONField, Model
+
+from chatbots.text import are_sanitised, quote
+
+_RANGES = BaseDatabaseOperations.integer_field_ranges
+_FIRST, _LAST = (moment.replace(tzinfo=UTC) for moment in (datetime.min, datetime.max))
+
+
+def check_rows(rows: Iterable[Model]) -> None:
+    """Check that every value of new rows fits its column.
+
+    Raises:
+        ValueError: one does not; the message names the column and the value.
+    """
+    for row in rows:
+        for field in row._meta.concrete_fields:
+            problem = find_problem(field, getattr(row, field.attname))
+            if problem:
+                raise ValueError(f"{field.name} is {quote(getattr(row, field.attname))}; {problem}")
+
+
+def find_problem(field: Field[Any, Any], value: Any) -> str:
+    """Return what is wrong with a value of a column; empty if it can be stored."""
+    if isinstance(value, str):
+        if not are_sanitised(value):
+            return "it holds the character U+0000 or half a surrogate pair"
+        most = field.max_length
+        return f"at most {most} characters are possible, not {len(value)}" if most and len(value) > most else ""
+    if isinstance(value, datetime):
+        # A day of each end is left out: in another time zone it is in a year that no date has.
+        day = timedelta(days=1)
+        return "" if _FIRST + day <= _in_utc(value) <= _LAST - day else "years from 1 to 9999 are possible"
+    if isinstance(field, JSONField):
+        return "" if _is_json(value) and are_sanitised(value) else "it holds a text or number that cannot be stored"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "a finite number is needed"
+    low, high = _RANGES.get(field.get_internal_type(), (-math.inf, math.inf))
+    if isinstance(value, int) and not low <= value <= high:
+        return f"whole numbers from {low} to {high} are possible"
+    return ""
+
+
+def _in_utc(moment: datetime) -> datetime:
+    """Return a time in UTC, and the last one for a time that has no year there."""
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        return _LAST
+
+
+def _is_json(value: Any) -> bool:
+    """Return True if all numbers in nested values are finite."""
+    if isinstance(value, dict):
+        return all(map(_is_json, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_json, value))
+    return not isinstance(value, float) or math.isfinite(value)
