@@ -1,6 +1,7 @@
 """Chromium, and pages that fail their test on any message about the Content-Security-Policy."""
 
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ CHROMIUM = next(filter(None, map(shutil.which, NAMES)), "")
 """The one without windows where it is there: a new page costs it a quarter of the CPU, for it makes no tabs and
 menus.
 """
+FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox") or ""
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -45,22 +47,41 @@ def no_blank_below(page: Any) -> None:
 
 
 @pytest.fixture(scope="package")
-def chromium() -> Iterator[Any]:
-    """Start one Chromium for all browser tests and end it after the last of them.
+def playwright() -> Iterator[Any]:
+    """Open Playwright once for all browsers.
 
-    While Playwright's synchronous interface is open, the thread has a running event loop, and no
-    asynchronous test could run beside it.
+    While its synchronous interface is open, the thread has a running event loop, and no asynchronous test could run
+    beside it.
     """
-    if not CHROMIUM:
-        pytest.skip("there is no Chromium here (Debian: apt-get install chromium-headless-shell)")
     from playwright.sync_api import expect, sync_playwright
 
     expect.set_options(timeout=15_000)  # the machine may be busy with other tests
+    with sync_playwright() as started:
+        yield started
 
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield browser
-        browser.close()
+
+@pytest.fixture(scope="package")
+def chromium(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Start one Chromium for all browser tests and end it after the last of them."""
+    if not CHROMIUM:
+        pytest.skip("there is no Chromium here (Debian: apt-get install chromium-headless-shell)")
+    browser = request.getfixturevalue("playwright").chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="package")
+def firefox(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Start the installed Firefox, by WebDriver BiDi."""
+    if not FIREFOX:
+        pytest.skip("there is no Firefox here (Debian: apt-get install firefox-esr)")
+    bridge = tmp_path_factory.mktemp("firefox") / "firefox"
+    module = Path(__file__).with_name("firefox_bridge.py")
+    bridge.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{module}" "{FIREFOX}" "$@"\n')
+    bridge.chmod(0o755)
+    browser = request.getfixturevalue("playwright").firefox.launch(channel="moz-firefox", executable_path=str(bridge))
+    yield browser
+    browser.close()
 
 
 @pytest.fixture(scope="package")

@@ -21,7 +21,8 @@ def last_pick(conversation: Conversation) -> tuple[int, bool] | None:
     if not picks_replies(conversation):
         return None
     picked = Turn.objects.filter(conversation=conversation, goes_on__isnull=False)
-    return picked.order_by("-index").values_list("index", "goes_on").first()
+    last = picked.order_by("-index").values_list("index", "goes_on").first()
+    return (last[0], bool(last[1])) if last is not None else None
 
 
 def conversation_picked(context: chatbots.Conversation, slots: Sequence[Slot]) -> chatbots.Conversation:

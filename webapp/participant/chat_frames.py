@@ -244,6 +244,8 @@ class ChatPage:
             result.frames.append(frames.pick_frame(turn=pick[0], goes_on=pick[1]))
         if (failure := selectors.failure_of(self.conversation)) is not None:
             result.frames.append(frames.bot_failed_frame(failure))
+        if self.conversation.state == Conversation.State.WITHDRAWN:
+            result.frames.append(frames.error_frame(code="closed", message=_("This chat has ended."), ended=True))
         return result
 
 

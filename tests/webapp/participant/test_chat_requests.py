@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -220,3 +222,18 @@ def test_while_the_database_is_away_nothing_is_said_to_be_saved(
         patch.setattr(selectors, "conversation_for", away)
         assert browser.get(f"/chat/{chat}/state/").status_code == 503
     assert send(browser, chat, frame).json()[0]["type"] == "turn"
+
+
+def test_the_reference_names_every_frame() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "chat_frames.md").read_text(encoding="utf-8")
+    source = (Path(__file__).parents[3] / "webapp" / "conversations" / "frames.py").read_text(encoding="utf-8")
+    types = set(re.findall(r'"type": "(\w+)"|type: Literal\["(\w+)"\]', source))
+    assert types
+    assert [name for pair in types for name in pair if name and f"`{name}`" not in page] == []
+
+
+def test_a_withdrawn_chat_leads_its_open_page_on(chat: uuid.UUID, browser: Client) -> None:
+    send(browser, chat, message("hello"))
+    Conversation.objects.filter(pk=chat).update(state=Conversation.State.WITHDRAWN)
+    ended = state(browser, chat, 0)[-1]
+    assert (ended["code"], ended["ended"]) == ("closed", True)
