@@ -21,7 +21,7 @@ from asyncio import sleep
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
@@ -178,11 +178,31 @@ class Address:
             return self._of_loops[loop]
 
 
+_NAT64 = ip_network("64:ff9b::/96")
+_NEVER_PUBLIC = tuple(
+    ip_network(network)
+    for network in (
+        "168.63.129.16/32",  # Azure's WireServer
+        "192.0.0.0/24",  # protocol assignments, among them Oracle's older metadata service
+        "64:ff9b:1::/48",  # NAT64 of a local network
+        "::/96",  # IPv4 inside IPv6, in two old forms
+        "::ffff:0:0/96",
+        "::ffff:0:0:0/96",  # SIIT
+        "fec0::/10",  # site-local
+    )
+)
+"""Networks that `ipaddress` calls global, and that lead into a private one."""
+
+
 def is_public(ip: str) -> bool:
     """Return True if an IP address is one of the public internet: not of this machine, nor of a private network."""
-    address = ip_address(ip.partition("%")[0])
-    inner = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None)
-    return (inner or address).is_global and not address.is_multicast
+    address: IPv4Address | IPv6Address = ip_address(ip.partition("%")[0])
+    if address in _NAT64:  # the address behind it counts: networks with IPv6 alone reach the whole internet by it
+        address = IPv4Address(int(address) & 0xFFFFFFFF)
+    inner = getattr(address, "sixtofour", None) or address
+    if any(inner in network or address in network for network in _NEVER_PUBLIC):
+        return False
+    return inner.is_global and not inner.is_multicast and not address.is_multicast
 
 
 def private_refusal(host: str, ips: Iterable[str]) -> str:

@@ -2,7 +2,11 @@
 
 import importlib
 import json
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -72,7 +76,7 @@ def test_a_service_waits_only_for_services_of_its_profile(services: dict[str, An
 
 SET_BY_THE_IMAGE = {
     *("HOST", "PORT", "CONFAB_DATA_DIR", "CONFAB_STATIC_DIR", "CONFAB_DEVICE"),
-    *("CONFAB_BOT_HOST_IN_PROCESS", "CONFAB_DEBUG"),
+    *("CONFAB_BOT_HOST_IN_PROCESS", "CONFAB_DEBUG", "CONFAB_BEAT_FILE"),
 }
 """Variables that image and commands decide, or that production ignores."""
 
@@ -84,6 +88,35 @@ def test_every_setting_of_an_env_file_reaches_the_containers(services: dict[str,
     read_by_compose = set(re.findall(r"\$\{([A-Z_]+)", COMPOSE))
     passed_on = set(services[service]["environment"])
     assert known - passed_on - read_by_compose - SET_BY_THE_IMAGE == set()
+
+
+def test_bot_host_and_worker_name_their_gpus_and_everything_has_limits(services: dict[str, Any]) -> None:
+    def device(name: str) -> Any:
+        return services[name]["deploy"]["resources"]["reservations"]["devices"][0]["device_ids"]
+
+    assert device("bot-host-gpu") != device("worker-gpu-cuda")
+    for name, service in services.items():
+        assert service["logging"]["options"]["max-size"], name
+        assert service["mem_limit"], name
+        assert re.search(r":(\d+\.\d+|\$\{CONFAB_VERSION:-latest\})$", service["image"]), name
+
+
+@pytest.mark.parametrize("name", ["bot-host", "bot-host-gpu"])
+def test_a_bot_host_is_judged_by_its_own_heartbeat(services: dict[str, Any], name: str, tmp_path: Path) -> None:
+    service = services[name]
+    program, script, option, file, limit_s = words(service["healthcheck"]["test"])[1:]
+    assert (program, option, file) == ("python", "--beat", service["environment"]["CONFAB_BEAT_FILE"])
+    beat = tmp_path / "beat"
+
+    def check() -> int:
+        command = [sys.executable, str(ROOT / script), option, str(beat), limit_s]
+        return subprocess.run(command, capture_output=True).returncode
+
+    assert check() == 1
+    beat.touch()
+    assert check() == 0
+    os.utime(beat, (1, 1))
+    assert check() == 1
 
 
 def test_what_the_dockerfile_copies_and_reads_is_there() -> None:

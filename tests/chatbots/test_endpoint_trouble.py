@@ -859,11 +859,18 @@ async def test_a_page_in_place_of_a_stream_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "ip", ["127.0.0.1", "10.1.2.3", "169.254.169.254", "100.64.0.1", "::1", "::ffff:10.0.0.1", "fe80::1%1"]
+    "ip",
+    [
+        *("127.0.0.1", "10.1.2.3", "169.254.169.254", "100.64.0.1", "::1", "::ffff:10.0.0.1", "fe80::1%1"),
+        *("168.63.129.16", "192.0.0.192", "64:ff9b::a9fe:a9fe", "64:ff9b::168.63.129.16", "64:ff9b::127.0.0.1"),
+        *("64:ff9b:1::8.8.8.8", "::127.0.0.1", "::8.8.8.8", "::ffff:168.63.129.16", "::ffff:0:8.8.8.8", "fec0::1"),
+        *("2002:a83f:8110::1", "2002:7f00:1::1"),
+    ],
 )
 def test_addresses_that_are_not_public(ip: str) -> None:
     assert not addresses.is_public(ip)
     assert addresses.is_public("93.184.215.14")
+    assert addresses.is_public("64:ff9b::93.184.215.14"), "NAT64 of a network that has IPv6 alone"
     assert addresses.is_public("2606:2800:21f:cb07:6820:80da:af6b:8b2c")
 
 

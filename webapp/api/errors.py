@@ -156,7 +156,7 @@ def _demand(request: HttpRequest, wanted: str, way: str) -> None:
 
 log = logging.getLogger(__name__)
 
-_STATUS = {"no_token": 401, "too_large": 413}
+_STATUS = {"no_token": 401, "too_large": 413, "disk_full": 507}
 """Of refusals by their code; of all others 400."""
 
 

@@ -13,6 +13,7 @@ import uuid
 from collections import Counter
 from collections.abc import Coroutine
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from channels.consumer import AsyncConsumer
@@ -223,24 +224,37 @@ class BotHostRuntime:
     async def _beat(self) -> None:
         """Renew leases, send a heartbeat and take up waiting replies, three times in the length of a lease."""
         pause_s = settings.CONFAB_REPLY_LEASE_S / 3
+        is_database_away = False
         while True:
+            was_away = is_database_away
             try:
-                if self._leases:
-                    await in_database(services.reply_lease_renew)(
-                        leases=list(self._leases.values()), lease_s=settings.CONFAB_REPLY_LEASE_S
-                    )
-                await in_database(replies.heartbeat_store)(
-                    host_id=self.host_id, pool=self.pool or "default", bots=self.host.load_numbers()
-                )
-                await self._load_bots()
-                await self._load_filters()
-                for bot_id in await in_database(bots_to_try)(self.pool):
-                    self._spawn(reply_pipeline.try_disabled_bot(self.host, bot_id))
-                for conversation_id in await in_database(selectors.replies_waiting)(pool=self.pool):
-                    self.request(conversation_id)
-            except Exception:  # the database may be away for a while; the host must not be
+                await self._sweep()
+                is_database_away = False
+            except DATABASE_AWAY as error:
+                is_database_away = True
+                if not was_away:
+                    logger.warning("the database is away (%s); leases and heartbeats go on with it", _said(error))
+                    continue  # at once: most often a connection was lost, and the next one works
+            except Exception:
                 logger.exception("the bot host's sweep failed; it goes on")
             await asyncio.sleep(pause_s)
+
+    async def _sweep(self) -> None:
+        if self._leases:
+            await in_database(services.reply_lease_renew)(
+                leases=list(self._leases.values()), lease_s=settings.CONFAB_REPLY_LEASE_S
+            )
+        await in_database(replies.heartbeat_store)(
+            host_id=self.host_id, pool=self.pool or "default", bots=self.host.load_numbers()
+        )
+        if settings.CONFAB_BEAT_FILE:
+            Path(settings.CONFAB_BEAT_FILE).touch()
+        await self._load_bots()
+        await self._load_filters()
+        for bot_id in await in_database(bots_to_try)(self.pool):
+            self._spawn(reply_pipeline.try_disabled_bot(self.host, bot_id))
+        for conversation_id in await in_database(selectors.replies_waiting)(pool=self.pool):
+            self.request(conversation_id)
 
 
 def _said(error: BaseException) -> str:

@@ -123,6 +123,7 @@ def _file_store(data: bytes) -> ChatImage:
         image_storage().save(image_name(pk), ContentFile(encoded))
     except Exception as error:  # of the disk, or of any kind of bucket
         log.exception("image %s could not be stored", pk)
+        image_file_delete(image_name(pk))  # a full disk may have taken a part of it
         raise Refused("unavailable", _("The image could not be saved. Try again soon.")) from error
     return ChatImage(pk=pk, width=width, height=height)
 

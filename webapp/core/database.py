@@ -6,6 +6,7 @@ import contextlib
 import functools
 import re
 import sqlite3
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -54,6 +55,31 @@ def is_unreachable(error: BaseException) -> bool:
     return isinstance(error, DATABASE_AWAY) and not _BUSY.search(str(error))
 
 
+class _ConnectionLosses:
+    """Count of the losses of the database's connection, and what each thread has seen of it."""
+
+    def __init__(self) -> None:
+        self._epoch = 0
+        self._lock = threading.Lock()
+        self._seen = threading.local()
+
+    def drop_old_connections(self) -> None:
+        """Close this thread's connections if another thread has lost its own since they were opened."""
+        if getattr(self._seen, "epoch", self._epoch) != self._epoch:
+            connections.close_all()
+        self._seen.epoch = self._epoch
+
+    def note(self) -> None:
+        """Store that this thread has lost its connection; threads that lose theirs meanwhile count as one loss."""
+        with self._lock:
+            if self._seen.epoch == self._epoch:
+                self._epoch += 1
+            self._seen.epoch = self._epoch
+
+
+_losses = _ConnectionLosses()
+
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -64,15 +90,21 @@ def in_database(work: Callable[P, R]) -> Callable[P, Awaitable[R]]:
     Like `channels.db.database_sync_to_async`, which looks before and after every call whether the
     connection is too old. Here it is kept, and thrown away after an error of the connection itself.
 
+    A lost connection is that of every thread: after the first loss each thread opens a new one before its next work,
+    so that one call fails and not one for each thread.
+
     SQLite has one writer, and one thread. PostgreSQL has `CONFAB_SOCKET_THREADS`: while one waits for a commit to reach
     the disk, or for its turn beside the threads of pages, the others go on.
     """
 
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        _losses.drop_old_connections()
         try:
             return work(*args, **kwargs)
-        except DATABASE_AWAY:
+        except DATABASE_AWAY as error:
             connections.close_all()
+            if is_unreachable(error):
+                _losses.note()
             raise
 
     threads = _threads(settings.CONFAB_SOCKET_THREADS) if connection.vendor == "postgresql" else None

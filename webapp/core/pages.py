@@ -11,6 +11,7 @@ from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http.request import split_domain_port
 from django.shortcuts import render
 from django.utils import translation
 from whitenoise.storage import CompressedManifestStaticFilesStorage
@@ -40,6 +41,21 @@ class ModuleManifestStorage(CompressedManifestStaticFilesStorage):
     """Also rewrites `import … from "./x.js"`, so that modules can be cached for ever."""
 
     support_js_module_import_aggregation = True
+
+
+def server_address(request: HttpRequest) -> str:
+    """Return the address by which workers reach this server.
+
+    A setting decides. Without one it is the host of the request, without a port that is not this server's own: anybody
+    can write a port into the header, and Django does not check it.
+    """
+    if settings.CONFAB_REHEARSAL_URL:
+        return settings.CONFAB_REHEARSAL_URL
+    if settings.CONFAB_PUBLIC_URL:
+        return f"{settings.CONFAB_PUBLIC_URL}{settings.CONFAB_PATH_PREFIX}"
+    host, port = split_domain_port(request.get_host())
+    own_port = f":{port}" if port and port == request.META.get("SERVER_PORT") else ""
+    return f"{request.scheme}://{host}{own_port}{settings.CONFAB_PATH_PREFIX}"
 
 
 def staff_refusal(request: HttpRequest, *rights: Right) -> HttpResponseBase | None:

@@ -87,7 +87,7 @@ def groups_ensure(using: str, apps: Apps = installed, **_kwargs: Any) -> None:
 
 
 class ReadOnlyAdminMixin:
-    """Mixin of a model's admin or inline: seen and deleted by right; never added or changed.
+    """Mixin of a model's admin or inline: seen and deleted by right, "read" always among them; never added or changed.
 
     A `right_to_delete` of None means that nobody deletes rows here.
     """
@@ -97,11 +97,11 @@ class ReadOnlyAdminMixin:
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         """Return True if the app is listed at all."""
-        return may(request.user, self.right_to_view)
+        return may(request.user, Right.READ, self.right_to_view)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Return True if rows are shown."""
-        return may(request.user, self.right_to_view)
+        return may(request.user, Right.READ, self.right_to_view)
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
@@ -111,7 +111,8 @@ class ReadOnlyAdminMixin:
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Return True if rows can be deleted."""
-        return self.right_to_delete is not None and may(request.user, self.right_to_view, self.right_to_delete)
+        rights = (Right.READ, self.right_to_view, self.right_to_delete)
+        return self.right_to_delete is not None and may(request.user, *filter(None, rights))
 
 
 def private_search(request: HttpRequest, fields: Sequence[str], *private: str) -> list[str]:

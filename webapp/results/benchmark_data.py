@@ -26,6 +26,7 @@ from evaluation.items import ChatPair, ReplyItem, judged_read
 from evaluation.llm_judge import judged_file_read
 from webapp.bots.selectors import text_store
 from webapp.core.errors import Refused
+from webapp.core.whole_files import whole_file
 from webapp.ratings.paired_comparisons import compares_pairs, study_judgements, study_pair_chats, study_pair_items
 from webapp.studies.models import Study
 
@@ -114,7 +115,8 @@ def judged_file_keep(upload: Path) -> str:
 def _keep(upload: Path, ending: str) -> str:
     content = upload.read_bytes()
     name = f"{hashlib.sha256(content).hexdigest()[:32]}{ending}"
-    (benchmark_folder() / name).write_bytes(content)
+    with whole_file(benchmark_folder() / name) as handle:
+        handle.write(content)
     return name
 
 

@@ -284,6 +284,7 @@ X_FRAME_OPTIONS = "DENY"
 # Referrers carry at most the origin, so that no participant token leaves in one.
 SECURE_REFERRER_POLICY = "strict-origin"
 # Where workers reach the web server to rehearse a study; empty: where the browser that asks for it does.
+CONFAB_BEAT_FILE = env.text("CONFAB_BEAT_FILE", default="")
 CONFAB_REHEARSAL_URL = env.address("CONFAB_REHEARSAL_URL", default="").rstrip("/")
 # Of files that the dashboard takes: conversations, items, results of Mechanical Turk; the commands have no limit.
 CONFAB_UPLOAD_LIMIT_MB = env.whole("CONFAB_UPLOAD_LIMIT_MB", default=200, least=1)

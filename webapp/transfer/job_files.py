@@ -25,6 +25,7 @@ from django.utils.translation import gettext as _
 from chatbots.text import error_text, sanitise
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
+from webapp.core.whole_files import whole_file
 from webapp.jobs.models import UNFINISHED, Job, State
 from webapp.jobs.services.jobs import job_cancel, job_create
 from webapp.studies.models import Study
@@ -256,7 +257,7 @@ def upload_write(upload: UploadedFile, folder: Path, name: str) -> Path:
     """Write an upload as `name` with its own ending, and return where it lies.
 
     Raises:
-        Refused: `bad_file`: its ending is none of `UPLOAD_ENDINGS`; `too_large`.
+        Refused: `bad_file`: its ending is none of `UPLOAD_ENDINGS`; `too_large`; `disk_full`.
     """
     ending = upload_ending(upload.name or "").lower()
     if (upload.size or 0) > settings.CONFAB_UPLOAD_LIMIT_MB * 1_048_576:
@@ -267,7 +268,7 @@ def upload_write(upload: UploadedFile, folder: Path, name: str) -> Path:
             ),
         )
     path = folder / f"{name}{ending}"
-    with path.open("wb") as handle:
+    with whole_file(path) as handle:
         for chunk in upload.chunks():
             handle.write(chunk)
     return path

@@ -156,9 +156,10 @@ def test_every_record_of_ours_is_in_the_matrix() -> None:
 @pytest.mark.parametrize("name", LISTS)
 def test_records_are_seen_added_and_deleted_by_right(name: str, study: Study) -> None:
     for right in Right:
-        client = browser(right)
         where = reverse(f"admin:{name}_changelist")
-        assert client.get(where).status_code == (200 if LISTS[name] <= {right} else 403), right
+        assert browser(right).get(where).status_code == (200 if LISTS[name] | {Right.READ} <= {right} else 403), right
+        with_read = signed_in(right, Right.READ, username=f"{right}-with-read")
+        assert with_read.get(where).status_code == (200 if LISTS[name] <= {right, Right.READ} else 403), right
     reader = browser(*sorted(LISTS[name] | {Right.READ, Right.PRIVATE}))
     add = reader.get(reverse(f"admin:{name}_add"))
     assert add.status_code == 403
@@ -191,3 +192,21 @@ def test_ready_groups_are_made_once_and_keep_what_they_were_given() -> None:
     client = Client()
     client.force_login(user)
     assert client.get(reverse("dashboard:imports")).status_code == 200
+
+
+@pytest.mark.parametrize("right", [right for right in Right if right != Right.READ])
+def test_no_right_opens_the_admin_without_read(right: Right) -> None:
+    """Ask for every list, row, deletion and app of the admin with one right, and with "administer" besides."""
+    make_conversation(make_study())
+    rows = {model: model._default_manager.first() for model in admin.site._registry}
+    addresses = [reverse("admin:app_list", args=[app]) for app in {model._meta.app_label for model in rows}]
+    for model, row in rows.items():
+        name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
+        addresses += [reverse(f"{name}_changelist"), f"{reverse(f'{name}_changelist')}?q=a"]
+        pk = row.pk if row is not None else 0
+        addresses += [reverse(f"{name}_{view}", args=[pk]) for view in ("change", "delete", "history")]
+    for client in (browser(right), signed_in(right, Right.ADMINISTER, username="both")):
+        statuses = {address: client.get(address).status_code for address in addresses}
+        own = {reverse(f"admin:auth_{name}_changelist") for name in ("user", "group")}
+        opened = {address for address, status in statuses.items() if status == 200}
+        assert not {address for address in opened if "/auth/" not in address}, opened - own

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.conf import settings
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.http import Http404, HttpRequest
 from ninja import Router, Status
@@ -18,6 +17,7 @@ from webapp.api.errors import BODY_FAILURES, FAILURES, Token
 from webapp.api.schemas import AskAnalysis, AskFit, AskItems, AskMetrics, AskRehearsal, FitOut, JobOut
 from webapp.api.schemas_study import MetricProgressOut
 from webapp.core.errors import Refused
+from webapp.core.pages import server_address
 from webapp.core.rights import Right
 from webapp.dashboard.overview import selfplay_bots
 from webapp.dashboard.pipeline import SELFPLAY_EACH
@@ -227,10 +227,9 @@ def rehearsal(request: HttpRequest, key: str, asked: AskRehearsal) -> Any:
     study = study_by_key(key)
     if study.is_imported:
         raise Http404(f"{key} is imported, so it has no participant link")
-    url = request.build_absolute_uri("/").rstrip("/") + settings.CONFAB_PATH_PREFIX
     job = job_create(
         kind="rehearsal",
-        payload={"people": asked.people, "url": url, "seed": asked.seed},
+        payload={"people": asked.people, "url": server_address(request), "seed": asked.seed},
         study=study,
         created_by=request.user,  # type: ignore[arg-type]
     )

@@ -49,6 +49,7 @@ _TABLES = (".csv", ".tsv", ".csv.gz")
 def imports(request: HttpRequest) -> HttpResponse:
     """Show the form for a file; a POST keeps the file and leads to its preview."""
     form = UploadForm(request.POST, request.FILES) if request.method == "POST" else UploadForm()
+    status = 400
     if form.is_valid():
         upload: Any = form.cleaned_data["file"]
         if _is_study(upload):
@@ -57,6 +58,7 @@ def imports(request: HttpRequest) -> HttpResponse:
             name = upload_keep(upload, request.user)  # type: ignore[arg-type]
         except Refused as refused:
             form.add_error("file", refused.message)
+            status = 507 if refused.code == "disk_full" else 400
         else:
             query = urlencode({"study": request.GET["study"]}) if "study" in request.GET else ""
             address = reverse("dashboard:import_file", args=[name])
@@ -69,7 +71,7 @@ def imports(request: HttpRequest) -> HttpResponse:
         limit_mb=UPLOAD_LIMIT_MB,
         formats=list(formats),
         studies=imported_studies(),
-        status=400 if form.errors else 200,
+        status=status if form.errors else 200,
     )
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django import forms
-from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
@@ -17,6 +16,7 @@ from chatbots.validation import ValuesError
 from webapp.bots.selectors import bot_entry_list
 from webapp.core.errors import Refused
 from webapp.core.language import LANGUAGES, plural
+from webapp.core.pages import server_address
 from webapp.core.rights import Right
 from webapp.dashboard.builder.base import Plan
 from webapp.dashboard.builder.checklist import findings_of, stops
@@ -238,7 +238,6 @@ def rehearse(request: HttpRequest, study: Study) -> HttpResponse:
     """Send scripted participants through the study, by a worker."""
     if study.is_imported:
         raise Http404(f"{study.key} is imported")
-    url = request.build_absolute_uri("/").rstrip("/") + settings.CONFAB_PATH_PREFIX
     people = request.POST.get("people", "")
     try:
         n = int(people)
@@ -248,7 +247,7 @@ def rehearse(request: HttpRequest, study: Study) -> HttpResponse:
     try:
         job = job_create(
             kind="rehearsal",
-            payload={"people": n, "url": url},
+            payload={"people": n, "url": server_address(request)},
             study=study,
             created_by=request.user,  # type: ignore[arg-type]
         )
