@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -100,9 +101,14 @@ def missing_reason(model: str, revision: str | None, *, allow_download: bool) ->
     """Explain why a model cannot be loaded here and what to do about it, or return None."""
     folder = find_model(model, revision)
     if folder is not None:
+        if reason := _unusable_reason(folder):
+            return reason
         reason = _incomplete_reason(folder)
         if reason is None or is_local(model):
             return reason
+    if (file := Path(model).expanduser()).is_file():
+        kind = "; set `kind: gguf`" if file.suffix == ".gguf" else ", not the folder of a transformers model"
+        return f"{model!r} is a file{kind}"
     if is_local(model):
         return f"there is no folder {model!r}; put the model there or correct the path"
     if allow_download:
@@ -192,6 +198,50 @@ def _sample(path: Path, size: int) -> bytes:
             file.seek(min(max(at, 0), size))
             parts.append(file.read(_PROBE_BYTES))
     return b"".join(parts)
+
+
+_LFS_POINTER = b"version https://git-lfs"
+
+
+def lfs_pointer_reason(path: Path) -> str | None:
+    """Explain that a file is only a pointer to its content, as a clone without Git LFS leaves it; else None."""
+    with path.open("rb") as file:
+        if file.read(len(_LFS_POINTER)) != _LFS_POINTER:
+            return None
+    return f"{path} is a Git LFS pointer; fetch the file itself (`git lfs pull`, or `hf download`)"
+
+
+def _unusable_reason(folder: Path) -> str | None:
+    """Explain why no further file would make this folder a model that can be loaded; None if one may."""
+    for path in sorted(folder.glob("*")):
+        if path.is_file() and path.stat().st_size < _PROBE_BYTES and (reason := lfs_pointer_reason(path)):
+            return reason
+    weights = {path.name for path in folder.glob("*.safetensors")}
+    if (folder / "adapter_config.json").is_file() and weights <= {"adapter_model.safetensors"}:
+        return (
+            f"{folder} holds an adapter; merge it into its base model (peft: `merge_and_unload`) and name "
+            "the folder of the merged model"
+        )
+    if not weights and (files := sorted(folder.glob("*.gguf"))):
+        return f"{folder} holds {files[0].name}; set `kind: gguf` and name that file"
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if isinstance(config, dict) and config.get("auto_map") and not _is_known_type(str(config.get("model_type", ""))):
+        return f"{folder} {NEEDS_CODE}"
+    return None
+
+
+NEEDS_CODE = "needs code of its own, which Confab never runs; use a model that transformers knows, or an endpoint"
+
+
+def _is_known_type(model_type: str) -> bool:
+    """Return True if transformers has code for models of this type; transformers is not imported for it."""
+    spec = find_spec("transformers")
+    if spec is None or spec.origin is None:
+        return True
+    return (Path(spec.origin).parent / "models" / model_type.replace("-", "_")).is_dir()
 
 
 def _incomplete_reason(folder: Path) -> str | None:

@@ -28,6 +28,7 @@ from chatbots.generation.options import ReasoningOptions, SystemPrompt, Temperat
 from chatbots.generation.prompts import chat_messages, conditioned_prompt, marks_pattern, turns_joined
 from chatbots.generation.streamed_text import GrowingText
 from chatbots.gguf_files import SMOLLM2, SMOLLM2_SHA256, GgufError, GgufHeader, gguf_header, gguf_locate, gguf_sha256
+from chatbots.huggingface import lfs_pointer_reason
 from chatbots.identity import derive_seed
 from chatbots.registry import register_bot
 from chatbots.serving.workers import in_daemon_thread
@@ -149,6 +150,8 @@ class GgufBot(ConfiguredBot):
             )
         if file is None:
             return f"there is no file {self.options.model!r}; put the model there or correct the path"
+        if reason := lfs_pointer_reason(file):
+            return reason
         try:
             header = gguf_header(file)
         except GgufError as error:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from chatbots.bots.base import BotError
 from chatbots.generation.options import TransformersOptions
 from chatbots.generation.prefix_cache import PREFIX_CACHE
-from chatbots.huggingface import find_model, import_lock, missing_reason, model_known_by, n_weights
+from chatbots.huggingface import NEEDS_CODE, find_model, import_lock, missing_reason, model_known_by, n_weights
 from chatbots.yaml_registry import ConfiguredBot, register_bot_kind
 
 if TYPE_CHECKING:
@@ -95,6 +95,8 @@ class TransformersBot(ConfiguredBot):
             except BotError:
                 raise
             except Exception as exc:  # transformers raises many kinds
+                if "trust_remote_code" in str(exc):
+                    raise BotError(f"{self.options.model} {NEEDS_CODE}") from None
                 raise BotError(f"{self.options.model} cannot be loaded: {exc}") from exc
 
     @property

@@ -541,7 +541,7 @@ def test_code_of_the_models_author_is_not_run(folder_of, tmp_path):
     config |= {"model_type": "theirs", "auto_map": {"AutoConfig": "theirs.Config"}}
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "theirs.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Config: ...\n")
-    with pytest.raises(BotError, match="cannot be loaded"):
+    with pytest.raises(BotError, match="needs code of its own"):
         TransformersBot(name="b", model=str(folder)).load("cpu")
     assert not (tmp_path / "ran").exists()
 
