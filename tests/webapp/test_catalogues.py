@@ -9,8 +9,8 @@ from django.utils.translation import ngettext
 from tests.checks import catalogues
 from webapp.participant.script_words import plural_forms
 from webapp.studies.languages import translate_values
-from webapp.studies.protocols.base import protocols
 from webapp.studies.participant_texts import texts_said
+from webapp.studies.protocols.base import protocols
 from webapp.studies.settings import StudyValues, texts_first
 from webapp.studies.study_file import study_example
 
