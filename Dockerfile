@@ -26,6 +26,7 @@ COPY --from=packages /opt/venv /opt/venv
 ENV PATH=/opt/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
+    OPENBLAS_NUM_THREADS=1 \
     DJANGO_SETTINGS_MODULE=webapp.settings.production \
     CONFAB_DATA_DIR=/data
 WORKDIR /app

@@ -18,6 +18,7 @@ from evaluation.stats.effect_sizes import Effect, EffectSizes
 from evaluation.stats.formulas import Design, Formula, make_design, parse_formula
 from evaluation.stats.means import NO_SCALE
 from evaluation.tables import text_table, to_plain
+from evaluation.threads import with_one_blas_thread
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -228,6 +229,7 @@ def model_frame(
     return pd.DataFrame({**more, **columns, **{name: more[name] for name in BASIC}})
 
 
+@with_one_blas_thread
 def formula_model(
     frame: pd.DataFrame, formula: str, *, kind: Kind = "linear", level: float = LEVEL, ratings: Ratings | None = None
 ) -> FormulaModel:

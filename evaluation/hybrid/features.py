@@ -1,7 +1,4 @@
-"""Features of the hybrid metric: embeddings, design matrix and presets.
-
-Embeddings. The mean vector of the participant's answers to the bot and that of the bot's turns. Which turns those
-are, in self-play too, is what the suffixes -U and -B mean (fact sheet section 0, `evaluation.metrics.layout`).
+"""Features of the hybrid metric: design matrix and presets.
 
 Design matrix: Ghandeharioun et al. (2019), fact sheet section 3: one row per rated conversation, eleven features.
 
@@ -13,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -25,18 +22,12 @@ from chatbots.text import nearest_names, quote
 if TYPE_CHECKING:
     import pandas as pd
 
-    from chatbots import Conversation
-    from evaluation.metrics.layout import Layout
-    from evaluation.metrics.text_cache import TextCache
 
-USER_BLOCK, BOT_BLOCK = "embedding_user", "embedding_bot"
-BLOCKS = (USER_BLOCK, BOT_BLOCK)
-BATCH = 128
 _COLUMN = re.compile(r"(embedding_(?:user|bot))_\d{3,}")
 
 
 def block_of(column: str) -> str | None:
-    """Return the block that a column belongs to, or None for a feature of its own."""
+    """Return the block of embeddings that a column of a retired fit belongs to, or None for a feature of its own."""
     found = _COLUMN.fullmatch(column)
     return found[1] if found else None
 
@@ -44,68 +35,6 @@ def block_of(column: str) -> str | None:
 def shown_names(columns: Sequence[str]) -> list[str]:
     """Return the columns with each block named once in place of its many columns."""
     return list(dict.fromkeys(block_of(column) or column for column in columns))
-
-
-def block_columns(columns: Sequence[str], blocks: Sequence[str]) -> list[str]:
-    """Return those of the columns that belong to these blocks."""
-    return [column for column in columns if block_of(column) in blocks]
-
-
-def pooled_embeddings(
-    conversations: Sequence[Conversation],
-    *,
-    self_play: bool = False,
-    shared: TextCache | None = None,
-    blocks: Sequence[str] = BLOCKS,
-    progress: Callable[[int], None] | None = None,
-) -> pd.DataFrame:
-    """Compute the mean sentence vector of each speaker's turns.
-
-    Args:
-        conversations: with unique ids.
-        self_play: both speakers are the bot; every block then describes its next utterances.
-        shared: has the vectors of texts encoded before; no text is encoded twice.
-        blocks: which speakers.
-        progress: told after each batch how many conversations are done.
-
-    Returns:
-        `conversation` and a column per block and dimension, `embedding_user_000` …; NaN where the
-        speaker has no turn.
-    """
-    import pandas as pd
-
-    from evaluation.metrics.layout import Layout
-    from evaluation.metrics.text_cache import TextCache
-
-    shared = shared or TextCache()
-    parts: list[np.ndarray] = []
-    for start in range(0, len(conversations), BATCH):
-        layout = Layout.of(conversations[start : start + BATCH], self_play=self_play)
-        turns = {USER_BLOCK: layout.user, BOT_BLOCK: layout.bot}
-        parts.append(np.concatenate([_means(layout, turns[b], shared) for b in blocks], axis=1))
-        if progress is not None:
-            progress(min(start + BATCH, len(conversations)))
-    size = shared.encode([]).shape[1] if not parts else parts[0].shape[1] // max(len(blocks), 1)
-    names = [f"{block}_{d:03}" for block in blocks for d in range(size)]
-    values = np.concatenate(parts) if parts else np.zeros((0, len(names)))
-    table = pd.DataFrame(values, columns=names)
-    table.insert(0, "conversation", [conversation.id for conversation in conversations])
-    return table
-
-
-def _means(layout: Layout, turns: np.ndarray, shared: TextCache) -> np.ndarray:
-    """Return the (C, D) mean vector of these turns of each conversation, NaN where there is none."""
-    vectors = shared.encode(layout.texts_at(turns))
-    owner = layout.conversation_of[turns]
-    n = len(layout.conversations)
-    found = np.full((n, vectors.shape[1]), np.nan)
-    count = np.bincount(owner, minlength=n)
-    there = np.flatnonzero(count)
-    if len(there):
-        # Turns stand in the order of their conversations: one sum per stretch.
-        starts = np.searchsorted(owner, there)
-        found[there] = np.add.reduceat(vectors.astype(float), starts, axis=0) / count[there, None]
-    return found
 
 
 PAPER_FEATURES = (
@@ -307,11 +236,7 @@ class Preset:
     Attributes:
         short: the title in a few words.
         version: raised when its numbers could change; part of every fit's identity.
-        features: metric columns, taken where the caller chooses none; there may be none.
-        blocks: embeddings that it reads besides them (`evaluation.hybrid.features`).
-        penalties: of the ridge, per conversation; none for ordinary least squares.
-        choices: sets of blocks to choose from, with every penalty; `metrics` is that of the features, and a
-            choice with it is offered where there are features.
+        features: metric columns, taken where the caller chooses none.
         parts: of a Gaussian process, its blocks by name with their features; none for other fits.
     """
 
@@ -320,9 +245,6 @@ class Preset:
     short: str
     title: str
     features: tuple[str, ...]
-    blocks: tuple[str, ...] = ()
-    penalties: tuple[float, ...] = ()
-    choices: tuple[tuple[str, ...], ...] = ()
     parts: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def parts_of(self, features: Sequence[str]) -> dict[str, list[int]]:
@@ -351,27 +273,30 @@ PRESETS: dict[str, Preset] = {
         (*PAPER_FEATURES, *EMOTION_FEATURES, *REACTION_FEATURES),
         parts=(("paper", PAPER_FEATURES), ("emotions", EMOTION_FEATURES), ("reactions", REACTION_FEATURES)),
     ),
-    "strong@2": Preset(
-        "strong@2",
-        "2",
-        "embedded answers, ridge",
-        "Ridge regression on the mean sentence embedding of the participant's answers, the penalty chosen by nested "
-        "leave-bot-out, rater effects removed, weighted by rating noise",
-        (),
-        blocks=(USER_BLOCK,),
-        # From nearly none to nearly nothing but the mean: a factor of about three between neighbours.
-        penalties=(0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
-        choices=((USER_BLOCK,), (METRICS, USER_BLOCK)),
-    ),
 }
+
+
+RETIRED = {"strong@2": "Confab 0.9.0 up to revision 28f5f300 (28 November 2026)"}
+"""Presets, by name and version, that are fitted and applied no more: the version that applies a stored fit."""
+
+
+def refuse_retired(name: str, version: str = "") -> None:
+    """Raise HybridError for a retired preset, with the version that can apply its fits."""
+    for retired in (name, f"{name}@{version}"):
+        if retired in RETIRED:
+            raise HybridError(
+                f"the preset {quote(retired)} is retired: there are no new fits, stored ones can be read, and "
+                f"{RETIRED[retired]} can apply them"
+            )
 
 
 def preset_get(name: str) -> Preset:
     """Return the preset called `name`, or `name@version`.
 
     Raises:
-        HybridError: there is none; the message names those there are.
+        HybridError: there is none, or it is retired; the message names those there are.
     """
+    refuse_retired(name)
     for preset in PRESETS.values():
         if name in (preset.name, f"{preset.name.partition('@')[0]}@{preset.version}"):
             return preset

@@ -27,53 +27,31 @@ from evaluation.hybrid.bot_level import INTERCEPTS, PREFERRED_INTERCEPT, Interce
 from evaluation.hybrid.bot_means import BotFeatureMeans, BotSums, NoNoise
 from evaluation.hybrid.features import (
     LENGTHS,
-    METRICS,
     Design,
     HybridError,
     Preset,
-    block_columns,
-    block_of,
     design_of,
     preset_get,
+    refuse_retired,
     shown_names,
 )
 from evaluation.hybrid.gaussian_process import BLOCK_VARIANCE_GRID, PRIOR_MEDIAN, PRIOR_SIGMA, RESIDUAL_VARIANCE_GRID
 from evaluation.hybrid.gaussian_process_folds import ProcessFolds
 from evaluation.hybrid.least_squares import Factors, Influence, fitted_whole
-from evaluation.hybrid.levels import (
-    SignificantPairs,
-    bootstrap_draws,
-    permuted_lines,
-    permuted_ridge,
-    significant_pairs,
-)
+from evaluation.hybrid.levels import SignificantPairs, bootstrap_draws, permuted_lines, significant_pairs
 from evaluation.hybrid.rating_noise import RatingNoise
 from evaluation.hybrid.results import HybridResult, KeptFit
-from evaluation.hybrid.ridge import Block, Candidate, RidgeFolds
 from evaluation.hybrid.rivals import rival_folds
 from evaluation.number_format import counted
 from evaluation.ratings import Ratings
+from evaluation.threads import with_one_blas_thread
 
 if TYPE_CHECKING:
     import pandas as pd
 
 N_DRAWS = 500
-
-
-def blocks_in(preset: Preset, table: pd.DataFrame) -> list[str]:
-    """Return the table's columns of the preset's embeddings.
-
-    Raises:
-        HybridError: the table lacks them.
-    """
-    columns = [str(column) for column in table.columns]
-    for block in preset.blocks:
-        if not block_columns(columns, [block]):
-            raise HybridError(
-                f"preset {quote(preset.name)} reads sentence embeddings and the table has no columns {block}_000 …; "
-                "evaluation.hybrid.features.pooled_embeddings makes them"
-            )
-    return block_columns(columns, preset.blocks)
+MOST_NAMED = 10
+"""Undefined features that an error names."""
 
 
 def _identity(
@@ -92,47 +70,7 @@ def _identity(
         params["blocks"] = {
             part: [rated.features[k] for k in numbers] for part, numbers in preset.parts_of(rated.features).items()
         }
-    if preset.penalties:
-        params["penalties"] = list(preset.penalties)
-        params["choices"] = [list(blocks) for blocks in preset.choices]
     return Identity(f"hybrid_{preset.name.partition('@')[0]}", preset.version, params)
-
-
-def fit_ridge(
-    rated: Design,
-    preset: Preset,
-    targets: tuple[str, ...],
-    intercept: Intercept,
-    ratings: Ratings | None,
-    metric_identities: Mapping[str, Any] | None,
-) -> tuple[KeptFit, RidgeFolds]:
-    codes, names = _codes(rated.bots)
-    kinds = [block_of(name) or METRICS for name in rated.features]
-    blocks = [Block(kind, np.array([i for i, k in enumerate(kinds) if k == kind])) for kind in dict.fromkeys(kinds)]
-    choices = [choice for choice in preset.choices if METRICS not in choice or METRICS in kinds]
-    engine = RidgeFolds(
-        rated.x,
-        rated.y,
-        codes,
-        names,
-        blocks,
-        [Candidate(choice, penalty) for choice in choices for penalty in preset.penalties],
-        RatingNoise.of(ratings, targets, rated.ids, codes, rated.y),
-    )
-    kept = KeptFit(
-        identity=_identity(rated, preset, targets, intercept, metric_identities),
-        preset=preset.name,
-        features=rated.features,
-        targets=targets,
-        intercept=intercept,
-        centre=engine.centre,
-        scale=engine.scale,
-        target_mean=engine.target_mean,
-        whole=engine.line(None),
-        folds={bot: engine.line(k) for k, bot in enumerate(names)},
-        draws=np.zeros((0, len(rated.features) + 1)),
-    )
-    return kept, engine
 
 
 def fit_process(
@@ -225,6 +163,7 @@ def fit_least_squares(
     return kept, factors, carrying
 
 
+@with_one_blas_thread
 def fit_hybrid(
     human: pd.DataFrame,
     *,
@@ -244,11 +183,10 @@ def fit_hybrid(
     Args:
         human: one row per rated conversation (or one per rating: they are averaged): `conversation`,
             `bot`, optionally `participant`, the features and the rating dimensions. Columns `words_user`
-            and `n_turns` serve as baselines; `group` (any label per bot, e.g. its training corpus) too. For
-            the preset `strong@2` also the columns of `evaluation.hybrid.features.pooled_embeddings`.
-        features: metric columns that predict; None: the preset's. Its embeddings stay next to them.
+            and `n_turns` serve as baselines; `group` (any label per bot, e.g. its training corpus) too.
+        features: metric columns that predict; None: the preset's.
         targets: rating dimensions; several are averaged as they are.
-        preset: "paper", "strong" or an earlier version of one, as "strong@2".
+        preset: "paper" or "strong".
         intercept: "fold" or "common", see above.
         selfplay: `conversation`, `bot` and the features of self-play conversations. A bot without
             ratings is predicted by the fit on all rated bots, with a bootstrap interval.
@@ -265,8 +203,7 @@ def fit_hybrid(
             column.
     """
     chosen = preset_get(preset)
-    scalars = tuple(chosen.features if features is None else features)
-    names = (*scalars, *blocks_in(chosen, human))
+    names = tuple(chosen.features if features is None else features)
     targets = (targets,) if isinstance(targets, str) else tuple(targets)
     _check(targets, intercept, names)
     others = tuple(name for name in dimensions if name not in targets)
@@ -279,7 +216,7 @@ def fit_hybrid(
         raise HybridError(
             f"{counted(n_bots, 'bot')} with rated conversations of which all features are defined; "
             f"leave-bot-out needs at least {MIN_BOTS} ({counted(len(design.rated), 'bot')} rated, "
-            f"{counted(design.n_dropped, 'conversation')} with an undefined feature)"
+            f"{counted(design.n_dropped, 'conversation')} with an undefined feature{_undefined(design)})"
         )
     null: NullOf
     carrying = adjusted = None
@@ -287,9 +224,6 @@ def fit_hybrid(
         kept, process = fit_process(rated, chosen, targets, intercept, ratings, metric_identities)
         adjusted = process.adjusted
         null = partial(process.permuted, seed=seed)
-    elif chosen.penalties:
-        kept, engine = fit_ridge(rated, chosen, targets, intercept, ratings, metric_identities)
-        null = partial(permuted_ridge, engine, seed=seed)
     else:
         kept, factors, carrying = fit_least_squares(rated, chosen, targets, intercept, seed, metric_identities)
         null = partial(permuted_lines, factors, seed=seed)
@@ -322,6 +256,7 @@ def fit_hybrid(
     return replace(found, carrying=carrying)
 
 
+@with_one_blas_thread
 def apply_fit(
     fit: KeptFit,
     *,
@@ -349,8 +284,9 @@ def apply_fit(
 
     Raises:
         HybridError: if neither table is given, a feature is missing, or the ratings are on another scale or not of
-            the instrument declared.
+            the instrument declared, or the fit's preset is retired.
     """
+    refuse_retired(fit.preset, fit.identity.version)
     if human is None and selfplay is None:
         raise HybridError("nothing to apply the fit to: give a study or a self-play run")
     wanted = fit.targets if targets is None else tuple(targets)
@@ -401,6 +337,15 @@ def apply_fit(
         elsewhere=elsewhere,
     )
     return replace(found, cautions=(*found.cautions, *unknown))
+
+
+def _undefined(design: Design) -> str:
+    """List the features that are undefined, with the number of conversations, most first; empty without any."""
+    counts = sorted(((n, name) for name, n in design.dropped.items() if n), reverse=True)
+    parts = [f"{name} in {n}" for n, name in counts[:MOST_NAMED]]
+    if len(counts) > MOST_NAMED:
+        parts.append(f"{len(counts) - MOST_NAMED} more")
+    return f": {', '.join(parts)}" if parts else ""
 
 
 def _scale(ratings: Ratings | None, targets: Sequence[str]) -> tuple[float, float] | None:

@@ -16,7 +16,6 @@ from evaluation.hybrid.features import Design, block_of
 from evaluation.hybrid.gaussian_process import Mixture
 from evaluation.hybrid.least_squares import Factors, LinearPredictor
 from evaluation.hybrid.results import FeatureCoefficient, KeptFit
-from evaluation.hybrid.ridge import RidgeFolds
 from evaluation.ratings import Ratings
 from evaluation.stats.correlation import (
     METHODS,
@@ -168,21 +167,6 @@ def permuted_lines(factors: Factors, means: Mapping[str, np.ndarray], *, common:
     rest = np.array([value for _, value in responses])
     shuffled = factors.bot_means[permutations(len(factors.bots), N_PERMUTATIONS, seed)]  # (P, K)
     return shuffled @ weights.T + rest, shuffled[:, at]
-
-
-def permuted_ridge(engine: RidgeFolds, means: Mapping[str, np.ndarray], *, common: bool, seed: int) -> Permuted:
-    """Do the same for a ridge; every permutation chooses penalty and blocks again, too."""
-    points = {k: means[bot] for k, bot in enumerate(engine.bots) if bot in means}
-    if len(points) < 3:
-        return None
-    shuffled = engine.bot_means[permutations(len(engine.bots), N_PERMUTATIONS, seed)]  # (P, K)
-    predicted = np.concatenate(
-        [
-            engine.predictions(part, points, common=common)
-            for part in np.array_split(shuffled, max(1, len(shuffled) // 500))
-        ]
-    )
-    return predicted, shuffled[:, list(points)]
 
 
 def pairs_of(predicted: Mapping[str, float], human: Mapping[str, float], told_apart: SignificantPairs) -> OrderedPairs:

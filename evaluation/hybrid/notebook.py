@@ -11,7 +11,7 @@ import numpy as np
 from chatbots.text import quote
 from evaluation.analysis.prediction_powered import PoweredMeans, powered_means
 from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT, Intercept
-from evaluation.hybrid.features import LENGTHS, HybridError, block_of, pooled_embeddings, preset_get
+from evaluation.hybrid.features import LENGTHS, HybridError, preset_get, refuse_retired
 from evaluation.hybrid.fit import fit_hybrid
 from evaluation.hybrid.levels import predict_conversations
 from evaluation.hybrid.results import HybridResult, KeptFit
@@ -51,8 +51,8 @@ def hybrid(
     targets = targets_of(study, target)
     names = tuple(chosen.features if features is None else features)
     metrics = metrics_with([*names, *LENGTHS])
-    human = rated_table(study, metrics, chosen.blocks)
-    played = None if selfplay is None else feature_table(selfplay, metrics, chosen.blocks)
+    human = rated_table(study, metrics)
+    played = None if selfplay is None else feature_table(selfplay, metrics)
     identities = {metric.name: metric.identity.as_dict() for metric in metrics}
     return fit_hybrid(
         human,
@@ -71,8 +71,8 @@ def hybrid(
 
 def scored_table(study: Study, fit: KeptFit) -> pd.DataFrame:
     """Return a study's conversations with a fit's prediction as `hybrid`; metrics it needs are computed."""
-    blocks = list(dict.fromkeys(block for name in fit.features if (block := block_of(name))))
-    table = feature_table(study, metrics_with(fit.features), blocks)
+    refuse_retired(fit.preset, fit.identity.version)
+    table = feature_table(study, metrics_with(fit.features))
     return table.assign(hybrid=predict_conversations(fit, table))[["conversation", "bot", "hybrid"]]
 
 
@@ -101,27 +101,18 @@ def targets_of(study: Study, target: str | Sequence[str] | None) -> tuple[str, .
     return asked
 
 
-def rated_table(study: Study, metrics: Sequence[Metric], blocks: Sequence[str] = ()) -> pd.DataFrame:
+def rated_table(study: Study, metrics: Sequence[Metric]) -> pd.DataFrame:
     """Return one row per rated conversation: `feature_table`, its mean ratings and its participant."""
-    human = feature_table(study, metrics, blocks)
+    human = feature_table(study, metrics)
     means = study.answers.per_conversation().drop(columns="bot")
     means = means.rename(columns={"rater": "participant"})
     human = human.drop(columns=[name for name in means.columns if name in human])
     return human.merge(means, left_on="conversation", right_index=True, how="inner")
 
 
-def feature_table(study: Study, metrics: Sequence[Metric], blocks: Sequence[str] = ()) -> pd.DataFrame:
-    """Return one row per conversation, with the metrics' columns and the embeddings of the blocks."""
-    table = study.metrics([metric.name for metric in metrics])
-    if blocks:
-        vectors = pooled_embeddings(
-            [dialogue.conversation for dialogue in study.dialogues],
-            self_play=study.is_selfplay,
-            shared=study.shared,
-            blocks=blocks,
-        )
-        table = table.merge(vectors, on="conversation", how="left")
-    return table
+def feature_table(study: Study, metrics: Sequence[Metric]) -> pd.DataFrame:
+    """Return one row per conversation, with the metrics' columns."""
+    return study.metrics([metric.name for metric in metrics])
 
 
 def powered(

@@ -269,7 +269,11 @@ def _values(result: Mapping[str, Any]) -> list[str]:
     """Return a line for each measure of the accuracy of values, by the intercept of each fold."""
     q2, slope = result["q2"], result["slope"]
     lines = [
-        ("Q² over bots", share(q2["value"]), f"chance {share(q2['null95'])}"),
+        (
+            "Q² over bots",
+            share(q2["value"]),
+            "chance not computed" if q2["null95"] is None else f"chance {share(q2['null95'])}",
+        ),
         ("mean absolute error", figure(result["mae"]), f"of the mean of the others {figure(result['mae_of_mean'])}"),
         ("slope, human on predicted", share(slope["value"]), _ends(slope["ci95"])),
     ]

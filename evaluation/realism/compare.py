@@ -18,6 +18,7 @@ from evaluation.realism.traits import trait_distances
 from evaluation.realism.two_sample import ChatPool, traits_test, vectors_test
 from evaluation.realism.verdict import verdict_of
 from evaluation.study import Study
+from evaluation.threads import with_one_blas_thread
 
 FEWEST_CHATS = 4
 """Chats of each side that a bot needs to take part."""
@@ -26,6 +27,7 @@ CONTROL = Reason("control_bot", "made to be bad on purpose")
 NO_RATINGS = Reason("no_ratings", "people's chats have no ratings")
 
 
+@with_one_blas_thread
 def realism(
     people: Study,
     simulated: Study,

@@ -8,7 +8,7 @@ from tests.architecture.source import Module, modules
 MAX_LINES = 480
 GRAB_BAGS = {"utils", "util", "helpers", "misc", "common"}
 # What a process may tell libraries that it loads later.
-SETTABLE = {"DJANGO_SETTINGS_MODULE", "MKL_CBWR", "OMP_WAIT_POLICY"}
+SETTABLE = {"DJANGO_SETTINGS_MODULE", "MKL_CBWR", "OMP_WAIT_POLICY", "OPENBLAS_NUM_THREADS"}
 # Modules that may look at the environment outside `webapp/settings`, and what for.
 READERS = {
     "chatbots.bots.endpoint": "API keys, named in bots.yaml, never stored",

@@ -2,12 +2,12 @@
 
 Prints CPU times of the same run: least squares without each of 30 bots over 100,000 conversations, and a downdate of
 the normal equations in NumPy (and how far coefficients are from that and from statsmodels'). Then the seconds that
-intervals of twelve bots' mean ratings, a nested ridge (`strong@2`) and a process of bot means (`strong`) take.
+intervals of twelve bots' mean ratings and a process of bot means (`strong`) take.
 
 Last, by the product's own service and job, from the database: a fit by `strong` of 2,000 conversations of 12 bots
 whose metrics are stored, rated by ten named people each, must take 5 seconds of this process at most (that of 30 bots
-is printed, too); and a second fit by `strong@2` must encode no text. Otherwise the exit code is 1. SQLite, or a new
-database on the server that `DATABASE_URL` names.
+is printed, too). Otherwise the exit code is 1. SQLite, or a new database on the server that `DATABASE_URL` names.
+Threads are those of a user: the settings' defaults, unless OMP_NUM_THREADS is set.
 
     python -m tests.benchmarks.bench_hybrid
 """
@@ -22,10 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.hybrid.features import METRICS, preset_get
+from evaluation.hybrid.features import preset_get
 from evaluation.hybrid.least_squares import Factors
-from evaluation.hybrid.rating_noise import RatingNoise
-from evaluation.hybrid.ridge import Block, Candidate, RidgeFolds
 from evaluation.stats.means import mean_interval
 from tests.benchmarks.own_database import own_database
 
@@ -90,26 +88,6 @@ def bench_intervals(n_bots: int = 12, n_raters: int = 2_000, n_each: int = 5) ->
     )
 
 
-def bench_ridge(n_bots: int = 9, n_each: int = 150, p: int = 384) -> None:
-    """Print the seconds for all nested fits of a study of the usual size."""
-    rng = np.random.default_rng(0)
-    preset = preset_get("strong@2")
-    codes = np.repeat(np.arange(n_bots), n_each)
-    x = rng.normal(size=(len(codes), 11 + p))
-    y = rng.normal(size=len(codes))
-    start = time.perf_counter()
-    RidgeFolds(
-        x,
-        y,
-        codes,
-        [f"bot{k}" for k in range(n_bots)],
-        [Block(METRICS, np.arange(11)), Block(preset.blocks[0], np.arange(11, 11 + p))],
-        [Candidate(choice, penalty) for choice in preset.choices for penalty in preset.penalties],
-        RatingNoise.of(None, ["quality"], np.arange(len(y)).astype(str), codes, y),
-    )
-    print(f"nested ridge: {n_bots} bots, {len(y)} conversations, {11 + p} columns: {time.perf_counter() - start:.1f} s")
-
-
 def bench_process(n_bots: int = 9, n: int = 2_000) -> None:
     """Print the seconds of a whole fit of the preset `strong` from stored metrics, with its null."""
     import pandas as pd
@@ -145,7 +123,6 @@ def bench_service() -> bool:
         from django.core.management import call_command
         from django.db import connection
 
-        from chatbots.encoders.sentence import LocalSentenceEncoder
         from tests.benchmarks.bench_results import make
         from tests.benchmarks.results_there import fit_make, metrics_of_fit, metrics_store
 
@@ -153,27 +130,12 @@ def bench_service() -> bool:
         studies = {n_bots: make(f"fit{n_bots}", 20_000, n_bots=n_bots) for n_bots in (12, 30)}
         for study in studies.values():
             metrics_store(study, metrics_of_fit())
-        few = make("few", 3000, n_chats=300)
-        encode, n_encoded = LocalSentenceEncoder.encode, 0
-
-        def counted(self: Any, texts: Any, *args: Any, **named: Any) -> Any:
-            nonlocal n_encoded
-            n_encoded += len(texts)
-            return encode(self, texts, *args, **named)
 
         def seconds(of: Any, preset: str) -> float:
             started = time.process_time()
             fit_make(of, preset)
             return time.process_time() - started
 
-        LocalSentenceEncoder.encode = counted  # type: ignore[method-assign]
-        first_s = seconds(few, "strong@2")
-        n_first, n_encoded = n_encoded, 0
-        again_s = seconds(few, "strong@2")
-        print(
-            f"fit that embeds answers, 300 conversations: {n_first} texts encoded, {first_s:.1f} s; asked again:"
-            f" {n_encoded} texts (none may be), {again_s:.1f} s{'  TOO MANY' if n_encoded else ''}"
-        )
         fit_s = {n_bots: seconds(study, "strong") for n_bots, study in studies.items()}
         is_slow = fit_s[12] > LIMIT_S
         print(
@@ -182,14 +144,13 @@ def bench_service() -> bool:
             f"{'  TOO SLOW' if is_slow else ''}"
         )
         connection.close()
-        return not n_encoded and n_first > 0 and not is_slow
+        return not is_slow
 
 
 def main() -> int:
-    """Return 1 where a fit takes longer than it may, or encodes what is encoded already."""
+    """Return 1 where a fit takes longer than it may."""
     bench_intervals()
     bench_leave_bot_out()
-    bench_ridge()
     bench_process()
     return int(not bench_service())
 

@@ -58,7 +58,7 @@ def test_results_of_a_report(studies: tuple[str, ...], capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("intercept", ["common", "fold"])
-@pytest.mark.parametrize("preset", ["paper", "strong", "strong@2"])
+@pytest.mark.parametrize("preset", ["paper", "strong"])
 def test_fits_of_the_hybrid_metric(
     studies: tuple[str, ...], capsys: pytest.CaptureFixture[str], preset: str, intercept: str
 ) -> None:

@@ -22,8 +22,8 @@ from evaluation.ratings import Ratings
 if TYPE_CHECKING:
     import pandas as pd
 
-PRESETS = ("paper", "strong@2", "strong")
-SUBSAMPLED = ("strong@2", "strong")
+PRESETS = ("paper", "strong")
+SUBSAMPLED = ("strong",)
 VALUE_HEADINGS = [
     *("set", "conv. a bot", "fit", "r common", "r fold", "Q²", "null95", "MAE", "of mean", "slope"),
     *("inside 95 %", "score", "resolvable"),
@@ -41,20 +41,14 @@ class Tables:
 
 def tables_of(study_key: str, targets: Sequence[str], exclude_bots: Sequence[str], more: Sequence[str] = ()) -> Tables:
     """Read one table with the columns of all presets and more of them, from the database that the commands filled."""
-    from django.conf import settings
-
-    from evaluation.hybrid.features import USER_BLOCK
-    from evaluation.metrics.text_cache import TextCache
-    from webapp.bots.selectors import text_store
     from webapp.jobs.selectors.fits import FitTables
     from webapp.jobs.services.fits import fit_create
     from webapp.studies.models import Study
 
     study = Study.objects.get(key=study_key)
     fit = fit_create(study=study, targets=targets, exclude_bots=exclude_bots, preset="strong", enqueue=False)
-    shared = TextCache(settings.CONFAB_DEVICE, store=text_store())
     features = (*preset_get("strong").features, *more)
-    tables = FitTables(fit, features, [USER_BLOCK], shared, lambda done, total: None)
+    tables = FitTables(fit, features)
     human, ratings = tables.rated(study)
     fit.delete()
     return Tables(human, ratings, tuple(targets))
@@ -87,10 +81,7 @@ def samples_of(tables: Tables, per_bot: int | None, n_samples: int) -> list[Tabl
 
 def fitted(tables: Tables, preset: str) -> dict[str, Any]:
     """Return the document of a fit."""
-    human = tables.human
-    if not preset_get(preset).blocks:
-        human = human[[name for name in human if not name.startswith("embedding_")]]
-    return fit_hybrid(human, targets=tables.targets, preset=preset, ratings=tables.ratings).to_json()
+    return fit_hybrid(tables.human, targets=tables.targets, preset=preset, ratings=tables.ratings).to_json()
 
 
 def figures_of(document: dict[str, Any]) -> list[float]:

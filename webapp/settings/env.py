@@ -265,6 +265,8 @@ if IS_CHECKOUT:
 DATA_DIR = Path(env.text("CONFAB_DATA_DIR", default=str(default_data_folder()))).resolve()
 if not IS_CHECKOUT:
     environ.Env.read_env(DATA_DIR / ".env")
+# Read by OpenBLAS as NumPy loads it: threads that share small systems wait for one another by spinning.
+os.environ["OPENBLAS_NUM_THREADS"] = str(env.whole("OPENBLAS_NUM_THREADS", default=1, least=1))
 
 
 def proxy_count(default: int) -> int:

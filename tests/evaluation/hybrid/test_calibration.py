@@ -7,15 +7,14 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from chatbots import Conversation
 from evaluation.hybrid.bot_level import ceiling_of, influence_of, interval_over_conversations, within_groups_of
 from evaluation.hybrid.calibration import effective_ratings, intervals_by_errors
-from evaluation.hybrid.features import PAPER_FEATURES, HybridError, design_of, pooled_embeddings
+from evaluation.hybrid.features import PAPER_FEATURES, HybridError, design_of
 from evaluation.hybrid.fit import apply_fit, fit_hybrid
 from evaluation.hybrid.gaussian_process_folds import from_selfplay
 from evaluation.metrics.registry import metric_list
 from tests.evaluation.hybrid import simulated_selfplay
-from tests.evaluation.hybrid.test_fit import FEATURES, study, with_embedding
+from tests.evaluation.hybrid.test_fit import FEATURES, study
 
 
 def left_out(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -44,11 +43,10 @@ def test_they_hold_as_many_bots_as_they_claim(n_bots: int) -> None:
     assert np.mean(inside) > 0.95 - 2 * np.sqrt(0.95 * 0.05 / 300)
 
 
-@pytest.mark.parametrize("preset", ["paper", "strong@2"])
-def test_every_fit_prints_how_many_bots_lie_in_its_own_intervals(preset: str) -> None:
-    human = with_embedding(study(n_bots=7, n=10))
-    document = fit_hybrid(human, features=FEATURES, preset=preset).to_json()
-    by_fold = fit_hybrid(human, features=FEATURES, preset=preset, intercept="fold").to_json()
+def test_a_fit_prints_how_many_bots_lie_in_its_own_intervals() -> None:
+    human = study(n_bots=7, n=10)
+    document = fit_hybrid(human, features=FEATURES).to_json()
+    by_fold = fit_hybrid(human, features=FEATURES, intercept="fold").to_json()
     bots = document["bots"]
     errors = {bot: one["human_mean"] - one["predicted_fold"] for bot, one in bots.items()}
     n_inside = 0
@@ -315,35 +313,3 @@ def test_the_papers_features_are_columns_of_registered_metrics():
     columns = {c.name for m in metric_list() for c in m.columns if c.level == "conversation"}
     assert set(PAPER_FEATURES) <= columns
     assert len(PAPER_FEATURES) == 11
-
-
-class ByLength:
-    """Stands for the texts of a run: the vector of a text is its length and 1."""
-
-    def encode(self, texts):
-        return np.array([[len(text), 1.0] for text in texts]).reshape(-1, 2)
-
-
-def test_a_participants_answers_and_a_bots_turns_are_averaged():
-    talk = [
-        Conversation.from_texts(["opener", "ab", "abcd", "abc", "abcdef"], id="1"),
-        Conversation.from_texts(["hello", "a"], id="2"),
-    ]
-    table = pooled_embeddings(talk, shared=ByLength()).set_index("conversation")
-    assert table.loc["1", "embedding_user_000"] == 5.0  # what answers nothing is left out
-    assert table.loc["1", "embedding_bot_000"] == 2.5
-    assert np.isnan(table.loc["2", "embedding_user_000"])
-    assert table.loc["2", "embedding_bot_000"] == 1.0
-
-
-def test_in_self_play_both_describe_the_next_utterances():
-    talk = [Conversation.from_texts(["opener", "ab", "abcd"], id="1")]
-    table = pooled_embeddings(talk, self_play=True, shared=ByLength())
-    assert table["embedding_user_000"].tolist() == [3.0]
-    assert table["embedding_bot_000"].tolist() == [3.0]
-
-
-def test_no_conversation_gives_the_columns_all_the_same():
-    table = pooled_embeddings([], shared=ByLength(), blocks=["embedding_user"])
-    assert list(table.columns) == ["conversation", "embedding_user_000", "embedding_user_001"]
-    assert not len(table)

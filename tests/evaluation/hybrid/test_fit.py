@@ -1,11 +1,13 @@
 """The hybrid metric from table to document, against an independent fit from rows."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from evaluation.findings import finding
 from evaluation.hybrid.features import HybridError
@@ -434,26 +436,15 @@ def test_a_damaged_fit_file_is_refused(tmp_path, content):
         apply_fit(fit_hybrid(study(), features=FEATURES).fit)
 
 
-def with_embedding(table, seed=3, size=5):
-    rng = np.random.default_rng(seed)
-    names = [f"embedding_user_{d:03}" for d in range(size)]
-    return table.assign(**dict(zip(names, rng.normal(size=(size, len(table))), strict=True)))
-
-
-def test_strong_is_kept_with_its_choices_and_predicts_unrated_bots_with_an_interval():
-    human, played = with_embedding(study(n_bots=3, n=8)), with_embedding(selfplay(n_bots=4))
-    found = fit_hybrid(human, features=FEATURES, preset="strong@2", intercept="common", selfplay=played, study="here")
-    document = found.to_json()
-    json.dumps(document, allow_nan=False)
-    assert document["features"] == [*FEATURES, "embedding_user"]
-    assert document["coefficients"]["embedding_user"]["reason"] == {"code": "embedding", "n_directions": 5}
-    assert all(fold["penalty"] > 0 and fold["condition"] >= 1 for fold in document["folds"])
-    low, high = found.bots["bot3"].selfplay_interval
-    assert low < found.bots["bot3"].predicted_selfplay < high
-    kept = KeptFit.from_json(json.loads(json.dumps(found.fit.to_json())))
-    again = apply_fit(kept, human=human, selfplay=played, study="here")
-    assert again.bots == found.bots
-    assert again.folds == found.folds
+def test_a_stored_fit_of_a_retired_preset_is_read_and_the_version_that_applies_it_is_named():
+    document = json.loads((Path(__file__).parents[2] / "cases" / "kept_fit_strong_2.json").read_text())
+    kept = KeptFit.from_json(document)
+    assert kept.to_json() == document
+    message = r"strong@2' is retired: .* Confab 0\.9\.0 up to revision 28f5f300"
+    with pytest.raises(HybridError, match=message):
+        apply_fit(kept, human=study())
+    with pytest.raises(HybridError, match=message):
+        fit_hybrid(study(), features=FEATURES, preset="strong@2")
 
 
 def test_a_fit_of_means_is_kept_with_its_intervals_and_says_where_it_ends():
@@ -534,9 +525,25 @@ def test_values_are_judged_by_the_intercept_of_the_fold(preset):
     assert fold.values.slope == pytest.approx(slope)
 
 
-def test_strong_without_embeddings_says_how_to_make_them():
-    with pytest.raises(HybridError, match="pooled_embeddings makes them"):
-        fit_hybrid(study(), features=FEATURES, preset="strong@2")
+def test_a_fit_that_fails_for_undefined_features_names_them_with_counts():
+    human = study(n_bots=4, n=10)
+    human[FEATURES[0]] = np.nan
+    human.loc[:6, FEATURES[1]] = np.nan
+    with pytest.raises(
+        HybridError, match=rf"40 conversations with an undefined feature: {FEATURES[0]} in 40, {FEATURES[1]} in 7"
+    ):
+        fit_hybrid(human, features=FEATURES)
+
+
+def test_fits_hold_blas_to_one_thread(monkeypatch: pytest.MonkeyPatch):
+    seen = []
+    monkeypatch.setattr(
+        "evaluation.hybrid.fit.fit_least_squares",
+        lambda *_args: seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"),
+    )
+    with threadpool_limits(2, user_api="blas"), pytest.raises(TypeError):
+        fit_hybrid(study(), features=FEATURES)
+    assert set(seen) == {1}
 
 
 def test_a_conversation_that_lacks_a_target_dimension_is_counted_and_left_out():

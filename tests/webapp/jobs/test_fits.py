@@ -195,28 +195,13 @@ def encoders_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: A
     return called
 
 
-def test_strong_reads_embeddings_and_is_kept_without_them(
-    rated_study: Callable[..., Study], tmp_path: Path, encoders_called: list[str]
-) -> None:
-    study = rated_study("s", n_bots=4, n_each=6)
-    compute(study=study)
-    kept = tmp_path / "fit.json"
-    found = fit("--study", "s", "--preset", "strong@2", "--output", str(kept))
-    assert found["features"] == [*FEATURES.split(","), "embedding_user"]
-    assert found["coefficients"]["embedding_user"]["mean"] is None
-    assert {fold["penalty"] for fold in found["folds"]} <= set(preset_get("strong@2").penalties)
-    assert set(found["intercepts"]) == {"fold", "common"}
-    assert found["verdict"]["findings"]
-    assert encoders_called
-    encoders_called.clear()
-    again = fit("--study", "s", "--fit", str(kept))
-    assert encoders_called == [], "what was encoded once is not encoded again"
-    for bot, result in found["bots"].items():
-        assert again["bots"][bot]["predicted"] == pytest.approx(result["predicted"])
-    stored = HybridFit.objects.order_by("pk").first()
-    assert stored.identities["metrics"]["embedding"]["name"] == "sentence_encoder"
-    # Progress goes by conversations whose turns are embedded, and the fit.
-    assert (stored.n_done, stored.n_total) == (4 * 6 + 1, 4 * 6 + 1)
+def test_a_kept_fit_of_a_retired_preset_names_the_version_that_applies_it(rated_study: Callable[..., Study]) -> None:
+    rated_study("s", n_bots=3, n_each=3)
+    kept = Path(__file__).parents[2] / "cases" / "kept_fit_strong_2.json"
+    for asked in (["--fit", str(kept)], ["--preset", "strong@2"]):
+        with pytest.raises(CommandError, match=r"strong@2. is retired.* Confab 0\.9\.0 up to revision 28f5f300"):
+            call_command("fit_hybrid", "--study", "s", *asked, stdout=StringIO(), stderr=StringIO())
+    assert not HybridFit.objects.exists()
 
 
 def test_a_fit_of_stored_metrics_encodes_nothing(rated_study: Callable[..., Study], encoders_called: list[str]) -> None:

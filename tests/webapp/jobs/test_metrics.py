@@ -263,16 +263,12 @@ def test_a_chat_is_in_the_language_of_its_study_whatever_is_written() -> None:
     assert [(one.metric.name, one.n, one.is_whole) for one in left] == [("question", {"ar": 1}, True)]
     assert "in Arabic, since they hold for English only: Question score." in left_out_sentences(left)[0]
     fit = HybridFit(study=study)
-    kept, [found] = features_held(fit, ["question_user", "words_user"], [], may_leave_out=True)
+    kept, [found] = features_held(fit, ["question_user", "words_user"], may_leave_out=True)
     assert kept == ["words_user"]
     assert found.to_json() == {"code": "other_language", "features": ["question_user"], "languages": ["ar"]}
-    for features, blocks, may in (
-        (["question_user"], [], True),
-        (["question_user", "words_user"], [], False),
-        (["words_user"], ["embedding_user"], True),
-    ):
+    for features, may in ((["question_user"], True), (["question_user", "words_user"], False)):
         with pytest.raises(Refused, match="Arabic"):
-            features_held(fit, features, blocks, may_leave_out=may)
+            features_held(fit, features, may_leave_out=may)
 
 
 @pytest.mark.django_db

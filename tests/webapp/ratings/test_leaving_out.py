@@ -15,7 +15,6 @@ from django.urls import reverse
 from django.utils import timezone
 
 import confab
-from evaluation.metrics.text_cache import TextCache
 from tests.builders import (
     answer,
     exchange,
@@ -253,7 +252,7 @@ def test_a_fit_of_the_hybrid_metric_leaves_people_out_too(rated: Study) -> None:
     fewer = fit_create(study=rated, **asked, without=WITHOUT)
     assert "without" not in everybody.request
     for fit, n in ((everybody, 4), (fewer, 3)):
-        tables = FitTables(fit, ["words_user"], [], TextCache("cpu"), lambda done, of: None)
+        tables = FitTables(fit, ["words_user"])
         table, ratings = tables.rated(rated)
         assert (len(table), len(ratings)) == (n, n)
     HybridFit.objects.filter(pk=fewer.pk).update(state="done", result={"bots": {}})

@@ -169,7 +169,11 @@ def _checks(result: Result, bots: Bots) -> Iterator[Check]:
 def _value_checks(result: Result) -> Iterator[Check]:
     """Yield checks of the predicted values."""
     q2, slope = result["q2"], result["slope"]
-    yield "Q², values predicted against the mean of the other bots", share(q2["value"]), _chance(q2["null95"])
+    yield (
+        "Q², values predicted against the mean of the other bots",
+        share(q2["value"]),
+        _chance(q2["null95"]) or NO_Q2_CHANCE,
+    )
     mean_error = f"The mean of the other bots is off by {figure(result['mae_of_mean'])}."
     yield "Mean absolute error", figure(result["mae"]), mean_error
     if slope["value"] is not None:
@@ -199,6 +203,9 @@ def _value_checks(result: Result) -> Iterator[Check]:
         title = f"Share of the block “{name}” in what differs between bots"
         told = f"By another prior {percent(found['share_flat_prior'])}: with few bots it depends on the prior."
         yield title, percent(found["share"]), told
+
+
+NO_Q2_CHANCE = "What chance passes was not computed: ratings of an applied fit cannot be permuted. Above 0 counts."
 
 
 def _chance(null95: float | None) -> str:

@@ -15,7 +15,7 @@ from django.utils import timezone
 from chatbots.installation import package_version, release
 from evaluation.analysis.bot_means import LEVEL
 from evaluation.analysis.trajectories import SEED
-from evaluation.hybrid.features import preset_get
+from evaluation.hybrid.features import PRESETS
 from evaluation.hybrid.gaussian_process import BLOCK_VARIANCE_GRID, PRIOR_MEDIAN, PRIOR_SIGMA, RESIDUAL_VARIANCE_GRID
 from evaluation.hybrid.gaussian_process_folds import N_PERMUTATIONS
 from evaluation.number_format import share
@@ -52,7 +52,7 @@ def hybrid_methods(fits: Sequence[HybridFit]) -> list[str]:
 def _is_present(result: Mapping[str, Any], preset: str) -> bool:
     """Return True if the fit has the version that the paragraph describes."""
     identity = result.get("identity") or {}
-    return identity.get("version") == preset_get(preset).version
+    return preset in PRESETS and identity.get("version") == PRESETS[preset].version
 
 
 def _paper(result: Mapping[str, Any]) -> str:

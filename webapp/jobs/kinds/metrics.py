@@ -20,9 +20,9 @@ from chatbots.validation import InputModel
 from webapp.bots.selectors import text_store
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversations_for_metrics
-from webapp.jobs.kinds.base import JobKind, Queue, ShardPlan, ShardWork, register_kind
+from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
 from webapp.jobs.models import HybridFit, MetricRun
-from webapp.jobs.selectors.fits import fit_condition, fit_encodes_texts
+from webapp.jobs.selectors.fits import fit_condition
 from webapp.jobs.selectors.metrics import conversation_languages, conversations_lacking, metrics_find, metrics_lacked
 from webapp.jobs.selectors.selfplay import selfplay_alone
 from webapp.jobs.services.fits import (
@@ -149,14 +149,10 @@ class HybridFitJob(JobKind[HybridFit, HybridFitParams]):
         name = ", ".join(filter(None, [job.study.name, fit_condition(job)]))
         return str(_("Hybrid metric for {name}")).format(name=name)
 
-    def queue_of(self, job: HybridFit) -> Queue:
-        return "gpu" if fit_encodes_texts(job) else "default"
-
     def slice(self, work: ShardWork[HybridFit, HybridFitParams]) -> None:
-        from evaluation.hybrid.features import block_of, preset_get
+        from evaluation.hybrid.features import preset_get
         from evaluation.hybrid.fit import apply_fit, fit_hybrid
         from evaluation.hybrid.results import KeptFit
-        from evaluation.metrics.text_cache import TextCache
         from webapp.jobs.selectors.fits import FitTables, bot_keys, features_held
 
         fit, asked = work.job, work.asked
@@ -164,16 +160,13 @@ class HybridFitJob(JobKind[HybridFit, HybridFitParams]):
             for study in (fit.train_study, fit.study):
                 if study is not None:
                     flags_ensure(study=study)
-        shared = TextCache(settings.CONFAB_DEVICE, store=text_store())
         kept = KeptFit.from_json(fit.kept or {}) if asked.applies_kept_fit else None
         if kept is None:
-            preset = preset_get(asked.preset)
-            features, blocks = asked.features or list(preset.features), list(preset.blocks)
+            features = asked.features or list(preset_get(asked.preset).features)
         else:
             features = [name for name in kept.shown if name in kept.features]
-            blocks = list(dict.fromkeys(block for name in kept.features if (block := block_of(name))))
-        features, out = features_held(fit, features, blocks, may_leave_out=kept is None)
-        tables = FitTables(fit, features, blocks, shared, work.beat)
+        features, out = features_held(fit, features, may_leave_out=kept is None)
+        tables = FitTables(fit, features)
         identities: dict[str, Any] = {"metrics": tables.identities}
         selfplay = tables.selfplay()
         if fit.run is not None:

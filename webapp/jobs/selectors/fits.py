@@ -5,7 +5,7 @@ Everything that a request names must exist before anything is stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import QuerySet
@@ -14,9 +14,7 @@ from chatbots.bots.person import PERSON
 from chatbots.text import nearest_names, quote
 from evaluation.findings import Finding, finding
 from evaluation.hybrid.features import LENGTHS
-from evaluation.languages import holds_for
 from webapp.conversations.models import Conversation
-from webapp.conversations.selectors import conversations_for_metrics
 from webapp.core.errors import Refused
 from webapp.jobs.models import HybridFit, Job, SelfPlayRun
 from webapp.jobs.selectors.analysis_tables import (
@@ -27,12 +25,11 @@ from webapp.jobs.selectors.analysis_tables import (
     metrics_of_columns,
     rated_frame,
 )
-from webapp.jobs.selectors.metrics import language_name, measurable, metrics_all, metrics_find, metrics_left_out
+from webapp.jobs.selectors.metrics import language_name, measurable, metrics_all, metrics_left_out
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_ratings
 from webapp.studies.assignment.capacity import is_collecting
 from webapp.studies.bot_columns import GROUP
-from webapp.studies.languages import languages_read
 from webapp.studies.models import Study
 from webapp.studies.selectors import condition_names, in_condition
 
@@ -40,22 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from evaluation.metrics.base import Metric
-    from evaluation.metrics.text_cache import TextCache
     from evaluation.ratings import Ratings
-
-
-def fit_encodes_texts(fit: HybridFit) -> bool:
-    """Return True if the fit reads sentence embeddings, made when it runs, besides the stored metrics.
-
-    A request that the fit itself will refuse reads none.
-    """
-    from evaluation.hybrid.features import PRESETS, block_of
-
-    if fit.request["applies_kept_fit"]:
-        features = (fit.kept or {}).get("features") or ()
-        return any(block_of(str(name)) for name in features)
-    preset = PRESETS.get(fit.request["preset"])
-    return preset is not None and bool(preset.blocks)
 
 
 def fit_leading(study: Study, without: Sequence[str] = ()) -> HybridFit | None:
@@ -152,7 +134,7 @@ def fit_arguments_check(
     Raises:
         Refused: `unknown_name`, with the nearest right ones.
     """
-    from evaluation.hybrid.features import HybridError, block_of, preset_get
+    from evaluation.hybrid.features import HybridError, preset_get
 
     try:
         preset_get(preset)
@@ -169,7 +151,7 @@ def fit_arguments_check(
     ):
         dimensions.update(dict.fromkeys(answers))
     columns = [*column_names(metrics_all()), *dimensions]
-    _known("metric column", [name for name in features if block_of(name) is None], columns)
+    _known("metric column", features, columns)
     # A study without ratings gets the sentence of the fit itself, which says just that.
     if dimensions:
         _known(f"rating dimension of study {study.key}", targets, list(dimensions))
@@ -237,34 +219,17 @@ class FitTables:
 
     Args:
         fit: as asked for.
-        features: columns that predict, those of embeddings too.
-        shared: gives sentence vectors; the embeddings made of them here are not stored.
-        beat: told how much is done of how much, while something takes long: conversations whose turns are
-            embedded, and the fit itself.
+        features: columns that predict.
     """
 
-    def __init__(
-        self,
-        fit: HybridFit,
-        features: Sequence[str],
-        blocks: Sequence[str],
-        shared: TextCache,
-        beat: Callable[[int, int], None],
-    ) -> None:
+    def __init__(self, fit: HybridFit, features: Sequence[str]) -> None:
         self.fit = fit
         self.metrics = metrics_of_columns(features)
-        self._blocks = tuple(blocks)
-        self._shared = shared
-        self._beat = beat
-        self._n_done, self._n_total = 0, 1  # the fit itself
 
     @property
     def identities(self) -> dict[str, Any]:
-        """Of the metrics, and of the encoder where embeddings are read."""
-        found = {metric.name: metric.identity.as_dict() for metric in self.metrics}
-        if self._blocks:
-            found["embedding"] = self._shared.encoder.identity.as_dict()
-        return found
+        """Identities of the metrics."""
+        return {metric.name: metric.identity.as_dict() for metric in self.metrics}
 
     def selfplay(self) -> pd.DataFrame | None:
         """Return the table of the fit's self-play run, with lengths where they are computed; None without a run."""
@@ -273,7 +238,7 @@ class FitTables:
             return None
         check_computed(self.metrics, run=run)
         table = metric_frame(run=run, metrics=[*self.metrics, *self._lengths()])
-        return self._embedded(self._counted(table, study=None, run=run), self_play=True)
+        return self._counted(table, study=None, run=run)
 
     def rated(self, study: Study) -> tuple[pd.DataFrame, Ratings]:
         """Return the study's rated conversations, and every single rating.
@@ -298,7 +263,7 @@ class FitTables:
         groups = bot_groups(study)
         if groups and GROUP not in table.columns:  # a rating may be called so
             table[GROUP] = table["bot"].map(groups).fillna("")
-        return self._embedded(table), ratings
+        return table, ratings
 
     def conditions_found(self, ratings: Ratings) -> list[Finding]:
         """Return the condition that the fit is restricted to, and how many conditions these ratings still mix."""
@@ -357,46 +322,13 @@ class FitTables:
         else:
             table = metric_frame(study=study, metrics=self.metrics, include_synthetic=synthetic, without=self._without)
             table = self._counted(table, study=study, run=None)
-        return self._embedded(table), ratings
-
-    def _embedded(self, table: pd.DataFrame, *, self_play: bool = False) -> pd.DataFrame:
-        """Add the columns of the embeddings to the table."""
-        if not self._blocks:
-            return table
-        import pandas as pd
-
-        from evaluation.hybrid.features import pooled_embeddings
-
-        ids = list(table["conversation"])
-        self._n_total += len(ids)
-        n_before = self._n_done
-
-        def progress(n: int) -> None:
-            self._n_done = n_before + i + n
-            self._beat(self._n_done, self._n_total)
-
-        parts = []
-        for i in range(0, max(1, len(ids)), CHUNK):
-            rows = Conversation.objects.filter(pk__in=ids[i : i + CHUNK])
-            parts.append(
-                pooled_embeddings(
-                    list(conversations_for_metrics(rows)),
-                    self_play=self_play,
-                    shared=self._shared,
-                    blocks=self._blocks,
-                    progress=progress,
-                )
-            )
-        return table.merge(pd.concat(parts), on="conversation", how="left")
+        return table, ratings
 
 
-def features_held(
-    fit: HybridFit, features: Sequence[str], blocks: Sequence[str], *, may_leave_out: bool
-) -> tuple[list[str], list[Finding]]:
+def features_held(fit: HybridFit, features: Sequence[str], *, may_leave_out: bool) -> tuple[list[str], list[Finding]]:
     """Return the features that hold for the language of the conversations, and a finding for those that do not.
 
     Args:
-        blocks: embeddings, whose encoder holds for the languages of the metric that is made of it.
         may_leave_out: a fit can be made without a feature; one that was kept cannot be applied without.
 
     Raises:
@@ -407,18 +339,10 @@ def features_held(
     found += metrics_left_out(run=fit.run) if fit.run is not None else []
     whole = [one for one in found if one.is_whole]
     gone = {name: one for one in whole for name in column_names([one.metric]) if name in features}
-    spoken = {
-        language
-        for study in studies
-        if not study.is_imported and study.conversations.exists()
-        for language in languages_read(study)
-    }
-    encoder = metrics_find(["semantic_similarity"])[0].languages if blocks else ()  # type: ignore[attr-defined]
-    foreign = sorted(code for code in spoken if not holds_for(encoder, code))
     kept = [name for name in features if name not in gone]
-    languages = sorted({code for one in gone.values() for code in one.n} | set(foreign))
-    if foreign or (gone and not (kept and may_leave_out)):
-        what = ", ".join([*gone, *(blocks if foreign else ())])
+    languages = sorted({code for one in gone.values() for code in one.n})
+    if gone and not (kept and may_leave_out):
+        what = ", ".join(gone)
         named = ", ".join(map(language_name, languages))
         raise Refused(
             "other_language",

@@ -178,6 +178,17 @@ def _reasons(
     return told
 
 
+def _refuse_retired(kept: Mapping[str, Any]) -> None:
+    from evaluation.hybrid.features import HybridError, refuse_retired
+
+    identity = kept.get("identity")
+    version = identity.get("version") if isinstance(identity, dict) else ""
+    try:
+        refuse_retired(str(kept.get("preset")), str(version))
+    except HybridError as error:
+        raise Refused("retired_preset", str(error)) from None
+
+
 def fit_create(
     *,
     study: Study,
@@ -215,8 +226,8 @@ def fit_create(
         enqueue: False for a caller that does the work itself.
 
     Raises:
-        Refused: `unknown_name` for a name that is none, with the nearest right ones; `other_instrument` where the
-            questions' words differ.
+        Refused: `unknown_name` for a name that is none, with the nearest right ones; `retired_preset` for a kept fit
+            that only an earlier version can apply; `other_instrument` where the questions' words differ.
     """
     if run is not None and run.is_simulated:
         raise Refused(
@@ -231,6 +242,8 @@ def fit_create(
             features=features or (),
             exclude_bots=exclude_bots,
         )
+    else:
+        _refuse_retired(kept)
     studies = [one for one in (study, train_study) if one is not None]
     levels = levels_read(condition, studies=studies, run=run)
     if not with_people:

@@ -1,8 +1,10 @@
 """Findings in words: models of ratings, raters, pairs, courses, fits; every outcome and reason has its sentence."""
 
 import ast
+import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from string import Formatter
 from typing import Any
 
@@ -16,6 +18,7 @@ from evaluation.analysis.rating_models import RatingModels, rating_models
 from evaluation.analysis.trajectories import Grouping, TrajectoryGroup, trajectories
 from evaluation.findings import Reason, finding
 from evaluation.hybrid.fit import fit_hybrid
+from evaluation.hybrid.summary import summary_of
 from evaluation.number_format import figure
 from evaluation.ratings import RatingDimension, Ratings
 from evaluation.stats.comparisons import Comparison
@@ -381,7 +384,15 @@ def table_of_fit() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def result(table_of_fit: pd.DataFrame) -> dict:
-    return fit_hybrid(table_of_fit, features=["words_user"], preset="strong@2").to_json()
+    return fit_hybrid(table_of_fit, features=["words_user"], preset="paper").to_json()
+
+
+def test_a_stored_fit_of_a_retired_preset_still_opens() -> None:
+    stored = json.loads((Path(__file__).parents[3] / "cases" / "stored_fit_strong_2.json").read_text())
+    view = hybrid_view(stored, {}, lambda bot: "")
+    assert view.conclusion
+    assert {"predictors", "checks"} <= {table.id for table in view.tables}
+    assert "strong@2" in summary_of(stored)
 
 
 def checks_of(view: HybridView) -> dict[str, tuple[str, str]]:

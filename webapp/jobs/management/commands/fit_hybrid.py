@@ -30,9 +30,7 @@ class Command(ConfabCommand):
             help="rating dimensions; several: their mean (default: the question about the whole)",
         )
         parser.add_argument("--run", type=int, metavar="ID", help="predict this self-play run too")
-        parser.add_argument(
-            "--preset", default="paper", help="paper, strong or strong@2, an earlier one (default: paper)"
-        )
+        parser.add_argument("--preset", default="paper", help="paper or strong (default: paper)")
         parser.add_argument(
             "--intercept",
             choices=sorted(INTERCEPTS),
