@@ -155,7 +155,7 @@ class ConfiguredMetric(MetricDefaults):
 
     Args:
         name: of the metric, and what its columns begin with; the kind if empty.
-        title: readable name.
+        title: readable name; without it the kind's, with the name if that is another.
         options: by the names of the fields of `options_type`; none: nothing is chosen yet.
 
     Raises:
@@ -171,7 +171,7 @@ class ConfiguredMetric(MetricDefaults):
 
     def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
         self.name = name or self.kind
-        self.title = title or self.usual_title
+        self.title = title or self.usual_title + (f" ({self.name})" if self.name != self.kind else "")
         self.options = values_read(self.options_type, options) if options else None
 
 

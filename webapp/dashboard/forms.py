@@ -17,7 +17,7 @@ from webapp.bots.selectors import BotEntry
 from webapp.core.authentication import LONGEST_TOKEN_DAYS
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.jobs.models import SelfPlayRun
+from webapp.jobs.models import SELF_PLAY, SelfPlayRun
 from webapp.jobs.selectors.simulation import participant_choices
 from webapp.jobs.services.simulation import simulation_create
 from webapp.ratings.flag_selectors import without_read
@@ -153,7 +153,7 @@ class FitForm(forms.Form):
     )
     run = forms.ModelChoiceField(
         label="Predict self-play run",
-        queryset=SelfPlayRun.objects.filter(study=None, state=SelfPlayRun.State.DONE),
+        queryset=SelfPlayRun.objects.filter(SELF_PLAY, state=SelfPlayRun.State.DONE),
         required=False,
         empty_label="none",
     )

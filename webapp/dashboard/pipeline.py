@@ -19,7 +19,7 @@ from webapp.dashboard.narrative.hybrid_verdict import verdict_text
 from webapp.dashboard.overview import PipelineData, done_at, pipeline_data
 from webapp.dashboard.selectors import BotProgress, StudyCards
 from webapp.dashboard.templatetags.dashboard import in_words
-from webapp.jobs.models import HybridFit, JobBase, MetricRun, SelfPlayRun, State
+from webapp.jobs.models import SELF_PLAY, HybridFit, JobBase, MetricRun, SelfPlayRun, State
 from webapp.jobs.selectors.jobs import job_progress
 from webapp.studies.models import Study
 
@@ -296,7 +296,7 @@ def _lasted_s(job: JobBase | None) -> float | None:
 
 def _played_s(n_conversations: int) -> float | None:
     """Return the seconds of so many conversations, by the newest run of any bots."""
-    run = SelfPlayRun.objects.filter(study=None, state=State.DONE, n_done__gt=0).first()
+    run = SelfPlayRun.objects.filter(SELF_PLAY, state=State.DONE, n_done__gt=0).first()
     lasted = _lasted_s(run)
     return lasted / run.n_done * n_conversations if run is not None and lasted is not None else None
 

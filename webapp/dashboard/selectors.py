@@ -23,7 +23,7 @@ from webapp.conversations.heartbeats import heartbeat_bots
 from webapp.conversations.models import Conversation, PartnerSeat, Turn
 from webapp.core.language import plural
 from webapp.dashboard.bots import bot_state
-from webapp.jobs.models import MetricVersion, SelfPlayRun
+from webapp.jobs.models import SELF_PLAY, MetricVersion, SelfPlayRun
 from webapp.jobs.selectors.metrics import measurable, results_counted
 from webapp.ratings.attention_results import ExcludedWork, excluded_work
 from webapp.ratings.flag_selectors import left_out
@@ -431,7 +431,7 @@ def imported_studies() -> list[Study]:
 def study_runs(study: Study) -> list[SelfPlayRun]:
     """Return the newest self-play runs with bots of the study."""
     bots = set(study.bots)
-    return [run for run in SelfPlayRun.objects.filter(study=None)[:200] if bots & set(run.plan.get("bots", []))]
+    return [run for run in SelfPlayRun.objects.filter(SELF_PLAY)[:200] if bots & set(run.plan.get("bots", []))]
 
 
 def studies_talking() -> list[Study]:

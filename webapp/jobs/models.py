@@ -146,6 +146,10 @@ class Shard(Held):
         return f"{self.kind} {self.job_id}, shard {self.number}"
 
 
+SELF_PLAY = models.Q(study=None, plan__participants__isnull=True)
+"""Runs of bots alone, without simulated participants."""
+
+
 class SelfPlayRun(JobBase):
     """Bots that converse with themselves, each other or simulated participants, by a plan frozen when it is made."""
 
@@ -176,7 +180,7 @@ class SelfPlayRun(JobBase):
     @property
     def is_simulated(self) -> bool:
         """True if participants are simulated, False for self-play."""
-        return self.study_id is not None
+        return bool(self.plan.get("participants"))
 
     @property
     def file_name(self) -> str:

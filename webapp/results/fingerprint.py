@@ -12,7 +12,7 @@ from django.db.models import Count, Max
 from chatbots.identity import canonical_json
 from chatbots.installation import release
 from webapp.bots.models import BotVersion
-from webapp.jobs.models import MetricRun, SelfPlayRun, State
+from webapp.jobs.models import SELF_PLAY, MetricRun, SelfPlayRun, State
 from webapp.jobs.selectors.fits import fit_leading
 from webapp.ratings.flag_selectors import without_state
 from webapp.ratings.models import Rating
@@ -106,11 +106,13 @@ def data_state(study: Study, reads: Collection[Reads] = (), **counted: Unpack[Co
         parts.append(MetricRun.objects.filter(study=study).aggregate(Count("pk"), Max("ended_at")))
     if "runs" in reads:
         fit = fit_leading(study, without)
-        played = SelfPlayRun.objects.filter(study=None, state=State.DONE)
+        played = SelfPlayRun.objects.filter(SELF_PLAY, state=State.DONE)
         parts += [
             fit and fit.pk,
             played.aggregate(Count("pk"), Max("ended_at")),
-            MetricRun.objects.filter(study=None, run__study=None).aggregate(Count("pk"), Max("ended_at")),
+            MetricRun.objects.filter(study=None, run__study=None, run__plan__participants__isnull=True).aggregate(
+                Count("pk"), Max("ended_at")
+            ),
         ]
     digest = hashlib.sha256(canonical_json(_plain(parts)).encode()).hexdigest()[:16]
     if judges_items(study):

@@ -60,7 +60,8 @@ def realism_ask(run: SelfPlayRun, participant: str = "", created_by: User | None
         Refused: the run is self-play, has no such participant, or no complete conversation.
     """
     if run.study is None:
-        raise Refused("bad_run", f"run {run.pk} is self-play; name a run of simulated participants")
+        what = "has no study with people to compare with" if run.is_simulated else "is self-play"
+        raise Refused("bad_run", f"run {run.pk} {what}; name a run of simulated participants of a study")
     participant = participant or run.plan["participants"][0]
     if participant not in run.plan["participants"]:
         there = ", ".join(run.plan["participants"])

@@ -21,7 +21,7 @@ from evaluation.findings import Reason
 from evaluation.stats.means import Interval, mean_interval
 from evaluation.tables import ends_of
 from webapp.conversations.models import Conversation
-from webapp.jobs.models import MetricResult, SelfPlayConversation, SelfPlayRun
+from webapp.jobs.models import SELF_PLAY, MetricResult, SelfPlayConversation, SelfPlayRun
 from webapp.jobs.selectors.metrics import metrics_all, versions_current
 from webapp.jobs.selectors.selfplay import runs_newest
 from webapp.search.models import Figure, Series
@@ -188,7 +188,7 @@ def _runs(asked: Sequence[str], newest: list[SelfPlayRun], wrong: list[Mistake])
     names = list(dict.fromkeys(asked))
     known = {str(run.pk): run for run in newest}
     numbers = [int(name) for name in names if _is_number(name) and name not in known]
-    for run in SelfPlayRun.objects.filter(study=None, pk__in=numbers) if numbers else ():
+    for run in SelfPlayRun.objects.filter(SELF_PLAY, pk__in=numbers) if numbers else ():
         known[str(run.pk)] = run
     for name in names:
         if name not in known:

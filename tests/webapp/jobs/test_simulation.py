@@ -14,7 +14,7 @@ from django.urls import reverse
 from chatbots import Conversation as Dialogue
 from chatbots.endpoints.metering import CapReached, ReplyCost, meter_get
 from chatbots.participants.base import Move, ParticipantProfile, ParticipantTurn, SimulatedParticipant, participants
-from tests.builders import make_participant, make_study, signed_in
+from tests.builders import make_participant, make_staff, make_study, signed_in
 from tests.fakes import FakeStepBot
 from tests.webapp.api.programs import Program, streamed
 from webapp.bots.models import BotVersion, Spending
@@ -333,10 +333,32 @@ def test_the_command_runs_inline_and_goes_on() -> None:
     assert command("--run", str(found["run"]), "--inline") == found
 
 
+def test_the_command_needs_no_study() -> None:
+    args = ("--participant", "scripted", "--bots", "eliza", "--conversations", "2", "--exchanges", "2", "--inline")
+    found = command(*args)
+    assert {bot_id: one["conversations"] for bot_id, one in found["bots"].items()} == {"eliza": 2}
+    run = SelfPlayRun.objects.get(pk=found["run"])
+    assert (run.study, run.is_simulated) == (None, True)
+    assert run.title.startswith("Simulation")
+    assert runs_newest(9) == [], "it is no self-play"
+    assert runs_newest(9, simulated=True) == [run]
+
+
+def test_a_run_without_a_study_has_its_page(client: Client) -> None:
+    found = command(
+        "--participant", "scripted", "--bots", "eliza", "--conversations", "1", "--exchanges", "1", "--inline"
+    )
+    client.force_login(make_staff(Right.READ))
+    html = client.get(f"/dashboard/runs/{found['run']}/").content.decode()
+    assert "scripted" in html
+    assert "Compare with people" not in html
+
+
 @pytest.mark.parametrize(
     ("args", "code"),
     [
         ([], 2),
+        (["--participant", "scripted"], 2),
         (["s"], 2),
         (["s", "--participant", "replayed", "--run", "1"], 2),
         (["t", "--participant", "replayed", "--inline"], 1),

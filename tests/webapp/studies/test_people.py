@@ -26,6 +26,7 @@ def _person() -> Iterator[None]:
     bots.put(PersonBot(name="somebody"))
     yield
     bots.discard("somebody")
+    bots.discard("wizard")
 
 
 def test_a_study_opens_once_it_says_how_people_learn_of_it() -> None:
@@ -83,14 +84,15 @@ def test_the_hybrid_metric_is_fitted_without_people(with_people: bool, left_out:
 
 
 def test_a_study_opens_only_if_somebody_can_continue_the_chat() -> None:
+    bots.put(PersonBot(name="wizard", by="staff"))
     with pytest.raises(ValidationError, match="No chatbot can continue the chat if nobody comes"):
-        make_study(bots=["somebody"], disclosure="before")
-    assert make_study("pay", bots=["somebody"], disclosure="before", without_partner="pay").pk
-    levels = [{"key": "a", "bots": ["eliza"]}, {"key": "b", "bots": ["somebody"]}]
+        make_study(bots=["wizard"], disclosure="before")
+    assert make_study("pay", bots=["wizard"], disclosure="before", without_partner="pay").pk
+    levels = [{"key": "a", "bots": ["eliza"]}, {"key": "b", "bots": ["wizard"]}]
     with pytest.raises(ValidationError, match="to every condition"):
         make_study(
             "levels",
-            bots=["somebody", "eliza"],
+            bots=["wizard", "eliza"],
             disclosure="before",
             factors=[{"key": "f", "levels": [{**level, "topic": level["key"]} for level in levels]}],
         )

@@ -188,10 +188,13 @@ def _simulate(
 ) -> None:
     """Simulate a batch and store what is missing of it; stop the run where its cap in money is reached."""
     run, asked = work.job, work.asked
-    assert run.study is not None
     people, participant = _participant_ready(run, asked, pair)
     bot = None if pair.bot_id in asked.n_of_bot else _bots_ready(asked, BotPair(pair.bot_id))[0]
-    version = version_talked_to(run.study, pair.bot_id) if bot is None else bot_version_record(bot=bot)
+    if bot is None:
+        assert run.study is not None, "only a study has stored chats"
+        version = version_talked_to(run.study, pair.bot_id)
+    else:
+        version = bot_version_record(bot=bot)
     if (why := selfplay_hopeless(run, pair)) is not None:
         selfplay_give_up(run=run, pair=pair, version=version, partner=None, ordinals=missing, why=why)
         return
@@ -270,8 +273,9 @@ _ready: dict[tuple[datetime, str, int], tuple[HumanChats, SimulatedParticipant]]
 
 def _participant_ready(run: SelfPlayRun, asked: SelfPlayPlan, pair: BotPair) -> tuple[HumanChats, SimulatedParticipant]:
     """Return people's chats and the participant that learned from them, loaded once a process."""
-    assert run.study is not None
-    n_people = people_rows(run.study, until=run.created_at).count()
+    from chatbots.participants.human_chats import HumanChats
+
+    n_people = 0 if run.study is None else people_rows(run.study, until=run.created_at).count()
     key = (run.created_at, pair.participant, n_people)
     if key not in _ready:
         while _ready:
@@ -282,7 +286,7 @@ def _participant_ready(run: SelfPlayRun, asked: SelfPlayPlan, pair: BotPair) -> 
             raise Refused(
                 "participant_changed", f"{pair.participant} has changed since the run was planned; start a new run"
             )
-        people = people_chats(run.study, until=run.created_at)
+        people = HumanChats(()) if run.study is None else people_chats(run.study, until=run.created_at)
         _ready[key] = people, participant_load(pair.participant, settings.CONFAB_DEVICE, people, text_store())
     return _ready[key]
 

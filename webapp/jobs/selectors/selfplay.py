@@ -11,7 +11,7 @@ from django.db.models import Count, Q
 
 from evaluation.selfplay import SelfPlayCondition
 from webapp.conversations.models import Conversation, Turn
-from webapp.jobs.models import SelfPlayConversation, SelfPlayRun
+from webapp.jobs.models import SELF_PLAY, SelfPlayConversation, SelfPlayRun
 
 PAIRS = ("self", "all")
 PARTICIPANT = "participant:"
@@ -221,7 +221,7 @@ def run_with_metrics(bots: Collection[str], n_bots: int) -> SelfPlayRun | None:
     """Return the newest finished self-play run with at least so many of the bots and metrics computed."""
     runs = (
         SelfPlayRun.objects.filter(
-            study=None, state=SelfPlayRun.State.DONE, conversations__conversation__metric_results__isnull=False
+            SELF_PLAY, state=SelfPlayRun.State.DONE, conversations__conversation__metric_results__isnull=False
         )
         .distinct()
         .order_by("-pk")
@@ -237,7 +237,7 @@ def runs_newest(n: int, *, simulated: bool = False) -> list[SelfPlayRun]:
         simulated: those of simulated participants, too.
     """
     runs = SelfPlayRun.objects.select_related("study")
-    return list((runs if simulated else runs.filter(study=None))[:n])
+    return list((runs if simulated else runs.filter(SELF_PLAY))[:n])
 
 
 def selfplay_counts(run: SelfPlayRun) -> dict[BotPair, tuple[int, int]]:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 def simulation_create(
     *,
-    study: Study,
+    study: Study | None,
     participants: Sequence[str],
     bots: Sequence[str] = (),
     n_conversations: int = N_CONVERSATIONS,
@@ -57,7 +57,7 @@ def simulation_create(
     message of the person in its place, and there are no more conversations than people had.
 
     Args:
-        study: whose people give openings, lengths and texts, and whose conditions hold.
+        study: whose people give openings, lengths and texts, and whose conditions hold; None: no people's chats.
         participants: names, as `retrieval` or `prompted:smollm2`.
         bots: none: those of the study that are available, or those of an imported study.
         n_conversations: of each participant with each bot.
@@ -71,20 +71,23 @@ def simulation_create(
         UnknownName: a bot, participant or metric that does not exist, with the nearest names.
         Refused: `bad_plan`, or `unavailable` with the reason.
     """
-    bots = list(dict.fromkeys(bots)) or bots_simulated(study)
+    bots = list(dict.fromkeys(bots)) or (bots_simulated(study) if study is not None else [])
     chosen = _participants(participants)
-    by_bot = chats_by_bot(study)
+    by_bot = chats_by_bot(study) if study is not None else {}
     _check_numbers(n_conversations, n_exchanges, seed, max_cost)
+    if not bots and study is None:
+        raise Refused("bad_plan", "name bots, or a study whose bots are talked to")
     if not bots:
         raise Refused("bad_plan", f"no bot of {study.key} can be talked to here, and people had no chats; name bots")
     for one in chosen:
         if one.needs_people and len(by_bot) < 2:
+            source = "no study is named, which" if study is None else study.key
             raise Refused(
                 "bad_plan",
-                f"{one.name} learns from people's chats with other bots than the one it talks to; {study.key} has "
+                f"{one.name} learns from people's chats with other bots than the one it talks to; {source} has "
                 f"complete chats with {len(by_bot)} bot{'' if len(by_bot) == 1 else 's'}, and two are needed",
             )
-    talked_to = [bot_id for bot_id in bots if _is_stored(study, bot_id, by_bot)]
+    talked_to = [bot_id for bot_id in bots if study is not None and _is_stored(study, bot_id, by_bot)]
     live = bots_find([bot_id for bot_id in bots if bot_id not in talked_to])
     for bot in live.values():
         entry = bot_entry(bot)
@@ -92,7 +95,7 @@ def simulation_create(
             raise Refused("unavailable", f"{bot.name} is not available: {entry.reason}")
     identities = {bot_id: bot.identity for bot_id, bot in live.items()}
     identities |= {PARTICIPANT + one.name: one.identity for one in chosen}
-    stored = {bot_id: version_talked_to(study, bot_id) for bot_id in talked_to}
+    stored = {bot_id: version_talked_to(study, bot_id) for bot_id in talked_to if study is not None}
     plan: dict[str, Any] = {
         "bots": bots,
         "participants": [one.name for one in chosen],
@@ -104,9 +107,9 @@ def simulation_create(
         "seed": seed,
         "profiles": [{name: sanitise(text) for name, text in asdict(one).items()} for one in profiles],
         "max_cost": max_cost,
-        "study": study.key,
-        "filtering": study.values.filtering.model_dump(mode="json"),
-        "conditions": _conditions(study, bots),
+        "study": "" if study is None else study.key,
+        "filtering": None if study is None else study.values.filtering.model_dump(mode="json"),
+        "conditions": [] if study is None else _conditions(study, bots),
         "metrics": [metric.name for metric in metrics_find(metrics)],
         "identities": {name: {"key": one.key, **one.as_dict()} for name, one in identities.items()}
         | {bot_id: {"key": one.key, "version": one.version} for bot_id, one in stored.items()},

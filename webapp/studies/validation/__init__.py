@@ -247,8 +247,8 @@ def _validate_dialogues(study: Study, values: StudyValues) -> Errors:
 
 def _without_conversations(key: str, what: str) -> str:
     return (
-        f"The study “{key}” has no {what}. Name one that has some, or leave this one a draft and import some "
-        f"(import_conversations FILE --study {key})."
+        f"The study “{key}” has no {what}; chats of rehearsals do not count. Name one that has some, or leave this "
+        f"one a draft and import some (import_conversations FILE --study {key})."
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from chatbots.bots.person import people_among
+from chatbots.bots.person import people_among, staff_among
 from chatbots.text import did_you_mean, quote
 from chatbots.validation import InputModel, Mistake
 from webapp.bots.selectors import bots_taking_images
@@ -412,7 +412,8 @@ def validate_people(on: Checked) -> Errors:
         errors["disclosure"] = f"{such} is a person. Choose whether participants learn of it before or afterwards."
     bots, conditions = on.values.bots, on.values.conditions
     combinations = conditions.combinations() if 0 < conditions.n_combinations <= MOST_COMBINATIONS else [()]
-    has_no_bot = any(set(bots_of(levels, bots)) <= set(people) for levels in combinations)
+    staff = set(staff_among(people))
+    has_no_bot = bool(staff) and any(set(bots_of(levels, bots)) <= staff for levels in combinations)
     if on.is_open and has_no_bot and on.values.people.without_partner == "bot":
         errors["without_partner"] = (
             "No chatbot can continue the chat if nobody comes. Add a chatbot, to every condition if there are "

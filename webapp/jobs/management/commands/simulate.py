@@ -1,4 +1,4 @@
-"""`simulate STUDY --participant NAME [--bots A,B] [--conversations N] [--seed N] [--max-cost X] [--inline]`.
+"""`simulate [STUDY] --participant NAME [--bots A,B] [--conversations N] [--seed N] [--max-cost X] [--inline]`.
 
 `--json` prints what `selfplay --json` does, with a row of `pairs` for each participant and bot.
 """
@@ -24,7 +24,12 @@ class Command(SelfPlayCommand):
     name = "simulate"
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("study", nargs="?", metavar="STUDY", help="whose people are simulated")
+        parser.add_argument(
+            "study",
+            nargs="?",
+            metavar="STUDY",
+            help="whose people are simulated; without it nobody's, and --bots is needed",
+        )
         parser.add_argument(
             "--participant", action="append", default=[], metavar="NAME", help="such as retrieval; may be repeated"
         )
@@ -46,10 +51,10 @@ class Command(SelfPlayCommand):
         parser.add_argument("--no-wait", action="store_true", help="return at once")
 
     def new_run(self, options: dict[str, Any]) -> SelfPlayRun:
-        if not options["study"] or not options["participant"]:
-            raise Usage("name the study and a participant, such as --participant retrieval")
+        if not options["participant"] or not (options["study"] or options["bots"]):
+            raise Usage("name a participant, such as --participant scripted, and a study or --bots")
         return simulation_create(
-            study=study_named(options["study"]),
+            study=study_named(options["study"]) if options["study"] else None,
             participants=options["participant"],
             bots=split_names(options["bots"] or ""),
             n_conversations=options["conversations"],

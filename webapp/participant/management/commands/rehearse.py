@@ -39,7 +39,13 @@ class Command(ConfabCommand):
         except Study.DoesNotExist:
             raise Refused("not_found", f"there is no study {quote(options['study'])}") from None
         try:
-            httpx.get(f"{url}/healthz", timeout=10)
+            answer = httpx.get(f"{url}/healthz", timeout=10)
+            if answer.has_redirect_location and answer.headers["Location"].startswith("https:"):
+                raise Refused(
+                    "no_server",
+                    f"{url} redirects to {answer.headers['Location']}: this server expects a proxy with TLS; name the "
+                    "proxy's address, such as --url https://confab.example.org",
+                )
         except httpx.HTTPError as error:
             raise Refused("no_server", f"no server answers at {url} ({error}); start it with `make run`") from None
         with tqdm(total=options["people"], file=sys.stderr, disable=not sys.stderr.isatty()) as bar:
