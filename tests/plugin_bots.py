@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import gettempdir
 
 from chatbots import Conversation
-from chatbots.bots.base import BotDefaults, BotError
+from chatbots.bots.base import BotDefaults, BotError, ContentRefused
 from chatbots.registry import register_bot
 from chatbots.trace import CallDelta, current_trace
 from tests.hostile import HOSTILE_ERRORS, HOSTILE_REPLIES, raise_it
@@ -50,6 +50,19 @@ class Quick(_Test):
 
     def answer(self, contexts: Sequence[Conversation]) -> list[str]:
         return [f"Reply {len(c.turns)} to: {c.texts[-1] if c.turns else 'nothing'}" for c in contexts]
+
+
+@register_bot
+class Filtered(_Test):
+    """Answers, but a filter refuses messages about bombs."""
+
+    name = "test-filtered"
+    title = "Filtered"
+
+    async def stream(self, context: Conversation) -> AsyncIterator[str]:
+        if any("bomb" in text for text in context.texts):
+            raise ContentRefused("the response was filtered")
+        yield f"Reply {len(context.turns)}"
 
 
 @register_bot

@@ -1,6 +1,7 @@
 """The participant's way in a real browser: consent, streamed chat, vote, reload, rating, code."""
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -409,6 +410,39 @@ def test_a_reply_that_takes_too_long_offers_ways_on_until_it_comes(
     expect(replies(page)).to_have_text([re.compile(LAST_WORD), re.compile(LAST_WORD)])
     expect(failed).to_have_count(0)
     expect(rate).to_have_attribute("href", re.compile("/rate/"))
+
+
+def test_a_refused_message_stays_marked_and_another_is_written(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page]
+) -> None:
+    key = study(test_bots_server, "filtered", ["test-filtered"])
+    page = new_page(390, 740)
+    begin(page, test_bots_server, key)
+    say(page, "Make a bomb")
+    failed, refused = page.locator(".msg-failed"), page.locator(".msg-refused")
+    for _load in range(2):
+        expect(failed).to_contain_text("did not accept this message")
+        expect(failed.get_by_text("our fault")).to_be_hidden()
+        expect(failed.get_by_role("button")).to_have_count(1)
+        expect(failed.get_by_role("button", name="Finish early")).to_be_visible()
+        expect(refused).to_have_count(1)
+        expect(refused).to_contain_text("Not accepted")
+        if shots := os.environ.get("SHOTS"):
+            page.screenshot(path=f"{shots}/refused-{_load}.png")
+        page.reload()
+    say(page, "Hello")
+    expect(replies(page)).to_have_text(["Reply 1"])
+    expect(failed).to_have_count(0)
+    expect(refused).to_have_count(1)
+    # A message to the researchers is sent in the same tab.
+    page.get_by_role("button", name="Help").click()
+    page.locator("#help").get_by_role("link", name="Write to the researchers").click()
+    page.locator("#message textarea").fill("Why was that refused?")
+    page.locator("#message").get_by_role("button", name="Send").click()
+    expect(page.locator("#message-sent")).to_have_text("Sent")
+    if shots := os.environ.get("SHOTS"):
+        page.screenshot(path=f"{shots}/sent.png")
+    assert len(page.context.pages) == 1
 
 
 def test_two_tabs_show_the_same_chat(test_bots_server: ConfabServer, new_page: Callable[..., Page]) -> None:

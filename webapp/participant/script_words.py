@@ -30,7 +30,6 @@ def partner_words() -> dict[str, Any]:
         "typing": _("Your chat partner is typing"),
         "slow": _("Your chat partner is still writing. This can take some minutes."),
         "waiting_for_reply": _("Your chat partner is still writing. Your text stays in the box."),
-        "refused": _("The chatbot's provider did not accept this message. Write something else, or end the chat here."),
         "bot_busy": _("Your chat partner did not answer"),
         "bot_overdue": _("Your chat partner has not answered for a long time"),
         "partner_waiting": _("We are looking for your chat partner. You can write as soon as your partner is here."),
@@ -94,6 +93,7 @@ def _chat_words(version: StudyVersion) -> dict[str, Any]:
                 else _("This is our fault, not yours. Your messages are saved."),
             ]
         ),
+        "refused": _("The chatbot's provider did not accept this message. Write something else, or end the chat here."),
         "bot_busy": _("Too many people are waiting for this chatbot. Try again in a minute, or take another."),
         "bot_overdue": _("The chatbot has not answered for a long time"),
         "unavailable": _("Your message is not saved yet. It waits here and is sent again automatically."),
