@@ -55,7 +55,10 @@ EXPORTED = {
 _EXPORTED_MESSAGES = {
     *("state", "latency_ms", "tokens_in", "tokens_out", "tokens_estimated", "cost", "answered_by", "first_ms"),
     *("shown_first_ms", "shown_ms", "late_ms", "withheld", "trace", "image", "image_description", "goes_on", "seed"),
+    *("refused", "rejected_params"),
 }
+_OF_MESSAGES = {"conversation", "bot", "study", "is_synthetic", "turn", "speaker", "text"}
+"""Columns by which the exported table of messages is known; it holds no answers, whatever it gets later."""
 _NO_QUESTION = {
     *("id", "ids", "guid", "uuid", "index", "idx", "no", "nr", "row", "line", "x", "age", "alter", "years"),
     *("year", "month", "day", "birth", "geburtsjahr", "date", "datum", "time", "times", "timestamp", "ts"),
@@ -111,10 +114,12 @@ def guess_roles(profiles: Mapping[str, ColumnProfile]) -> dict[str, str]:
     if "reply" in wanted.values() and "human" not in wanted.values():
         wanted |= {column: "human" for column in profiles if _plain(column) == "message"}
     roles: dict[str, str] = {}
+    may_ask = not profiles.keys() >= _OF_MESSAGES
     for column, profile in profiles.items():
         role = wanted[column]
         if role is None:
-            role = QUESTION if question_key(column) and not why_no_question(column, profile) else ""
+            is_question = may_ask and question_key(column) and not why_no_question(column, profile)
+            role = QUESTION if is_question else ""
         roles[column] = "" if role and role != QUESTION and role in roles.values() else role
     return roles
 

@@ -24,6 +24,7 @@ class BrokenRow(Skipped):
     """A row that is none of its table's: another number of cells, or quotes that do not close."""
 
     __slots__ = ("text",)
+    text: str
 
     def __init__(self, line: int, reason: str, text: str) -> None:
         super().__init__(line, reason)

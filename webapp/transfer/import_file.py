@@ -317,17 +317,17 @@ def import_conversations(
                     report.skip(skip_mixed_control(item))
                 else:
                     report.n_good += 1
-                    record, beyond = known.within(item)
+                    record, off_scale = known.within(item)
                     good.append(record)
-                    for skipped in beyond:
-                        report.skip(skipped)
+                    for answer in off_scale:
+                        report.skip(answer)
             if good and study is not None:
                 added = records_store(study=study, records=good, language=language)
                 report.conversations += added.conversations
                 report.ratings += added.ratings
-                report.n_good -= len({skipped.line for skipped in added.skipped})
-                for skipped in added.skipped:
-                    report.skip(skipped)
+                report.n_good -= len({refused.line for refused in added.skipped})
+                for refused in added.skipped:
+                    report.skip(refused)
             if progress is not None:
                 progress("storing", report.n_read)
     return report

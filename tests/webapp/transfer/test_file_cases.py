@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.test import Client
+from django.urls import reverse
 
 import confab
 from evaluation.formats.base import BadRecord
+from tests.builders import make_staff
 from tests.conftest import ROOT
 from webapp.conversations.models import Conversation, Turn
+from webapp.core.rights import Right
 from webapp.ratings.models import Rating
 
 pytestmark = pytest.mark.django_db
@@ -344,3 +348,18 @@ def test_exported_tables_come_in_again_in_every_format(tmp_path: Path) -> None:
             assert [text for _name, text in seen(study)["turns"]] or path
             assert sorted(study.messages["text"]) == sorted(text for _name, text in before["turns"]), path.name
             call_command("import_conversations", str(path), "--study", path.stem, stdout=StringIO(), stderr=StringIO())
+
+
+def test_the_page_shows_what_was_guessed_and_imports_the_same(client: Client) -> None:
+    client.force_login(make_staff(Right.READ, Right.RUN))
+    with (CASES / "csv_likert_labels.csv").open("rb") as file:
+        preview = client.post(reverse("dashboard:imports"), {"file": file}, follow=True)
+    text = preview.content.decode()
+    assert "&#x27;Disagree&#x27; = 2, &#x27;Agree&#x27; = 4" in text
+    address = preview.redirect_chain[-1][0]
+    fields = preview.context["columns"].fields
+    roles = {name: field.initial for name, field in fields.items()}
+    done = client.post(address, {"study": "k", "_import": "1", **roles}, follow=True).content.decode()
+    assert "3 conversations" in done
+    assert "&#x27;Disagree&#x27; = 2" in done
+    assert [answers for _, _, answers in stored()["ratings"]] == [[("quality", 4)], [("quality", 5)], [("quality", 2)]]

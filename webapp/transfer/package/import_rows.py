@@ -105,10 +105,12 @@ class PackageBatch:
 def rows_without_owner(read: ReadPerson | ReadConversation | ReadTurn | ReadRating) -> list[Model]:
     """Return the rows that a row of a package becomes, without the rows that they point to, to check their values."""
     if isinstance(read, ReadPerson):
-        values = {"consented_at": read.consented_at, "consent_version": read.consent, "language": read.language}
-        person = Participant(**values)
-        person.created_at = read.entered_at
-        return [person, PlatformIds(external_id=read.name), QuestionAnswers(answers=dict(read.answers))]
+        person = Participant(consented_at=read.consented_at, consent_version=read.consent, language=read.language)
+        return [
+            _made_at(person, read.entered_at),
+            PlatformIds(external_id=read.name),
+            QuestionAnswers(answers=dict(read.answers)),
+        ]
     if isinstance(read, ReadConversation):
         chat = Conversation(
             state=read.state,
@@ -120,12 +122,10 @@ def rows_without_owner(read: ReadPerson | ReadConversation | ReadTurn | ReadRati
             condition=dict(read.condition),
             sitting=read.sitting,
         )
-        chat.created_at = read.created_at
-        return [chat, PlatformIds(external_id=read.person)]
+        return [_made_at(chat, read.created_at), PlatformIds(external_id=read.person)]
     if isinstance(read, ReadTurn):
         turn = Turn(index=read.index, **read.values)
-        turn.created_at = read.created_at
-        return [turn, Conversation(external_id=read.conversation)]
+        return [_made_at(turn, read.created_at), Conversation(external_id=read.conversation)]
     rating = Rating(
         rater=read.rater,
         external_id=_name(read),
@@ -136,6 +136,11 @@ def rows_without_owner(read: ReadPerson | ReadConversation | ReadTurn | ReadRati
         at_turn=read.turn,
     )
     return [rating, PlatformIds(external_id=read.rater)]
+
+
+def _made_at(row: Model, at: datetime | None) -> Model:
+    setattr(row, "created_at", at)  # noqa: B010 - the stubs know no row that is not stored yet
+    return row
 
 
 def people_store(
