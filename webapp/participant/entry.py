@@ -187,7 +187,7 @@ class EntryRequest:
             **study_texts(self.study, self.study.version),
             "visit": self.shown_visit,
             "code": refusal.code,
-            "text": refusal_text(refusal.code, self.recruitment.platform, self.study),
+            "text": refusal_text(refusal, self.recruitment.platform, self.study),
             "endings": endings,
             "has_earned": participant is not None and has_earned(participant),
             "platform": PLATFORM_NAMES.get(platform, ""),

@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from webapp.conversations.models import Conversation
+from webapp.core.errors import Refused
 from webapp.core.markdown import page_html
 from webapp.participant.recruitment_links import PLATFORM_NAMES
 from webapp.studies.conditions import condition_texts
@@ -190,12 +191,16 @@ REFUSAL_TEXTS = {
 }
 
 
-def refusal_text(code: str, platform: str, study: Study) -> RefusalText:
-    """Return the text for a reason's code, shown to a participant from this platform who cannot start."""
+def refusal_text(refusal: Refused, platform: str, study: Study) -> RefusalText:
+    """Return the text for a refusal, shown to a participant from this platform who cannot start.
+
+    A code without a text of its own, such as a plug-in's, is shown with the refusal's message.
+    """
+    code = refusal.code
     if code == "all_rated" and not _has_chat(study):
         code = "all_judged"
     if code != "no_ids":
-        return REFUSAL_TEXTS.get(code, REFUSAL_TEXTS["no_bot"])
+        return REFUSAL_TEXTS.get(code) or RefusalText(_("You cannot continue with this study."), refusal.message)
     nobody_known = (
         _("Without it we do not know who you are and could not pay you. Nothing was stored.")
         if is_paid(study.values)

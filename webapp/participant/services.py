@@ -14,7 +14,7 @@ from webapp.core.errors import Refused
 from webapp.participant.recruitment_links import Recruitment
 from webapp.participant.selectors import participant_of_form, start_refusal, task_under_way
 from webapp.ratings.erasure import task_settle
-from webapp.studies.assignment.draw import bot_chosen
+from webapp.studies.assignment.choices import bot_chosen
 from webapp.studies.attention_checks import MOST_QUIZ_ATTEMPTS
 from webapp.studies.languages import language_store
 from webapp.studies.models import Outcome, Participant, Study, Task

@@ -34,7 +34,7 @@ from webapp.participant.recruitment_links import recruitment_read, recruitment_s
 from webapp.participant.services import questions_answer, quiz_answer
 from webapp.participant.sitting_texts import all_parts_pay, sitting_lines
 from webapp.participant.steps.base import ParticipantStep, Standing, TaskStep, next_step, register_step, standing_open
-from webapp.studies.assignment.draw import choices_of, lets_choose
+from webapp.studies.assignment.choices import choices_of, lets_choose
 from webapp.studies.languages import question_told, text_told
 from webapp.studies.models import Outcome
 from webapp.studies.pre_task import DueQuiz

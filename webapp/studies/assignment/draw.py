@@ -1,7 +1,4 @@
-"""Draw of a participant's next bots or items by the assignment rule.
-
-Where a study allows it, participants choose the bot themselves, by names that do not reveal it.
-"""
+"""Draw of a participant's next bots or items by the assignment rule."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations
 from typing import Any, Literal
 
@@ -18,10 +16,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from chatbots import derive_seed
-from webapp.bots.selectors import bot_available_ids
 from webapp.core.errors import Refused
 from webapp.studies.assignment.capacity import (
-    NO_TASKS,
     TasksHad,
     bot_loads,
     bots_beyond_cap,
@@ -31,6 +27,7 @@ from webapp.studies.assignment.capacity import (
     tasks_had,
     with_loads,
 )
+from webapp.studies.assignment.cases import assignment_case, places_for
 from webapp.studies.assignment.cells import BotLoads, CellDraw, DrawnBot
 from webapp.studies.assignment.counterbalance import (
     dialogue_history,
@@ -41,72 +38,12 @@ from webapp.studies.assignment.counterbalance import (
     replies_given,
     slots_with,
 )
-from webapp.studies.assignment.rules.base import rules
+from webapp.studies.assignment.rules.base import Candidate, rules
 from webapp.studies.attention_checks import Attention
 from webapp.studies.items import checks_ensure, repeats_ensure
 from webapp.studies.models import Item, Participant, Slot, Study
 from webapp.studies.selectors import conversations_unseen, gold_given, items_unseen, replies_of
 from webapp.studies.settings import StudyValues
-
-
-@dataclass(frozen=True, slots=True)
-class BotChoice:
-    """One bot to choose.
-
-    Attributes:
-        number: its place among the study's shuffled bots, from 1; the page contains no other id.
-        name: neutral, or the study's own name for it.
-    """
-
-    number: int
-    name: str
-
-
-def lets_choose(study: Study) -> bool:
-    """Return True if participants choose their bot themselves."""
-    return study.protocol == "chat" and study.values.assignment.choice != "none"
-
-
-def choices_of(study: Study, participant: Participant | None, nonce: str) -> list[BotChoice]:
-    """Return the bots that the participant may choose from now, shuffled by the entry form's nonce.
-
-    Args:
-        participant: None for a new visitor.
-        nonce: nonce of the entry form; the numbers stay the same when that form is sent.
-    """
-    if not lets_choose(study):
-        return []
-    without = set(bots_beyond_cap(study))
-    had = tasks_had(participant) if participant is not None else NO_TASKS
-    if had.sittings and study.values.sittings.same_bot:
-        return []
-    if not had.sittings:
-        without |= bots_full(study, bot_loads(study, study.bots, synthetic=False))
-    if participant is not None:
-        without |= bots_met(participant, had)
-    names = study.values.assignment.bot_names
-    neutral = study.values.assignment.choice == "neutral"
-    free = set(bot_available_ids(study.bots)) - without
-    return [
-        BotChoice(number, _("Chatbot %(n)d") % {"n": number} if neutral else names[bot_id])
-        for number, bot_id in enumerate(_shuffled(study, nonce), start=1)
-        if bot_id in free
-    ]
-
-
-def bot_chosen(study: Study, nonce: str, number: str) -> str:
-    """Return the bot with this number on an entry form; empty if none was chosen, or choosing is not allowed."""
-    if not lets_choose(study) or not number.isascii() or not number.isdigit():
-        return ""
-    bots = _shuffled(study, nonce)
-    return bots[int(number) - 1] if 0 < int(number) <= len(bots) else ""
-
-
-def _shuffled(study: Study, nonce: str) -> list[str]:
-    bots = study.bots
-    random.Random(derive_seed(study.seed, "choices", nonce)).shuffle(bots)
-    return bots
-
 
 CHOICE_GONE = gettext_lazy("This chatbot is no longer available. Choose another one.")
 
@@ -160,7 +97,8 @@ class StudyDraw:
         if same or (self.wanted and n == 1):
             return [DrawnBot(bot_id) for bot_id in candidates]
         candidates.sort(key=loads.__getitem__)
-        at = self._places([loads[bot_id] for bot_id in candidates], n, self._needs_of(candidates))
+        named = [(bot_id, {}) for bot_id in candidates]
+        at = self._places([loads[bot_id] for bot_id in candidates], n, self._needs_of(candidates), named)
         return [DrawnBot(candidates[i]) for i in at]
 
     @property
@@ -190,7 +128,8 @@ class StudyDraw:
             ranked = cells.ranked(options)
             n_of_bot = Counter(cell.bot_id for _rank, cell in ranked)
             needs = [self.needs.get(cell.bot_id, 0) / n_of_bot[cell.bot_id] for _rank, cell in ranked]
-            [at] = self._places([rank for rank, _cell in ranked], 1, needs if self.needs else None)
+            named = [(cell.bot_id, cell.condition) for _rank, cell in ranked]
+            [at] = self._places([rank for rank, _cell in ranked], 1, needs if self.needs else None, named)
             drawn.append(cells.take(ranked[at][1]))
         return drawn
 
@@ -255,7 +194,8 @@ class StudyDraw:
     def _pair_with_condition(self, cells: CellDraw, first: str, second: str) -> tuple[DrawnBot, DrawnBot]:
         """Return both bots with one condition, drawn by the load of both cells."""
         ranked = cells.ranked(cells.shared(first, second), partner=second)
-        [at] = self._places([rank for rank, _cell in ranked], 1)
+        named = [(cell.bot_id, cell.condition) for _rank, cell in ranked]
+        [at] = self._places([rank for rank, _cell in ranked], 1, named=named)
         drawn = cells.take(ranked[at][1])
         for bot_id in (first, second):
             cells.loads.cells[bot_id, ranked[at][1].key] += 1
@@ -269,7 +209,8 @@ class StudyDraw:
     def _one_of(self, bots: Collection[str], loads: Mapping[str, int]) -> str:
         """Return the bot among these that the rule gives."""
         ordered = sorted(sorted(bots), key=loads.__getitem__)
-        [place] = self._places([loads[b] for b in ordered], 1, self._needs_of(ordered))
+        named = [(bot_id, {}) for bot_id in ordered]
+        [place] = self._places([loads[b] for b in ordered], 1, self._needs_of(ordered), named)
         return ordered[place]
 
     def in_turn(self) -> tuple[Sequence[DrawnBot], str]:
@@ -284,6 +225,8 @@ class StudyDraw:
             return bots, ""
         of_id = {one.bot_id: one for one in bots}
         rng = self._rng("order", *sorted(of_id))
+        if getattr(rules.get(self.study.rule), "sets_order", False):
+            return bots, ""
         if assignment.bot_order == "random":
             rng.shuffle(bots)
             return bots, ""
@@ -459,10 +402,25 @@ class StudyDraw:
         """Return numbers drawn by the study's seed, others for each person."""
         return random.Random(derive_seed(self.study.seed, *what, str(self.participant.pk)))
 
-    def _places(self, loads: Sequence[int], n: int, needs: Sequence[float] | None = None) -> list[int]:
-        """Return the places in `loads`, ascending, of `n` different ones that the rule gives."""
+    def _places(
+        self,
+        loads: Sequence[int],
+        n: int,
+        needs: Sequence[float] | None = None,
+        named: Sequence[tuple[str, Mapping[str, str]]] = (),
+    ) -> list[int]:
+        """Return the places in `loads` of `n` different ones that the rule gives, in its order.
+
+        Args:
+            named: bot and condition of each place; none for items and conversations.
+        """
         rng = self._rng("assignment", sum(loads))
         rule = rules.get(self.study.rule)
+        if named and hasattr(rule, "choose_for"):
+            known = needs if needs is not None else [None] * len(loads)
+            candidates = [Candidate(*name, load, need) for name, load, need in zip(named, loads, known, strict=True)]
+            case = assignment_case(self.study, self.participant)
+            return places_for(case, candidates, n, partial(rule.choose_for, rng=rng))
         left, places = list(loads), list(range(len(loads)))
         wanted = None if needs is None else list(needs)
         drawn: list[int] = []

@@ -4,15 +4,71 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+from uuid import UUID
 
 from chatbots import Identity
 from chatbots.registry import C, Registry
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Bot that a participant can get next, with the condition that comes with it.
+
+    Attributes:
+        bot: its id.
+        condition: levels by factor; empty without conditions.
+        load: rank by tasks, completed or open; candidates come fewest first.
+        need: number of further ratings that it needs; None if unknown.
+    """
+
+    bot: str
+    condition: Mapping[str, str]
+    load: int
+    need: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierTask:
+    """Task that the participant had before.
+
+    Attributes:
+        outcome: a value of `Outcome`; empty if it has none.
+        part: key of the study's part; empty without parts.
+        bots: ids in their order, each with its condition.
+    """
+
+    outcome: str
+    part: str
+    bots: Sequence[tuple[str, Mapping[str, str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentCase:
+    """What a rule may look at: the candidates, the study's bots, and the participant.
+
+    Attributes:
+        bots: all bots of the study, in its order.
+        parameters: parameters of the participant's link.
+        answers: answers by question, of earlier tasks: bots are drawn before a task's own questions are asked.
+    """
+
+    candidates: Sequence[Candidate]
+    bots: Sequence[str]
+    participant: UUID
+    parameters: Mapping[str, str]
+    answers: Mapping[str, Any]
+    earlier: Sequence[EarlierTask]
+
+
 class AssignmentRule(Protocol):
     """Choice of a participant's next bot or item. A rule that is a subclass reads no needs unless it sets this.
+
+    A rule may have a method `choose_for(case, rng)`: for bots it is given an `AssignmentCase` and returns an index in
+    its candidates. Items and conversations, and bots of rules without it, are chosen by `choose`, from counts alone.
+    With `sets_order = True` bots in a row come in the order in which the rule chose them, whatever `bot_order` says.
 
     Attributes:
         reads_needs: True if it uses the number of further ratings that bots need. A job then computes it from new
@@ -28,14 +84,14 @@ class AssignmentRule(Protocol):
     def identity(self) -> Identity: ...
 
     def choose(self, loads: Sequence[int], rng: random.Random, needs: Sequence[float] | None = None) -> int:
-        """Return the index in `loads` of the one to give.
+        """Return the index in `loads` of the one to give; the default balances.
 
         Args:
             loads: number of tasks of each candidate, completed or open, fewest first; never empty. Candidates are
                 available and new to this participant.
             needs: number of further ratings that each needs, in the same order; None if unknown.
         """
-        ...
+        return rng.randrange(bisect_right(loads, loads[0]))
 
 
 rules: Registry[AssignmentRule] = Registry("assignment rule", "webapp.studies.assignment.rules")

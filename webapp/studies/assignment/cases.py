@@ -1,0 +1,42 @@
+"""Cases of rules that look at the participant: read from the database, and decided candidate by candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from webapp.studies.assignment.rules.base import AssignmentCase, Candidate, EarlierTask
+from webapp.studies.models import Participant, QuestionAnswers, Study, Task
+
+
+def assignment_case(study: Study, participant: Participant) -> AssignmentCase:
+    """Read what a rule may look at, without candidates."""
+    answers: dict[str, Any] = {}
+    for stored in QuestionAnswers.objects.filter(participant=participant).order_by("pk"):
+        answers |= stored.answers
+    earlier = [
+        EarlierTask(
+            task.outcome,
+            task.sitting,
+            [
+                (bot_id, condition or {})
+                for bot_id, condition in task.slots.order_by("order").values_list("bot_id", "chat__condition")
+                if bot_id
+            ],
+        )
+        for task in participant.tasks.exclude(state=Task.State.OPEN).order_by("created_at", "pk")
+    ]
+    return AssignmentCase((), study.bots, participant.pk, participant.recruitment, answers, earlier)
+
+
+def places_for(
+    case: AssignmentCase, candidates: Sequence[Candidate], n: int, choose: Callable[[AssignmentCase], int]
+) -> list[int]:
+    """Return the places of `n` different candidates in the order in which the rule chose them."""
+    left, places, drawn = list(candidates), list(range(len(candidates))), list[int]()
+    for _number in range(n):
+        at = choose(replace(case, candidates=tuple(left)))
+        left.pop(at)
+        drawn.append(places.pop(at))
+    return drawn

@@ -1,0 +1,72 @@
+"""Bots that participants choose themselves where a study allows it, by names that do not reveal them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from django.utils.translation import gettext as _
+
+from chatbots import derive_seed
+from webapp.bots.selectors import bot_available_ids
+from webapp.studies.assignment.capacity import NO_TASKS, bot_loads, bots_beyond_cap, bots_full, bots_met, tasks_had
+from webapp.studies.models import Participant, Study
+
+
+@dataclass(frozen=True, slots=True)
+class BotChoice:
+    """One bot to choose.
+
+    Attributes:
+        number: its place among the study's shuffled bots, from 1; the page contains no other id.
+        name: neutral, or the study's own name for it.
+    """
+
+    number: int
+    name: str
+
+
+def lets_choose(study: Study) -> bool:
+    """Return True if participants choose their bot themselves."""
+    return study.protocol == "chat" and study.values.assignment.choice != "none"
+
+
+def choices_of(study: Study, participant: Participant | None, nonce: str) -> list[BotChoice]:
+    """Return the bots that the participant may choose from now, shuffled by the entry form's nonce.
+
+    Args:
+        participant: None for a new visitor.
+        nonce: nonce of the entry form; the numbers stay the same when that form is sent.
+    """
+    if not lets_choose(study):
+        return []
+    without = set(bots_beyond_cap(study))
+    had = tasks_had(participant) if participant is not None else NO_TASKS
+    if had.sittings and study.values.sittings.same_bot:
+        return []
+    if not had.sittings:
+        without |= bots_full(study, bot_loads(study, study.bots, synthetic=False))
+    if participant is not None:
+        without |= bots_met(participant, had)
+    names = study.values.assignment.bot_names
+    neutral = study.values.assignment.choice == "neutral"
+    free = set(bot_available_ids(study.bots)) - without
+    return [
+        BotChoice(number, _("Chatbot %(n)d") % {"n": number} if neutral else names[bot_id])
+        for number, bot_id in enumerate(_shuffled(study, nonce), start=1)
+        if bot_id in free
+    ]
+
+
+def bot_chosen(study: Study, nonce: str, number: str) -> str:
+    """Return the bot with this number on an entry form; empty if none was chosen, or choosing is not allowed."""
+    if not lets_choose(study) or not number.isascii() or not number.isdigit():
+        return ""
+    bots = _shuffled(study, nonce)
+    return bots[int(number) - 1] if 0 < int(number) <= len(bots) else ""
+
+
+def _shuffled(study: Study, nonce: str) -> list[str]:
+    bots = study.bots
+    random.Random(derive_seed(study.seed, "choices", nonce)).shuffle(bots)
+    return bots
