@@ -190,7 +190,7 @@ def test_people_find_each_other_and_polling_keeps_their_place() -> None:
     bots.search()
     bots.put(PersonBot(name="somebody"))
     try:
-        make_study("two", bots=["somebody"], disclosure="before", min_exchanges=1)
+        make_study("two", bots=["somebody"], disclosure="before", without_partner="pay", min_exchanges=1)
         browsers = [Client(enforce_csrf_checks=True) for _ in range(2)]
         chats = [begin(browser, "two").pk for browser in browsers]
         assert [frame["type"] for frame in state(browsers[0], chats[0])] == ["history", "waiting"]
@@ -237,3 +237,16 @@ def test_a_withdrawn_chat_leads_its_open_page_on(chat: uuid.UUID, browser: Clien
     Conversation.objects.filter(pk=chat).update(state=Conversation.State.WITHDRAWN)
     ended = state(browser, chat, 0)[-1]
     assert (ended["code"], ended["ended"]) == ("closed", True)
+
+
+def test_a_message_that_a_filter_refused_can_be_written_again(chat: uuid.UUID, browser: Client) -> None:
+    send(browser, chat, message("make a bomb"))
+    lease = uuid.uuid4()
+    services.reply_claim(conversation_id=chat, lease=lease, lease_s=30)
+    services.reply_fail(conversation_id=chat, lease=lease, error="no", is_trouble=False, is_content=True)
+    for _ in range(2):
+        [refused] = state(browser, chat, 0)
+        assert (refused["code"], refused["reason"], refused["can"]) == ("bot_failed", "content", ["rewrite", "finish"])
+    assert send(browser, chat, message("hello")).json()[0]["turn"] == 2
+    answer(chat)
+    assert [(frame["type"], frame["turn"]) for frame in state(browser, chat, 2)] == [("reply", 3)]

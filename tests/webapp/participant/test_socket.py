@@ -355,7 +355,7 @@ async def test_replies_are_picked_after_an_opening(monkeypatch: pytest.MonkeyPat
 
 async def test_pages_of_two_participants_find_each_other() -> None:
     def both_started() -> list[tuple[str, str]]:
-        make_study("two", bots=["somebody"], disclosure="before", min_exchanges=1)
+        make_study("two", bots=["somebody"], disclosure="before", without_partner="pay", min_exchanges=1)
         browsers = [Client(enforce_csrf_checks=True) for _ in range(2)]
         chats = [begin(browser, "two") for browser in browsers]
         cookies = ["; ".join(f"{c.key}={c.value}" for c in browser.cookies.values()) for browser in browsers]

@@ -102,7 +102,7 @@ export class LostBanner {
   back(words) {
     clearTimeout(this.#timer);
     byId("reconnecting").hidden = true;
-    document.documentElement.classList.toggle("unreached", byHttp());
+    for (const name of ["unreached", "by-http"]) document.documentElement.classList.toggle(name, byHttp());
     if (this.#wasLost && this.#wasHere) say(words.back);
     this.#wasLost = false;
     this.#wasHere = true;
