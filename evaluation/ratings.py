@@ -114,6 +114,7 @@ class Ratings:
             right at all looks together.
         context: (k,) what each stands in: items of several bots that reply to the same share it, and so do replies of
             one chat. None: each conversation by itself.
+        level: of intervals; tests are at 1 − level. None: as `evaluation.analysis.levels` has them.
         smallest_share: smallest difference of interest, as a share of high less low of any question's scale; None:
             `SMALLEST_SHARE` of a scale that is known.
         condition: by the study's factor, (k,) the level that the conversation was held under; "" for none.
@@ -129,6 +130,7 @@ class Ratings:
     is_collecting: bool = False
     context: np.ndarray | None = None
     smallest_share: float | None = None
+    level: float | None = None
     condition: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -287,9 +289,7 @@ class Ratings:
             key = self.headline
         keys = (key,) if isinstance(key, str) else tuple(key)
         columns = [self._counted(self.dimension(one)) for one in keys]
-        if not columns:
-            return np.full(len(self), np.nan)
-        return columns[0] if len(columns) == 1 else np.mean(columns, axis=0)
+        return np.mean(columns, axis=0) if columns else np.full(len(self), np.nan)
 
     def _counted(self, dimension: RatingDimension) -> np.ndarray:
         given = self.answers[dimension.key]

@@ -366,40 +366,41 @@ class Study:
         return "\n".join([*lines, *(f"Note: {note}" for note in self.notes)])
 
 
-def compare(study: Study, target: str | Sequence[str] | None = None, *, smallest: float | None = None) -> Comparisons:
+Target = str | Sequence[str] | None
+Factors = Mapping[str, Mapping[str, str]]
+
+
+def compare(
+    study: Study, target: Target = None, *, smallest: float | None = None, level: float | None = None
+) -> Comparisons:
     """Compare every pair of a study's bots by their ratings: which differ significantly, and which are equal?
 
     Args:
         target: a question, or several for their mean; None: what bots are ranked by.
-        smallest: smallest difference of interest, in points: two bots are equal for practical purposes where the 90 %
-            interval of their difference lies within ± it. None: a tenth of high less low of a scale that is known.
-
-    Returns:
-        The result that pages and the report show; `summary()` prints it.
-
-    Raises:
-        ValueError: without ratings, for a question that there is not, or a smallest difference that is not above 0.
+        smallest: smallest difference of interest, in points: two bots are equal for practical purposes where the
+            interval of their difference at 1 − 2α = 90 % lies within ± it. None: a tenth of a known scale.
+        level: of the intervals; pairs differ significantly at 1 − level. None: .90.
     """
     from evaluation.analysis.comparisons import compare as compared
+    from evaluation.analysis.levels import check_level
 
-    return compared(rated(study), target, smallest=smallest)
+    return compared(replace(rated(study), level=check_level(level)), target, smallest=smallest)
 
 
 def models(
-    study: Study, factors: Mapping[str, Mapping[str, str]] | None = None, *, target: str | Sequence[str] | None = None
+    study: Study, factors: Factors | None = None, *, target: Target = None, level: float | None = None
 ) -> RatingModels:
     """Model what a study's ratings depend on: analysis of variance, raters as a random effect, proportional odds.
 
     Args:
         factors: what the bots are made of: name to bot to level, such as `{"corpus": {"hred": "reddit", …}}`.
         target: a question, or several; None: all, led by what bots are ranked by.
-
-    Raises:
-        ValueError: without ratings, or for a question that there is not.
+        level: of the intervals; tests are at 1 − level. None: .90, and tests at .05.
     """
+    from evaluation.analysis.levels import check_level
     from evaluation.analysis.rating_models import rating_models
 
-    return rating_models(rated(study, target), factors)
+    return rating_models(rated(study, target), factors, level=check_level(level))
 
 
 def model(

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from evaluation.analysis.levels import USUAL_LEVEL, interval_level
 from evaluation.number_format import BY_TUPLE, figure, span
 from evaluation.ratings import MEAN_KEY, Ratings
 from evaluation.stats.conditions import mean_within, shared_conditions
@@ -16,7 +17,7 @@ from evaluation.stats.gls import label_codes
 from evaluation.stats.means import Interval
 from evaluation.tables import number_or_reason, text_table
 
-LEVEL = 0.90
+LEVEL = USUAL_LEVEL
 """Of the intervals of means."""
 
 
@@ -114,14 +115,16 @@ class BotMeans:
         return text_table("Ratings by bot", headers, rows, foot)
 
 
-def bot_means(ratings: Ratings, *, level: float = LEVEL) -> BotMeans:
+def bot_means(ratings: Ratings, *, level: float | None = None) -> BotMeans:
     """Return every bot's mean of every dimension and of what bots are ranked by.
 
     Args:
-        level: of the intervals, for which raters are independent of each other (conversations, if raters are unnamed).
+        level: of the intervals, for which raters are independent of each other (conversations, if raters are
+            unnamed); None: that of the ratings.
 
     Conditions weigh the same (`within_conditions`).
     """
+    level = interval_level(ratings.level if level is None else level)
     keys = [dimension.key for dimension in ratings.dimensions]
     if ratings.leading is not None and ratings.leading.key not in keys:
         keys.insert(0, ratings.leading.key)

@@ -21,12 +21,13 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evaluation.analysis.bot_means import n_conditions, within_conditions
+from evaluation.analysis.levels import order_alpha
 from evaluation.number_format import BY_TUPLE, counted, digits_for, figure, probability, span
 from evaluation.plots.charts import Differences, RatedBot, differences_drawing
 from evaluation.plots.marks import slots_of
 from evaluation.plots.svg import Plot
 from evaluation.ratings import RatingDimension, Ratings
-from evaluation.stats.comparisons import EQUAL_ALPHA, ORDER_ALPHA, Comparison, is_equal, pairwise, rank_ranges
+from evaluation.stats.comparisons import EQUAL_ALPHA, Comparison, is_equal, pairwise, rank_ranges
 from evaluation.stats.conditions import fit_bots
 from evaluation.stats.effect_sizes import Effect, EffectSizes, effect_sizes
 from evaluation.stats.gls import label_codes
@@ -322,7 +323,7 @@ def compare(
     ratings: Ratings,
     target: str | Sequence[str] | None = None,
     *,
-    alpha: float = ORDER_ALPHA,
+    alpha: float | None = None,
     plans: bool = True,
     power: float = POWER,
     smallest: float | None = None,
@@ -331,7 +332,7 @@ def compare(
 
     Args:
         target: a dimension, or several for their mean; None: what bots are ranked by.
-        alpha: chance allowed of any wrong order among all pairs.
+        alpha: chance allowed of any wrong order among all pairs; None: that of the ratings' level.
         plans: whether to plan the sample size of each pair.
         power: of the plans.
         smallest: smallest difference of interest, in points; None: `Ratings.smallest_difference`.
@@ -339,6 +340,7 @@ def compare(
     Raises:
         ValueError: for a dimension that there is not, or a smallest difference that is not above 0.
     """
+    alpha = order_alpha(ratings.level) if alpha is None else alpha
     if smallest is not None and not 0 < smallest < np.inf:
         raise ValueError(f"the smallest difference of interest is {smallest:g}; it must be above 0")
     if target is not None:

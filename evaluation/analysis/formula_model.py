@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from evaluation.analysis.levels import interval_level
 from evaluation.findings import Reason
 from evaluation.formats.tables import is_missing
 from evaluation.number_format import counted, figure, p_value, share, span
@@ -231,7 +232,12 @@ def model_frame(
 
 @with_one_blas_thread
 def formula_model(
-    frame: pd.DataFrame, formula: str, *, kind: Kind = "linear", level: float = LEVEL, ratings: Ratings | None = None
+    frame: pd.DataFrame,
+    formula: str,
+    *,
+    kind: Kind = "linear",
+    level: float | None = None,
+    ratings: Ratings | None = None,
 ) -> FormulaModel:
     """Fit a formula to a table of one row per rating.
 
@@ -243,6 +249,7 @@ def formula_model(
     Raises:
         ValueError: the formula cannot be read or names a column that there is not, or there is no such kind.
     """
+    level = interval_level(ratings.level if level is None and ratings is not None else level)
     if kind not in KINDS:
         raise ValueError(f"there is no kind {kind!r} of model; there are {', '.join(KINDS)}")
     read = parse_formula(formula, [str(name) for name in frame.columns])

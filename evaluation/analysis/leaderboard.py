@@ -17,10 +17,11 @@ from typing import Any
 
 from evaluation.analysis.bot_means import BotMeans, within_conditions
 from evaluation.analysis.comparisons import Comparisons, compare, verdict
+from evaluation.analysis.levels import order_alpha
 from evaluation.analysis.pairwise_preference import PairJudgements, Preferred, preferred
 from evaluation.number_format import counted, figure, span
 from evaluation.ratings import RatingDimension, Ratings
-from evaluation.stats.comparisons import ORDER_ALPHA, Comparison, is_equal
+from evaluation.stats.comparisons import Comparison, is_equal
 from evaluation.stats.means import NO_SCALE, Interval
 from evaluation.stats.sequential import mean_always
 from evaluation.tables import number_or_reason, text_table
@@ -213,7 +214,7 @@ class RankingProgress:
         return found
 
 
-def ranking_progress(ratings: Ratings, *, alpha: float = ORDER_ALPHA) -> RankingProgress:
+def ranking_progress(ratings: Ratings, *, alpha: float | None = None) -> RankingProgress:
     """Return the state of the sequential ranking by the headline and by every other question.
 
     `alpha` holds for each question alone: readers of all questions accept that error rate once for each.
@@ -224,6 +225,7 @@ def ranking_progress(ratings: Ratings, *, alpha: float = ORDER_ALPHA) -> Ranking
     Raises:
         ValueError: there is no dimension to compare bots by.
     """
+    alpha = order_alpha(ratings.level) if alpha is None else alpha
     ratings = replace(ratings, is_collecting=True)
     leading = ratings.leading
     others = [one.key for one in ratings.dimensions if leading is None or one.key != leading.key]
@@ -313,7 +315,7 @@ class PairRankingProgress:
 _OF_PAIR = ("a", "b", "difference", "low", "high", "p", "p_holm")
 
 
-def pair_ranking_progress(judged: PairJudgements, *, alpha: float = ORDER_ALPHA) -> PairRankingProgress:
+def pair_ranking_progress(judged: PairJudgements, *, alpha: float | None = None) -> PairRankingProgress:
     """Return the sequential ranking by paired comparisons, for the leading and every other question.
 
     Only an order of two compared bots can be wrong: preferences need not be transitive.
@@ -321,6 +323,7 @@ def pair_ranking_progress(judged: PairJudgements, *, alpha: float = ORDER_ALPHA)
     Args:
         alpha: as `settling`.
     """
+    alpha = order_alpha(judged.level) if alpha is None else alpha
     judged = replace(judged, is_collecting=True)
     first, *others = [_pairs_settled(judged, key, alpha) for key in judged.titles]
     return replace(first, others=tuple(others))

@@ -20,6 +20,7 @@ import numpy as np
 
 from evaluation.analysis.best_worst import BestWorst, best_worst
 from evaluation.analysis.comparisons import Test
+from evaluation.analysis.levels import interval_level
 from evaluation.analysis.pairwise_preference import PairJudgements, preferred, sign_of
 from evaluation.number_format import counted, probability, share, span
 from evaluation.ratings import SMALLEST_SHARE
@@ -175,7 +176,7 @@ class PairResults:
 
 
 def judge_pairs(
-    judged: PairJudgements, *, level: float = LEVEL, seed: int = 0, shared: int = USUAL_SHARED
+    judged: PairJudgements, *, level: float | None = None, seed: int = 0, shared: int = USUAL_SHARED
 ) -> PairResults:
     """Return wins, ties and losses of every two bots, agreement and strengths.
 
@@ -184,6 +185,7 @@ def judge_pairs(
         level: of all intervals.
         seed: of the resampling.
     """
+    level = interval_level(judged.level if level is None else level)
     raters = rater_codes(judged.rater.tolist()) if len(judged) else np.array([], dtype=int)
     names = np.array([sorted(pair) for pair in zip(judged.first, judged.second, strict=True)])
     names = names.reshape(-1, 2).astype(str)

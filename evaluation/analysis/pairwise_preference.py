@@ -31,13 +31,14 @@ import numpy as np
 from chatbots.text import quote
 from evaluation.analysis.best_worst import IMPLIED, BestWorstChoices
 from evaluation.analysis.comparisons import Test
+from evaluation.analysis.levels import order_alpha
 from evaluation.formats.tables import is_missing, name_of, table_of, table_read
 from evaluation.number_format import counted, figure, share, span
 from evaluation.plots.charts import Weight, weights_drawing
 from evaluation.plots.svg import Plot
 from evaluation.ratings import SMALLEST_SHARE, rater_named
 from evaluation.stats.bradley_terry import BradleyTerry, bradley_terry
-from evaluation.stats.comparisons import ORDER_ALPHA, Comparison, preferences_fixed
+from evaluation.stats.comparisons import Comparison, preferences_fixed
 from evaluation.stats.sequential import RATERS, Preference, preferences_always
 from evaluation.stats.zscores import is_unknown
 from evaluation.tables import text_table, to_plain
@@ -61,6 +62,7 @@ class PairJudgements:
         controls: by name (k,) how much more the first has of something that is not the bot's merit, as
             `evaluation.analysis.pairwise_preference` makes them; empty where texts are not known.
         is_collecting: whether more are still coming and people look at them meanwhile, as `Ratings.is_collecting`.
+        level: as `Ratings.level`.
         smallest_share: as `Ratings.smallest_share`, of the scale from −1, all prefer the second, to 1.
         choices: of the best and the worst, which imply these judgements; None where pairs were compared.
     """
@@ -75,6 +77,7 @@ class PairJudgements:
     exchange: np.ndarray | None = None
     is_collecting: bool = False
     smallest_share: float = SMALLEST_SHARE
+    level: float | None = None
     choices: BestWorstChoices | None = None
 
     def __post_init__(self) -> None:
@@ -168,12 +171,13 @@ class Preferred:
         raise KeyError(f"no participant compared {quote(a)} with {quote(b)} on {quote(self.question)}")
 
 
-def preferred(judged: PairJudgements, question: str, *, alpha: float = ORDER_ALPHA) -> Preferred:
+def preferred(judged: PairJudgements, question: str, *, alpha: float | None = None) -> Preferred:
     """Return the preferred bot of every pair on a question.
 
     Args:
         alpha: error rate of any wrong preference among all pairs; anytime-valid while the study collects.
     """
+    alpha = order_alpha(judged.level) if alpha is None else alpha
     values = judged.answers[question]
     given = np.isfinite(values)
     first, second = judged.first[given].tolist(), judged.second[given].tolist()

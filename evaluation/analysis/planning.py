@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.analysis.comparisons import POWER, Units, units_of
+from evaluation.analysis.levels import order_alpha
 from evaluation.number_format import figure
 from evaluation.ratings import Ratings
 from evaluation.stats.comparisons import ORDER_ALPHA, TestedPairs, pairwise
@@ -215,7 +216,7 @@ def plan_raters(
         RaterPlan(
             rows=(),
             power=power,
-            alpha=ORDER_ALPHA,
+            alpha=order_alpha(ratings.level),
             n_comparisons=n_comparisons,
             sd=pooled_sd(known) if len(known) else None,
             rater_share=tested.rater_share,

@@ -8,11 +8,12 @@ between the points of the scale. Controls are left out of all three: they are ba
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
+from evaluation.analysis.levels import MODEL_ALPHA, interval_level, model_alpha
 from evaluation.findings import Finding, Reason, finding
 from evaluation.number_format import figure, probability, share, span
 from evaluation.ratings import MEAN_KEY, RatingDimension, Ratings
@@ -23,7 +24,7 @@ from evaluation.tables import text_table, to_plain
 
 LEVEL = 0.90
 """Of all intervals."""
-ALPHA = 0.05
+ALPHA = MODEL_ALPHA
 """Below it an effect of the analysis of variance counts as shown, and proportional odds as refuted."""
 MOST_FACTORS = 3
 MOST_POINTS = 101
@@ -49,16 +50,17 @@ class FactorialModel:
     max_order: int | None
     table: Anova
     factors_reason: Reason | None = None
+    alpha: float = ALPHA
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """Terms with an effect below `ALPHA`."""
-        return tuple(term.name for term in self.table.terms if _is_shown(term.p))
+        """Terms with an effect below `alpha`."""
+        return tuple(term.name for term in self.table.terms if term.p is not None and term.p < self.alpha)
 
     @property
     def not_shown(self) -> tuple[str, ...]:
         """The other terms."""
-        return tuple(term.name for term in self.table.terms if not _is_shown(term.p))
+        return tuple(term.name for term in self.table.terms if term.p is None or term.p >= self.alpha)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -86,13 +88,14 @@ class RatingModels:
     n_raters: int
     n_unnamed: int
     level: float = LEVEL
+    alpha: float = ALPHA
 
     @property
     def odds_are_proportional(self) -> bool | None:
         """True if the data do not contradict proportional odds; None where that cannot be tested."""
         if self.ordinal is None or self.ordinal.deviance_p is None:
             return None
-        return self.ordinal.deviance_p >= ALPHA
+        return self.ordinal.deviance_p >= self.alpha
 
     @property
     def above_best(self) -> dict[str, float]:
@@ -128,7 +131,7 @@ class RatingModels:
 
 
 def rating_models(
-    ratings: Ratings, factors: Mapping[str, Mapping[str, str]] | None = None, *, level: float = LEVEL
+    ratings: Ratings, factors: Mapping[str, Mapping[str, str]] | None = None, *, level: float | None = None
 ) -> RatingModels:
     """Model what bots are ranked by, and the sum of the ratings.
 
@@ -140,6 +143,8 @@ def rating_models(
     Raises:
         ValueError: where the ratings answer no question.
     """
+    level = ratings.level if level is None else level
+    alpha, level = model_alpha(level), interval_level(level)
     leading = ratings.leading
     if leading is None:
         raise ValueError("there is no dimension to model")
@@ -154,13 +159,14 @@ def rating_models(
         dimension=leading,
         n_questions=len(ratings.dimensions),
         unused=unused,
-        factorial=_factorial(of_rated_bots, used, level) if enough else None,
+        factorial=replace(_factorial(of_rated_bots, used, level), alpha=alpha) if enough else None,
         mixed=mixed_model(values, bots, units, level=level, scale=ratings.bounds()) if enough else None,
         ordinal=ordinal_model(np.round(values) if rounded else values, bots, units, level=level) if enough else None,
         rounded=rounded,
         n_raters=known.n_raters,
         n_unnamed=known.where(~known.named).n_conversations,
         level=level,
+        alpha=alpha,
     )
 
 
@@ -211,10 +217,6 @@ def _factorial(ratings: Ratings, factors: Mapping[str, Mapping[str, str]], level
         reason = table.reason
     table = anova(values, {BOT: ratings.bot.tolist()}, raters, level=level, scale=scale)
     return FactorialModel(of, (), None, table, reason)
-
-
-def _is_shown(p: float | None) -> bool:
-    return p is not None and p < ALPHA
 
 
 def _anova_summary(model: FactorialModel) -> str:

@@ -157,7 +157,11 @@ def study_judgements(
     smallest_share = SMALLEST_SHARE if smallest is None else smallest / 2
     counted = pairs_counted(study, include_synthetic=include_synthetic, without=without)
     if study.protocol == BestWorstProtocol.name:
-        own = {"is_collecting": is_collecting(study), "smallest_share": smallest_share}
+        own = {
+            "is_collecting": is_collecting(study),
+            "smallest_share": smallest_share,
+            "level": study.values.quotas.level,
+        }
         return PairJudgements.of_choices(choices_read(counted), titles, **own)
     rows = list(
         with_person(counted)
@@ -199,6 +203,7 @@ def study_judgements(
         exchange=None if None in at else np.array([(turn + 1) // 2 for turn in at], dtype=int),
         is_collecting=is_collecting(study),
         smallest_share=smallest_share,
+        level=study.values.quotas.level,
     )
 
 

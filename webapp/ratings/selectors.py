@@ -311,7 +311,7 @@ def study_ratings(
             if under
         },
     )
-    smallest = study.values.quotas.smallest_difference
+    smallest, found = study.values.quotas.smallest_difference, replace(found, level=study.values.quotas.level)
     if smallest is None or found.leading is None:
         return found
     low, high = found.scale()

@@ -92,7 +92,7 @@ def data_state(study: Study, reads: Collection[Reads] = (), **counted: Unpack[Co
         list(Rubric.objects.filter(pk=study.rubric_id).values_list()),
         list(study.rubric.dimensions.values_list()),
         [counted.get("include_synthetic", False), counted.get("include_failed", False), without_state(study, without)],
-        study.values.quotas.smallest_difference,
+        (study.values.quotas.smallest_difference, study.values.quotas.level),
         rated,
         sorted(of_versions),
     ]

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from chatbots.text import quote
 from chatbots.validation import Mistake, ValuesError
+from evaluation.analysis.levels import NEW_STUDIES
 from evaluation.formats.base import Skipped
 from webapp.bots.selectors import bot_available_ids
 from webapp.studies.attention_checks import answers_beyond
@@ -217,6 +218,7 @@ def study_import(*, file: StudyFile, folder: Path | None = None, opens: bool = F
     """
     with transaction.atomic():
         before = Study.objects.select_for_update(of=("self",), no_key=True).filter(key=file.key).first()
+        file = _with_level(file, before)
         changes = study_changes(before, file) if before else []
         study = before or Study(key=file.key)
         _check(before, file, opens)
@@ -232,9 +234,17 @@ def study_import(*, file: StudyFile, folder: Path | None = None, opens: bool = F
     return Imported(study, before is None, changes, report.items)
 
 
+def _with_level(file: StudyFile, before: Study | None) -> StudyFile:
+    """Return the file with the study's level if it names none; a new study begins with `NEW_STUDIES`."""
+    if "level" in file.quotas.model_fields_set:
+        return file
+    level = NEW_STUDIES if before is None else before.values.quotas.level
+    return file.model_copy(update={"quotas": file.quotas.model_copy(update={"level": level})})
+
+
 def study_changes(study: Study, file: StudyFile) -> list[SettingChange]:
     """Return the changes that importing the file would make to the study, items excepted."""
-    stored = study_file_of(study)
+    stored, file = study_file_of(study), _with_level(file, study)
     own = [{name: getattr(one, name) for name in _OWN} for one in (stored, file)]
     return [*names_diff(own[0], own[1]), *values_diff(stored.values, file.values)]
 

@@ -237,6 +237,16 @@ def _without_ends(text: str) -> str:
     return " ".join(text.split())
 
 
+ConfidenceLevel = Annotated[
+    Number | None,
+    Field(
+        ge=0.5,
+        le=0.999,
+        title="Confidence level",
+        description="Of the intervals of means, differences and models; tests are at 1 − level: 0.95 tests at .05. "
+        "Empty: as in earlier versions, 0.90 for intervals, .10 for the order of bots and .05 for models.",
+    ),
+]
 TextLine = Annotated[str, Field(min_length=1, max_length=4000), AfterValidator(_without_ends)]
 
 

@@ -62,6 +62,12 @@ def smallest_difference_agreed(study: Study) -> float | None:
     return (first or study).values.quotas.smallest_difference
 
 
+def level_agreed(study: Study) -> float | None:
+    """Return the level that was set when the first participant agreed; without participants it is today's."""
+    first = study.versions.filter(frozen_at__isnull=False).order_by("number").first()
+    return (first or study).values.quotas.level
+
+
 def study_found(key: str) -> Study | None:
     """Return the study with this key, if there is one."""
     return Study.objects.filter(key=key).first()

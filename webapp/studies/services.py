@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from chatbots import derive_seed
 from chatbots.text import quote
+from evaluation.analysis.levels import NEW_STUDIES
 from webapp.bots.selectors import bot_available_ids
 from webapp.core.errors import Refused
 from webapp.studies.assignment.capacity import TasksHad, study_group, tasks_had
@@ -65,6 +66,7 @@ def study_create(
         ValidationError: with a sentence for each invalid field.
     """
     flat = {field: fields.pop(field) for field in list(fields) if field in NAMES}
+    flat.setdefault("level", NEW_STUDIES)
     study = Study(key=key, name=name, **fields)
     if rubric is None:
         flat.setdefault("after", questions_first(study.protocol, flat.get("language", "en")))

@@ -31,6 +31,7 @@ from webapp.studies.protocol_settings import (
     Arena,
     Choosing,
     Comfort,
+    ConfidenceLevel,
     Dialogues,
     Filtering,
     Judging,
@@ -311,6 +312,7 @@ class Quotas(InputModel):
         "judgements for one bot less the share for the other. Plans show it, and bots whose difference is surely "
         "smaller are called equal for practical purposes. Empty: a tenth of the scale.",
     )
+    level: ConfidenceLevel = None
 
 
 class StudyValues(InputModel):

@@ -282,7 +282,7 @@ class GeneralStep(BuildStep):
                 label="A high answer is bad",
                 help_text="Analyses count these questions the other way round; exports keep the answers as given.",
             )
-            kappa = section_fields("judging")["kappa_items"]
+            kappa, level = section_fields("judging")["kappa_items"], section_fields("quotas")["level"]
             higher = forms.MultipleChoiceField(
                 choices=rows,
                 required=False,
@@ -290,11 +290,15 @@ class GeneralStep(BuildStep):
                 label="A high answer is good",
                 help_text="Tick neither if you do not know: the answers then count as they are.",
             )
-            groups += [("Questions", {"higher": higher, "reversed": turned}), ("Agreement", {"kappa_items": kappa})]
+            groups += [
+                ("Questions", {"higher": higher, "reversed": turned}),
+                ("Agreement and intervals", {"kappa_items": kappa, "level": level}),
+            ]
             initial |= {
                 "reversed": [one.key for one in plan.dimensions if one.reversed],
                 "higher": [one.key for one in plan.dimensions if one.reversed is False],
                 "kappa_items": study.values.judging.kappa_items,
+                "level": study.values.quotas.level,
             }
         return GeneralForm(data, groups=groups, initial=initial)
 

@@ -235,6 +235,7 @@ _NUMBERS = {
     "n_conversations_wanted": ("In all", "0: no limit"),
     "max_per_bot": ("Chats a bot", "0: no limit"),
     "smallest_difference": ("Smallest difference of interest", "in points; empty: a tenth of the scale"),
+    "level": ("Confidence level", "0.95 tests at .05"),
     "pay_each": ("Pay each", ""),
     "currency": ("Currency", "such as GBP"),
     "minutes": ("Minutes", ""),

@@ -44,10 +44,11 @@ def bots_figure(summary: StudySummary, link: Link, *, is_whole: bool = False) ->
     """
     leading = summary.dimensions[0] if summary.dimensions else None
     given = [bot.n_ratings for bot in summary.bots if bot.n_ratings]
-    method = f"Mean rating with {percent(LEVEL)} interval"
+    level = percent(LEVEL if summary.means is None else summary.means.level)
+    method = f"Mean rating with {level} interval"
     if leading is not None:
         ends = f"from {tick_label(leading.low)} to {tick_label(leading.high)}"
-        method = f"Mean rating {ends} with {percent(LEVEL)} interval, sorted by {leading.title.lower()}."
+        method = f"Mean rating {ends} with {level} interval, sorted by {leading.title.lower()}."
     if given:
         least = "" if min(given) == max(given) else f"{min(given)} to "
         method += f" {least}{phrases.ratings_text(max(given))} per bot."
@@ -161,6 +162,7 @@ def _rank(place: LeaderboardEntry | None) -> Cell:
 
 def _table(summary: StudySummary, link: Link) -> PageTable:
     places = {}
+    level = percent(LEVEL if summary.means is None else summary.means.level)
     if summary.means is not None and summary.compared is not None:
         places = {place.bot: place for place in leaderboard(summary.means, summary.compared).places}
     return page_table(
@@ -169,7 +171,7 @@ def _table(summary: StudySummary, link: Link) -> PageTable:
         ("Rank", lambda one: _rank(places.get(one.bot.bot_id))),
         ("Ratings", lambda one: count_cell(one.n_ratings)),
         (
-            [title for one in summary.dimensions for title in (one.head, percent(LEVEL))],
+            [title for one in summary.dimensions for title in (one.head, level)],
             lambda one: [cell for asked in summary.dimensions for cell in mean_cells(one.intervals[asked.key])],
         ),
         (("Up", "Down"), lambda one: [count_cell(one.votes_up), count_cell(one.votes_down)]),

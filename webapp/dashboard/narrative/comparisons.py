@@ -336,7 +336,8 @@ def headline_sentence(frame: StudyFrame, summary: StudySummary) -> str:
     said = f"{best.bot.title} is rated best, with a mean {what} of {mean}"
     if found.low is None:
         return f"{said} ({reason_text(found.reason)})."
-    return f"{said}, {percent(LEVEL)} interval {figure(found.low, digits)} to {figure(found.high, digits)}."
+    level = percent(LEVEL if summary.means is None else summary.means.level)
+    return f"{said}, {level} interval {figure(found.low, digits)} to {figure(found.high, digits)}."
 
 
 def predictor_title(name: str) -> str:

@@ -13,14 +13,13 @@ from typing import Any
 from django.utils import timezone
 
 from chatbots.installation import package_version, release
-from evaluation.analysis.bot_means import LEVEL
+from evaluation.analysis.levels import interval_level, order_alpha
 from evaluation.analysis.trajectories import SEED
 from evaluation.hybrid.features import PRESETS
 from evaluation.hybrid.gaussian_process import BLOCK_VARIANCE_GRID, PRIOR_MEDIAN, PRIOR_SIGMA, RESIDUAL_VARIANCE_GRID
 from evaluation.hybrid.gaussian_process_folds import N_PERMUTATIONS
-from evaluation.number_format import share
+from evaluation.number_format import percent, share
 from evaluation.ratings import MEAN_KEY
-from evaluation.stats.comparisons import ORDER_ALPHA
 from evaluation.stats.trajectories import N_EXTREME
 from evaluation.stats.zscores import MIN_RATINGS
 from webapp.dashboard.charts.figure import Cell
@@ -145,12 +144,13 @@ def pair_methods_section(frame: StudyFrame) -> Section:
         "Bell and McCaffrey, 2002)"
     )
     study = frame.study
+    alpha = order_alpha(study.values.quotas.level)
     told = (
         f"Study {study.key} (protocol {study.protocol}, version {study.version.number}) has "
         f"{phrases.ratings_text(frame.facts.n_ratings)} of pairs of bots by "
         f"{phrases.people_text(frame.facts.n_raters)}, on {phrases.dimensions_text(len(frame.dimensions))}. Intervals "
         f"of shares are {intervals}. Which of two bots is preferred is told by {test}, corrected by Holm (1979) for "
-        f"all pairs of a question at p < {share(ORDER_ALPHA)}. Strengths are those of a Bradley–Terry model with ties "
+        f"all pairs of a question at p < {share(alpha)}. Strengths are those of a Bradley–Terry model with ties "
         "(Davidson, 1970), with raters as units and comparisons of two bots corrected by Holm. Agreement is the median "
         "of Cohen’s κ over pairs of raters with "
         f"{study.values.judging.kappa_items} shared items or more."
@@ -192,10 +192,11 @@ def _data_sentence(frame: StudyFrame) -> str:
 
 
 def _statistics_sentence(frame: StudyFrame) -> str:
+    level = frame.study.values.quotas.level
     return (
-        f"Intervals of means are {round(LEVEL * 100)} % score intervals of a quasi-likelihood with the variance "
-        "function (μ − a)(b − μ) on a scale from a to b (Papke and Wooldridge, 1996), Wilson’s for shares. Their "
-        "variance is clustered by rater (by conversation where raters are not named) with the correction CR2 and "
+        f"Intervals of means are {percent(interval_level(level))} score intervals of a quasi-likelihood with the "
+        "variance function (μ − a)(b − μ) on a scale from a to b (Papke and Wooldridge, 1996), Wilson’s for shares. "
+        "Their variance is clustered by rater (by conversation where raters are not named) with the correction CR2 and "
         "held against Student’s t with Satterthwaite’s degrees of freedom (Imbens and Kolesár, 2016). Pairs of bots "
         "are compared by generalised least squares: y = μ(bot) + u(rater) + e, with Var(u) = τ² and Var(e) = σ² by "
         "restricted maximum likelihood, and m = M XᵀWy, M = (XᵀWX)⁻¹, W = V⁻¹ (conversations take the place of "
@@ -204,9 +205,9 @@ def _statistics_sentence(frame: StudyFrame) -> str:
         "differences are held against Student’s t with Satterthwaite’s degrees of freedom, each bot having a spread "
         "of its own; without repeated raters that is Welch’s test. Where several people rate the same things, the "
         "largest variance over raters, things and both counts (Cameron, Gelbach and Miller, 2011). p-values are "
-        f"corrected by Holm (1979) for all pairs at p < {share(ORDER_ALPHA)}. That fixed-sample test decides once a "
-        "study is closed or has its planned size; while it collects, confidence sequences of a normal mixture around "
-        "the same estimates decide (Robbins, 1970; Waudby-Smith et al., 2024), which hold at all looks together. "
+        f"corrected by Holm (1979) for all pairs at p < {share(order_alpha(level))}. That fixed-sample test decides "
+        "once a study is closed or has its planned size; while it collects, confidence sequences of a normal mixture "
+        "around the same estimates decide (Robbins, 1970; Waudby-Smith et al., 2024), which hold at all looks together. "
         "The mixed model has bots fixed and raters random (restricted maximum likelihood; Pinheiro and Bates, "
         "2000); the ordinal model has proportional odds (McCullagh, 1980) with errors clustered by rater. Analysis "
         "of variance uses type III sums of squares. Agreement is Krippendorff’s α and intraclass correlations of "

@@ -16,7 +16,6 @@ from evaluation.findings import Reason, reason_read
 from evaluation.metrics.registry import metric_list
 from evaluation.number_format import figure, p_value, percent, probability, share, span
 from evaluation.ratings import MEAN_KEY, RatingDimension
-from evaluation.stats.comparisons import ORDER_ALPHA
 from evaluation.tables import Column
 from webapp.core.language import plural
 from webapp.dashboard.charts.figure import Cell, Header, PageFigure, PageTable
@@ -321,7 +320,7 @@ def glossary_terms() -> list[tuple[str, str]]:
                 "Two bots differ significantly if a test of their mean ratings says so. The test is generalised "
                 "least squares with raters as a random effect and errors clustered by rater. It equals Welch’s "
                 "test if every rater rates once, and the paired t test if every rater rates both. P values are "
-                f"corrected by Holm for all pairs of the study, p < {share(ORDER_ALPHA)}. While a study collects, "
+                "corrected by Holm for all pairs of the study at the study's level. While a study collects, "
                 "and until its planned size is reached, an always-valid test takes its place: you may look at it "
                 "at any time, but it needs a clearer difference (confidence sequences of a normal mixture; "
                 "Robbins, 1970)."

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from evaluation.analysis.comparisons import Comparisons, Units, verdict
-from evaluation.number_format import figure, share, span
+from evaluation.number_format import figure, percent, share, span
 from evaluation.stats.comparisons import Comparison
 from evaluation.stats.power import PairPlan
 from webapp.core.language import plural
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import listed, reason_text, two_digits
 from webapp.studies.models import Study
-from webapp.studies.selectors import smallest_difference_agreed
+from webapp.studies.selectors import level_agreed, smallest_difference_agreed
 
 CLEARLY_BETTER, CLEARLY_WORSE = "clearly better than {other}", "clearly worse than {other}"
 NOT_YET_KNOWN = "not yet known"
@@ -102,10 +102,14 @@ def smallest_sentences(study: Study, smallest: float | None, digits: int = 2) ->
             "give the scale, or name the smallest difference of interest in the settings."
         ]
     said = [
-        f"Two bots are equal for practical purposes where the 90 % interval of their difference lies within ± "
-        f"{figure(smallest, digits)}, the smallest difference of interest (two one-sided tests, p < .05, not corrected "
-        "for the number of pairs)."
+        f"Two bots are equal for practical purposes where the 90 % interval of their difference (1 − 2α, α = .05) lies "
+        f"within ± {figure(smallest, digits)}, the smallest difference of interest (two one-sided tests, p < .05, not "
+        "corrected for the number of pairs)."
     ]
+    level, level_before = study.values.quotas.level, level_agreed(study)
+    if level != level_before:
+        before, after = ("that of earlier versions" if one is None else percent(one) for one in (level_before, level))
+        said.append(f"The confidence level was changed after people had begun to take part: from {before} to {after}.")
     now, agreed = study.values.quotas.smallest_difference, smallest_difference_agreed(study)
     if now != agreed:
         before, after = ("a tenth of the scale" if one is None else f"{one:g}" for one in (agreed, now))

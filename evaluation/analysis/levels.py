@@ -1,0 +1,38 @@
+"""Level of a study's intervals and tests: its own, or those of studies and files without a setting."""
+
+from __future__ import annotations
+
+from evaluation.stats.comparisons import ORDER_ALPHA
+
+NEW_STUDIES = 0.95
+"""Level that new studies begin with; tests are then at .05."""
+USUAL_LEVEL = 0.90
+"""Level of intervals without a setting."""
+MODEL_ALPHA = 0.05
+"""Level of the tests of models without a setting."""
+
+
+def interval_level(level: float | None) -> float:
+    """Return the level of intervals of means and models; None stands for a study or file without a setting."""
+    return USUAL_LEVEL if level is None else level
+
+
+def order_alpha(level: float | None) -> float:
+    """Return the chance allowed of any wrong order among all pairs of bots."""
+    return ORDER_ALPHA if level is None else round(1 - level, 10)
+
+
+def model_alpha(level: float | None) -> float:
+    """Return the level of the tests of models of ratings."""
+    return MODEL_ALPHA if level is None else round(1 - level, 10)
+
+
+def check_level(level: float | None) -> float | None:
+    """Return a level between .5 and 1.
+
+    Raises:
+        ValueError: for any other number.
+    """
+    if level is not None and not 0.5 <= level <= 0.999:
+        raise ValueError(f"level is {level:g}; it must be from 0.5 to 0.999, such as 0.95")
+    return level
