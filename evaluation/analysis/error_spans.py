@@ -93,7 +93,7 @@ def error_results(ratings: Ratings, spans: Sequence[Sequence[ErrorSpan]], texts:
         spans, texts: (k,) the errors that each rating marked, and the reply that it is about.
     """
     scores, words = ratings.values(SCORE), np.array([len(re.findall(r"\S+", text)) for text in texts], dtype=float)
-    means, shared = bot_means(ratings), ratings.conversation if ratings.shared is None else ratings.shared
+    means, shared = bot_means(ratings, level=LEVEL), ratings.conversation if ratings.shared is None else ratings.shared
     found = []
     for bot in sorted(ratings.bots):
         mine = ratings.bot == bot

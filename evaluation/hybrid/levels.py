@@ -17,6 +17,7 @@ from evaluation.hybrid.gaussian_process import Mixture
 from evaluation.hybrid.least_squares import Factors, LinearPredictor
 from evaluation.hybrid.results import FeatureCoefficient, KeptFit
 from evaluation.ratings import Ratings
+from evaluation.stats.comparisons import ORDER_ALPHA
 from evaluation.stats.correlation import (
     METHODS,
     Correlation,
@@ -64,7 +65,7 @@ def significant_pairs(human: pd.DataFrame, targets: Sequence[str], ratings: Rati
         table = human.drop(columns="rater", errors="ignore")
         table = table.rename(columns={"participant": "rater"})
         ratings = Ratings.from_frame(table, list(targets))
-    found = compare(ratings, targets, plans=False)
+    found = compare(ratings, targets, alpha=ORDER_ALPHA, plans=False)
     return SignificantPairs(found.told_apart, found.test, found.units)
 
 

@@ -120,8 +120,10 @@ def ticks(low: float, high: float, at_most: int = 6) -> list[float]:
     if not (math.isfinite(low) and math.isfinite(high)) or high <= low:
         return [low]
     step = tick_step(low, high, at_most)
-    first = math.ceil(low / step - 1e-9)
-    last = math.floor(high / step + 1e-9)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    while last <= first:  # one tick is no axis: the next smaller step
+        step *= 0.4 if f"{step:e}".startswith("5") else 0.5
+        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     digits = -math.floor(math.log10(step))
     return [round(i * step, digits) for i in range(first, last + 1)]
 

@@ -171,8 +171,8 @@ def _ratings(ours: _Ours, found: StudyComparisons) -> Section:
             ("Bot", lambda one: ours.name(one[0])),
             ("Dimension", lambda one: Cell(keys.get(one[1], one[1]))),
             (("Published", f"Published, {LEVEL:.0%}"), theirs),
-            (("Here", f"Here, {LEVEL:.0%}", "n"), here),
-            method="Mean and 90 % interval; published by bot, ours over raters.",
+            (("Here", f"Here, {found.means.level:.0%}", "n"), here),
+            method="Mean with its interval; published by bot, ours over raters.",
             note=note,
         )
     )

@@ -90,7 +90,7 @@ def test_the_page_says_who_is_preferred_and_by_how_many(reader: Client) -> None:
     text = text_of(reader, study)
     assert "12 people gave 96 judgements of 8 pairs." in text
     assert "Parrot (control) do not differ significantly, and the share for Eliza (rules) less that for" in text
-    assert "an always-valid test, corrected by Holm, p &lt; .10" in text
+    assert "an always-valid test, corrected by Holm, p &lt; .05" in text
     page = reader.get(reverse("dashboard:study_results", args=[study.key]))
     assertContains(page, '<td class="table-name">Parrot (control)</td>')
     study_edit(study=study, state=Study.State.ENDED)

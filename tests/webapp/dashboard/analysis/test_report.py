@@ -140,7 +140,7 @@ def test_every_csv_reads_back(page: tuple[str, Page]) -> None:
         assert len({len(row) for row in rows}) == 1, name
         tables[name] = rows
     header, *rows = tables["analysed-differences.csv"]
-    assert header[:4] == ["Pair", "Difference", "90 % low", "90 % high"]
+    assert header[:4] == ["Pair", "Difference", "95 % low", "95 % high"]
     assert len(rows) == 6
     assert all(float(low) <= float(gap) <= float(high) for _pair, gap, low, high, *_rest in rows)
 

@@ -49,7 +49,7 @@ def cells(table: PageTable) -> list[list[str]]:
 def test_planning_is_the_power_of_the_t_test(data: StudyData) -> None:
     (row,) = cells(planning_table(study_frame(data.study, data.facts), plan_raters(data.ratings, [1.0])).table)
     variances = frame().groupby("bot")["quality"].var().drop("bad")
-    alpha = 0.10 / 3  # three pairs of bots that are no control
+    alpha = 0.05 / 3  # three pairs of bots that are no control
 
     def power(k: int, sd: float) -> float:
         limit = stats.t.ppf(1 - alpha / 2, 2 * (k - 1))
