@@ -17,6 +17,7 @@ import numpy as np
 from evaluation.analysis.comparisons import Test, Units
 from evaluation.findings import Reason
 from evaluation.number_format import counted
+from evaluation.stats.comparisons import ORDER_ALPHA
 from evaluation.stats.correlation import Correlation, rowwise, within_groups
 from evaluation.stats.icc import icc
 
@@ -73,6 +74,7 @@ class OrderedPairs:
     resolvable_ordered: int
     test: Test | None = None
     units: Units = "raters"
+    alpha: float = ORDER_ALPHA
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -81,6 +83,7 @@ class OrderedPairs:
             "resolvable": self.resolvable,
             "resolvable_ordered": self.resolvable_ordered,
             "test": self.test,
+            **({} if self.alpha == ORDER_ALPHA else {"alpha": self.alpha}),
             "clusters": self.units,
         }
 

@@ -51,6 +51,7 @@ class SignificantPairs:
     pairs: frozenset[tuple[str, str]] = frozenset()
     test: Test | None = None
     units: Units = "raters"
+    alpha: float = ORDER_ALPHA
 
 
 def significant_pairs(human: pd.DataFrame, targets: Sequence[str], ratings: Ratings | None) -> SignificantPairs:
@@ -65,8 +66,8 @@ def significant_pairs(human: pd.DataFrame, targets: Sequence[str], ratings: Rati
         table = human.drop(columns="rater", errors="ignore")
         table = table.rename(columns={"participant": "rater"})
         ratings = Ratings.from_frame(table, list(targets))
-    found = compare(ratings, targets, alpha=ORDER_ALPHA, plans=False)
-    return SignificantPairs(found.told_apart, found.test, found.units)
+    found = compare(ratings, targets, plans=False)
+    return SignificantPairs(found.told_apart, found.test, found.units, found.alpha)
 
 
 def units_of(design: Design) -> list[Any] | None:
@@ -185,7 +186,7 @@ def pairs_of(predicted: Mapping[str, float], human: Mapping[str, float], told_ap
         counts["ordered"] += right
         counts["resolvable"] += resolvable
         counts["resolvable_ordered"] += resolvable and right
-    return OrderedPairs(**counts, test=told_apart.test, units=told_apart.units)
+    return OrderedPairs(**counts, test=told_apart.test, units=told_apart.units, alpha=told_apart.alpha)
 
 
 def coefficients_of(

@@ -10,7 +10,6 @@ from evaluation.findings import Finding, finding
 from evaluation.hybrid.bot_level import BotLevel, BotLevelDiagnostics, OrderedPairs, most_influential
 from evaluation.hybrid.calibration import PredictionAccuracy
 from evaluation.hybrid.rivals import Rival
-from evaluation.stats.comparisons import ORDER_ALPHA
 
 FEW_BOTS = 5
 """Below so many bots no correlation over bots is told."""
@@ -184,7 +183,7 @@ def _told(found: Evidence, n_bots: int, over_conversations: tuple[float, float] 
                 "pairs",
                 resolvable=found.pairs.resolvable,
                 ordered=found.pairs.resolvable_ordered,
-                alpha=ORDER_ALPHA,
+                alpha=found.pairs.alpha,
                 test=found.pairs.test,
             )
         )

@@ -304,7 +304,7 @@ def _pairs(pairs: Result) -> str:
         return ""
     said = f"{pairs['ordered']} of {phrases.pairs_text(pairs['all'])} of bots are in the order of the ratings"
     if pairs.get("resolvable"):
-        test = test_named(pairs.get("test"), ORDER_ALPHA)
+        test = test_named(pairs.get("test"), pairs.get("alpha", ORDER_ALPHA))
         said += (
             f"; of the {phrases.pairs_text(pairs['resolvable'])} that differ significantly ({test}), "
             f"{pairs.get('resolvable_ordered')}"
