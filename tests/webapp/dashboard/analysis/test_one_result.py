@@ -190,9 +190,9 @@ def test_every_page_tells_the_numbers_of_the_command(
     assert said in comparisons
     assert said in told
     assert said in bots
-    assert "do not differ significantly (fixed-sample test, Holm, p < .10)" in bots
+    assert "do not differ significantly (fixed-sample test, Holm, p < .05)" in bots
     for page in (hybrid, told):
-        assert f"of the {apart} pairs that differ significantly (fixed-sample test, Holm, p < .10)" in page
+        assert f"of the {apart} pairs that differ significantly (fixed-sample test, Holm, p < .05)" in page
     assert "pairs can be put in order" not in models + told
 
     # Each difference by least squares with its interval, on the page, in the report and in its tables to paste.
