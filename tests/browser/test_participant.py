@@ -439,7 +439,7 @@ def test_a_refused_message_stays_marked_and_another_is_written(
     page.locator("#help").get_by_role("link", name="Write to the researchers").click()
     page.locator("#message textarea").fill("Why was that refused?")
     page.locator("#message").get_by_role("button", name="Send").click()
-    expect(page.locator("#message-sent")).to_have_text("Sent")
+    expect(page.locator("#message-sent")).to_be_visible()
     if shots := os.environ.get("SHOTS"):
         page.screenshot(path=f"{shots}/sent.png")
     assert len(page.context.pages) == 1
