@@ -11,7 +11,7 @@ one intercept and a fold gives the slopes only; then chance correlates near 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -41,7 +41,7 @@ from evaluation.hybrid.least_squares import Factors, Influence, fitted_whole
 from evaluation.hybrid.levels import SignificantPairs, bootstrap_draws, permuted_lines, significant_pairs
 from evaluation.hybrid.rating_noise import RatingNoise
 from evaluation.hybrid.results import HybridResult, KeptFit
-from evaluation.hybrid.rivals import rival_folds
+from evaluation.hybrid.rivals import KeptRivals, rival_folds
 from evaluation.number_format import counted
 from evaluation.ratings import Ratings
 from evaluation.threads import with_one_blas_thread
@@ -235,6 +235,7 @@ def fit_hybrid(
         instrument=_instrument(ratings, targets),
     )
     target = rated if adjusted is None else replace(rated, y=adjusted)
+    kept = replace(kept, rivals=KeptRivals.of(rival_folds(target, kept.means, groups), kept.means))
     played = None
     if selfplay is not None:
         played = design_of(selfplay, names, extra=list(LENGTHS))
@@ -316,13 +317,20 @@ def apply_fit(
     elsewhere = (not fit.study or fit.study != study) and not is_replication
     if human is None and not study:
         elsewhere = False
-    held = adjusted = rivals = None
+    held = adjusted = None
+    rivals: Callable[[Design | None], dict[str, Any]] | None = None
     if design is not None and is_rated and not elsewhere:
         rated = design.rows(np.isfinite(design.y))
         if fit.means is not None:
             held, adjusted = means_given(rated, wanted, ratings)
-        target = rated if adjusted is None else replace(rated, y=adjusted)
-        rivals = partial(rival_folds, target, None, ())
+        if fit.rivals is None:
+            unknown.append(finding("rivals_not_kept"))
+        else:
+            kept_rivals = fit.rivals
+
+            def rivals(at: Design | None) -> dict[str, Any]:
+                return kept_rivals.folds_at(fit.means, rated if at is None else at)
+
     found = assess(
         fit,
         design,

@@ -27,7 +27,7 @@ from evaluation.hybrid.calibration import Combined, Interval95, PredictionAccura
 from evaluation.hybrid.features import HybridError, shown_names
 from evaluation.hybrid.gaussian_process_folds import FoldMeans
 from evaluation.hybrid.least_squares import Influence, LinearPredictor, line_from_json, line_to_json
-from evaluation.hybrid.rivals import Rival
+from evaluation.hybrid.rivals import KeptRivals, Rival
 from evaluation.hybrid.summary import predictions_plot, summary_of, weights_plot
 from evaluation.hybrid.verdict import FitVerdict
 from evaluation.number_format import counted, share
@@ -206,6 +206,7 @@ class KeptFit:
         scale_range: lowest and highest value of the targets' scale; None where it is not known.
         study: key of the study that it was fitted to; empty where it is not known.
         ratings: digest of the ratings that it was fitted to (`Design.digest`); empty in fits kept by earlier versions.
+        rivals: the lengths as they were fitted to the same ratings; None in fits kept by earlier versions.
         instrument: by target its title, scale, labels and direction; without those whose scale is not known.
     """
 
@@ -226,6 +227,7 @@ class KeptFit:
     study: str = ""
     ratings: str = ""
     instrument: Mapping[str, Any] = field(default_factory=dict)
+    rivals: KeptRivals | None = None
 
     @property
     def shown(self) -> list[str]:
@@ -267,6 +269,7 @@ class KeptFit:
             "study": self.study,
             "ratings": self.ratings,
             "instrument": dict(self.instrument),
+            **({} if self.rivals is None else {"rivals": self.rivals.to_json()}),
         }
 
     @classmethod
@@ -301,6 +304,7 @@ class KeptFit:
                 study=str(value.get("study", "")),
                 ratings=str(value.get("ratings", "")),
                 instrument=dict(value.get("instrument", {})),
+                rivals=None if value.get("rivals") is None else KeptRivals.from_json(value["rivals"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise HybridError(f"the kept hybrid fit is damaged: {quote(error)}") from error

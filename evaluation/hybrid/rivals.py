@@ -144,6 +144,74 @@ def _with_features(means: FoldMeans, x: Mapping[str, np.ndarray], blocks: Mappin
     return FoldMeans(blocks, other(means.whole), {bot: other(of) for bot, of in means.folds.items()})
 
 
+@dataclass(frozen=True, slots=True)
+class KeptRivals:
+    """Rivals as they were fitted, for comparison where their fit is applied.
+
+    Attributes:
+        means: of the ratings fitted to; None: those of the fit itself.
+        x: rival to bot to its mean columns; a rival by groups of bots is not kept, as groups belong to their study.
+    """
+
+    means: FoldMeans | None
+    x: Mapping[str, Mapping[str, np.ndarray]]
+
+    @classmethod
+    def of(
+        cls, folds: Mapping[str, tuple[FoldMeans, Mapping[str, np.ndarray]]], means: FoldMeans | None
+    ) -> KeptRivals | None:
+        """Keep rivals, as of `rival_folds`; None without any."""
+        kept = {
+            name: dict(zip(fitted.whole.bots, fitted.whole.x, strict=True))
+            for name, (fitted, _points) in folds.items()
+            if name in LENGTH_RIVALS
+        }
+        if not kept:
+            return None
+        if means is None:
+            first = next(folds[name][0] for name in kept)
+            nothing = {bot: np.zeros(0) for bot in first.whole.bots}
+            means_kept: FoldMeans | None = _with_features(first, nothing, {})
+        else:
+            means_kept = None
+        return cls(means_kept, kept)
+
+    def folds_at(self, means: FoldMeans | None, at: Design) -> dict[str, tuple[FoldMeans, dict[str, np.ndarray]]]:
+        """Return the same as `rival_folds`, to predict the bots of other conversations that the fit has seen.
+
+        Args:
+            means: of the fit that the rivals were kept with.
+        """
+        base = self.means or means
+        if base is None:
+            return {}
+        found = {}
+        for name, x in self.x.items():
+            points = column_means(at, LENGTH_RIVALS[name])
+            blocks = {part: (k,) for k, part in enumerate(LENGTH_RIVALS[name])}
+            found[name] = _with_features(base, x, blocks), {bot: points[bot] for bot in x if bot in points}
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values that `from_json` reads back."""
+        return {
+            "means": None if self.means is None else self.means.to_json(),
+            "x": {name: {bot: row.tolist() for bot, row in x.items()} for name, x in self.x.items()},
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> KeptRivals:
+        """Read the output of `to_json`."""
+        return cls(
+            None if value["means"] is None else FoldMeans.from_json(value["means"]),
+            {
+                name: {bot: np.array(row, dtype=float) for bot, row in x.items()}
+                for name, x in value["x"].items()
+                if name in LENGTH_RIVALS
+            },
+        )
+
+
 def compare_rivals(
     folds: Mapping[str, tuple[FoldMeans, Mapping[str, np.ndarray]]],
     predicted: Mapping[str, float],

@@ -1,6 +1,7 @@
 """The hybrid metric from table to document, against an independent fit from rows."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -523,6 +524,28 @@ def test_values_are_judged_by_the_intercept_of_the_fold(preset):
     assert fold.values.q2_null95 < fold.values.q2
     slope = np.polyfit([fold.bots[bot].predicted for bot in target], list(target.values()), 1)[0]
     assert fold.values.slope == pytest.approx(slope)
+
+
+@pytest.mark.parametrize("preset", ["paper", "strong"])
+def test_an_applied_fit_is_compared_with_its_rivals_as_they_were_fitted(preset):
+    human = study(n_bots=6, n=12)
+    human = human.assign(words_user=np.random.default_rng(3).uniform(3, 9, len(human)), n_turns=8.0 + human.index % 5)
+    fitted = fit_hybrid(human, features=FEATURES, preset=preset, study="here")
+    assert fitted.rivals
+    kept = KeptFit.from_json(json.loads(json.dumps(fitted.fit.to_json())))
+    again = apply_fit(kept, human=human, study="here")
+    assert {name: rival.q2 for name, rival in again.rivals.items()} == pytest.approx(
+        {name: rival.q2 for name, rival in fitted.rivals.items() if name != "group"}
+    )
+    # Ratings turned round refit nothing: the rivals predict what they predicted.
+    turned = human.assign(quality=-human.quality)
+    other = apply_fit(kept, human=turned, study="here")
+    assert other.rivals["log_words"].r == pytest.approx(-again.rivals["log_words"].r)
+    assert other.values.q2_null95 is None
+    assert "chance not computed" in other.summary()
+    old = replace(kept, rivals=None)
+    earlier = apply_fit(old, human=human, study="here")
+    assert (earlier.rivals, [one.code for one in earlier.cautions].count("rivals_not_kept")) == ({}, 1)
 
 
 def test_a_fit_that_fails_for_undefined_features_names_them_with_counts():

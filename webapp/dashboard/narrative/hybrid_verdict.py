@@ -86,6 +86,8 @@ _CAUTIONS = {
     "given_ratings": "A kept fit, of {n_fitted}, is applied here. Human means, correlations and pairs are of the "
     "ratings given now, of {n_given}, and not of those that it was fitted to. Weights, folds and shares of blocks are "
     "of the fit.",
+    "rivals_not_kept": "The fit was kept by an earlier version, without the lengths fitted to the same ratings. "
+    "Whether it predicts better than lengths is not compared.",
     "scale_unknown:both": "On which scale the fit’s ratings were given is not known, nor that of the ratings here, so "
     "nothing says whether they are the same.",
     "scale_unknown:fit": "On which scale the fit’s ratings were given is not known, so nothing says whether it is the "
