@@ -16,6 +16,7 @@ from uuid import UUID
 from asgiref.sync import async_to_sync
 from channels.exceptions import ChannelFull
 from channels.layers import get_channel_layer
+from django.conf import settings
 from django.utils.translation import gettext as _
 
 from chatbots.bots.base import BotError
@@ -98,7 +99,11 @@ async def _try(sending: Awaitable[None]) -> bool:
     return True
 
 
-async def tryout_reply(bot_id: str, turns: list[dict[str, str]], seed: int = 0, timeout_s: float = 70.0) -> str:
+_BEYOND_REPLY_S = 10.0
+"""The bot host's own limit, which says more, is to end a test reply first."""
+
+
+async def tryout_reply(bot_id: str, turns: list[dict[str, str]], seed: int = 0) -> str:
     """Return a reply for the dashboard's try-it chat, which is stored nowhere.
 
     Args:
@@ -107,6 +112,7 @@ async def tryout_reply(bot_id: str, turns: list[dict[str, str]], seed: int = 0, 
     Raises:
         BotError: there is no reply, also when no bot host answers in time; the message gives the reason.
     """
+    limit_s = settings.CONFAB_REPLY_TIMEOUT_S + _BEYOND_REPLY_S
     layer = get_channel_layer()
     answer_to = await layer.new_channel()
     await layer.send(
@@ -114,9 +120,9 @@ async def tryout_reply(bot_id: str, turns: list[dict[str, str]], seed: int = 0, 
         {"type": "tryout.request", "bot_id": bot_id, "turns": turns, "seed": seed, "answer_to": answer_to},
     )
     try:
-        answer = await asyncio.wait_for(layer.receive(answer_to), timeout_s)
+        answer = await asyncio.wait_for(layer.receive(answer_to), limit_s)
     except TimeoutError:
-        raise BotError(f"no bot host answered within {timeout_s:.0f} s") from None
+        raise BotError(f"no bot host answered within {limit_s:g} s") from None
     if answer["error"]:
         raise BotError(answer["error"])
     return answer["text"]
