@@ -92,6 +92,13 @@ class DueReply:
     bot_id: str
 
 
+def task_chat_ids(conversation: Conversation) -> list[UUID]:
+    """Return the ids of all chats of the conversation's task, or its own if it has no task."""
+    if conversation.task is None:
+        return [conversation.pk]
+    return list(Conversation.objects.filter(slot__task=conversation.task).values_list("pk", flat=True))
+
+
 def conversation_for(participant_ids: Collection[UUID], conversation_id: UUID) -> Conversation | None:
     """Return the chat, if it was given to one of these participants."""
     found = (

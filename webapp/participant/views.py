@@ -17,6 +17,7 @@ from webapp.conversations.attention_checks import chat_check_answer
 from webapp.conversations.events import publish_end
 from webapp.conversations.images import MOST_BYTES, image_link, image_store
 from webapp.conversations.models import Conversation
+from webapp.conversations.selectors import task_chat_ids
 from webapp.conversations.services import (
     conversation_finish_failed,
     conversation_swap,
@@ -255,8 +256,7 @@ def withdraw(request: HttpRequest, conversation: Conversation, visit: Participan
         conversation_withdraw(conversation=conversation)
     except Refused as refused:
         return _after_refusal(conversation, visit, refused)
-    chats = Conversation.objects.filter(slot__task=conversation.task) if conversation.task is not None else None
-    publish_end([chat.pk for chat in chats] if chats is not None else [conversation.pk])
+    publish_end(task_chat_ids(conversation))
     return redirect(visit.link("done", conversation.pk))
 
 

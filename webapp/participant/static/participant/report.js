@@ -1,9 +1,9 @@
 // “Report this reply”: links marked by `data-report` open one dialog, whose form is sent without leaving the page.
 
 import { byId, dialogOpen, dialogClose } from "./page.js";
-import { markDone } from "./report_links.js";
 
 let opener = null;
+let markSent = () => {};
 
 // What the reply says stands in the dialog, so that nobody reports another one by mistake.
 function saidShow(link) {
@@ -56,14 +56,16 @@ async function send(form) {
     errorShow(found.error || dialog.dataset.failed);
     return;
   }
-  if (opener) markDone(opener);
+  if (opener) markSent(opener);
   form.hidden = true;
   byId("report-sent").hidden = false;
   byId("report-thanks").textContent = byId("report-thanks").dataset.words;
   byId("report-sent").querySelector("button").focus();
 }
 
-function reportWire() {
+// Open the dialog instead of the links; `mark` is called with the link of a report that was sent.
+export function reportWire(mark) {
+  markSent = mark;
   const dialog = byId("report");
   if (!dialog) return;
   document.addEventListener("click", (event) => {
@@ -80,5 +82,3 @@ function reportWire() {
   byId("report-cancel").addEventListener("click", () => dialogClose(dialog));
   dialog.addEventListener("close", () => opener?.focus());
 }
-
-reportWire();

@@ -15,12 +15,17 @@ export function reportLink(address, turn, isReported) {
 
 export const numbersIn = (text) => new Set((text ?? "").split(" ").filter(Boolean).map(Number));
 
-export function markDone(link) {
+function markDone(link) {
   const { done, doneLabel } = byId("report").dataset;
   link.classList.add("is-reported");
   link.querySelector("span").textContent = done;
   link.setAttribute("aria-label", doneLabel);
 }
 
-// Without it, reports are written on a page of their own.
-export const reportsOpen = () => import("./report.js").catch(() => {});
+// Without the module, reports are written on a page of their own. It does not import this one: names of static files
+// contain a digest of their content, which two files that name each other cannot have.
+export const reportsOpen = () =>
+  import("./report.js").then(
+    ({ reportWire }) => reportWire(markDone),
+    () => {},
+  );
