@@ -93,7 +93,7 @@ class DirectionField(forms.NullBooleanField):
         """Return the option of the list that stands for a value."""
         return next(name for name, one in cls._VALUES.items() if one is value)
 
-    def to_python(self, value: Any) -> bool | None:
+    def to_python(self, value: Any) -> bool | None:  # type: ignore[override]  # of NullBooleanField too
         """Return the value of an option; None for any other."""
         return self._VALUES.get(str(value or ""))
 
