@@ -75,9 +75,9 @@ def simulation_create(
     chosen = _participants(participants)
     by_bot = chats_by_bot(study) if study is not None else {}
     _check_numbers(n_conversations, n_exchanges, seed, max_cost)
-    if not bots and study is None:
-        raise Refused("bad_plan", "name bots, or a study whose bots are talked to")
     if not bots:
+        if study is None:
+            raise Refused("bad_plan", "name bots, or a study whose bots are talked to")
         raise Refused("bad_plan", f"no bot of {study.key} can be talked to here, and people had no chats; name bots")
     for one in chosen:
         if one.needs_people and len(by_bot) < 2:

@@ -129,11 +129,11 @@ async def _without_partner(person: ScriptedPerson, can: list[str]) -> None:
     """
     doors, before = person.doors, person.doors.conversation_id
     for action in (action for action in ("swap", "finish") if action in can):
-        page = await doors.send(doors.form(f"/{action}/"), {})
+        await doors.send(doors.form(f"/{action}/"), {})
         if doors.step != "chat" or doors.conversation_id != before:
             return
         await doors.open(f"/chat/{before}/")
-    raise StepRefused(f"nobody took up the chat, and no bot could continue it ({page.status_code})")
+    raise StepRefused("nobody took up the chat, and no bot could continue it")
 
 
 async def _aside(person: ScriptedPerson, page: str) -> None:
