@@ -110,8 +110,8 @@ class Ratings:
         dimensions: the questions, in order.
         headline: keys of the questions whose mean bots are ranked by.
         controls: bots made to be bad; rankings, models and agreement leave them out.
-        is_collecting: whether more are still coming and people look at them meanwhile: comparisons of bots then are
-            right at all looks together.
+        is_collecting: whether they could be looked at while they came: means and comparisons of bots then are
+            right at all looks together. A study keeps this after it is closed, unless it has its planned number.
         context: (k,) what each stands in: items of several bots that reply to the same share it, and so do replies of
             one chat. None: each conversation by itself.
         level: of intervals; tests are at 1 − level. None: as `evaluation.analysis.levels` has them.

@@ -14,7 +14,8 @@ from evaluation.number_format import BY_TUPLE, figure, span
 from evaluation.ratings import MEAN_KEY, Ratings
 from evaluation.stats.conditions import mean_within, shared_conditions
 from evaluation.stats.gls import label_codes
-from evaluation.stats.means import Interval
+from evaluation.stats.means import NO_SCALE, Interval
+from evaluation.stats.sequential import mean_always
 from evaluation.tables import number_or_reason, text_table
 
 LEVEL = USUAL_LEVEL
@@ -85,12 +86,14 @@ class BotMeans:
         n_ratings: by bot.
         rows: by bot and dimension's key.
         unknown: keys of dimensions whose scale is not known: their intervals are not held to one.
+        is_always_valid: whether the intervals hold at any look, as the test of the bots' differences then does.
     """
 
     level: float
     n_ratings: Mapping[str, int]
     rows: Annotated[Mapping[tuple[str, str], BotMean], BY_TUPLE]
     unknown: tuple[str, ...] = ()
+    is_always_valid: bool = False
 
     def intervals(self, bot: str) -> dict[str, Interval]:
         """Return by dimension a bot's means."""
@@ -112,7 +115,8 @@ class BotMeans:
         ]
         headers = ["bot", "dimension", "n", "mean", f"{self.level:.0%}", "sd"]
         foot = f"scale not known, so no interval is held to it: {', '.join(self.unknown)}" if self.unknown else ""
-        return text_table("Ratings by bot", headers, rows, foot)
+        title = "Ratings by bot" + ("; intervals hold at any look" if self.is_always_valid else "")
+        return text_table(title, headers, rows, foot)
 
 
 def bot_means(ratings: Ratings, *, level: float | None = None) -> BotMeans:
@@ -122,7 +126,8 @@ def bot_means(ratings: Ratings, *, level: float | None = None) -> BotMeans:
         level: of the intervals, for which raters are independent of each other (conversations, if raters are
             unnamed); None: that of the ratings.
 
-    Conditions weigh the same (`within_conditions`).
+    Conditions weigh the same (`within_conditions`). The intervals are of the kind that decides about differences:
+    always-valid ones while a study collects.
     """
     level = interval_level(ratings.level if level is None else level)
     keys = [dimension.key for dimension in ratings.dimensions]
@@ -134,16 +139,9 @@ def bot_means(ratings: Ratings, *, level: float | None = None) -> BotMeans:
     for bot in sorted(ratings.bots):
         for key, used in counted.items():
             mine = used.bot == bot
-            values, conditions = used.values()[mine], used.conditions
-            known = values[np.isfinite(values)]
-            mean = mean_within(
-                values,
-                label_codes(used.unit[mine].astype(str)),
-                level,
-                conditions=None if conditions is None else conditions[mine],
-                scale=used.bounds(),
-                things=None if used.shared is None else label_codes(used.shared[mine].astype(str)),
-            )
+            known = used.values()[mine]
+            known = known[np.isfinite(known)]
+            mean = _mean(used, mine, level)
             rows[bot, key] = BotMean(
                 bot,
                 key,
@@ -152,4 +150,19 @@ def bot_means(ratings: Ratings, *, level: float | None = None) -> BotMeans:
                 tuple(np.quantile(known, [0, 0.25, 0.5, 0.75, 1]).tolist()) if len(known) else (),
             )
     n_ratings = {bot: int((ratings.bot == bot).sum()) for bot in sorted(ratings.bots)}
-    return BotMeans(level, n_ratings, rows, tuple(key for key in keys if ratings.bounds(key) is None))
+    unknown = tuple(key for key in keys if ratings.bounds(key) is None)
+    return BotMeans(level, n_ratings, rows, unknown, ratings.is_collecting)
+
+
+def _mean(ratings: Ratings, mine: np.ndarray, level: float) -> Interval:
+    """Return the mean of the ratings of a mask, (k,), with its interval."""
+    values, scale = ratings.values()[mine], ratings.bounds()
+    units = label_codes(ratings.unit[mine].astype(str))
+    things = None if ratings.shared is None else label_codes(ratings.shared[mine].astype(str))
+    conditions = None if ratings.conditions is None else ratings.conditions[mine]
+    if not ratings.is_collecting:
+        return mean_within(values, units, level, conditions=conditions, scale=scale, things=things)
+    low, high = ratings.scale()
+    lists = units.tolist(), None if things is None else things.tolist()
+    mean = mean_always(values, *lists, low=low, high=high, level=level, conditions=conditions)
+    return mean if scale is not None or mean.mean is None else replace(mean, low=None, high=None, reason=NO_SCALE)

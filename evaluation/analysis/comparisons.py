@@ -7,8 +7,9 @@ The means are those of generalised least squares with raters as a random effect 
 strict or kind raters do not distort them; they order the bots, too.
 
 While a study collects (`Ratings.is_collecting`), the always-valid test of `evaluation.stats.sequential` applies,
-because researchers look at the ratings as they arrive. Once the planned size is reached or the study is closed, the
-test of `evaluation.stats.comparisons` applies. `Comparisons.test` names the test.
+because researchers look at the ratings as they arrive. It still does after the study is closed, unless the study has
+the size that it was opened with; then, and of imported data, the test of `evaluation.stats.comparisons` applies.
+`Comparisons.test` names the test.
 """
 
 from __future__ import annotations

@@ -50,10 +50,7 @@ class Difference:
 
     low: float | None
     high: float | None
-    p: float | None
-
-
-UNKNOWN = Difference(None, None, None)
+    p: float
 
 
 def difference_of_means(
@@ -64,8 +61,8 @@ def difference_of_means(
 ) -> Difference | None:
     """Return the difference of two groups' means; None if one has fewer than two people or nothing varies.
 
-    If the people of one group do not differ, two ends of a scale are needed; without them there is neither interval
-    nor p-value.
+    If the people of one group do not differ, only a scale with two ends gives an interval. Without it, p takes that
+    group to spread as the other one does.
 
     Args:
         values: (n,) and (m,) finite, on the scale.
@@ -84,7 +81,7 @@ def difference_of_means(
     if not gap.error:
         return None
     if scale is None or not np.isfinite(scale).any():
-        return _robust(gap, level) if all(varies) else UNKNOWN
+        return _robust(gap, level) if all(varies) else _borrowed(gap, sides)
     covariance = fit.covariance
     apart = float(covariance[0, 0] + covariance[1, 1])
     shared = float(np.sqrt(max(1 - 2 * covariance[0, 1] / apart, 0.0)))
@@ -99,7 +96,7 @@ def difference_of_means(
         )
 
     if first.ends(level) is None or second.ends(level) is None:
-        return UNKNOWN
+        return _borrowed(gap, sides)
     return Difference(*ends(level), _p_value(ends))
 
 
@@ -139,6 +136,18 @@ def _robust(gap: Gap, level: float) -> Difference:
     p = 2 * float(stdtr(gap.df, -abs(gap.difference) / gap.error))
     half = float(stdtrit(gap.df, 0.5 + level / 2)) * gap.error
     return Difference(gap.difference - half, gap.difference + half, p)
+
+
+def _borrowed(gap: Gap, sides: Sequence[_Side]) -> Difference:
+    """Return the p-value of a difference of which one group takes the variance of the other."""
+    from scipy.special import stdtr
+
+    spreads = [side.spread for side in sides if side.spread is not None]
+    own = max(spread.variance * spread.n_units for spread in spreads)
+    lacking = [spread.n_units for spread in spreads if not spread.variance > 0]
+    error = float(np.sqrt(gap.error**2 + sum(own / n for n in lacking)))
+    df = max(min(gap.df, *(n - 1 for n in lacking)), 1.0) if lacking else gap.df
+    return Difference(None, None, 2 * float(stdtr(df, -abs(gap.difference) / error)))
 
 
 def _p_value(ends: Callable[[float], tuple[float, float]]) -> float:

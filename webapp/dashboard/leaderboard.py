@@ -41,7 +41,7 @@ from webapp.core.language import plural
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.comparisons import conclusion
 from webapp.dashboard.narrative.phrases import listed, reason_text
-from webapp.dashboard.narrative.verdicts import one_look, smallest_sentences, test_said
+from webapp.dashboard.narrative.verdicts import intervals_shown, one_look, smallest_sentences, test_said
 from webapp.ratings.selectors import BotInfo
 from webapp.results.study_data import StudyFrame
 from webapp.search.index_statistics import VOTES_LEVEL, BotVotes, votes_ranked
@@ -302,7 +302,7 @@ def board_of(
         title=f"{dimension.head}, {dimension.low:g} to {dimension.high:g}"
         + (" (lowest and highest answer: the scale is not known)" if dimension.inferred else ""),
         verdict=conclusion(frame, compared, dimension),
-        caption=f"{what} with {percent(found.level)} interval.",
+        caption=intervals_shown(what, compared.test, found.level),
         method=(
             "A range of ranks holds every place that the tests allow. "
             f"Bots joined by a bar do not differ significantly ({test_said(compared)}), which does not "
@@ -422,12 +422,13 @@ def pairs_board(found: PairResults, title: str, bots: Mapping[str, BotInfo], ver
         key="strengths",
         title=f"Strength by {title.lower()}, log odds against the average bot",
         verdict=verdict,
-        caption=f"Bradley–Terry strength with {percent(found.level)} interval.",
+        caption=f"Bradley–Terry strength with {percent(found.level)} interval."
+        + (f" {one_look()} The always-valid test of pairs decides." if found.is_collecting else ""),
         method=(
             "Bradley–Terry model with ties (Davidson, 1970); intervals with whole raters as units. A range of ranks "
             "holds every place that comparisons of two bots, corrected by Holm, leave open."
         ),
-        note=one_look() if found.is_collecting else "",
+        note="",
         rows=rows,
         window=window,
         n_title="Won, lost, same",

@@ -33,7 +33,7 @@ from webapp.ratings.selectors import (
     study_dimensions,
     with_person,
 )
-from webapp.studies.assignment.capacity import is_collecting
+from webapp.studies.assignment.capacity import keeps_always_valid
 from webapp.studies.models import Item, Outcome, Study
 from webapp.studies.privacy import pseudonym
 from webapp.studies.protocols.base import protocols
@@ -158,7 +158,7 @@ def study_judgements(
     counted = pairs_counted(study, include_synthetic=include_synthetic, without=without)
     if study.protocol == BestWorstProtocol.name:
         own = {
-            "is_collecting": is_collecting(study),
+            "is_collecting": keeps_always_valid(study),
             "smallest_share": smallest_share,
             "level": study.values.quotas.level,
         }
@@ -201,7 +201,7 @@ def study_judgements(
         titles=titles,
         controls=style_controls([one for one, _two in texts], [two for _one, two in texts]),
         exchange=None if None in at else np.array([(turn + 1) // 2 for turn in at], dtype=int),
-        is_collecting=is_collecting(study),
+        is_collecting=keeps_always_valid(study),
         smallest_share=smallest_share,
         level=study.values.quotas.level,
     )

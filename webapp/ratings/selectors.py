@@ -18,7 +18,7 @@ from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
 from webapp.ratings.flag_selectors import left_out
 from webapp.ratings.models import Rating
-from webapp.studies.assignment.capacity import is_collecting
+from webapp.studies.assignment.capacity import keeps_always_valid
 from webapp.studies.bot_columns import BotColumns
 from webapp.studies.models import Dimension as Question
 from webapp.studies.models import Item, Outcome, Participant, PlatformIds, Rubric, Study
@@ -294,7 +294,7 @@ def study_ratings(
         dimension.key: np.array([_number(row[3].get(dimension.key)) for row in rows], dtype=float)
         for dimension in dimensions
     }
-    whole = study_whole(study)
+    whole, is_sequential = study_whole(study), keeps_always_valid(study)
     found = Ratings(
         conversation=np.array([str(row[0]) for row in rows], dtype=object),
         bot=np.array([row[1] for row in rows], dtype=object),
@@ -303,8 +303,8 @@ def study_ratings(
         dimensions=tuple(_widened(as_counted(d), answers[d.key]) for d in dimensions),
         headline=whole if set(whole) <= set(answers) else (),
         controls=frozenset(bot for bot, info in study_bots(study).items() if info.is_control),
-        is_collecting=is_collecting(study),
-        context=rating_contexts(study, [str(row[0]) for row in rows]) if is_collecting(study) else None,
+        is_collecting=is_sequential,
+        context=rating_contexts(study, [str(row[0]) for row in rows]) if is_sequential else None,
         condition={
             factor.key: np.array([row[4].get(factor.key, "") for row in rows], dtype=object)
             for factor in factors

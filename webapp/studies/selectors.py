@@ -58,8 +58,7 @@ def smallest_difference_agreed(study: Study) -> float | None:
 
     None where none was named: a tenth of the scale then. Without participants it is today's.
     """
-    first = study.versions.filter(frozen_at__isnull=False).order_by("number").first()
-    return (first or study).values.quotas.smallest_difference
+    return study.agreed_values.quotas.smallest_difference
 
 
 def level_agreed(study: Study) -> float | None:

@@ -302,6 +302,7 @@ def study_store(*, study: Study, values: StudyValues, rubric: Rubric | None = No
             study.ended_at = None
         elif before is None or before.state != Study.State.ENDED:
             study.ended_at = timezone.now()
+        study.is_sequential |= study.state == Study.State.COLLECTING
         study.version = current  # type: ignore[assignment]  # none only while it is made
         study.save()
         if study.protocol in protocols and protocols.get(study.protocol).has_one_item:

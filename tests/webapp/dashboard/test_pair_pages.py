@@ -90,14 +90,17 @@ def test_the_page_says_who_is_preferred_and_by_how_many(reader: Client) -> None:
     text = text_of(reader, study)
     assert "12 people gave 96 judgements of 8 pairs." in text
     assert "Parrot (control) do not differ significantly, and the share for Eliza (rules) less that for" in text
-    assert "an always-valid test, corrected by Holm, p &lt; .05" in text
+    assert "An always-valid test decides which bot is preferred, corrected by Holm, p &lt; .05" in text
     page = reader.get(reverse("dashboard:study_results", args=[study.key]))
     assertContains(page, '<td class="table-name">Parrot (control)</td>')
     study_edit(study=study, state=Study.State.ENDED)
     text = text_of(reader, study)
+    assert "Clearly different in “Quality”: 0 of 1 pair of bots." in text, "closing changes no verdict"
+    Study.objects.filter(pk=study.pk).update(is_sequential=False)  # closed by an earlier version
+    text = text_of(reader, study)
     assert "Eliza (rules) is preferred to Parrot (control): Eliza (rules) wins 83 %" in text
     assert "the live room" not in text
-    assert "so a fixed-sample test decides who is preferred, corrected by Holm" in text
+    assert "A fixed-sample test decides which bot is preferred, corrected by Holm" in text
     assert "Clearly different in “Quality”: 1 of 1 pair of bots. First: Eliza (rules), clearly better" in text
     text = text_of(reader, study, "?part=pairs")
     for title in ("Wins, ties and losses", "Strength of the bots by quality", "Do people agree"):
@@ -110,12 +113,14 @@ def test_both_ways_of_asking_stand_side_by_side_from_either_study(reader: Client
     assert studies_beside(chats) == [compared]
     for study in (compared, chats):
         study_edit(study=study, state=Study.State.ENDED)
+    Study.objects.update(is_sequential=False)  # closed by an earlier version
     for study in (compared, chats):
         text = text_of(reader, study, "?part=one-turn")
         assert "Single replies and chats with the same bots" in text
         assert "“One turn” compares single replies of 2 bots; in “Chats” people chatted with them." in text
         assert "Agreement by each way of asking" in text
         assert "both, the same" in text
+    chats.refresh_from_db()
     found = study_pairs(chats).compared
     assert [(row.question, row.asked) for row in found.rows] == [
         ("quality", "quality"),

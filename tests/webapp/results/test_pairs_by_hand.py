@@ -122,6 +122,7 @@ def davidson(rows: pd.DataFrame, controls: list[str]) -> tuple[np.ndarray, np.nd
 @pytest.mark.django_db
 def test_a_stored_study_of_pairs_is_what_brute_force_says() -> None:
     study = study_edit(study=judged(), state=Study.State.ENDED)
+    study.is_sequential = False  # as if imported: the fixed-sample test
     rows = rows_of(study)
     found = study_pairs(study).results
     assert (found.n, found.n_items, found.n_raters) == (72, 9, 8)

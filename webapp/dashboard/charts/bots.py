@@ -26,6 +26,7 @@ from evaluation.ratings import RatingDimension
 from webapp.dashboard.charts.figure import NARROW, Cell, PageFigure, PageTable, Variant
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import count_cell, mean_cells, page_table, reason_text
+from webapp.dashboard.narrative.verdicts import intervals_shown
 from webapp.results.bot_means import BotSummary, StudySummary
 
 WIDE = 958.0
@@ -44,11 +45,12 @@ def bots_figure(summary: StudySummary, link: Link, *, is_whole: bool = False) ->
     """
     leading = summary.dimensions[0] if summary.dimensions else None
     given = [bot.n_ratings for bot in summary.bots if bot.n_ratings]
-    level = percent(LEVEL if summary.means is None else summary.means.level)
-    method = f"Mean rating with {level} interval"
+    level = LEVEL if summary.means is None else summary.means.level
+    test = "fixed" if summary.compared is None else summary.compared.test
+    method = intervals_shown("Mean rating", test, level)
     if leading is not None:
         ends = f"from {tick_label(leading.low)} to {tick_label(leading.high)}"
-        method = f"Mean rating {ends} with {level} interval, sorted by {leading.title.lower()}."
+        method = f"{intervals_shown(f'Mean rating {ends}', test, level)} Sorted by {leading.title.lower()}."
     if given:
         least = "" if min(given) == max(given) else f"{min(given)} to "
         method += f" {least}{phrases.ratings_text(max(given))} per bot."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from evaluation.analysis.answers import DimensionAnswers
 from evaluation.analysis.bot_means import LEVEL, BotMeans
@@ -11,8 +12,9 @@ from evaluation.analysis.planning import PredictionWorth, RaterPlan, prediction_
 from evaluation.analysis.prediction_powered import PoweredMeans
 from evaluation.number_format import digits_for, figure, percent, share
 from evaluation.ratings import MEAN_KEY, RatingDimension
+from evaluation.stats.comparisons import Comparison
 from evaluation.stats.effect_sizes import Effect, EffectSizes
-from evaluation.stats.power import PairPlan, RaterNeed
+from evaluation.stats.power import RaterNeed
 from webapp.dashboard.charts.bots import bots_figure
 from webapp.dashboard.charts.distributions import answers_figure
 from webapp.dashboard.charts.figure import Cell
@@ -43,6 +45,7 @@ from webapp.dashboard.narrative.verdicts import (
     ranking_verdicts,
     smallest_sentences,
     test_said,
+    untested_reasons,
 )
 from webapp.jobs.selectors.fits import fit_leading
 from webapp.jobs.selectors.metrics import metric_titles
@@ -50,7 +53,7 @@ from webapp.ratings.selectors import study_whole
 from webapp.results.bot_means import HYBRID_SOURCE, StudyPowered, StudySummary
 from webapp.results.compute import StudyComparisons
 from webapp.results.study_data import StudyFrame
-from webapp.studies.assignment.capacity import is_collecting
+from webapp.studies.assignment.capacity import keeps_always_valid
 
 
 def ratings_section(frame: StudyFrame, summary: StudySummary, answers: DimensionAnswers) -> Section:
@@ -67,7 +70,6 @@ def ratings_section(frame: StudyFrame, summary: StudySummary, answers: Dimension
             answers_figure(answers, frame.headline, frame.bots),
         ],
         tables=[] if summary.means is None else [_distributions(frame, summary.means)],
-        how=[one_look()] if is_collecting(frame.study) else [],
     )
 
 
@@ -133,7 +135,9 @@ def comparisons_section(frame: StudyFrame, found: StudyComparisons) -> Section:
     sizes = [(f"{titles.get(a, a)} − {titles.get(b, b)}", found) for (a, b), found in compared.effects.items()]
     section.tables += [effects_table("Pair", sizes, compared), _plan_table(frame, compared)]
     if found.planned is not None:
-        section.tables.append(planning_table(frame, found.planned, prediction_of(frame)))
+        others = tuple(row for row in found.planned.rows if row.difference != found.planned.smallest)
+        plan = replace(found.planned, rows=others)
+        section.tables.append(planning_table(frame, plan, prediction_of(frame)))
     return section
 
 
@@ -144,7 +148,7 @@ def conclusion(frame: StudyFrame, compared: Comparisons, dimension: RatingDimens
         dimension: the question that was compared, with its title for people.
     """
     if not compared.n_pairs:
-        return "Only one bot is rated, so there is nothing to compare."
+        return overall_verdict(compared, {})
     what = f"the {dimension.title.lower()}" if dimension.key == MEAN_KEY else f"“{dimension.title}”"
     titles = {bot: info.title for bot, info in frame.bots.items()}
     standing = pairs_standing(
@@ -155,6 +159,9 @@ def conclusion(frame: StudyFrame, compared: Comparisons, dimension: RatingDimens
         compared.n_pairs,
         figure(compared.smallest, digits_for(dimension.low, dimension.high)),
     )
+    if compared.untested:
+        n_pairs, why = phrases.pairs_text(len(compared.untested)), untested_reasons(compared)
+        standing = f"{standing} {n_pairs} cannot be compared: {why}."
     return f"{standing} {overall_verdict(compared, titles)}"
 
 
@@ -198,42 +205,55 @@ def effects_table(of: str, rows: Iterable[tuple[str, EffectSizes | None]], compa
 
 
 def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
+    """Tabulate the one plan of each pair, by the test that decides about it."""
     digits = digits_for(frame.headline.low, frame.headline.high)
     units = "raters" if compared.units == "raters" else "units"
+    is_always = compared.test == "always"
 
-    def needed(plan: PairPlan) -> Cell:
-        if plan.needed is None:
-            return count_cell(None, reason_text(plan.reason))
-        return Cell(two_digits(plan.needed), raw=(plan.needed,))
+    def needed(pair: Comparison) -> Cell:
+        plan = compared.plan(pair.a, pair.b)
+        if is_always and compared.need(pair) == "enough":
+            return Cell("none", raw=(0,))
+        n = compared.more.get((pair.a, pair.b))
+        if not is_always:
+            n = None if plan is None else plan.needed
+        if n is None:
+            why = pair.reason or (None if plan is None else plan.reason)
+            return count_cell(None, reason_text(why) or "no number would do")
+        return Cell(two_digits(n), raw=(n,))
 
+    def now(pair: Comparison) -> Cell:
+        plan = compared.plan(pair.a, pair.b)
+        counts = () if plan is None else (plan.n_a, plan.n_b)
+        return Cell(", ".join(map(str, dict.fromkeys(counts))), raw=counts)
+
+    named = _units_named(compared.units)
     return declared_table(
         "needed",
         f"How many {'raters' if units == 'raters' else 'conversations'} each pair takes",
-        compared.plans,
+        compared.pairs if compared.plans else (),
         ("Pair", lambda one: Cell(f"{frame.title(one.a)} − {frame.title(one.b)}")),
-        (
-            f"{units.capitalize()} now",
-            lambda one: Cell(", ".join(map(str, dict.fromkeys((one.n_a, one.n_b)))), raw=(one.n_a, one.n_b)),
-        ),
+        (f"{units.capitalize()} now", now),
         ("Difference", lambda one: number_cell(one.difference, digits, reason_text(one.reason))),
         (percent(1 - compared.alpha), lambda one: span_cell(one.low, one.high, digits)),
-        (f"{units.capitalize()} needed", needed),
+        (f"More {units} needed" if is_always else f"{units.capitalize()} needed", needed),
         method=(
-            f"{_units_named(compared.units)} per bot that show the smallest difference of interest, "
+            f"Further {named.lower()} per bot that show the smallest difference of interest, "
+            f"{figure(compared.smallest, digits)}, by the always-valid test, if ratings go on to spread as they do now."
+            if is_always
+            else f"{named} per bot that show the smallest difference of interest, "
             f"{figure(compared.smallest, digits)}, with a power of {share(compared.power)} at p < "
-            f"{share(compared.alpha)} shared among {len(compared.plans)} pairs; errors are those of the fixed-sample "
-            "test of just these two bots."
+            f"{share(compared.alpha)} shared among {len(compared.plans)} pairs; errors are those of the test of just "
+            "these two bots."
         ),
-        note="The observed difference makes no plan: it is as uncertain as the ratings were few."
-        + (f" {_plans_one_look()}" if compared.test == "always" else ""),
+        note="The observed difference makes no plan: it is as uncertain as the ratings were few.",
     )
 
 
 def _plans_one_look() -> str:
-    """Say of plans beside a growing study which test they are for."""
     return (
-        "These plans are for the fixed-sample test, done once, after the study has all its ratings. If you look "
-        "earlier, you need more raters."
+        "The plan is for the fixed-sample test, in a study that is opened with this number. Without a planned number "
+        "you need more."
     )
 
 
@@ -258,11 +278,10 @@ def planning_table(frame: StudyFrame, plan: RaterPlan, worth: PredictionWorth | 
         )
     if worth is not None:
         note = f"{note} {_prediction(frame, worth)}".strip()
-    if is_collecting(frame.study):
-        note = f"{note} {_plans_one_look()}".strip()
+    note = f"{note} {_plans_one_look()}".strip()
     return declared_table(
         "planning",
-        f"How many {'raters' if is_paired else 'conversations'} for a difference that matters?",
+        f"{'Raters' if is_paired else 'Conversations'} per bot for other differences, in a new study",
         plan.rows,
         ("Difference", lambda row: number_cell(row.difference, digits)),
         ("Share of the scale", lambda row: Cell(f"{100 * row.share:.3g} %")),
@@ -427,5 +446,5 @@ def _table(frame: StudyFrame, means: PoweredMeans) -> NamedTable:
             "True where rated and unrated conversations were drawn alike. Choose what predicts before you look: the "
             "best of many looks better than it is."
         )
-        + (f" {one_look()}" if is_collecting(frame.study) else ""),
+        + (f" {one_look()}" if keeps_always_valid(frame.study) else ""),
     )

@@ -26,7 +26,7 @@ from webapp.dashboard.narrative.phrases import (
 )
 from webapp.dashboard.narrative.verdicts import NOT_YET_KNOWN, one_look, pairs_standing, smallest_sentences
 from webapp.results.study_data import StudyFrame
-from webapp.studies.assignment.capacity import is_collecting
+from webapp.studies.assignment.capacity import keeps_always_valid
 
 
 def formula_section(frame: StudyFrame, found: FormulaModel) -> Section:
@@ -49,7 +49,7 @@ def formula_section(frame: StudyFrame, found: FormulaModel) -> Section:
         section.lead.append(controls_said(frame, left_out=True))
     if found.kind == "linear":
         section.how += smallest_sentences(frame.study, found.smallest)
-    if is_collecting(frame.study):
+    if keeps_always_valid(frame.study):
         section.how.append(one_look())
     section.how += [
         f"Every rating has a {name} of its own, so that effects of {name} are part of what is left."

@@ -32,7 +32,7 @@ from webapp.jobs.selectors.metrics import versions_used
 from webapp.ratings.flags.base import flag_kinds
 from webapp.ratings.selectors import study_conversations, title_as_given
 from webapp.results.study_data import StudyFrame
-from webapp.studies.assignment.capacity import is_collecting
+from webapp.studies.assignment.capacity import keeps_always_valid
 from webapp.studies.selectors import judges_items
 
 
@@ -131,14 +131,14 @@ def methods_section(frame: StudyFrame) -> Section:
 def pair_methods_section(frame: StudyFrame) -> Section:
     """Return the same for a study whose people compare pairs."""
     section = Section("methods", "Data and methods")
-    always = is_collecting(frame.study)
+    always = keeps_always_valid(frame.study)
     intervals = (
-        "always-valid, over raters and items, as the study still collects"
+        "always-valid, over raters and items, as results could be watched while the study was open"
         if always
         else "Wilson’s, with the effective number of judgements of raters as clusters (Korn and Graubard, 1998)"
     )
     test = (
-        "an always-valid test (normal mixture; Robbins, 1970), as the study still collects"
+        "an always-valid test (normal mixture; Robbins, 1970)"
         if always
         else "a fixed-sample test of the mean preference with errors clustered by rater and by what was compared (CR2; "
         "Bell and McCaffrey, 2002)"
@@ -205,10 +205,10 @@ def _statistics_sentence(frame: StudyFrame) -> str:
         "differences are held against Student’s t with Satterthwaite’s degrees of freedom, each bot having a spread "
         "of its own; without repeated raters that is Welch’s test. Where several people rate the same things, the "
         "largest variance over raters, things and both counts (Cameron, Gelbach and Miller, 2011). p-values are "
-        f"corrected by Holm (1979) for all pairs at p < {share(order_alpha(level))}. That fixed-sample test decides "
-        "once a study is closed or has its planned size; while it collects, confidence sequences of a normal mixture "
-        "around the same estimates decide (Robbins, 1970; Waudby-Smith et al., 2024), which hold at all looks "
-        "together. "
+        f"corrected by Holm (1979) for all pairs at p < {share(order_alpha(level))}. That fixed-sample test decides about "
+        "imported data and once a study has the size that it was opened with; else confidence sequences of a normal "
+        "mixture around the same estimates decide (Robbins, 1970; Waudby-Smith et al., 2024), which hold at all looks "
+        "together, and intervals of means are of the same kind. "
         "The mixed model has bots fixed and raters random (restricted maximum likelihood; Pinheiro and Bates, "
         "2000); the ordinal model has proportional odds (McCullagh, 1980) with errors clustered by rater. Analysis "
         "of variance uses type III sums of squares. Agreement is Krippendorff’s α and intraclass correlations of "

@@ -50,11 +50,11 @@ def pairs_section(study: Study, found: PairResults, titles: Titles, bots: Bots) 
     )
     alpha = share(1 - found.level)
     section.how.append(
-        "While the study collects, who is preferred is what the page People says: an always-valid test, corrected by "
-        f"Holm, p < {alpha}, and intervals that allow for looking at any time."
+        f"An always-valid test decides which bot is preferred, corrected by Holm, p < {alpha}, with intervals that "
+        "hold however often you look. Closing the study changes no verdict."
         if found.test == "always"
-        else "The study is closed or has its planned size, so a fixed-sample test decides who is preferred, corrected "
-        f"by Holm for all pairs of bots, p < {alpha}; errors are clustered by rater and by what was compared."
+        else "A fixed-sample test decides which bot is preferred, corrected by Holm for all pairs of bots, p < "
+        f"{alpha}; errors are clustered by rater and by what was compared."
     )
     section.how += smallest_sentences(study, found.smallest_difference)
     asked = [one for one in found.outcomes if one.question == leading]

@@ -320,9 +320,9 @@ def glossary_terms() -> list[tuple[str, str]]:
                 "Two bots differ significantly if a test of their mean ratings says so. The test is generalised "
                 "least squares with raters as a random effect and errors clustered by rater. It equals Welch’s "
                 "test if every rater rates once, and the paired t test if every rater rates both. P values are "
-                "corrected by Holm for all pairs of the study at the study's level. While a study collects, "
-                "and until its planned size is reached, an always-valid test takes its place: you may look at it "
-                "at any time, but it needs a clearer difference (confidence sequences of a normal mixture; "
+                "corrected by Holm for all pairs of the study at the study's level. In a study that "
+                "was open here, an always-valid test takes its place until the planned size is reached: you may "
+                "look at it at any time, but it needs a clearer difference (confidence sequences of a normal mixture; "
                 "Robbins, 1970)."
             ),
         ),

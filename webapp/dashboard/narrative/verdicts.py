@@ -168,8 +168,21 @@ def _from_to(found: Comparison, titles: tuple[str, str], digits: int) -> str:
 
 
 def one_look() -> str:
-    """Say of intervals beside a growing study that the always-valid ones are others."""
+    """Return the caution about one-look intervals in a study whose test is always-valid."""
     return "The intervals hold for one look, when the study has all its ratings."
+
+
+def intervals_shown(what: str, test: str, level: float) -> str:
+    """Return the line above a plot: which intervals it shows, and which test decides.
+
+    Args:
+        what: the values drawn, as the first words.
+    """
+    if test == "always":
+        return (
+            f"{what} with {percent(level)} interval that holds however often you look, as the test of differences does."
+        )
+    return f"{what} with {percent(level)} interval; the fixed-sample test decides which bots differ."
 
 
 def test_said(compared: Comparisons) -> str:
@@ -179,10 +192,7 @@ def test_said(compared: Comparisons) -> str:
 
 def test_named(test: str | None, alpha: float) -> str:
     """Name a test by which bots are told apart; what was stored by earlier versions does not say which it was."""
-    words = {
-        "fixed": "fixed-sample test, Holm, p < {alpha}",
-        "always": "always valid while the study collects, Holm, p < {alpha}",
-    }
+    words = {"fixed": "fixed-sample test, Holm, p < {alpha}", "always": "always-valid test, Holm, p < {alpha}"}
     return words.get(str(test), "Holm, p < {alpha}").format(alpha=share(alpha))
 
 
@@ -190,11 +200,15 @@ def deciding_sentences(compared: Comparisons) -> list[str]:
     """Describe the test that decides which bot is better, and the means that it compares."""
     if compared.test == "always":
         which = (
-            "Ratings are still to come, so the always-valid test decides who is better: looking early or often "
-            "does not add to its errors."
+            "The always-valid test decides which bot is better: looking early or often does not add to its errors, and "
+            "closing the study changes no verdict. A study has the fixed-sample test instead once it reaches the "
+            "number of people that it was opened with."
         )
     else:
-        which = "The study is closed or has its planned size, so the fixed-sample test decides who is better."
+        which = (
+            "The fixed-sample test decides which bot is better, as the study has its planned number, or was not open "
+            "here."
+        )
     what = {
         "raters": "It compares means by generalised least squares with raters as a random effect; errors are "
         "clustered by rater.",
@@ -222,12 +236,19 @@ def ranking_verdicts(compared: Comparisons, titles: Mapping[str, str], digits: i
     return [pair_verdict(pair, compared, titles, digits) for pair in compared.neighbours()]
 
 
+def untested_reasons(compared: Comparisons) -> str:
+    """Return the different reasons why pairs have no test."""
+    return "; ".join(dict.fromkeys(reason_text(pair.reason) or "no test" for pair in compared.untested))
+
+
 def overall_verdict(compared: Comparisons, titles: Mapping[str, str]) -> str:
     """Compose the sentence on the best bot, and the bots not significantly different from it."""
-    if len(compared.order) < 2:
-        if compared.controls:
-            return "Only one bot is rated besides controls, so no bot is first."
+    if len(compared.order) + len(compared.controls) < 2:
         return "Only one bot is rated, so there is nothing to compare."
+    if not compared.n_pairs:
+        return f"No two bots can be compared yet: {untested_reasons(compared)}."
+    if len(compared.order) < 2:
+        return "Only one bot is rated besides controls, so no bot is first."
     best = titles.get(compared.order[0], compared.order[0])
     close = compared.as_good_as_best()
     if not close:

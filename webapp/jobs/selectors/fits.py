@@ -28,7 +28,7 @@ from webapp.jobs.selectors.analysis_tables import (
 from webapp.jobs.selectors.metrics import language_name, measurable, metrics_all, metrics_left_out
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_ratings
-from webapp.studies.assignment.capacity import is_collecting
+from webapp.studies.assignment.capacity import keeps_always_valid
 from webapp.studies.bot_columns import GROUP
 from webapp.studies.models import Study
 from webapp.studies.selectors import condition_names, in_condition
@@ -68,7 +68,7 @@ def fit_rule_has_changed(fit: HybridFit) -> bool:
     Fits of versions that did not store the test are not known to be behind.
     """
     test = ((fit.result or {}).get("pairs") or {}).get("test")
-    return test is not None and test != ("always" if is_collecting(fit.study) else "fixed")
+    return test is not None and test != ("always" if keeps_always_valid(fit.study) else "fixed")
 
 
 def fit_is_behind(fit: HybridFit) -> bool:

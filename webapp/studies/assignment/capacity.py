@@ -25,6 +25,7 @@ from webapp.core.errors import Refused
 from webapp.studies.assignment.cells import BotLoads, bots_without_room, cells_of
 from webapp.studies.conditions import Condition, condition_key
 from webapp.studies.models import Outcome, Participant, Slot, Study, Task, TaskCount
+from webapp.studies.settings import StudyValues
 
 
 def study_group(study: Study) -> list[int]:
@@ -246,8 +247,28 @@ def n_tasks_taken(study: Study) -> int:
 
 def is_collecting(study: Study) -> bool:
     """Return True if ratings planned for the study are still to come, so that results are interim ones."""
-    if study.state not in (Study.State.COLLECTING, Study.State.PAUSED):
+    return study.state in (Study.State.COLLECTING, Study.State.PAUSED) and not has_planned_number(study)
+
+
+def keeps_always_valid(study: Study) -> bool:
+    """Return True if the always-valid test decides about the study's bots.
+
+    It does from the opening on, so that closing changes no verdict, unless the study has the number of people that it
+    was opened with. Imported studies were never open.
+    """
+    if not (study.is_sequential or study.state in (Study.State.COLLECTING, Study.State.PAUSED)):
         return False
+    is_as_planned = _planned_numbers(study.agreed_values) == _planned_numbers(study.values)
+    return not (is_as_planned and has_planned_number(study))
+
+
+def _planned_numbers(values: StudyValues) -> tuple[Any, ...]:
+    quotas = [values.assignment.quota_of(bot_id) for bot_id in values.bots]
+    return values.quotas.n_conversations_wanted, quotas, values.conditions.n_each_cell
+
+
+def has_planned_number(study: Study) -> bool:
+    """Return True if all conversations that the study plans are completed; False without a planned number."""
     counts = TaskCount.objects.filter(study=study, is_synthetic=False, conversation=None, item=None)
     done, in_cells = Counter[str](), Counter[tuple[str, str]]()
     for bot_id, cell, n in counts.values_list("bot_id", "cell", "n_completed"):
@@ -255,14 +276,14 @@ def is_collecting(study: Study) -> bool:
         in_cells[bot_id, cell] += n
     wanted, conditions = study.values.quotas.n_conversations_wanted, study.values.conditions
     if wanted and done[""] >= wanted:
-        return False
+        return True
     if conditions.has_quota and all(
         in_cells[cell.bot_id, cell.key] >= conditions.n_each_cell for cell in cells_of(conditions, study.bots)
     ):
-        return False
+        return True
     quotas = [study.values.assignment.quota_of(bot_id) for bot_id in study.bots]
-    return not quotas or any(
-        quota is None or done[bot_id] < quota for bot_id, quota in zip(study.bots, quotas, strict=True)
+    return bool(quotas) and all(
+        quota is not None and done[bot_id] >= quota for bot_id, quota in zip(study.bots, quotas, strict=True)
     )
 
 

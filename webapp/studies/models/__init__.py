@@ -183,6 +183,11 @@ class Study(TimeStamped, OfProject):
     import_error = models.TextField(
         blank=True, editable=False, help_text=_("Why its import did not finish; empty if it did.")
     )
+    is_sequential = models.BooleanField(
+        default=False,
+        editable=False,
+        help_text=_("Results could be watched while it was open: they keep the always-valid test."),
+    )
     archived_at = models.DateTimeField(
         null=True, blank=True, editable=False, help_text=_("Since then it is left out of lists.")
     )
@@ -212,6 +217,12 @@ class Study(TimeStamped, OfProject):
     def values(self) -> StudyValues:
         """Values of the newest version."""
         return self.version.values
+
+    @property
+    def agreed_values(self) -> StudyValues:
+        """Values that the first participant agreed to, before any data; the newest without participants."""
+        first = self.versions.filter(frozen_at__isnull=False).order_by("number").first()
+        return (first or self).values
 
     @property
     def bots(self) -> list[str]:

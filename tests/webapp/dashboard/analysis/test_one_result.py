@@ -368,7 +368,7 @@ def test_a_fit_says_by_which_test_people_tell_bots_apart_and_when_that_is_anothe
     assert collecting["pairs"]["resolvable"] == summary.compared.n_told_apart
     assert 0 < collecting["pairs"]["resolvable"] <= closed["pairs"]["resolvable"]
     assert {one["test"] for one in collecting["verdict"]["findings"] if one["code"] == "pairs"} == {"always"}
-    said = "that differ significantly (always valid while the study collects, Holm, p < .05)"
+    said = "that differ significantly (always-valid test, Holm, p < .05)"
     assert changed not in page
     assert said in page
     assert said in told
