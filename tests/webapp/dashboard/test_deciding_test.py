@@ -46,7 +46,7 @@ def test_closing_changes_no_verdict_and_the_plot_shows_what_decides(staff: Clien
         once = imported.means.rows[key].interval
         assert row.interval.mean == once.mean
         assert row.interval.high - row.interval.low > once.high - once.low
-    assert "Mean of all ratings with 90 % interval that holds however often you look" in page
+    assert "% interval that holds however often you look, as the test of differences does." in page
     assert page.index("however often you look") < page.index("Rank Bot Ratings"), "above the plot"
     assert "one look" not in page_of(staff, study, "?part=questions")
 
