@@ -26,7 +26,6 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F, QuerySet
-from django.utils import timezone
 
 from chatbots.bots.base import Bot, BotError
 from chatbots.endpoints.addresses import private_refusal
@@ -38,6 +37,7 @@ from chatbots.validation import Mistake, ValuesError
 from chatbots.yaml_registry import configured_bots
 from webapp.bots.models import BotHealth, DeclaredBot, Secret
 from webapp.bots.services import bot_put_back
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def secret_replace(*, secret: Secret, value: str) -> None:
     """
     sealed = _seal(secret.name, secret.address, value)
     with transaction.atomic():
-        Secret.objects.filter(pk=secret.pk).update(sealed=sealed, updated_at=timezone.now())
+        Secret.objects.filter(pk=secret.pk).update(sealed=sealed, updated_at=database_now())
         DeclaredBot.objects.filter(secret=secret).update(revision=F("revision") + 1)
 
 
@@ -308,7 +308,7 @@ def declared_bot_save(
 
 def declared_bot_archive(*, row: DeclaredBot, is_archived: bool) -> None:
     """Take a bot out of every list, or put it back. Its id stays taken, and its conversations stay as they are."""
-    row.archived_at = timezone.now() if is_archived else None
+    row.archived_at = database_now() if is_archived else None
     row.revision += 1
     row.save(update_fields=["archived_at", "revision", "updated_at"])
     declared_discover()

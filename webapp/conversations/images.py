@@ -23,7 +23,6 @@ from django.core.files.storage import Storage, storages
 from django.core.signing import BadSignature, TimestampSigner
 from django.db.models import QuerySet
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.html import format_html, linebreaks
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
@@ -32,6 +31,7 @@ import chatbots
 from chatbots.text import quote, sanitise
 from webapp.bots.selectors import bots_taking_images
 from webapp.conversations.models import ChatImage, Conversation, Turn, image_name
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 
 log = logging.getLogger(__name__)
@@ -162,7 +162,7 @@ def image_send(*, turn: Turn, image_id: UUID, description: str) -> None:
 
 def image_withhold(*, conversation: Conversation, index: int, by: str) -> None:
     """Hide the image of a turn from participants and raters, or show it again (`by` empty); staff still see it."""
-    at = timezone.now() if by else None
+    at = database_now() if by else None
     ChatImage.objects.filter(conversation=conversation, turn__index=index).update(withheld_at=at, withheld_by=by[:150])
 
 
@@ -257,7 +257,7 @@ def images_attached(context: chatbots.Conversation, names: Mapping[int, str]) ->
 
 def images_sweep() -> int:
     """Delete images that were not sent within an hour, and day-old files without a row; return the number of both."""
-    now = timezone.now()
+    now = database_now()
     _rows, found = ChatImage.objects.filter(turn=None, created_at__lt=now - _UNSENT_KEPT).delete()
     n, storage = sum(found.values()), image_storage()
     try:

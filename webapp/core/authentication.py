@@ -25,11 +25,11 @@ from django.conf import settings
 from django.core import signing
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
 from django.utils.decorators import sync_and_async_middleware
 from django.utils.translation import gettext as _
 
 from chatbots.text import is_blank
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.core.models import ApiToken
 from webapp.core.rights import Right, may
@@ -81,14 +81,14 @@ def token_make(*, user: User, name: str, rights: Sequence[str], days: int | None
         name=name,
         digest=_digest(text),
         rights=[right.value for right in wanted],
-        expires_at=None if days is None else timezone.now() + timedelta(days=days),
+        expires_at=None if days is None else database_now() + timedelta(days=days),
     )
     return row, text
 
 
 def token_revoke(*, token: ApiToken) -> None:
     """Make a token useless from now on; done twice, the first time stands."""
-    ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=timezone.now())
+    ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=database_now())
 
 
 def token_find(text: str) -> ApiToken:
@@ -98,7 +98,7 @@ def token_find(text: str) -> ApiToken:
         Refused: `no_token`, with why it opens nothing.
     """
     token = ApiToken.objects.select_related("user").filter(digest=_digest(text)).first()
-    now = timezone.now()
+    now = database_now()
     if token is None:
         raise Refused("no_token", _("This token is none of this server’s. Make one and use that."))
     if token.revoked_at is not None:
@@ -155,7 +155,7 @@ class LoginHandler(AxesDatabaseHandler):
 
 def n_wrong_passwords(username: str | None) -> int:
     """Count the wrong passwords for this account within the last hour; those refused unseen are not logged."""
-    since = timezone.now() - ACCOUNT_WINDOW
+    since = database_now() - ACCOUNT_WINDOW
     return AccessFailureLog.objects.filter(username=username, attempt_time__gt=since).count()
 
 

@@ -19,7 +19,8 @@ from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.db import InterfaceError, OperationalError, connection, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.utils import timezone
+
+from webapp.core.clock import database_now
 
 DATABASE_AWAY = (OperationalError, InterfaceError)
 """What Django raises where the database cannot be reached, is busy or has closed the connection."""
@@ -140,7 +141,7 @@ def database_write_check() -> None:
         DatabaseError: if the database is away, read-only or without its tables.
     """
     with transaction.atomic():
-        Session.objects.create(session_key=uuid4().hex, session_data="", expire_date=timezone.now())
+        Session.objects.create(session_key=uuid4().hex, session_data="", expire_date=database_now())
         transaction.set_rollback(True)
 
 

@@ -9,11 +9,11 @@ from datetime import timedelta
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.urls import reverse
-from django.utils import timezone
 
 from webapp.bots.models import Alert
 from webapp.bots.selectors import BotEntry, bot_entry_list, bots_aside
 from webapp.conversations.heartbeats import heartbeat_bots
+from webapp.core.clock import database_now
 from webapp.core.language import plural
 from webapp.dashboard.bots import bot_state
 from webapp.dashboard.data_quality import reports_unseen
@@ -90,7 +90,7 @@ def action_items(*, may_pay: bool = True) -> list[ActionItem]:
     ]
     found += _behind(collecting)
     found += _reported()
-    since = timezone.now() - timedelta(days=2)
+    since = database_now() - timedelta(days=2)
     found += [
         ActionItem(
             "warn",
@@ -181,7 +181,7 @@ def pay_waits(study: Study | None = None) -> list[ActionItem]:
     if study is not None:
         among = Q(participant__study=study)
     unsent = Decision.objects.filter(among, state__in=(Decision.State.FAILED, Decision.State.UNSURE))
-    waiting = tasks_waiting(among).filter(ended_at__lt=timezone.now() - timedelta(days=_WAITS_DAYS))
+    waiting = tasks_waiting(among).filter(ended_at__lt=database_now() - timedelta(days=_WAITS_DAYS))
     n_unsent = dict(unsent.order_by().values_list("participant__study").annotate(n=Count("pk")))
     n_waiting = dict(
         waiting.order_by().values_list("participant__study").annotate(n=Count("participant", distinct=True))
@@ -227,7 +227,7 @@ def _waiting_said(n: int, study: str) -> str:
 
 def alert_action_items() -> list[ActionItem]:
     """Return needs about alerts of the last two days that could not be sent."""
-    since = timezone.now() - timedelta(days=2)
+    since = database_now() - timedelta(days=2)
     failed = Alert.objects.filter(sent_at=None, created_at__gte=since).exclude(error="")
     return [
         ActionItem(

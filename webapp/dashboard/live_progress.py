@@ -24,6 +24,7 @@ from django.utils import timezone
 from evaluation.stats.means import share_interval
 from webapp.bots.models import Spending
 from webapp.bots.selectors import spending_spent
+from webapp.core.clock import database_now
 from webapp.dashboard.builder.pay import Cost, cost_of
 from webapp.pay.submissions import submissions_of
 from webapp.ratings.paired_comparisons import answers_counted
@@ -271,7 +272,7 @@ def _with_left(stage: FunnelStage, n_after: int) -> FunnelStage:
 
 def now_rounded() -> datetime:
     """Return the time to the second, which several reads of one page share."""
-    return timezone.now().replace(microsecond=0)
+    return database_now().replace(microsecond=0)
 
 
 HOURS = 8

@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
-from django.utils import timezone
-
 from evaluation.published.ghandeharioun2019 import (
     DIMENSIONS,
     LEVEL,
@@ -24,6 +22,7 @@ from evaluation.published.ghandeharioun2019 import (
     published,
 )
 from evaluation.stats.correlation import Correlation, correlate
+from webapp.core.clock import database_now
 from webapp.dashboard.charts.figure import Cell
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.hybrid_fits import hybrid_section
@@ -119,7 +118,7 @@ def paper_report(frame: StudyFrame, result: Callable[[str], Any]) -> Document:
         study=frame.study.key,
         name=f"{frame.study.name}, laid out as in Ghandeharioun et al. (2019)",
         rubric_version=frame.study.rubric.version,
-        made=timezone.now(),
+        made=database_now(),
         n_ratings=frame.facts.n_ratings,
         n_conversations=frame.facts.n_conversations,
         summary=(

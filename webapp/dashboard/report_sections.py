@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.forms import Form
-from django.utils import timezone
 
+from webapp.core.clock import database_now
 from webapp.dashboard.filters import left_out_sentence
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.comparisons import (
@@ -154,7 +154,7 @@ def _document(
         study=frame.study.key,
         name=frame.study.name,
         rubric_version=frame.study.rubric.version,
-        made=timezone.now(),
+        made=database_now(),
         n_ratings=frame.facts.n_ratings,
         n_conversations=frame.facts.n_conversations,
         summary=tuple(summary),

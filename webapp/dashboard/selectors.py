@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Avg, Count, Exists, F, Max, OuterRef, Q, QuerySet
-from django.utils import timezone
 
 from chatbots.registry import title_of
 from evaluation.metrics.registry import metric_list
@@ -21,6 +20,7 @@ from webapp.bots.models import BotVersion
 from webapp.bots.selectors import bot_entry_list
 from webapp.conversations.heartbeats import heartbeat_bots
 from webapp.conversations.models import Conversation, PartnerSeat, Turn
+from webapp.core.clock import database_now
 from webapp.core.language import plural
 from webapp.dashboard.bots import bot_state
 from webapp.jobs.models import SELF_PLAY, MetricVersion, SelfPlayRun
@@ -194,7 +194,7 @@ def _latest(study: Study, newest: datetime | None) -> str:
 
 def ago(when: datetime) -> str:
     """Format the time since `when`, or its date after seven days."""
-    gone = timezone.now() - when
+    gone = database_now() - when
     if gone < timedelta(minutes=1):
         return "just now"
     if gone < timedelta(hours=1):
@@ -205,7 +205,7 @@ def ago(when: datetime) -> str:
         return f"{n} h ago"
     if gone < timedelta(days=7):
         return plural(gone.days, "%(n)d day ago", "%(n)d days ago") % {"n": gone.days}
-    return f"{when.day} {when:%b}" + ("" if when.year == timezone.now().year else f" {when:%Y}")
+    return f"{when.day} {when:%b}" + ("" if when.year == database_now().year else f" {when:%Y}")
 
 
 def study_cards(
@@ -463,7 +463,7 @@ def staff_seats(study: Study) -> list[PartnerSeat]:
         conversation__study=study,
         conversation__bot__params__by="staff",
         conversation__state=Conversation.State.OPEN,
-        seen_at__gte=timezone.now() - STAFF_CHAT_SHOWN_FOR,
+        seen_at__gte=database_now() - STAFF_CHAT_SHOWN_FOR,
     ).exclude(state=PartnerSeat.State.OVER)
     rows = open_seats.select_related("conversation__bot", "conversation__slot__task__version", "staff")
     return list(rows.order_by("conversation__due_since", "created_at")[:MOST_STAFF_CHATS])

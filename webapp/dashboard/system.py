@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.utils import timezone
-
 from webapp.bots.models import Alert
 from webapp.bots.selectors import alerts_newest
+from webapp.core.clock import database_now
 from webapp.core.language import plural
 from webapp.core.models import Process
 from webapp.core.processes import BOT_HOST, WORKER, hangs_since, is_silent, processes_known
@@ -134,7 +133,7 @@ def _row(one: Process) -> ProcessRow:
         one.host,
         one.version,
         one.began_at,
-        max(0, round((timezone.now() - one.heard_at).total_seconds())),
+        max(0, round((database_now() - one.heard_at).total_seconds())),
         is_silent(one),
         min(hangs_since(one).values(), default=None),
         None if cpu is None else round(cpu * 100),

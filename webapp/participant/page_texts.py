@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from webapp.conversations.models import Conversation
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.core.markdown import page_html
 from webapp.participant.recruitment_links import PLATFORM_NAMES
@@ -358,7 +358,7 @@ def place_held_until(conversation: Conversation) -> datetime | None:
     if conversation.task is None or conversation.study is None:
         return None
     until = conversation.task.created_at + conversation.study.values.assignment.place_held_for
-    return until if until > timezone.now() else None
+    return until if until > database_now() else None
 
 
 def _lines(text: str) -> list[str]:

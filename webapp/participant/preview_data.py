@@ -11,11 +11,11 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation, Turn
+from webapp.core.clock import database_now
 from webapp.participant.steps.base import Standing, standing_of
 from webapp.ratings.turn_annotation import marking_begin
 from webapp.studies.assignment.cells import DrawnBot
@@ -193,7 +193,7 @@ def standing_staged(
     participant = participant_enter(
         study=study, platform=platform if platform in _BROUGHT else "", recruitment=_BROUGHT.get(platform, {})
     )
-    participant.consented_at = timezone.now()
+    participant.consented_at = database_now()
     participant.save(update_fields=["consented_at"])
     task = _task(study, participant)
     if condition:
@@ -257,7 +257,7 @@ def _task(study: Study, participant: Participant) -> Task:
 
 def _end(task: Task, outcome: Outcome) -> None:
     task.state = _TASK_STATES.get(outcome, Task.State.ENDED)
-    task.outcome, task.ended_at = outcome, timezone.now()
+    task.outcome, task.ended_at = outcome, database_now()
     if outcome != Outcome.WITHDRAWN:
         # Drawn, as real ones are: two previews at once must not wait for each other.
         task.completion_code = f"AB{secrets.randbelow(10**6):06d}"

@@ -21,9 +21,9 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet, TextField
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.jobs.models import Job, State
 from webapp.pay.models import Decision, HookEvent, PlatformVisit
@@ -61,7 +61,7 @@ def platform_visits_store(
         How many of them were made here, and how many never were: people who took a place there and did not
         come. Of those nothing is kept.
     """
-    at = at or timezone.now()
+    at = at or database_now()
     n_here = n_never = 0
     batch: list[ProlificSubmission] = []
 
@@ -168,7 +168,7 @@ def event_read(told: WebhookOutcome, *, secret: str) -> WebhookEvent:
     if not hmac.compare_digest(right.encode(), told.signature.encode()):
         raise Refused("bad_signature", _("The signature is missing or wrong."))
     sent_at = _time(told.timestamp)
-    if sent_at is None or abs(timezone.now() - sent_at) > FRESH_FOR:
+    if sent_at is None or abs(database_now() - sent_at) > FRESH_FOR:
         raise Refused("stale", _("Its time, “{time}”, is not now.").format(time=told.timestamp[:40]))
     try:
         found = json.loads(told.body)

@@ -19,11 +19,11 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, TextIO
 
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from chatbots.text import sanitise_input
 from evaluation.formats.tables import escape_cell
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.pay.models import Decision
 from webapp.pay.submissions import SubmissionKey, Submissions, submissions_of
@@ -213,7 +213,7 @@ def decision_undo(*, study: Study, pk: int, by: User | None = None) -> None:
         Refused: `sent` or `not_found`.
     """
     rows = Decision.objects.filter(pk=pk, participant__study=study)
-    undone = rows.filter(state__in=TO_SEND).update(state=State.UNDONE, closed_at=timezone.now(), closed_by=by, error="")
+    undone = rows.filter(state__in=TO_SEND).update(state=State.UNDONE, closed_at=database_now(), closed_by=by, error="")
     if undone:
         return
     decision = rows.first()
@@ -234,7 +234,7 @@ def decisions_mark_sent(*, study: Study, up_to: int, by: User | None = None) -> 
     # Without a join, which an UPDATE has not.
     found = list(rows.values_list("pk", flat=True))
     return Decision.objects.filter(pk__in=found, state__in=states).update(
-        state=State.SENT, closed_at=timezone.now(), closed_by=by, error=""
+        state=State.SENT, closed_at=database_now(), closed_by=by, error=""
     )
 
 

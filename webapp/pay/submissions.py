@@ -18,9 +18,9 @@ from uuid import UUID
 from django.db.models import Case, CharField, IntegerField, Q, QuerySet, Value, When
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce
-from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
+from webapp.core.clock import database_now
 from webapp.pay.models import Decision, PlatformVisit
 from webapp.studies.models import Breakage, Outcome, Participant, Study, Task
 from webapp.studies.recruitment.owed import Pay, pay_for_endings
@@ -267,7 +267,7 @@ def submissions_of(study: Study, *, include_synthetic: bool = False, participant
     Args:
         participant: return the visits of this participant only.
     """
-    since = timezone.now() - study.values.assignment.place_held_for
+    since = database_now() - study.values.assignment.place_held_for
     everybody = _participants(study, include_synthetic=include_synthetic)
     if participant is not None:
         everybody = everybody.filter(pk=participant)

@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -27,6 +26,7 @@ from webapp.conversations.selectors import early_reason, reply_is_coming
 from webapp.conversations.services import conversation_complete, pair_close
 from webapp.conversations.services.replies import NOTHING_DUE
 from webapp.conversations.task_start import task_goes_on
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.ratings.attention_results import task_passes
 from webapp.ratings.error_spans import SPANS, STEPS, span_answers, step_answers
@@ -249,7 +249,7 @@ def _rating_revise(rating: Rating, answers: Answers, comment: str) -> None:
         submitted_at=rating.submitted_at,
     )
     rating.answers, rating.other_answers, rating.comment = new, others, text
-    rating.submitted_at = timezone.now()
+    rating.submitted_at = database_now()
     rating.save(update_fields=["answers", "other_answers", "comment", "submitted_at", "updated_at"])
 
 
@@ -268,7 +268,7 @@ def rating_store(
         answers=_numbers(answers),
         other_answers=_others(answers),
         comment=sanitise_input(comment, COMMENT_MAX_CHARS),
-        submitted_at=timezone.now(),
+        submitted_at=database_now(),
         **target,
     )
 
@@ -383,7 +383,7 @@ def _make(study: Study) -> FlagState:
                     "durations": durations_of(work),
                     **beside,
                 },
-                "made_at": timezone.now(),
+                "made_at": database_now(),
             },
         )
     return state

@@ -15,11 +15,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import QuerySet
-from django.utils import timezone
 from pydantic import model_serializer
 
 from chatbots.validation import InputModel, Many
 from evaluation.number_format import result_dump, result_load
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, State
@@ -165,7 +165,7 @@ def get_result(question: AnalysisKey, *, created_by: User | None = None) -> Curr
     if not question.state.n_ratings:
         return CurrentResult()
     if question.is_small:
-        return CurrentResult(_computed(question), timezone.now())
+        return CurrentResult(_computed(question), database_now())
     now = question.jobs().filter(key=job_key(question.asked, question.state.digest)).first()
     if now is not None and now.state == State.DONE:
         made = made_of(now)

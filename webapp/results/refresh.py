@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from django.utils import timezone
-
+from webapp.core.clock import database_now
 from webapp.jobs.models import UNFINISHED, Job
 from webapp.jobs.services.jobs import job_create
 from webapp.ratings.flag_selectors import flags_data, flags_state, tasks_to_look_at
@@ -65,7 +64,7 @@ def refresh_flags(study: Study, *, exact: bool = False) -> FlagsNow:
         return FlagsNow(state)
     if exact or tasks_to_look_at(study) <= DIRECT_TASKS:
         return FlagsNow(flags_make(study=study))
-    if state is not None and state.made_at >= timezone.now() - FLAGS_NOT_SOONER_THAN:
+    if state is not None and state.made_at >= database_now() - FLAGS_NOT_SOONER_THAN:
         return FlagsNow(state, is_current=False)
     under_way = Job.objects.filter(kind=FLAGS_KIND, study=study, state__in=UNFINISHED).first()
     job = under_way or job_create(kind=FLAGS_KIND, payload={"study": study.pk}, study=study)
@@ -95,7 +94,7 @@ def order_refresh(study: Study) -> Job | None:
     """Request a new ranking from a worker; None where it has just been made, or was requested already."""
     if not has_order(study):
         return None
-    fresh = timezone.now() - RANKING_NOT_SOONER_THAN
+    fresh = database_now() - RANKING_NOT_SOONER_THAN
     if OrderState.objects.filter(study=study, made_at__gte=fresh).exists():
         return None
     if Job.objects.filter(kind=RANKING_KIND, study=study, state__in=UNFINISHED).exists():

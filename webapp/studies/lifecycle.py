@@ -13,13 +13,13 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.utils import timezone
 
 from chatbots.text import quote
 from chatbots.validation import Mistake, ValuesError
 from evaluation.analysis.levels import NEW_STUDIES
 from evaluation.formats.base import Skipped
 from webapp.bots.selectors import bot_available_ids
+from webapp.core.clock import database_now
 from webapp.studies.attention_checks import answers_beyond
 from webapp.studies.models import Item, Participant, Study
 from webapp.studies.privacy import erasure_counts, erasure_kinds, participants_erase, studies_gone
@@ -104,7 +104,7 @@ def study_archive(*, study: Study, is_archived: bool) -> Study:
     """
     if is_archived and study.state == Study.State.COLLECTING:
         raise ValidationError("People can take part in it now. Pause or close it first.")
-    study.archived_at = timezone.now() if is_archived else None
+    study.archived_at = database_now() if is_archived else None
     study.save(update_fields=["archived_at", "updated_at"])
     return study
 

@@ -8,10 +8,10 @@ from uuid import UUID
 from django import forms
 from django.db import transaction
 from django.db.models import Count, F, Q
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from chatbots.text import sanitise_input
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.studies.models import Participant, ParticipantMessage
 
@@ -55,7 +55,7 @@ def message_answer(*, message: ParticipantMessage, text: str, by: str) -> None:
     Raises:
         Refused: `bad_text`, or `answered` where another answer was faster.
     """
-    answer = {"answer": _checked(text), "answered_by": by[:150], "answered_at": timezone.now()}
+    answer = {"answer": _checked(text), "answered_by": by[:150], "answered_at": database_now()}
     with transaction.atomic():
         _locked(message.participant_id)
         if not ParticipantMessage.objects.filter(pk=message.pk, answered_at=None).update(**answer):

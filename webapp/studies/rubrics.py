@@ -12,8 +12,8 @@ from collections.abc import Collection, Sequence
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
-from django.utils import timezone
 
+from webapp.core.clock import database_now
 from webapp.studies.conditions import Condition, condition_texts
 from webapp.studies.models import Dimension, Rubric, Study, StudyVersion
 from webapp.studies.questions import Question
@@ -55,7 +55,7 @@ def rubric_directions_store(*, rubric: Rubric, reversed_keys: Collection[str], h
 
 def rubric_freeze(*, rubric_id: int) -> None:
     """Mark as answered; safe to repeat."""
-    Rubric.objects.filter(pk=rubric_id, frozen_at=None).update(frozen_at=timezone.now())
+    Rubric.objects.filter(pk=rubric_id, frozen_at=None).update(frozen_at=database_now())
 
 
 def rubric_store(*, study: Study, questions: Sequence[Question], known: Rubric | None) -> Rubric:

@@ -12,11 +12,11 @@ from django.core import signing
 from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import Cast
 from django.db.models.lookups import Contains
-from django.utils import timezone
 from django.utils.text import slugify
 from django.utils.translation import gettext as _
 
 from chatbots.text import quote
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.studies.assignment.capacity import TasksHad, bots_met, bots_refusal, n_tasks_taken, tasks_had, with_loads
 from webapp.studies.conditions import Condition, Factor
@@ -222,7 +222,7 @@ def sitting_next(study: Study, participant: Participant, had: TasksHad | None = 
 
 def _sitting_refusal(study: Study, participant: Participant, had: TasksHad) -> Refused | None:
     """Return the reason why the participant cannot start their next part now; None if they can."""
-    due, now = sitting_next(study, participant, had), timezone.now()
+    due, now = sitting_next(study, participant, had), database_now()
     if due is None:
         return Refused("all_sittings", _("You have done all parts"))
     if due.is_early(now):

@@ -12,12 +12,12 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Max, Q
-from django.utils import timezone
 
 from chatbots import derive_seed
 from chatbots.text import quote
 from evaluation.analysis.levels import NEW_STUDIES
 from webapp.bots.selectors import bot_available_ids
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.studies.assignment.capacity import TasksHad, study_group, tasks_had
 from webapp.studies.assignment.cells import DrawnBot
@@ -232,7 +232,7 @@ def consent_given(version: StudyVersion, language: str = "") -> dict[str, Any]:
     digest, agreed = consent_version(values), consent_texts(values)
     texts, _made = ConsentText.objects.only("digest").get_or_create(digest=digest, defaults={"texts": agreed})
     said = values.texts.language
-    return {"consented_at": timezone.now(), "consent_version": digest, "consent": texts, "language": said}
+    return {"consented_at": database_now(), "consent_version": digest, "consent": texts, "language": said}
 
 
 def task_open(
@@ -409,7 +409,7 @@ def task_complete(*, task: Task, outcome: str = Outcome.RATED) -> Task:
 
 def _task_ended(task: Task, still: Q, state: str, outcome: str) -> bool:
     """End the task with a new code and what its person is shown, if it is still as it must be; else read it again."""
-    end = {"state": state, "outcome": outcome, "completion_code": _completion_code(), "ended_at": timezone.now()}
+    end = {"state": state, "outcome": outcome, "completion_code": _completion_code(), "ended_at": database_now()}
     for name, value in end.items():
         setattr(task, name, value)
     shown = shown_completion_of(task)
@@ -445,7 +445,7 @@ def task_end(*, task: Task, outcome: str) -> Task:
 
 def task_close(*, task: Task, state: str) -> Task:
     """Close an open task without a code: the bot failed, or its person left."""
-    Task.objects.filter(pk=task.pk, state=Task.State.OPEN).update(state=state, ended_at=timezone.now())
+    Task.objects.filter(pk=task.pk, state=Task.State.OPEN).update(state=state, ended_at=database_now())
     task.refresh_from_db()
     return task
 
@@ -457,7 +457,7 @@ def task_withdraw(*, task: Task) -> Task:
     """
     with transaction.atomic():
         task_close(task=task, state=Task.State.WITHDRAWN)
-        Task.objects.filter(pk=task.pk, outcome="").update(outcome=Outcome.WITHDRAWN, ended_at=timezone.now())
+        Task.objects.filter(pk=task.pk, outcome="").update(outcome=Outcome.WITHDRAWN, ended_at=database_now())
         _completion_shown(task)
         # Answers that are being stored are waited for, and go too.
         Participant.objects.select_for_update(of=("self",), no_key=True).get(pk=task.participant_id)

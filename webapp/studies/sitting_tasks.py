@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.studies.models import Outcome, Participant, Study, Task
 from webapp.studies.selectors import sitting_next
@@ -33,7 +33,7 @@ def sitting_miss(*, participant: Participant) -> Task:
         if late is not None:
             return late
         due = sitting_next(participant.study, participant)
-        if due is None or not due.is_late(timezone.now()):
+        if due is None or not due.is_late(database_now()):
             raise Refused("sitting_early", _("The next part is not open yet"), due=due)
         task = Task.objects.create(
             participant=participant,

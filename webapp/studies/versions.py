@@ -19,10 +19,10 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.utils import timezone
 from pydantic import ValidationError as WrongValues
 
 from chatbots.validation import mistakes_of
+from webapp.core.clock import database_now
 from webapp.studies.items import question_item_ensure
 from webapp.studies.languages import translate_values
 from webapp.studies.models import Rubric, Study, StudyVersion
@@ -301,7 +301,7 @@ def study_store(*, study: Study, values: StudyValues, rubric: Rubric | None = No
         if study.state != Study.State.ENDED:
             study.ended_at = None
         elif before is None or before.state != Study.State.ENDED:
-            study.ended_at = timezone.now()
+            study.ended_at = database_now()
         study.is_sequential |= study.state == Study.State.COLLECTING
         study.version = current  # type: ignore[assignment]  # none only while it is made
         study.save()
@@ -369,7 +369,7 @@ def _version(study: Study, values: StudyValues, rubric: Rubric, author: str) -> 
         "rubric": rubric,
         "digest": digest,
         "author": author,
-        "saved_at": timezone.now(),
+        "saved_at": database_now(),
     }
     current = study.version
     if current is not None:
@@ -397,7 +397,7 @@ def version_freeze(*, version: StudyVersion) -> StudyVersion:
     """Mark that a person has agreed to the version. Returns it as it stays; safe to repeat."""
     if version.frozen_at is not None:
         return version
-    StudyVersion.objects.filter(pk=version.pk, frozen_at=None).update(frozen_at=timezone.now())
+    StudyVersion.objects.filter(pk=version.pk, frozen_at=None).update(frozen_at=database_now())
     return StudyVersion.objects.select_related("rubric").get(pk=version.pk)
 
 

@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from django.db.models import QuerySet
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from chatbots.text import is_blank
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.studies.models import Study
 from webapp.transfer.models import SharedReport
@@ -59,7 +59,7 @@ def share_make(
         document=document,
         report_made_at=report_made_at,
         made_by=made_by,
-        expires_at=None if days is None else timezone.now() + timedelta(days=days),
+        expires_at=None if days is None else database_now() + timedelta(days=days),
     )
     return row, token
 
@@ -95,7 +95,7 @@ def share_is_over(share: SharedReport) -> str:
             SharedReport.Ended.ERASED: _("It ended on {day}, when data that the report was made of were removed."),
         }
         return reasons[SharedReport.Ended(share.ended)].format(day=_day(share.ended_at))
-    if share.expires_at is not None and share.expires_at <= timezone.now():
+    if share.expires_at is not None and share.expires_at <= database_now():
         return _("It was open until {day}.").format(day=_day(share.expires_at))
     return ""
 
@@ -106,7 +106,7 @@ def shares_of(study: Study) -> QuerySet[SharedReport]:
 
 
 def _end(shares: QuerySet[SharedReport], why: SharedReport.Ended) -> None:
-    shares.filter(ended_at=None).update(ended_at=timezone.now(), ended=why, document=b"")
+    shares.filter(ended_at=None).update(ended_at=database_now(), ended=why, document=b"")
 
 
 def _day(when: datetime) -> str:

@@ -16,7 +16,6 @@ from itertools import count
 from typing import Any
 
 from django.db import transaction
-from django.utils import timezone
 
 import chatbots
 from chatbots import derive_seed
@@ -27,6 +26,7 @@ from evaluation.ratings import rater_named
 from webapp.bots.models import BotVersion
 from webapp.bots.services import bot_version_record_imported
 from webapp.conversations.models import Conversation, Turn
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
 from webapp.studies.models import AGREED_BY_PEOPLE, Dimension, Rubric, Study
@@ -253,7 +253,7 @@ def _ratings(
 ) -> tuple[int, list[Skipped]]:
     """Store new ratings; a rater's that is stored with other answers stays, and the file's is reported."""
     people = _participants(study, [record for _key, record in kept])
-    now = timezone.now()
+    now = database_now()
     rows: list[Rating] = []
     skipped: list[Skipped] = []
     touched = Rating.objects.filter(conversation_id__in=set(ids.values()))

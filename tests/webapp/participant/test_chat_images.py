@@ -398,7 +398,7 @@ def test_the_sweep_removes_what_was_never_sent_and_files_without_a_row(monkeypat
     storages["images"].save("orphan.jpg", io.BytesIO(b"x"))
     assert images.images_sweep() == 0
     later = timezone.now() + timedelta(hours=2)
-    monkeypatch.setattr(images.timezone, "now", lambda: later)
+    monkeypatch.setattr(images, "database_now", lambda: later)
     assert images.images_sweep() == 1
     later += timedelta(days=1)
     assert images.images_sweep() == 1

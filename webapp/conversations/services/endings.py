@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from django.db import transaction
 from django.db.models import Q
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from webapp.conversations.attention_checks import chat_check_due
@@ -19,6 +18,7 @@ from webapp.conversations.selectors import early_reason, failure_of, reply_is_co
 from webapp.conversations.services.partners import partner_words_remove
 from webapp.conversations.services.replies import NOTHING_DUE, due_set
 from webapp.conversations.task_start import conversation_start, task_chats
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.studies.models import Outcome, Slot, Task
 from webapp.studies.services import pairs_replace, task_bot_add, task_close, task_complete, task_end, task_withdraw
@@ -27,7 +27,7 @@ from webapp.studies.services import pairs_replace, task_bot_add, task_close, tas
 def conversation_complete(*, conversation: Conversation) -> None:
     """Close after the rating, and cancel a reply that is due; repeated it changes nothing."""
     Conversation.objects.filter(pk=conversation.pk, state=Conversation.State.OPEN).update(
-        state=Conversation.State.COMPLETED, ended_at=timezone.now(), rating_draft={}, **NOTHING_DUE
+        state=Conversation.State.COMPLETED, ended_at=database_now(), rating_draft={}, **NOTHING_DUE
     )
 
 
@@ -88,7 +88,7 @@ def task_end_with_chats(*, task: Task, outcome: str) -> Task:
         is_open = Q(slot__task=task, state=Conversation.State.OPEN)
         chats = list(rows.filter(is_open).values_list("pk", flat=True))
         Conversation.objects.filter(pk__in=chats).update(
-            state=Conversation.State.ENDED, ended_at=timezone.now(), rating_draft={}, **NOTHING_DUE
+            state=Conversation.State.ENDED, ended_at=database_now(), rating_draft={}, **NOTHING_DUE
         )
         return task_end(task=task, outcome=outcome)
 
@@ -103,7 +103,7 @@ def _failed_close(conversation: Conversation, task_state: str | None, *, way: st
     if locked.task is None or failure is None or way not in failure.can:
         raise Refused("not_failed", _("This chat is still running."))
     locked.state = Conversation.State.ENDED if failure.is_content else Conversation.State.FAILED
-    locked.ended_at = timezone.now()
+    locked.ended_at = database_now()
     locked.rating_draft = {}
     locked.save()
     if task_state is not None:
@@ -135,7 +135,7 @@ def conversation_withdraw(*, conversation: Conversation) -> None:
             chat.check_answers.all().delete()
             chat.items.all().delete()  # what was drawn from it for others to judge
             chat.state = Conversation.State.WITHDRAWN
-            chat.ended_at = timezone.now()
+            chat.ended_at = database_now()
             chat.rating_draft = {}
             chat.n_exchanges = 0
             due_set(chat)
@@ -221,7 +221,7 @@ def _pair_give_up(slots: tuple[Slot, ...]) -> tuple[Task, list[str]]:
         chat.state = Conversation.State.FAILED if chat in failed else Conversation.State.ENDED
         if chat not in failed:
             due_set(chat)
-        chat.ended_at = timezone.now()
+        chat.ended_at = database_now()
         chat.save()
     task = chats[0].task
     assert task is not None, f"chat {chats[0].pk} without a task"

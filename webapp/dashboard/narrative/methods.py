@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from django.utils import timezone
-
 from chatbots.installation import package_version, release
 from evaluation.analysis.levels import interval_level, order_alpha
 from evaluation.analysis.trajectories import SEED
@@ -22,6 +20,7 @@ from evaluation.number_format import percent, share
 from evaluation.ratings import MEAN_KEY
 from evaluation.stats.trajectories import N_EXTREME
 from evaluation.stats.zscores import MIN_RATINGS
+from webapp.core.clock import database_now
 from webapp.dashboard.charts.figure import Cell
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import NamedTable, Section, bot_cell, declared_table
@@ -302,7 +301,7 @@ def _questions(frame: StudyFrame) -> NamedTable:
 def _environment() -> NamedTable:
     versions: dict[str, str | None] = {"Confab": release(), "Python": platform.python_version()}
     versions |= {package: package_version(package) for package in _PACKAGES}
-    versions["Made"] = f"{timezone.now():%Y-%m-%d %H:%M} UTC"
+    versions["Made"] = f"{database_now():%Y-%m-%d %H:%M} UTC"
     return declared_table(
         "environment",
         "Software",

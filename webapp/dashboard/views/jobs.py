@@ -11,12 +11,12 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from evaluation.plots.marks import slots_of
 from webapp.bots.models import Spending
 from webapp.bots.selectors import spending_spent
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.core.rights import Right, may
 from webapp.dashboard.navigation import page, post_view, read_view
@@ -72,7 +72,7 @@ def job_context(job: JobBase, kind: str) -> dict[str, Any]:
         "left_s": progress.remaining_s,
         "worker_is": worker_is,
         "live": reverse("dashboard:job_live", args=[kind, job.pk]),
-        "now": timezone.now(),
+        "now": database_now(),
     }
 
 

@@ -15,10 +15,10 @@ from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.core.rights import Right, may
 from webapp.dashboard.filters import apply_flag_filter, requested_flags
@@ -241,7 +241,7 @@ def _page(
         share_form=share_form or ShareForm(),
         shares=list(shares_of(study)),
         link=link,
-        now=timezone.now(),
+        now=database_now(),
         status=status,
         **of_part,
     )

@@ -10,10 +10,10 @@ from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.cache import never_cache
 
 from webapp.core.authentication import token_make, token_revoke, tokens_of
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.core.rights import Right, may
 from webapp.dashboard.bots import troubled_bots
@@ -142,7 +142,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
         form=form,
         text=text,
         tokens=tokens_of(user),
-        now=timezone.now(),
+        now=database_now(),
         labels=dict(rights),
         calls=_calls(request),
         openapi=reverse("api:openapi-json"),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.db.models import Count, Exists, OuterRef, QuerySet
-from django.utils import timezone
 
 from chatbots.bots.person import people_among
 from chatbots.identity import derive_seed
@@ -16,6 +15,7 @@ from webapp.bots.models import BotVersion
 from webapp.bots.selectors import bot_available_ids, bot_entry_list
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import conversations_for_metrics
+from webapp.core.clock import database_now
 from webapp.jobs.models import SelfPlayConversation, SelfPlayRun
 from webapp.jobs.selectors.selfplay import BotPair, pair_wanted
 from webapp.ratings.selectors import study_conversations
@@ -39,7 +39,7 @@ def participant_choices() -> list[tuple[str, str]]:
 
 def people_rows(study: Study, *, until: datetime | None = None) -> QuerySet[Conversation]:
     """Return the study's complete chats of people, oldest first; with `until`, those begun by then."""
-    rows = study_conversations(study).filter(created_at__lte=until or timezone.now())
+    rows = study_conversations(study).filter(created_at__lte=until or database_now())
     return rows.order_by("created_at", "pk")
 
 

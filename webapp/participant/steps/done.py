@@ -9,9 +9,9 @@ from urllib.parse import quote, urlencode
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import URLPattern, path, reverse
-from django.utils import timezone
 
 from webapp.conversations.selectors import chat_turn, partner_told_afterwards, task_chat
+from webapp.core.clock import database_now
 from webapp.participant.access import ParticipantRequest, conversation_page, form_action, task_page, with_policy
 from webapp.participant.page_texts import header_progress, own_thanks, study_texts
 from webapp.participant.recruitment_links import (
@@ -117,7 +117,7 @@ def done_page(
         "return_url": "" if submit_url else ending.link,
         # A platform pays for one chat at a time, so its participants return by its link, not from here.
         "again": ending.outcome != Outcome.NO_CONSENT and not participant.platform and can_go_on,
-        "has_parts": has_parts and not (due and due.is_late(timezone.now())),
+        "has_parts": has_parts and not (due and due.is_late(database_now())),
         "due": due,
         "due_link": _part_link(request, participant) if due and not participant.platform else "",
         "all_pay": all_parts_pay(task.version.values),

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from django.conf import settings
-from django.utils import timezone
 from django.utils.translation import gettext as __
 from django.utils.translation import gettext_lazy as _
 
@@ -27,6 +26,7 @@ from evaluation.analysis.leaderboard import (
 from evaluation.held_out import BAR
 from evaluation.languages import languages_of_sets
 from webapp.bots.selectors import text_store
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
 from webapp.jobs.models import UNFINISHED, Job, State
@@ -312,6 +312,6 @@ class RankingJob(_StudyJob):
                 return {"n_ratings": 0}
             n, found = len(ratings), ranking_progress(ratings)
         work.beat(now=True)
-        fields = {"found": found.to_json(), "n_ratings": n, "made_at": timezone.now()}
+        fields = {"found": found.to_json(), "n_ratings": n, "made_at": database_now()}
         OrderState.objects.update_or_create(study=study, defaults=fields)
         return {"n_ratings": n}

@@ -16,11 +16,11 @@ from typing import Any, Literal
 from django.db import connection
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from webapp.bots.models import Spending
 from webapp.bots.selectors import bots_least_cost, spending_spent
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.studies.assignment.cells import BotLoads, bots_without_room, cells_of
 from webapp.studies.conditions import Condition, condition_key
@@ -301,7 +301,7 @@ def open_tasks(study: Study, *, synthetic: bool) -> QuerySet[Task]:
 
 def _places_since(study: Study) -> datetime:
     """Return when a task was begun at the earliest that still holds its place."""
-    return timezone.now() - study.values.assignment.place_held_for
+    return database_now() - study.values.assignment.place_held_for
 
 
 def slots_held(study: Study, *, synthetic: bool) -> QuerySet[Slot]:

@@ -97,7 +97,7 @@ class StudyDraw:
         if same or (self.wanted and n == 1):
             return [DrawnBot(bot_id) for bot_id in candidates]
         candidates.sort(key=loads.__getitem__)
-        named = [(bot_id, {}) for bot_id in candidates]
+        named: list[tuple[str, Mapping[str, str]]] = [(bot_id, {}) for bot_id in candidates]
         at = self._places([loads[bot_id] for bot_id in candidates], n, self._needs_of(candidates), named)
         return [DrawnBot(candidates[i]) for i in at]
 
@@ -209,7 +209,7 @@ class StudyDraw:
     def _one_of(self, bots: Collection[str], loads: Mapping[str, int]) -> str:
         """Return the bot among these that the rule gives."""
         ordered = sorted(sorted(bots), key=loads.__getitem__)
-        named = [(bot_id, {}) for bot_id in ordered]
+        named: list[tuple[str, Mapping[str, str]]] = [(bot_id, {}) for bot_id in ordered]
         [place] = self._places([loads[b] for b in ordered], 1, self._needs_of(ordered), named)
         return ordered[place]
 

@@ -28,13 +28,13 @@ from django.contrib.contenttypes.models import ContentType
 from django.core import signing
 from django.db import transaction
 from django.db.models import Count, Model, Q, QuerySet
-from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from webapp.bots.services import bot_reasons_forget
 from webapp.core.clean_up import clean_up_kind, clean_up_on_commit
+from webapp.core.clock import database_now
 from webapp.core.database import journal_emptied
 from webapp.core.errors import Refused
 from webapp.studies.assignment.counterbalance import study_count_anew
@@ -283,7 +283,7 @@ def may_withdraw(participant: Participant, until: datetime | None) -> bool:
     """Return True if they may withdraw now: while a task is open, and until the time limit after the end."""
     if participant.withdrawn_at is not None:
         return False
-    is_early = until is not None and timezone.now() <= until
+    is_early = until is not None and database_now() <= until
     return is_early or participant.tasks.filter(state=Task.State.OPEN).exists()
 
 
@@ -316,7 +316,7 @@ def participant_withdraw(*, participant: Participant) -> Mapping[str, int]:
             if not kind.for_pay:
                 kind.rows(people).delete()
         _tasks_emptied(person)
-        people.update(withdrawn_at=timezone.now(), entry_nonce="", move_nonce="")
+        people.update(withdrawn_at=database_now(), entry_nonce="", move_nonce="")
         erased_follow_up({person.study_id})
         Erasure.objects.create(study_id=person.study_id, kind=Erasure.Kind.WITHDRAWN, n_people=1, removed=removed)
     participant.refresh_from_db()
@@ -331,7 +331,7 @@ def _tasks_emptied(person: Participant) -> None:
         store_shown_completion(task=task)
     open_ones = list(tasks.filter(state=Task.State.OPEN))
     tasks.filter(state=Task.State.OPEN).update(
-        state=Task.State.WITHDRAWN, outcome=Outcome.WITHDRAWN, ended_at=timezone.now()
+        state=Task.State.WITHDRAWN, outcome=Outcome.WITHDRAWN, ended_at=database_now()
     )
     for task in open_ones:
         task.refresh_from_db()

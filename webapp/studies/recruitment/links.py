@@ -28,6 +28,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from evaluation.formats.tables import escape_cell
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.studies.models import LinkCount, OneTimeLink, Outcome, Participant, Study, StudyVersion, Task, Whereabouts
 from webapp.studies.protocols.base import protocols
@@ -75,7 +76,7 @@ def links_make(*, study: Study, n: int, label: str = "", days: int | None = None
         raise Refused("bad_number", f"{n} links cannot be made at once; 1 to {MOST_LINKS_AT_ONCE} can")
     if days is not None and not 1 <= days <= MOST_LINK_DAYS:
         raise Refused("bad_number", f"{days} days is no time for a link; 1 to {MOST_LINK_DAYS} days is")
-    until = timezone.now() + timedelta(days=days) if days is not None else None
+    until = database_now() + timedelta(days=days) if days is not None else None
     with transaction.atomic():
         Study.objects.select_for_update(of=("self",), no_key=True).get(pk=study.pk)
         last = study.one_time_links.aggregate(number=Max("number"), batch=Max("batch"))
@@ -109,7 +110,7 @@ def link_rows(study: Study, participant_link: str, batch: int | None = None) -> 
     links = study.one_time_links.annotate(outcome=Subquery(newest.values("outcome")[:1]))
     if batch is not None:
         links = links.filter(batch=batch)
-    now = timezone.now()
+    now = database_now()
     for link in links.order_by("number").iterator(chunk_size=500):
         state = link.outcome or "begun" if link.used_at else "unused"
         if state == "unused" and link.expires_at and link.expires_at < now:
@@ -146,14 +147,14 @@ def link_read(study: Study, token: str) -> tuple[str, str]:
     link = study.one_time_links.filter(number=number).first()
     if link is None:
         return "", "link_unknown"
-    if link.expires_at is not None and link.expires_at < timezone.now():
+    if link.expires_at is not None and link.expires_at < database_now():
         return number, "link_expired"
     return number, "link_used" if link.used_at is not None else ""
 
 
 def link_use(*, study: Study, number: str) -> None:
     """Store that the link has been used."""
-    study.one_time_links.filter(number=number, used_at=None).update(used_at=timezone.now())
+    study.one_time_links.filter(number=number, used_at=None).update(used_at=database_now())
 
 
 def _signer(study: Study) -> signing.Signer:
@@ -276,7 +277,7 @@ def step_reached(*, task: Task, step: str) -> None:
     names = [one.name for one in protocols.get(study.protocol).steps]
     if step not in names:
         return
-    now = timezone.now()
+    now = database_now()
     earlier = Case(When(furthest__in=names[: names.index(step)], then=Value(step)), default=F("furthest"))
     rows = Whereabouts.objects.filter(task=task)
     if not rows.update(step=step, furthest=earlier, seen_at=now):
@@ -313,7 +314,7 @@ def task_decline(*, participant: Participant, version: StudyVersion) -> Task:
             state=Task.State.ENDED,
             outcome=Outcome.NO_CONSENT,
             submission=submission,
-            ended_at=timezone.now(),
+            ended_at=database_now(),
         )
         # The row's own time of making is a moment later than any that is read before.
         task.ended_at = task.created_at

@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.utils import timezone
-
 from chatbots import Identity
 from chatbots.text import quote
 from evaluation.package import Package, PackageError
+from webapp.core.clock import database_now
 from webapp.core.column_bounds import check_rows
 from webapp.core.errors import Refused
 from webapp.jobs.models import MetricResult, MetricVersion
@@ -264,7 +263,7 @@ def _note(number: int, row: Row) -> Note:
             text = tag_checked(text)
         elif kind == Note.Kind.NOTE and text:  # empty where a retention has emptied it
             text = note_checked(text)
-        at = time_of(row["created_at"]) or timezone.now()
+        at = time_of(row["created_at"]) or database_now()
     except (ValueError, Refused) as error:
         raise PackageError(f"{where}: {error}") from None
     return Note(kind=kind, text="" if kind == Note.Kind.STAR else text, created_at=at)

@@ -14,11 +14,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.db.models import Count, Model
-from django.utils import timezone
 
 from chatbots.text import quote
 from evaluation.package import Package
 from webapp.conversations.models import ChatCheckAnswer, Conversation, ReplyMark, ReplyReport, Turn
+from webapp.core.clock import database_now
 from webapp.core.column_bounds import check_rows
 from webapp.ratings.models import Rating
 from webapp.studies.attention_checks import quiz_digest
@@ -208,7 +208,7 @@ def _of_items(study: Study, rows: Sequence[Row], version: StudyVersion) -> Packa
                 participant_id=people[row["rater"]],
                 rubric_id=task.version.rubric_id,
                 answers=_json(row["answers"]),
-                submitted_at=time_of(row["submitted_at"]) or timezone.now(),
+                submitted_at=time_of(row["submitted_at"]) or database_now(),
             )
         )
     check_rows([*slots, *new])
@@ -283,7 +283,7 @@ def _tasks(
             person=people[rows[name]["rater"]],
             version=version,
             outcome=Outcome(rows[name]["outcome"] or Outcome.RATED),
-            ended_at=time_of(rows[name]["submitted_at"]) or timezone.now(),
+            ended_at=time_of(rows[name]["submitted_at"]) or database_now(),
         )
         for name in ids
     ]

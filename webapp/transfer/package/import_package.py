@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from django.db import transaction
-from django.utils import timezone
 
 from chatbots.text import quote
 from chatbots.trace import read_trace
@@ -27,6 +26,7 @@ from evaluation.formats.base import Skipped, condition_read
 from evaluation.package import Package, package_open
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
+from webapp.core.clock import database_now
 from webapp.core.column_bounds import check_rows
 from webapp.core.errors import Refused
 from webapp.ratings.error_spans import SPANS, STEPS
@@ -324,7 +324,7 @@ class _Reading:
             answers=answers,
             other_answers=others,
             comment=row["comment"],
-            submitted_at=_time(row["submitted_at"]) or timezone.now(),
+            submitted_at=_time(row["submitted_at"]) or database_now(),
             is_set_apart=row["rater"] in apart,
         )
 
