@@ -86,7 +86,7 @@ class StudyDialogue:
     person: str = ""
 
     def get_person(self) -> str:
-        """Return who held the chat: its person, or else its only rater; empty where unknown."""
+        """Return the chat's person, or else its only rater; empty if unknown."""
         raters = {rating.rater for rating in self.ratings if rating.rater}
         return self.person or (raters.pop() if len(raters) == 1 else "")
 

@@ -47,7 +47,7 @@ class _Units:
         self._mark = 0  # where the end mark of the last sentence begins; an emoji may follow it
 
     def complete_length(self, text: str, *, growing: bool = False) -> int:
-        """Return what `complete_length` does.
+        """Return the length that `complete_length` returns.
 
         Args:
             growing: more may follow at once, so that a mark at the very end is not known to be an end yet.

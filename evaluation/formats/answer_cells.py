@@ -213,7 +213,7 @@ class ColumnProfile:
         return len(labels) <= MOST_LABELS
 
     def kind(self) -> Literal["numbers", "words", ""]:
-        """Return how most cells are numbers, by digits or by words; empty where they are none."""
+        """Name the form of most cells, digits or words; empty if they are no numbers."""
         n = self.n_given
         n_digits = n - self.shapes["word"] - self.shapes["boolean"]
         if not self._has_labels():
@@ -235,7 +235,7 @@ class ColumnProfile:
         return best if 2 * n_covered > words.total() else {}
 
     def comma(self) -> Comma:
-        """Return what a comma separates, where the column shows it."""
+        """Name the use of commas, if the column shows it."""
         if self.shapes["decimal"] and not self.shapes["thousands"]:
             return "decimal"
         return "thousands" if self.shapes["thousands"] and not self.shapes["decimal"] else ""
@@ -275,7 +275,7 @@ class ColumnProfile:
 
 
 def comma_of(profiles: Iterable[ColumnProfile], delimiter: str) -> Comma:
-    """Return what a comma before three digits separates in a file, by its other columns and its delimiter."""
+    """Name the use of commas in a file, by its other columns and its delimiter."""
     shown = {profile.comma() for profile in profiles if profile.kind() == "numbers"} - {""}
     if len(shown) == 1:
         return shown.pop()

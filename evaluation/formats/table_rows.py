@@ -148,7 +148,7 @@ def _text_rows(path: Path) -> CsvRows:
 
 
 def _row_problem(cells: Sequence[str], header: Sequence[str], text: str, delimiter: str, *, is_last: bool) -> str:
-    """Return what is wrong with a row; empty if nothing is."""
+    """Describe the problem of a row; empty if there is none."""
     if is_last and text.count('"') % 2 and "\n" in text.rstrip("\r\n"):
         return "a quotation mark is not closed, so the rest of the file is one row"
     if len(cells) != len(header):
@@ -181,7 +181,7 @@ class _Lines:
 
 
 def cells_within(text: str, place: int, n_cells: int, delimiter: str) -> set[str]:
-    """Return what a broken row may hold in a column: each of its lines is tried, counted from either end."""
+    """Return possible cells of a broken row in a column: each line is tried, counted from either end."""
     found = set()
     for line in text.splitlines():
         try:
@@ -195,7 +195,7 @@ def cells_within(text: str, place: int, n_cells: int, delimiter: str) -> set[str
 
 
 def table_notes(path: Path) -> list[Note]:
-    """Return what was guessed of a table as a whole."""
+    """Return the guesses about a table as a whole."""
     if plain_rows(path):
         return []
     return [Note(text) for text in chain(filter(None, [encoding_note(path)]), shape_of(head_of(path)).notes)]

@@ -208,7 +208,8 @@ def _without_scale(text: str, answers: Sequence[str]) -> str:
     )
     span = rf"(?<![\d.,]){low}{label}\s*(?:-|–|—|to|through|and|,)\s*{high}{label}(?![.,]?\d)"
     text = re.sub(
-        rf"(?:scale|range|rang\w+|rating|score\w*|points?|number)\s*(?:\w+\s+){{0,3}}[(\[]?{span}|(?:from|between)\s+{span}",
+        rf"(?:scale|range|rang\w+|rating|score\w*|points?|number)\s*(?:\w+\s+){{0,3}}[(\[]?{span}"
+        rf"|(?:from|between)\s+{span}",
         " ",
         text,
         flags=re.I,

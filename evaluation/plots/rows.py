@@ -58,11 +58,11 @@ class ScaleWindow:
         return _share(min(max(value, self.low), self.high), self.low, self.high)
 
     def cuts_low(self, value: float | None) -> bool:
-        """Return whether a value lies below the window."""
+        """Return True if a value lies below the window."""
         return value is not None and value < self.low - (self.high - self.low) * 1e-9
 
     def cuts_high(self, value: float | None) -> bool:
-        """Return whether a value lies above the window."""
+        """Return True if a value lies above the window."""
         return value is not None and value > self.high + (self.high - self.low) * 1e-9
 
     def at(self, value: float) -> str:

@@ -130,7 +130,7 @@ def place_labels(
 
 
 def covers_any(labels: Sequence[Label], obstacles: Sequence[Box], bounds: Box) -> bool:
-    """Return whether a label covers a mark or another label, or leaves the plot."""
+    """Return True if a label covers a mark or another label, or leaves the plot."""
     boxes = np.array([label.box.ends for label in labels]).reshape(-1, 4)
     marks = np.array([box.ends for box in obstacles]).reshape(-1, 4)
     others = _overlaps(boxes, boxes)

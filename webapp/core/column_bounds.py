@@ -33,7 +33,7 @@ def check_rows(rows: Iterable[Model]) -> None:
 
 
 def find_problem(field: Field[Any, Any], value: Any) -> str:
-    """Return what is wrong with a value of a column; empty if it can be stored."""
+    """Describe why a value does not fit a column; empty if it can be stored."""
     if isinstance(value, str):
         if not are_sanitised(value):
             return "it holds the character U+0000 or half a surrogate pair"

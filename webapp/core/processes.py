@@ -252,7 +252,7 @@ class Signs:
         Process.objects.filter(heard_at__lt=now - FORGOTTEN_AFTER).delete()
 
     def _surroundings(self) -> dict[str, Any]:
-        """Return how far the clock is off and which data folder this process has; log once what is wrong with them."""
+        """Return the offset of the clock and the id of the data folder; log a problem of either once."""
         off_s = round(database_clock.seconds_off(), 1)
         folder_id = read_folder_id()
         if abs(off_s) > OFF_AFTER_S and not self._is_clock_logged:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import Count, Max, Q
-from django.utils.translation import gettext_lazy
 
 from chatbots.identity import canonical_json
 from chatbots.validation import InputModel, Many
@@ -77,7 +76,7 @@ def report_remove(pk: int) -> None:
 
 
 CLEAN_UP = "report_file"
-clean_up_kind(CLEAN_UP, gettext_lazy("File of a deleted report"), report_remove)
+clean_up_kind(CLEAN_UP, "File of a deleted report", report_remove)
 
 
 def report_read(job: Job) -> Document | None:

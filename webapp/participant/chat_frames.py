@@ -222,7 +222,7 @@ class ChatPage:
         return result
 
     def news(self, after: int) -> FrameResult:
-        """Return what is stored after turn `after`, and the current state of partner, pick and due reply.
+        """Return frames of what is stored after turn `after`, and of the state of partner, pick and due reply.
 
         It has what a socket reports, without pieces of replies. Asked again it returns the same.
         """

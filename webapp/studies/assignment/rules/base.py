@@ -47,7 +47,7 @@ class EarlierTask:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentCase:
-    """What a rule may look at: the candidates, the study's bots, and the participant.
+    """Input of a rule: the candidates, the study's bots, and the participant.
 
     Attributes:
         bots: all bots of the study, in its order.
