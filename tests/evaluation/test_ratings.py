@@ -172,8 +172,10 @@ def test_scores_as_texts_are_read_as_numbers_or_named() -> None:
     np.testing.assert_equal(Ratings.from_frame(whole).answers["quality"], [1, np.nan, 3, 4])
     with pytest.raises(ValueError, match="no column of numbers; quality hold texts"):
         Ratings.from_frame(frame.assign(quality=["good", "bad", "good", "x"]))
-    with pytest.raises(ValueError, match=r"row 2, column quality is '3,5'; a number such as 3.5"):
-        Ratings.from_frame(frame.assign(quality=["1", "3,5", "2", "NA"]))
+    decimal = Ratings.from_frame(frame.assign(quality=["1", "3,5", "2", "NA"]))
+    np.testing.assert_equal(decimal.answers["quality"], [1, 3.5, 2, np.nan])
+    with pytest.raises(ValueError, match=r"row 2, column quality is '3;5'; a number such as 3.5"):
+        Ratings.from_frame(frame.assign(quality=["1", "3;5", "2", "NA"]))
 
 
 def assert_same(one: Any, other: Any, where: str = "result") -> None:

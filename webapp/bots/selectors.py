@@ -122,12 +122,11 @@ def bots_discover() -> None:
 
 
 def bots_refresh(bot_id: str) -> None:
-    """Register what a look-up of a bot needs; called by the registry in every process.
-
-    Raises:
-        EntriesError: as `bots_file_discover`.
-    """
-    bots_file_discover()
+    """Register what a look-up of a bot needs; called by the registry in every process."""
+    try:
+        bots_file_discover()
+    except EntriesError as error:  # the look-up may be of a bot that needs no file
+        log.warning("%s", error)
     if bot_id and (is_declared(bot_id) or bot_id not in registry):
         try:
             declared_discover()

@@ -12,7 +12,6 @@ from typing import Any
 from django.db import connections, transaction
 from django.db.models import Q, QuerySet
 from django.db.models.signals import post_delete, pre_delete
-from django.utils.translation import gettext_lazy
 
 from webapp.bots.selectors import text_store
 from webapp.conversations.images import image_file_delete
@@ -83,7 +82,7 @@ def encoded_texts_sweep() -> int:
 
 
 CLEAN_UP = "encoded_texts"
-clean_up_kind(CLEAN_UP, gettext_lazy("Encodings of erased texts"), lambda _payload: encoded_texts_sweep())
+clean_up_kind(CLEAN_UP, "Encodings of erased texts", lambda _payload: encoded_texts_sweep())
 
 
 def image_deleted(*, instance: ChatImage, using: str, **_: Any) -> None:

@@ -16,7 +16,6 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import transaction
 from django.db.models import Count, Max, Q, Sum
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from chatbots.corpora.dialogues import EVERYDAY
 from chatbots.identity import canonical_json
@@ -343,7 +342,7 @@ def _file_remove(name: str) -> None:
 
 
 CLEAN_UP = "benchmark_file"
-clean_up_kind(CLEAN_UP, gettext_lazy("Removed file of Benchmark"), _file_remove)
+clean_up_kind(CLEAN_UP, "Removed file of Benchmark", _file_remove)
 
 
 def benchmark_done(pk: int) -> Job | None:

@@ -317,16 +317,16 @@ def test_a_csv_is_read_as_its_columns_are_chosen_and_its_choices_are_stored(
     }
     seen = staff.post(page, {**columns, "_again": "1"}).context
     contents = seen["contents"]
-    assert (contents.n_conversations, contents.n_ratings, dict(contents.bots)) == (6, 6, {"b0": 3, "b1": 3})
+    assert (contents.n_conversations, contents.n_ratings, dict(contents.bots)) == (7, 6, {"b0": 4, "b1": 3})
     assert (contents.seen, seen["form"].proposals) == ({"note": (1.5, 3.5)}, {"note": (1, 4)})
     assert [(one.line, one.reason) for one in contents.left_out] == [
-        (8, "Note is 'gut'; a number is needed; its chat is left out")
+        (8, "Note is 'gut'; a number is needed, or a word of the scale; this answer is left out")
     ]
     assert not Study.objects.exists()
     given = {"study": "talk", "accept": "on", "reversed-note": "on", "low_label-note": "bad", "controls": ["b1"]}
     for _ in range(2):  # a double click, or a reload
         answer = staff.post(page, {**columns, **given, "_import": "1"}, follow=True)
-        assertContains(answer, "6 conversations")
+        assertContains(answer, "7 conversations")
     assert Job.objects.count() == 1
     study = Study.objects.get(key="talk")
     question = study.rubric.dimensions.get()
@@ -382,10 +382,13 @@ def test_a_package_shows_what_it_holds_and_a_study_file_its_changes(staff: Clien
     ("content", "reason"),
     [
         ("conversation,bot,human,reply\nc,b,hi,y\x00o\n", "line 2 reply holds the character U+0000"),
-        ("conversation,bot,human,reply\nc,b,h\udce9,yo\n", "line 2 human holds half a surrogate pair or bytes"),
+        ("conversation,bot,human,reply\nc,b,h\udc81,yo\n", "line 2 human holds half a surrogate pair or bytes"),
         ("conversation,bot,human,reply\nc,b,,\n", "line 2 human and reply are both empty"),
         ("conversation,bot,speaker,text\nc,b,narrator,hi\n", "line 2 speaker is 'narrator'; it must be human or bot"),
-        ("conversation,bot,turn,speaker,text\nc,b,0,human,a\nc,b,0,human,b\n", "line 3 chat 'c' has turn 0 twice"),
+        (
+            "conversation,bot,turn,speaker,text\nc,b,0,human,a\nc,b,0,human,b\n",
+            "line 2 chat 'c' has turn 0 of the human twice",
+        ),
     ],
 )
 def test_a_mistake_is_told_with_line_value_and_what_would_be_right(staff: Client, content: str, reason: str) -> None:

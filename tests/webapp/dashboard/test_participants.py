@@ -86,7 +86,7 @@ def test_scripted_people_are_listed_by_the_switch_and_never_paid(paid: Study, vi
     make_rating(make_conversation(paid, n_exchanges=3, is_synthetic=True))
     assert len(rows(people(staff, paid))) == 1
     page = people(staff, paid, synthetic="1")
-    assert sorted(row[-1] for row in rows(page)) == ["Look", "–"]
+    assert sorted(row[-1] for row in rows(page)) == ["Look £1.60", "–"]
     assert len(page.select(".people-table input[name=visit]")) == 1
     assert "Rehearsal" in page.select_one(".people-table").get_text()
     assert all("synthetic=1" in link["href"] for link in page.select(".people-tools a"))

@@ -30,7 +30,6 @@ from django.db import transaction
 from django.db.models import Count, Model, Q, QuerySet
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from webapp.bots.services import bot_reasons_forget
 from webapp.core.clean_up import clean_up_kind, clean_up_on_commit
@@ -203,7 +202,7 @@ def _clean_up(payload: Mapping[str, Any]) -> None:
 
 
 CLEAN_UP = "erasure"
-clean_up_kind(CLEAN_UP, gettext_lazy("Files and results after an erasure"), _clean_up)
+clean_up_kind(CLEAN_UP, "Files and results after an erasure", _clean_up)
 
 
 def erased_follow_up(study_ids: Collection[int], *, people: Collection[UUID] = ()) -> None:
