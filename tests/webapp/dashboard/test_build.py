@@ -364,11 +364,11 @@ def test_cost_and_what_the_plan_can_show() -> None:
     assert (reach.n, reach.n_pairs, reach.spread.study) == (40, 1, "")
     # By another program: the power of the t-test with n ratings a bot.
     test = TTestIndPower()
-    assert reach.alpha == ORDER_ALPHA, "as pairs differ significantly, so they are planned for"
-    reached = test.power(reach.difference / reach.spread.sd, 40, ORDER_ALPHA)
+    assert reach.alpha == 0.05, "as pairs differ significantly, so they are planned for"
+    reached = test.power(reach.difference / reach.spread.sd, 40, 0.05)
     assert reached == pytest.approx(0.8, abs=1e-4)
     assert (reach.smallest, reach.for_smallest is not None) == (pytest.approx(0.6), True), "a tenth of the scale"
-    enough = [test.power(0.6 / reach.spread.sd, reach.for_smallest + less, ORDER_ALPHA) for less in (0, -1)]
+    enough = [test.power(0.6 / reach.spread.sd, reach.for_smallest + less, 0.05) for less in (0, -1)]
     assert enough[0] >= 0.8 > enough[1]
     named = reach_of(study_edit(study=study, smallest_difference=1.2), 6)
     assert (named.smallest, named.for_smallest < reach.for_smallest / 3) == (1.2, True)
@@ -406,8 +406,12 @@ def test_the_spread_is_that_of_ratings_here() -> None:
     force_bots(three, ["ada", "eliza", "eva"])
     reach, page = reach_of(three, 6), plan_raters(ratings, [0.6])
     assert (reach.n_pairs, page.n_comparisons) == (3, 1)
+    wanted = raters_needed(0.6, page.pairs[0].sd, alpha=0.05, n_comparisons=3)
+    assert (reach.for_smallest, reach.with_prediction, reach.alpha) == (wanted.n, None, 0.05)
+    # It is planned at its own level, whatever that of the study with the ratings.
+    reach = reach_of(study_edit(study=three, level=None), 6)
     wanted = raters_needed(0.6, page.pairs[0].sd, alpha=ORDER_ALPHA, n_comparisons=3)
-    assert (reach.for_smallest, reach.with_prediction) == (wanted.n, None)
+    assert (reach.for_smallest, reach.alpha) == (wanted.n, ORDER_ALPHA)
 
 
 def test_a_study_with_a_fit_is_planned_with_and_without_its_predictions() -> None:

@@ -20,11 +20,17 @@ from webapp.transfer.services import records_store
 
 def test_pages_say_by_which_test_bots_are_told_apart(staff: Client, rated: Study) -> None:
     address = reverse("dashboard:study_results", args=["rated"])
-    assert "always valid while the study collects" in staff.get(address).content.decode()
-    study_edit(study=rated, state="ended")
+    always, fixed = ("always-valid test, Holm, p &lt; .05", "fixed-sample test, Holm, p &lt; .05")
+    for state in ("collecting", "ended"):
+        study_edit(study=rated, state=state)
+        html = staff.get(address).content.decode()
+        assert (always in html, fixed in html) == (True, False), state
+    # A study that was never open here has no looks to account for; one of earlier versions keeps its level.
+    Study.objects.filter(pk=rated.pk).update(is_sequential=False)
     html = staff.get(address).content.decode()
-    assert "always valid while the study collects" not in html
-    assert "Holm, p &lt; .10" in html
+    assert (always in html, fixed in html) == (False, True)
+    study_edit(study=Study.objects.get(pk=rated.pk), level=None)
+    assert "fixed-sample test, Holm, p &lt; .10" in staff.get(address).content.decode()
 
 
 def test_an_imported_study_hides_pages_about_people_who_come(staff: Client) -> None:

@@ -41,6 +41,7 @@ from webapp.results.item_results import study_pairs
 from webapp.results.study_data import study_data
 from webapp.search.models import Note
 from webapp.search.services import note_add, star_set, tag_add
+from webapp.studies.assignment.capacity import keeps_always_valid
 from webapp.studies.attention_checks import quiz_digest
 from webapp.studies.items import gold_store
 from webapp.studies.models import Participant, QuestionAnswers, QuizAttempt, Slot, Study, StudyVersion, Task
@@ -127,6 +128,18 @@ def test_a_study_of_chats_comes_back_with_its_people_texts_and_numbers(study: St
     assert (twice.conversations, twice.ratings, twice.skipped) == (0, 0, [])
     with pytest.raises(Refused, match="not made of this package"):
         import_conversations(tmp_path / "study.zip", study_key="shop")
+
+
+@pytest.mark.parametrize(("level", "is_sequential"), [(None, True), (0.99, False)])
+def test_a_study_comes_back_with_its_level_and_deciding_test(
+    study: Study, tmp_path: Path, level: float | None, is_sequential: bool
+) -> None:
+    study = study_edit(study=study, level=level, state=Study.State.ENDED)
+    Study.objects.filter(pk=study.pk).update(is_sequential=is_sequential)
+    study.refresh_from_db()
+    read = again(study, tmp_path)
+    assert [version.values.quotas.level for version in read.versions.order_by("number")][-1] == level
+    assert (keeps_always_valid(study), keeps_always_valid(read)) == (is_sequential, is_sequential)
 
 
 NAMES = {"conversation", "study", "rater", "participant", "task"}

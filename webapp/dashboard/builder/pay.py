@@ -1,15 +1,15 @@
 """Builder's step of recruitment and pay, with cost and power.
 
 Power: the smallest detectable difference, and the number of ratings that detects the one of interest. The plan is that
-of the page of comparisons (`evaluation.analysis.planning`): power of t-tests for every pair of bots, at the level that
-decides which bot is better, shared among the pairs, for the pair with the largest spread of ratings. The spread is
+of the page of comparisons (`evaluation.analysis.planning`): power of t-tests for every pair of bots, at the study's
+level, shared among the pairs, for the pair with the largest spread of ratings. The spread is
 that of the newest ratings here on an equally wide scale; without any, a usual one is assumed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +18,7 @@ from django.core.cache import cache
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from evaluation.analysis.levels import order_alpha
 from evaluation.analysis.planning import RaterPlan, plan_assumed, plan_raters, prediction_worth
 from evaluation.ratings import SMALLEST_SHARE
 from webapp.conversations.models import Conversation
@@ -147,7 +148,7 @@ def reach_of(study: Study, width: float) -> Reach | None:
     n = values.assignment.max_per_bot or values.quotas.n_conversations_wanted // n_bots
     spread = spread_for(study, width)
     smallest = values.quotas.smallest_difference or SMALLEST_SHARE * width
-    plan = _planned(spread.plan, n_bots, n, smallest)
+    plan = _planned(replace(spread.plan, alpha=order_alpha(values.quotas.level)), n_bots, n, smallest)
     need = plan.rows[0].independent
     for_smallest = None if need is None else need.n
     return Reach(

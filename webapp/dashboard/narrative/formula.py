@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from evaluation.analysis.formula_model import RESPONSE, FormulaModel, LevelDifference, TermTest
-from evaluation.analysis.rating_models import ALPHA
+from evaluation.analysis.levels import model_alpha
 from evaluation.number_format import digits_for, figure, percent, probability
 from webapp.dashboard.charts.figure import Cell
 from webapp.dashboard.narrative import phrases
@@ -41,7 +41,7 @@ def formula_section(frame: StudyFrame, found: FormulaModel) -> Section:
     if found.caution is not None:
         section.caution = f"Caution: {reason_text(found.caution)}."
     what = _outcome(frame, found)
-    section.conclusion = _depends(found, what)
+    section.conclusion = _depends(found, what, model_alpha(frame.study.values.quotas.level))
     section.lead.append(section.conclusion)
     if found.of("bot"):
         section.lead.append(_bots_standing(frame, found, what))
@@ -65,9 +65,9 @@ def _outcome(frame: StudyFrame, found: FormulaModel) -> str:
     return question.title if question is not None else key
 
 
-def _depends(found: FormulaModel, what: str) -> str:
-    """Compose the sentence on the terms with a significant effect."""
-    shown = [one for one in found.tests if one.p is not None and one.p < ALPHA]
+def _depends(found: FormulaModel, what: str, alpha: float) -> str:
+    """Compose the sentence on the terms with a significant effect at this level."""
+    shown = [one for one in found.tests if one.p is not None and one.p < alpha]
     others = [_term(one.term) for one in found.tests if one not in shown]
     if not shown:
         return f"No effect on “{what}” is significant, which does not show that there is none."

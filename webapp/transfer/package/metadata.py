@@ -26,6 +26,7 @@ from webapp.jobs.selectors.metrics import versions_used
 from webapp.ratings.models import Rating
 from webapp.ratings.paired_comparisons import compares_pairs
 from webapp.results.fingerprint import Reads, data_state
+from webapp.studies.assignment.capacity import keeps_always_valid
 from webapp.studies.models import Study
 from webapp.studies.rubrics import post_task_questions
 from webapp.transfer.exporters.base import ColumnQuestion, ExportColumn, ExportOptions, conversations_included
@@ -245,6 +246,7 @@ def versions_of(study: Study, options: ExportOptions, *, as_of: str) -> dict[str
             "version": study.version.number,
             "state": study.state,
             "is_imported": study.is_imported,
+            "test": "always" if keeps_always_valid(study) else "fixed",
         },
         "data": {"as_of": as_of, "state": state.digest, **asdict(options)},
         "metrics": [

@@ -206,15 +206,19 @@ def study_make(*, package: Package, key: str, codebook: Codebook) -> dict[int, S
 
 
 def _finish(study: Study, package: Package, codebook: Codebook) -> None:
-    """Give the study what its file does not say: where it stands, its table of bots, scales between whole numbers."""
-    said = package.json("versions.json").get("study")
+    """Give the study what its file lacks: its state, deciding test, table of bots and scales between whole numbers."""
+    stored = package.json("versions.json").get("study")
+    facts = stored if isinstance(stored, dict) else {}
     columns = package.json(BOT_COLUMNS) if BOT_COLUMNS in package.paths else {}
     try:
         table = BotColumns.from_json(columns).to_json() if columns else {}
     except (AttributeError, TypeError, ValueError):
         raise PackageError(f"{BOT_COLUMNS} is no table of bots") from None
     Study.objects.filter(pk=study.pk).update(
-        state=Study.State.ENDED, is_imported=isinstance(said, dict) and bool(said.get("is_imported")), bot_columns=table
+        state=Study.State.ENDED,
+        is_imported=bool(facts.get("is_imported")),
+        is_sequential=facts.get("test") == "always",
+        bot_columns=table,
     )
     datasheet_store(study=study, answers=_datasheet(package))
     for column in codebook.inferred:
@@ -243,10 +247,12 @@ def _datasheet(package: Package) -> dict[str, str]:
 
 def _file(package: Package, path: str, key: str) -> StudyFile:
     try:
-        return study_file_made({**study_file_plain(package.text(path)), "key": key})
+        file = study_file_made({**study_file_plain(package.text(path)), "key": key})
     except ValuesError as error:
         told = "; ".join(str(mistake) for mistake in error.mistakes)
         raise PackageError(f"{path}: {told}") from None
+    # Named even where it is empty, so that a study of an earlier version keeps its levels.
+    return file.model_copy(update={"quotas": file.quotas.model_copy(update={"level": file.quotas.level})})
 
 
 def _items_beside(package: Package, folder: Path) -> None:
