@@ -160,11 +160,11 @@ function levelOf(target) {
   return `${card.parentElement.dataset.list.replace("levels", "")}.${cards.indexOf(card) + 1}`;
 }
 
-// The builder says when something was saved.
+// The builder says when something was saved. The tabs may be from before, when there was no such page.
 document.addEventListener("build:saved", () => {
-  const again = wanted;
-  load(again ?? address, { still: true });
-  if (again) tabsFollow();
+  load(wanted ?? address, { still: true });
+  const tab = [...panel.querySelectorAll("[data-preview-tabs] [aria-current]")].at(-1);
+  if (!tab || stepOf(new URL(tab.dataset.address, location.href)) !== stepOf(address)) tabsFollow();
 });
 
 // Phones: the whole window, until it is closed.
