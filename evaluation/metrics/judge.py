@@ -429,6 +429,9 @@ def _weighted(
 
 
 def _bot(name: str) -> Any:
-    from chatbots.registry import bots
+    from chatbots.registry import UnknownName, bots
 
-    return bots.get(name) if name in bots else None
+    try:
+        return bots.get(name)
+    except UnknownName:
+        return None

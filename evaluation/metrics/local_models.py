@@ -20,6 +20,7 @@ import numpy as np
 from chatbots.devices import rows_that_fit, transformer_row_bytes
 from chatbots.gguf_files import (
     CONVERSION_VERSION,
+    SMOLLM2,
     gguf_folder,
     gguf_locate,
     gguf_sha256,
@@ -299,11 +300,15 @@ class LocalLanguageModel(LocalModel):
 
 def _model_of_bot(name: str) -> str | None:
     """Return the model of a bot of this id that is made of a causal model's files; None if there is no such bot."""
-    from chatbots.registry import bots
+    from chatbots.registry import UnknownName, bots
 
-    if name not in bots:
+    # A look-up of an unknown id asks the database: not for the built-in model, in every list of metrics.
+    if name == SMOLLM2:
         return None
-    bot = bots.get(name)
+    try:
+        bot = bots.get(name)
+    except UnknownName:
+        return None
     if getattr(bot, "kind", "") not in ("transformers", "gguf"):
         return None
     model = getattr(getattr(bot, "options", None), "model", None)

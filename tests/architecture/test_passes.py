@@ -31,6 +31,7 @@ EMBEDDED_ALONE = {
     "browser": "what a browser shows; the views and workers behind it are asked on both",
     "journeys/test_adding.py": "one worker of a plug-in; jobs/test_worker.py starts one on both",
     "journeys/test_documents.py": "commands as documented; journeys/test_research.py calls them on both",
+    "journeys/test_judges_of_bots_file.py": "judges in fresh processes; jobs/test_worker.py starts a worker on both",
     "webapp/conversations/test_bot_health.py": "loading bots; rows are committed for the event loop's thread",
     "webapp/core/test_bodies.py": "bodies before any row is read; users are committed for the event loop's thread",
     "webapp/core/test_log_files.py": "files of lines",
