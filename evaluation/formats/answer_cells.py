@@ -222,6 +222,11 @@ class ColumnProfile:
             return "numbers"
         return "words" if n and self._scale() else ""
 
+    def is_of_digits(self) -> bool:
+        """Return True if most cells are numbers alone, without words or a sign for a share."""
+        n_others = sum(self.shapes[shape] for shape in ("word", "boolean", "labelled", "share"))
+        return 2 * n_others < self.n_given
+
     def _scale(self) -> dict[str, float]:
         """Return the number of each word, of the scale that covers most of the column's words."""
         words = Counter[str]()

@@ -181,7 +181,7 @@ class CsvColumns:
             if is_exported(column):
                 exported.append(column)
                 continue
-            why = why_no_question(column, profile) or "it has no role"
+            why = why_no_question(column, profile, profiles.keys()) or "it has no role"
             odd = profile.first_odd() or profile.first.get("plain")
             example = f"; its first cell is {quote(odd[1], 40)}" if odd and quote(odd[1], 40) not in why else ""
             notes.append(Note(f"Column {quote(column)} is not used: {why}{example}"))

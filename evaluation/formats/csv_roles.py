@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from chatbots.text import quote
@@ -59,6 +59,8 @@ _EXPORTED_MESSAGES = {
 }
 _OF_MESSAGES = {"conversation", "bot", "study", "is_synthetic", "turn", "speaker", "text"}
 """Columns by which the exported table of messages is known; it holds no answers, whatever it gets later."""
+_OF_RATINGS = {"rating", "conversation", "rater", "n_exchanges", "study", "is_synthetic", "target"}
+"""Columns by which the exported table of ratings is known; its scales are numbers, other answers words."""
 _NO_QUESTION = {
     *("id", "ids", "guid", "uuid", "index", "idx", "no", "nr", "row", "line", "x", "age", "alter", "years"),
     *("year", "month", "day", "birth", "geburtsjahr", "date", "datum", "time", "times", "timestamp", "ts"),
@@ -114,11 +116,10 @@ def guess_roles(profiles: Mapping[str, ColumnProfile]) -> dict[str, str]:
     if "reply" in wanted.values() and "human" not in wanted.values():
         wanted |= {column: "human" for column in profiles if _plain(column) == "message"}
     roles: dict[str, str] = {}
-    may_ask = not profiles.keys() >= _OF_MESSAGES
     for column, profile in profiles.items():
         role = wanted[column]
         if role is None:
-            is_question = may_ask and question_key(column) and not why_no_question(column, profile)
+            is_question = question_key(column) and not why_no_question(column, profile, profiles.keys())
             role = QUESTION if is_question else ""
         roles[column] = "" if role and role != QUESTION and role in roles.values() else role
     return roles
@@ -129,12 +130,20 @@ def is_exported(column: str) -> bool:
     return column in EXPORTED or column in _EXPORTED_MESSAGES
 
 
-def why_no_question(column: str, profile: ColumnProfile) -> str:
-    """Explain why a column is not taken for answers to a question; empty if it is."""
+def why_no_question(column: str, profile: ColumnProfile, header: Collection[str]) -> str:
+    """Explain why a column is not taken for answers to a question; empty if it is.
+
+    Args:
+        column: its name.
+        profile: its cells.
+        header: all columns of the table.
+    """
     if column.startswith(CONDITION):
         return "it holds a condition"
     if is_exported(column):
         return "it is a column of Confab's exports"
+    if set(header) >= _OF_MESSAGES:
+        return "Confab's table of messages holds no answers"
     if _plain(column).startswith("chat rating "):
         return ""
     if not profile.n_given:
@@ -142,6 +151,8 @@ def why_no_question(column: str, profile: ColumnProfile) -> str:
     if not profile.kind():
         odd = profile.first_odd()
         return f"line {odd[0]} has {quote(odd[1], 40)}, which is no answer" if odd else "it holds no answers"
+    if set(header) >= _OF_RATINGS and not profile.is_of_digits():
+        return "Confab's table of ratings has numbers for every scale, and these are words"
     words = _plain(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", column)).split()
     if words and (words[-1] in _NO_QUESTION or words[0] in _NO_QUESTION_FIRST):
         return f"its name ends or begins with “{words[-1] if words[-1] in _NO_QUESTION else words[0]}”"

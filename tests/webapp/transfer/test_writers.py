@@ -184,7 +184,7 @@ def test_a_chat_with_a_bad_row_is_left_out_with_its_line(tmp_path: Path) -> None
     path = write(
         tmp_path / "x.csv",
         [
-            row("a", "2019-05-29T21:36:04+00:00", "m", "r"),
+            row("a", "2019-05-29T21:36:04+00:00", "é", "r"),  # UTF-8, so the file is not taken for Windows-1252
             row("a", "yesterday", "m", "r"),
             row("b", "2019-05-29T21:36:04+00:00", "m", "r", "5"),
             row("c", "2019-05-29T21:36:04+00:00", "m", "r"),
