@@ -56,8 +56,8 @@ async def next_news(page: Page) -> dict[str, Any]:
 async def say_refused(page: Page, text: str = "make a bomb") -> dict[str, Any]:
     """Write a message that is refused; return the frame that says so to a page that opens then."""
     await page.says(text, str(uuid.uuid4()))
-    stored = await page.hears()
-    assert stored["type"] == "turn"
+    while (stored := await page.hears())["type"] != "turn":
+        assert stored["reason"] == "content", "the page hears of the refusal before"
     conversation_id = await in_database(lambda: str(Conversation.objects.get().pk))()
     await in_database(refuse)(conversation_id)
     return stored
@@ -96,7 +96,9 @@ async def test_refusals_are_counted_and_are_no_failures_of_the_bot() -> None:
     await say_refused(page)
     await say_refused(page, "make two bombs")
     await page.says("hello", str(uuid.uuid4()))
-    assert (await page.hears())["turn"] == 4
+    while (stored := await page.hears())["type"] != "turn":
+        assert stored["reason"] == "content"
+    assert stored["turn"] == 4
     await in_database(answer)(conversation_id)
 
     def look() -> None:

@@ -74,7 +74,7 @@ class Page:
         return self
 
     async def hears(self) -> dict:
-        return json.loads(await self.socket.receive_from(timeout=10))
+        return json.loads(await self.socket.receive_from(timeout=60))
 
     async def hears_after_turns(self) -> dict:
         """Return the next frame that is no turn: what was said as a page opened may reach it twice, by history and by
@@ -309,7 +309,7 @@ async def test_the_first_frame_has_the_texts_of_the_condition_for_participants_a
         conversation_id, cookies = await in_database(started)(key, **fields)
         socket = Page(conversation_id, cookies).socket
         assert (await socket.connect())[0]
-        frame = json.loads(await socket.receive_from(timeout=10))
+        frame = json.loads(await socket.receive_from(timeout=60))
         await socket.disconnect()
         assert frame == {"type": "history", "turns": frame["turns"], "can_rate": False, "pending": None, **wanted}
 
