@@ -26,6 +26,7 @@ WRONG = {
     "DATABASE_URL": ["localhost", "mysql://u@h/d", "postgres://u@h:5432", "postgres://u@h:port/d"],
     "REDIS_URL": ["localhost:6379", "redis://", "redis://localhost/zero", "redis://localhost:x/0"],
     "CONFAB_WEB_THREADS": ["many", "0"],
+    "OPENBLAS_NUM_THREADS": ["all", "0"],
     "CONFAB_SOCKET_THREADS": ["many", "0"],
     "CONFAB_WEB_WAIT_S": ["20 s", "-1", "1,000", "nan"],
     "CONFAB_SECRET_KEY": ["short"],
@@ -70,7 +71,7 @@ WRONG = {
     "CONFAB_DEBUG": ["please"],
 }
 ANYTHING_GOES = {
-    *("HOST", "CONFAB_DATA_DIR", "CONFAB_STATIC_DIR", "CONFAB_BOTS", "CONFAB_METRICS"),
+    *("HOST", "CONFAB_DATA_DIR", "CONFAB_STATIC_DIR", "CONFAB_BOTS", "CONFAB_METRICS", "CONFAB_BEAT_FILE"),
     *("CONFAB_PLUGINS", "CONFAB_CHANNEL_PREFIX", "CONFAB_PROLIFIC_TOKEN", "CONFAB_ALERT_SECRET"),
     *("CONFAB_PROLIFIC_HOOK_SECRET", "CONFAB_PROMETHEUS_TOKEN"),
     *("CONFAB_BOT_KEY_VARIABLES", "CONFAB_MODEL_FOLDERS", "CONFAB_IMAGES_BUCKET"),
