@@ -9,7 +9,7 @@ import asyncio
 import json
 import random
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from statistics import mean
@@ -117,11 +117,14 @@ async def _partner_is_here(person: ScriptedPerson, socket: ClientConnection) -> 
             return False
         state = frame["state"]
     if not frame["writes_first"]:
-        await frames_until(socket, "reply")
+        frame = (await frames_until(socket, "reply", "error"))[-1]
+        if frame["type"] == "error":  # the partner left before the first message
+            await _without_partner(person, frame.get("can", ()))
+            return False
     return True
 
 
-async def _without_partner(person: ScriptedPerson, can: list[str]) -> None:
+async def _without_partner(person: ScriptedPerson, can: Collection[str]) -> None:
     """Continue with a bot if the study lets participants, or end.
 
     Raises:
