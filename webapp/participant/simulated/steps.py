@@ -109,14 +109,17 @@ async def chat(person: ScriptedPerson) -> None:
 
 async def _partner_is_here(person: ScriptedPerson, socket: ClientConnection) -> bool:
     """Wait for a person as partner, and for the message of one who writes first; False if nobody came."""
-    state = "waiting"
+    state, is_addressed = "waiting", False
     while state == "waiting":
-        frame = (await frames_until(socket, "waiting", "error"))[-1]
+        frames = await frames_until(socket, "waiting", "error")
+        # The partner's first message may come before the page is told of the partner.
+        is_addressed |= any(frame["type"] == "reply" or bool(frame.get("turns")) for frame in frames)
+        frame = frames[-1]
         if frame["type"] == "error":
             await _without_partner(person, frame["can"])
             return False
         state = frame["state"]
-    if not frame["writes_first"]:
+    if not frame["writes_first"] and not is_addressed:
         frame = (await frames_until(socket, "reply", "error"))[-1]
         if frame["type"] == "error":  # the partner left before the first message
             await _without_partner(person, frame.get("can", ()))
