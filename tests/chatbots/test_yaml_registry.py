@@ -212,7 +212,8 @@ def test_all_mistakes_of_an_entry_are_told_at_once(file: Path, clean_registry: N
     assert configured_bots.broken[0].reason == (
         "6 mistakes: (1) id is 'A b'; it must be up to 64 lower-case letters, digits and hyphens, such as "
         "qwen-small; (2) params.model is missing; it must be a text that is not empty; (3) params.temperature is "
-        "'hot'; it must be a number of at least 0; (4) params.stop[0] is 3; it must be a text that is not empty; "
+        "'hot'; it must be a number of at least 0 or null; (4) params.stop[0] is 3; it must be a text that is not "
+        "empty; "
         "(5) params.retris is no key here; did you mean retries? Allowed: "
         f"{', '.join(EndpointOptions.model_fields)}; "
         "(6) colour is no key here; Allowed: id, kind, name, params"
