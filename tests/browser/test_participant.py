@@ -739,10 +739,11 @@ def test_a_message_to_the_researchers_leaves_a_half_filled_form_as_it_is(
     page.locator("textarea[name=comments]").fill("half of it")
     page.locator("footer").get_by_role("link", name="Write to the researchers").click()
     page.get_by_label("Your message").fill("May I go on tomorrow?")
+    page.get_by_role("dialog").get_by_role("button", name="Send").click()
+    expect(page.get_by_role("dialog").get_by_role("status")).to_contain_text("Sent")
     with page.context.expect_page() as opened:
-        page.get_by_role("dialog").get_by_role("button", name="Send").click()
+        page.get_by_role("dialog").get_by_role("link", name="Your messages").click()
     thread = opened.value
-    expect(thread.get_by_role("status")).to_contain_text("Sent.")
     expect(thread.get_by_text("May I go on tomorrow?")).to_be_visible()
     accessible(thread)
     expect(page.locator("textarea[name=comments]")).to_have_value("half of it")
