@@ -7,9 +7,11 @@ import json
 import os
 import random
 import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow.parquet as parquet
@@ -279,14 +281,23 @@ def test_commands_say_what_is_wrong(command_env: ConfabServer, args: list[str], 
     assert result.stdout == ""
 
 
-def test_a_database_without_tables_is_named(tmp_path: Path) -> None:
+def test_a_new_database_is_created_and_one_without_its_tables_is_named(tmp_path: Path) -> None:
     env = {**os.environ, "CONFAB_DATA_DIR": str(tmp_path), "DATABASE_URL": "", "REDIS_URL": ""}
     env["DJANGO_SETTINGS_MODULE"] = "webapp.settings.embedded"
     command = [sys.executable, "manage.py", "fit_hybrid", "--study", "demo"]
-    result = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-    assert result.returncode == 1
-    assert "run `manage.py upgrade`" in result.stderr
-    assert "Traceback" not in result.stderr
+
+    def complaint() -> str:
+        result = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+        assert (result.returncode, result.stdout) == (1, "")
+        assert "Traceback" not in result.stderr
+        return result.stderr
+
+    assert "there is no study 'demo'" in complaint()
+    (path,) = tmp_path.glob("*.sqlite3")
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("PRAGMA foreign_keys = OFF")
+        database.execute("DROP TABLE studies_study")
+    assert "run `manage.py upgrade`" in complaint()
 
 
 def test_list_and_chat(command_env: ConfabServer) -> None:

@@ -167,7 +167,8 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         if kind == "token":
             self._heard_at[turn] = time.monotonic()
         elif kind == "turn":
-            self._watch_for(turn + 1)
+            # The frame of an earlier message can come late: the reply awaited now is still to be looked for.
+            self._watch_for(max(turn + 1, self._due_turn or 0))
         elif kind == "vote":
             frame = await self._vote_now(frame)
         elif turn == self._due_turn and (kind == "reply" or frame.get("code") == "bot_failed"):
