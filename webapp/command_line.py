@@ -88,14 +88,14 @@ class _Commands(ManagementUtility):
     """Django's commands and Confab's own, with short names for the latter."""
 
     def __init__(self, argv: list[str]) -> None:
-        name, *given = argv[1:] or ["help"]
-        super().__init__([argv[0], name, *SHORT.get(name, ())[1:], *given])
+        name, *arguments = argv[1:] or ["help"]
+        super().__init__([argv[0], name, *SHORT.get(name, ())[1:], *arguments])
 
     def execute(self) -> None:
-        asked = self.argv[1:]
-        if asked == ["--version"]:
+        arguments = self.argv[1:]
+        if arguments == ["--version"]:
             sys.stdout.write(f"Confab {release()}\n")
-        elif asked in (["help"], ["--help"], ["-h"]):
+        elif arguments in (["help"], ["--help"], ["-h"]):
             sys.stdout.write(self.main_help_text() + "\n")
         else:
             super().execute()

@@ -124,15 +124,15 @@ def secret_open(secret: Secret, url: str) -> str:
             f"the secret {quote(secret.name)} is for {secret.address} alone and is not sent to {origin_of(url)}"
         )
     try:
-        held = json.loads(_fernet().decrypt(secret.sealed.encode()))
+        opened = json.loads(_fernet().decrypt(secret.sealed.encode()))
     except (InvalidToken, ValueError):
         raise BotError(
             f"the secret {quote(secret.name)} cannot be decrypted: it was stored with another CONFAB_SECRETS_KEY; "
             "set that key too, or store the secret again"
         ) from None
-    if (held["name"], held["address"]) != (secret.name, secret.address):
+    if (opened["name"], opened["address"]) != (secret.name, secret.address):
         raise BotError(f"the secret {quote(secret.name)} was changed in the database; store it again")
-    return str(held["value"])
+    return str(opened["value"])
 
 
 def secrets_renew() -> int:
@@ -198,17 +198,19 @@ def declared_bot_make(
         ValuesError: with all mistakes; their paths are `id`, `kind`, `name`, `secret` and `params.…`.
     """
     entry = {"id": bot_id, "kind": kind, "name": title or None, "params": dict(params)}
-    found: list[Mistake] = list(_mistakes(kind, params, secret))
+    mistakes: list[Mistake] = list(_mistakes(kind, params, secret))
     if len(title) > 200:
-        found.append(Mistake("name", "name is too long; it must have at most 200 characters"))
+        mistakes.append(Mistake("name", "name is too long; it must have at most 200 characters"))
     if not are_sanitised(entry) or len(str(params)) > LONGEST_PARAMS:
-        raise ValuesError([*found, Mistake("params", "the parameters hold signs that cannot be stored, or too many")])
+        raise ValuesError(
+            [*mistakes, Mistake("params", "the parameters hold signs that cannot be stored, or too many")]
+        )
     try:
         bot: Any = configured_bots.make(entry)
     except ValuesError as error:
-        raise ValuesError([*error.mistakes, *found]) from None
-    if found:
-        raise ValuesError(found)
+        raise ValuesError([*error.mistakes, *mistakes]) from None
+    if mistakes:
+        raise ValuesError(mistakes)
     if kind == "endpoint":
         bot.public_only = not settings.CONFAB_PRIVATE_ADDRESSES
         if key is not None:
@@ -234,8 +236,8 @@ def _mistakes(kind: str, params: Mapping[str, Any], secret: Secret | None) -> It
     if kind != "endpoint":
         return
     allowed = settings.CONFAB_BOT_KEY_VARIABLES
-    for name, at in _KEYS.items():
-        variable, url = params.get(name), params.get(at)
+    for name, url_param in _KEYS.items():
+        variable, url = params.get(name), params.get(url_param)
         if not variable:
             continue
         if variable not in allowed:  # perhaps a key itself: it is not repeated
@@ -251,10 +253,10 @@ def _mistakes(kind: str, params: Mapping[str, Any], secret: Secret | None) -> It
     base_url = params.get("base_url")
     if secret is not None and origin_of(str(base_url)) != secret.address:
         yield Mistake("secret", f"the secret {quote(secret.name)} is for {secret.address} alone")
-    for at in _KEYS.values():
-        host = _literal_host(params.get(at))
-        if host and not settings.CONFAB_PRIVATE_ADDRESSES and (said := private_refusal(host, [host])):
-            yield Mistake(f"params.{at}", said)
+    for url_param in _KEYS.values():
+        host = _literal_host(params.get(url_param))
+        if host and not settings.CONFAB_PRIVATE_ADDRESSES and (refusal := private_refusal(host, [host])):
+            yield Mistake(f"params.{url_param}", refusal)
 
 
 def _literal_host(url: Any) -> str:
@@ -370,16 +372,14 @@ def _register(row: DeclaredBot) -> None:
     try:
         if row.bot_id in registry and not is_ours:
             raise ValuesError(f"another bot is called {quote(row.bot_id)} here; rename that one in bots.yaml")
-        made = declared_bot_make(
-            bot_id=row.bot_id, kind=row.kind, title=row.title, params=row.params, secret=row.secret
-        )
+        bot = declared_bot_make(bot_id=row.bot_id, kind=row.kind, title=row.title, params=row.params, secret=row.secret)
     except (ValuesError, BotError) as error:
         if is_ours:
             registry.discard(row.bot_id)
         broken[row.bot_id] = (row.title, row.kind, str(error))
         log.warning("the bot %s cannot be used: %s", row.bot_id, error)
     else:
-        registry.put(made)
+        registry.put(bot)
 
 
 def _forget(bot_id: str) -> None:

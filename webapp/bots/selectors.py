@@ -65,13 +65,13 @@ class BotEntry:
     @property
     def short_params(self) -> str:
         """The settings that tell bots apart at a glance, without digests; empty where there are none."""
-        found: list[str] = []
+        parts: list[str] = []
         for name in _TELLING:
             value = self.params.get(name)
-            if isinstance(value, str | int | float) and value != "" and len(found) < 3:
+            if isinstance(value, str | int | float) and value != "" and len(parts) < 3:
                 text = urlsplit(str(value)).netloc if name == "base_url" else str(value)
-                found.append(f"{name.replace('_', ' ')} {text}" if name not in ("model", "base_url") else text)
-        return " · ".join(found)
+                parts.append(f"{name.replace('_', ' ')} {text}" if name not in ("model", "base_url") else text)
+        return " · ".join(parts)
 
     @property
     def is_tried(self) -> bool:
@@ -102,13 +102,13 @@ class BotEntry:
                 return ""
             # Its latest reply worked, and too many before it did not.
             return _("kept failing, the last time with: {reason}").format(reason=health.reason)
-        said = ngettext(
+        template = ngettext(
             "failed at its latest reply, {since}: {reason}",
             "failed at its latest {n} replies, the first {since}, the last with: {reason}",
             health.n_failed,
         )
         since = date_format(timezone.localtime(health.failed_since), "j M, H:i")
-        return said.format(n=health.n_failed, since=since, reason=health.reason)
+        return template.format(n=health.n_failed, since=since, reason=health.reason)
 
 
 def bots_discover() -> None:
@@ -172,16 +172,16 @@ def bot_entry_list() -> list[BotEntry]:
     """Return every registered bot, by name, and the broken entries of `bots.yaml`, which are never available."""
     bots_discover()
     healths = {health.bot_id: health for health in BotHealth.objects.all()}
-    found = [bot_entry(bot, healths.get(bot.name)) for bot in bot_list()]
-    there = {entry.id for entry in found}
+    entries = [bot_entry(bot, healths.get(bot.name)) for bot in bot_list()]
+    known_ids = {entry.id for entry in entries}
     for broken in configured_bots.broken:
         # A broken entry without an id, or with that of another bot, is named by its number.
-        name = broken.id if broken.id and broken.id not in there else f"entry-{broken.number}"
-        there.add(name)
-        found.append(BotEntry(name, name, broken.kind, False, available=False, reason=str(broken), params={}))
+        name = broken.id if broken.id and broken.id not in known_ids else f"entry-{broken.number}"
+        known_ids.add(name)
+        entries.append(BotEntry(name, name, broken.kind, False, available=False, reason=str(broken), params={}))
     for bot_id, (title, kind, reason) in declared_broken.items():
-        found.append(BotEntry(bot_id, title, kind, False, available=False, reason=reason, params={}))
-    return sorted(found, key=lambda entry: entry.id)
+        entries.append(BotEntry(bot_id, title, kind, False, available=False, reason=reason, params={}))
+    return sorted(entries, key=lambda entry: entry.id)
 
 
 def bot_entry(bot: Bot, health: BotHealth | None = None) -> BotEntry:
@@ -250,12 +250,12 @@ def bots_aside(bot_ids: Collection[str] | None = None) -> dict[str, BotAside]:
 
 def alerts_of(asides: Collection[BotAside]) -> dict[int, list[Alert]]:
     """Return the alerts, sent or to be sent, about these disabled bots; by the key of each time."""
-    found: dict[int, list[Alert]] = {}
+    alerts: dict[int, list[Alert]] = {}
     event = Alert.Event.SET_ASIDE
     for alert in Alert.objects.filter(aside__in=asides, event=event).order_by("channel"):
         if alert.aside_id is not None:
-            found.setdefault(alert.aside_id, []).append(alert)
-    return found
+            alerts.setdefault(alert.aside_id, []).append(alert)
+    return alerts
 
 
 def alerts_newest(n: int) -> list[Alert]:
@@ -290,15 +290,15 @@ def bots_least_cost(bot_ids: Collection[str]) -> dict[str, float]:
     return {bot.name: bot.least_bound.cost or 0.0 for bot in _paid(bot_ids)}
 
 
-def spending_spent(of: str, key: str) -> float:
+def spending_spent(kind: str, key: str) -> float:
     """Return the sum spent or reserved, in the currency of the prices."""
-    account = Spending.objects.filter(of=of, key=key).first()
+    account = Spending.objects.filter(of=kind, key=key).first()
     return account.spent if account is not None else 0.0
 
 
-def spending_by_key(of: str, keys: Collection[str] | None = None) -> dict[str, Spending]:
+def spending_by_key(kind: str, keys: Collection[str] | None = None) -> dict[str, Spending]:
     """Return the accounts there are, by bot id or study number; None stands for all keys."""
-    rows = Spending.objects.filter(of=of)
+    rows = Spending.objects.filter(of=kind)
     if keys is not None:
         rows = rows.filter(key__in=list(keys))
     return {account.key: account for account in rows}
@@ -343,13 +343,13 @@ def _bot_known(bot_id: str) -> Bot:
 def bots_unknown(bot_ids: Collection[str]) -> list[str]:
     """Return a sentence for each of `bot_ids` that no bot here has, with the nearest names."""
     bots_discover()
-    found = []
+    errors = []
     for bot_id in bot_ids:
         try:
             _bot_known(bot_id)
         except UnknownName as error:
-            found.append(capfirst(str(error)))
-    return found
+            errors.append(capfirst(str(error)))
+    return errors
 
 
 def bots_taking_images(bot_ids: Collection[str]) -> list[str]:
@@ -363,12 +363,12 @@ def bot_available_ids(bot_ids: list[str]) -> list[str]:
     # Only these are looked at: whether a bot is available may take a look at its files.
     bots_discover()
     set_aside = BotHealth.objects.filter(bot_id__in=bot_ids, set_aside_at__isnull=False)
-    without = set(set_aside.values_list("bot_id", flat=True))
-    found = {bot.name: bot for bot in bot_list() if bot.name in bot_ids}
+    disabled_ids = set(set_aside.values_list("bot_id", flat=True))
+    bots_by_id = {bot.name: bot for bot in bot_list() if bot.name in bot_ids}
     return [
         bot_id
         for bot_id in bot_ids
-        if bot_id in found and bot_id not in without and _unavailable_reason(found[bot_id]) is None
+        if bot_id in bots_by_id and bot_id not in disabled_ids and _unavailable_reason(bots_by_id[bot_id]) is None
     ]
 
 

@@ -68,12 +68,12 @@ class Purse:
     """An account that a call is charged to.
 
     Attributes:
-        of, key: which account.
+        kind, key: identify the account.
         cap: the most that may be spent from it, in the currency of the prices; None: no cap.
         name: what an error calls it, "the cap of study pilot".
     """
 
-    of: str
+    kind: str
     key: str
     cap: float | None
     name: str
@@ -99,7 +99,7 @@ def spending_reserve(*, purses: Sequence[Purse], bound: ReplyCost) -> Reservatio
     accounts = []
     with transaction.atomic():
         for purse in purses:
-            account, _ = Spending.objects.get_or_create(of=purse.of, key=purse.key)
+            account, _ = Spending.objects.get_or_create(kind=purse.kind, key=purse.key)
             rows = Spending.objects.filter(pk=account.pk)
             if purse.cap is not None:
                 if bound.cost is None:
@@ -196,14 +196,14 @@ def bot_failed(*, bot_id: str, reason: str, chat: str) -> None:
         health.save()
 
 
-def bot_put_back(*, bot_id: str, by: User | None = None) -> bool:
+def bot_put_back(*, bot_id: str, user: User | None = None) -> bool:
     """Enable a bot that was disabled, and forget its failures; False if it was not disabled."""
     with transaction.atomic():
         health = BotHealth.objects.select_for_update().filter(bot_id=bot_id).first()
         if health is None or health.set_aside_at is None:
             return False
         aside = BotAside.objects.filter(bot_id=bot_id, ended_at=None).first()
-        _back(health, aside, BotAside.EndedBy.PERSON, by)
+        _back(health, aside, BotAside.EndedBy.PERSON, user)
         health.save()
     return True
 
@@ -222,9 +222,9 @@ def bot_try_claim(*, bot_id: str) -> bool:
 
 def bot_reasons_forget(bot_ids: Collection[str]) -> None:
     """Remove these bots' error messages: a participant was erased, and the messages may quote them."""
-    for rows in (BotHealth.objects, BotAside.objects):
-        found = rows.filter(bot_id__in=bot_ids).exclude(reason="")
-        found.update(reason=REASON_REMOVED)
+    for manager in (BotHealth.objects, BotAside.objects):
+        rows_with_reason = manager.filter(bot_id__in=bot_ids).exclude(reason="")
+        rows_with_reason.update(reason=REASON_REMOVED)
 
 
 def _locked(bot_id: str) -> BotHealth:
@@ -234,8 +234,8 @@ def _locked(bot_id: str) -> BotHealth:
 
 def _with(latest: list[str], chat: str) -> list[str]:
     """Return the latest replies with one more: the chat that it failed in, or nothing; all of them good: none."""
-    found = [*latest, chat][-settings.CONFAB_ASIDE_OF :]
-    return found if any(found) else []
+    newest = [*latest, chat][-settings.CONFAB_ASIDE_OF :]
+    return newest if any(newest) else []
 
 
 def _set_aside_if_due(health: BotHealth) -> None:
@@ -264,7 +264,7 @@ def _set_aside_if_due(health: BotHealth) -> None:
     bot_set_aside.send(sender=BotAside, aside=aside)
 
 
-def _back(health: BotHealth, aside: BotAside | None, ended_by: str, by: User | None = None) -> None:
+def _back(health: BotHealth, aside: BotAside | None, ended_by: str, user: User | None = None) -> None:
     """Enable a bot again: none of its earlier failures counts any more."""
     health.set_aside_at = health.try_at = health.failed_since = None
     health.n_tries = health.n_failed = 0
@@ -273,6 +273,6 @@ def _back(health: BotHealth, aside: BotAside | None, ended_by: str, by: User | N
         return
     aside.ended_at = database_now()
     aside.ended_by = ended_by
-    aside.put_back_by = by
+    aside.put_back_by = user
     aside.save(update_fields=["ended_at", "ended_by", "put_back_by"])
     bot_came_back.send(sender=BotAside, aside=aside)

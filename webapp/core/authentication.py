@@ -63,8 +63,8 @@ def token_make(*, user: User, name: str, rights: Sequence[str], days: int | None
                 "bad_token",
                 _("There is no right “{right}”; there are {known}.").format(right=right, known=", ".join(known)),
             )
-    wanted = [right for right in Right if right.value in {*rights, Right.READ.value}]
-    if lacking := [right.value for right in wanted if not may(user, right)]:
+    granted = [right for right in Right if right.value in {*rights, Right.READ.value}]
+    if lacking := [right.value for right in granted if not may(user, right)]:
         raise Refused(
             "bad_token",
             _("{user} has not the right {right}, so a token cannot have it.").format(
@@ -80,7 +80,7 @@ def token_make(*, user: User, name: str, rights: Sequence[str], days: int | None
         user=user,
         name=name,
         digest=_digest(text),
-        rights=[right.value for right in wanted],
+        rights=[right.value for right in granted],
         expires_at=None if days is None else database_now() + timedelta(days=days),
     )
     return row, text

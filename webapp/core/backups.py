@@ -112,9 +112,9 @@ def backup_make(file: Path | None = None, *, label: str = "confab") -> tuple[Pat
         database = Path(scratch) / _DATABASE_FILES[connection.vendor]
         _database_write(database)
         parts = {database.name: database}
-        for name, kept in _kept_files().items():
-            if kept.is_file():
-                parts[_FILES + name] = kept
+        for name, path in _kept_files().items():
+            if path.is_file():
+                parts[_FILES + name] = path
         backup = Backup(
             made_at=now.isoformat(timespec="seconds"),
             made_by=release(),
@@ -201,8 +201,8 @@ def backup_restore(file: Path) -> Restored:
         )
     is_kept = key_is_kept()
     marker = RestoreMarker(file)
-    kept, was_damaged = _kept_before(marker)
-    marker.write(kept_before=kept)
+    earlier_state, was_damaged = _kept_before(marker)
+    marker.write(kept_before=earlier_state)
     data_dir = Path(settings.DATA_DIR)
     with tempfile.TemporaryDirectory(prefix="confab-restore-", dir=data_dir) as scratch:
         with zipfile.ZipFile(file) as archive:
@@ -212,7 +212,7 @@ def backup_restore(file: Path) -> Restored:
         except Refused as error:  # the database rolled back
             if not was_damaged:
                 marker.clear()
-            before = f"; what was here before is in {kept}" if kept else ""
+            before = f"; what was here before is in {earlier_state}" if earlier_state else ""
             raise Refused(error.code, f"{error.message}{before}") from error
         for name, file_here in _kept_files().items():
             stored = Path(scratch) / _FILES / name
@@ -224,7 +224,7 @@ def backup_restore(file: Path) -> Restored:
     marker.clear()
     key = _key_file_says() if is_kept else settings.SECRET_KEY
     same_key = _key_mark(key) == backup.key if backup.key else None
-    return Restored(backup, kept, was_damaged, same_key)
+    return Restored(backup, earlier_state, was_damaged, same_key)
 
 
 def _kept_before(marker: RestoreMarker) -> tuple[Path | None, bool]:
@@ -238,12 +238,12 @@ def _kept_before(marker: RestoreMarker) -> tuple[Path | None, bool]:
     connection.close()
     file = Path(connection.settings_dict["NAME"])
     folder = backups_folder()
-    kept = folder / f"damaged-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}.sqlite3"
+    damaged_copy = folder / f"damaged-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}.sqlite3"
     for ending in ("", "-wal", "-shm"):
         if (part := file.with_name(file.name + ending)).exists():
-            shutil.move(part, kept.with_name(kept.name + ending))
+            shutil.move(part, damaged_copy.with_name(damaged_copy.name + ending))
     file.touch(mode=0o600)
-    return kept, True
+    return damaged_copy, True
 
 
 def table_counts() -> dict[str, int]:
@@ -261,7 +261,7 @@ def database_has_rows() -> bool:
 
     Rows that Django, the database or a migration fills do not count.
     """
-    own = {
+    own_tables = {
         model._meta.db_table
         for model in apps.get_models(include_auto_created=True)
         if model.__module__.startswith("webapp.")
@@ -269,7 +269,7 @@ def database_has_rows() -> bool:
     }
     with connection.cursor() as cursor:
         for table in connection.introspection.table_names(cursor):
-            if table in own:
+            if table in own_tables:
                 cursor.execute(f"SELECT 1 FROM {connection.ops.quote_name(table)} LIMIT 1")  # noqa: S608
                 if cursor.fetchone():
                     return True
@@ -434,23 +434,23 @@ def _key_mark(key: str) -> str:
 def _elsewhere() -> dict[str, int]:
     """Return the data folder's other files worth keeping, such as checkpoints, with their sizes."""
     root = Path(settings.DATA_DIR)
-    kept = set(_kept_files().values())
-    found = dict[str, int]()
+    included = set(_kept_files().values())
+    sizes = dict[str, int]()
     for file in sorted(root.rglob("*")):
         inside = file.relative_to(root)
         if inside.parts[0] == "images" and file.is_file():  # of people: there may be thousands
-            found["images/"] = found.get("images/", 0) + file.stat().st_size
+            sizes["images/"] = sizes.get("images/", 0) + file.stat().st_size
             continue
         is_database = inside.name.startswith("confab.sqlite3")
         if (
             inside.parts[0] not in _DISPOSABLE
             and not inside.parts[0].startswith("confab-")
             and not is_database
-            and file not in kept
+            and file not in included
             and file.is_file()
         ):
-            found[str(inside)] = file.stat().st_size
-    return found
+            sizes[str(inside)] = file.stat().st_size
+    return sizes
 
 
 def _file_digest(file: Path) -> str:

@@ -37,8 +37,12 @@ def find_problem(field: Field[Any, Any], value: Any) -> str:
     if isinstance(value, str):
         if not are_sanitised(value):
             return "it holds the character U+0000 or half a surrogate pair"
-        most = field.max_length
-        return f"at most {most} characters are possible, not {len(value)}" if most and len(value) > most else ""
+        max_length = field.max_length
+        return (
+            f"at most {max_length} characters are possible, not {len(value)}"
+            if max_length and len(value) > max_length
+            else ""
+        )
     if isinstance(value, datetime):
         # A day of each end is left out: in another time zone it is in a year that no date has.
         day = timedelta(days=1)

@@ -104,14 +104,14 @@ class CopiedDatabase:
     tables: dict[str, int]
 
 
-def database_copy(url: str, told: Callable[[str, int], None] | None = None) -> CopiedDatabase:
+def database_copy(url: str, on_copied: Callable[[str, int], None] | None = None) -> CopiedDatabase:
     """Copy all rows into the database that `url` names, and compare the counts before that is committed.
 
     The old database is held from changing meanwhile where it is SQLite; otherwise stop what writes to it.
 
     Args:
         url: as in `DATABASE_URL`; a database without any study or conversation.
-        told: called with each table and its rows once they are copied.
+        on_copied: called with each table and its rows once they are copied.
 
     Raises:
         Refused: if the old database is of another version, the new one holds something already, or a count differs.
@@ -124,7 +124,7 @@ def database_copy(url: str, told: Callable[[str, int], None] | None = None) -> C
             raise Refused("not_empty", f"the database {target} holds something already; name an empty one")
         call_command("migrate", verbosity=0, interactive=False, no_backup=True)
         with transaction.atomic(using=_OLD), transaction.atomic():
-            return CopiedDatabase(target, _copied(told))
+            return CopiedDatabase(target, _copied(on_copied))
 
 
 @contextmanager
@@ -176,7 +176,7 @@ def _address(url: str) -> dict[str, Any]:
     return config
 
 
-def _copied(told: Callable[[str, int], None] | None) -> dict[str, int]:
+def _copied(on_copied: Callable[[str, int], None] | None) -> dict[str, int]:
     """Copy every table. Returns the rows of each."""
     models = [
         model
@@ -194,11 +194,11 @@ def _copied(told: Callable[[str, int], None] | None) -> dict[str, int]:
         for model in models:
             table = model._meta.db_table
             counts[table] = _table_copied(model)
-            there = model._base_manager.count()
-            if there != counts[table]:
-                raise Refused("count", f"{table} has {counts[table]} rows, and {there} arrived; nothing was moved")
-            if told is not None:
-                told(table, counts[table])
+            n_copied = model._base_manager.count()
+            if n_copied != counts[table]:
+                raise Refused("count", f"{table} has {counts[table]} rows, and {n_copied} arrived; nothing was moved")
+            if on_copied is not None:
+                on_copied(table, counts[table])
     connection.check_constraints()
     with connection.cursor() as cursor:
         for statement in connection.ops.sequence_reset_sql(no_style(), models):

@@ -30,10 +30,10 @@ class Channel(filesystem.Channel):
         """
         folder = Path(self.data_folder_out)
         name = f"{round(monotonic() * 1000)}_{uuid4()}.{queue}.msg"
-        begun = folder / f"{name}.begun"
+        unfinished = folder / f"{name}.begun"
         try:
-            begun.write_bytes(dumps(payload).encode())
-            begun.rename(folder / name)
+            unfinished.write_bytes(dumps(payload).encode())
+            unfinished.rename(folder / name)
         except OSError as error:
             raise ChannelError(f"cannot write the message {name} to {folder}: {error}") from error
 

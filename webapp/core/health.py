@@ -119,15 +119,15 @@ def is_redis_up() -> bool | None:
         return None
     from redis import Redis
 
-    asked = Redis.from_url(
+    client = Redis.from_url(
         settings.REDIS_URL, socket_connect_timeout=_ANSWERS_WITHIN_S, socket_timeout=_ANSWERS_WITHIN_S
     )
     try:
-        return bool(asked.set(f"{settings.CHANNEL_PREFIX}health", 1, ex=60))
+        return bool(client.set(f"{settings.CHANNEL_PREFIX}health", 1, ex=60))
     except redis_errors():
         return False
     finally:
-        asked.close()
+        client.close()
 
 
 class RedisOutageFilter(logging.Filter):
@@ -198,7 +198,7 @@ Stored = dict[str, list[tuple[str, dict[str, str], float]]]
 def samples_now() -> Stored:
     """Return this process's counts so far, as JSON values; families without a sample are left out."""
     return {
-        family.name: [(one.name, dict(one.labels), one.value) for one in family.samples]
+        family.name: [(sample.name, dict(sample.labels), sample.value) for sample in family.samples]
         for family in registry.collect()
         if family.samples
     }

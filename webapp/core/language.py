@@ -44,9 +44,9 @@ def activate_language(request: HttpRequest, locale: str) -> Iterator[None]:
 
 def locale_for(request: HttpRequest) -> str:
     """Return the language that pages of this request have spoken so far; without one, what the browser asks for."""
-    found: str | None = getattr(request, "locale", None)
+    page_locale: str | None = getattr(request, "locale", None)
     accepted = request.headers.get("Accept-Language", "")
-    return found or requested_locale(request.path_info, accepted)
+    return page_locale or requested_locale(request.path_info, accepted)
 
 
 def requested_locale(path: str, accepted: str) -> str:
@@ -65,6 +65,6 @@ def requested_locale(path: str, accepted: str) -> str:
     return settings.LANGUAGE_CODE
 
 
-def plural(n: float, one: str, many: str) -> str:
-    """Return `one` if n is 1, else `many`: the plural of English, which researchers' pages are in."""
-    return one if n == 1 else many
+def plural(n: float, singular: str, plural_form: str) -> str:
+    """Return `singular` if n is 1, else `plural_form`: the plural of English, which researchers' pages are in."""
+    return singular if n == 1 else plural_form

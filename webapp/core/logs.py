@@ -87,7 +87,14 @@ class LogLineFormatter(ProcessorFormatter):
         render = JSONRenderer(serializer=_dumps) if self.is_json else _readable
         super().__init__(
             foreign_pre_chain=[add_log_level, add_logger_name, ExtraAdder(allow=LOG_FIELDS), merge_contextvars],
-            processors=[_at, _without_refusals, format_exc_info, _harmless, self.remove_processors_meta, render],
+            processors=[
+                _add_timestamp,
+                _without_refusals,
+                format_exc_info,
+                _harmless,
+                self.remove_processors_meta,
+                render,
+            ],
         )
 
     def format(self, record: logging.LogRecord) -> str:
@@ -100,7 +107,7 @@ def _dumps(fields: EventDict, **options: Any) -> str:
     return json.dumps(fields, ensure_ascii=False, **options)
 
 
-def _at(_logger: Any, _method: str, fields: EventDict) -> EventDict:
+def _add_timestamp(_logger: Any, _method: str, fields: EventDict) -> EventDict:
     """Say when it was, UTC."""
     moment = datetime.fromtimestamp(fields["_record"].created, UTC)
     return {"at": moment.isoformat(timespec="milliseconds"), **fields}
@@ -125,8 +132,8 @@ _pairs: Callable[..., str] = LogfmtRenderer()
 
 
 def _readable(logger: Any, method: str, fields: EventDict) -> str:
-    at = fields.pop("at")[:23].replace("T", " ")
-    text = f"{at} {fields.pop('level').upper()} {fields.pop('logger')}: {fields.pop('event')}"
+    timestamp = fields.pop("at")[:23].replace("T", " ")
+    text = f"{timestamp} {fields.pop('level').upper()} {fields.pop('logger')}: {fields.pop('event')}"
     exception = fields.pop("exception", "")
     if fields:
         text += f" [{_pairs(logger, method, fields)}]"

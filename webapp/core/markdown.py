@@ -67,11 +67,11 @@ _WITHOUT_TAGS = nh3.Cleaner(tags=set())
 
 def _math_inline(state: StateInline, silent: bool) -> bool:
     """Take a formula within a line as text."""
-    if state.src[state.pos] not in "$\\" or not (found := _MATH.match(state.src, state.pos, state.posMax)):
+    if state.src[state.pos] not in "$\\" or not (formula := _MATH.match(state.src, state.pos, state.posMax)):
         return False
     if not silent:
-        state.push("text", "", 0).content = found.group()
-    state.pos = found.end()
+        state.push("text", "", 0).content = formula.group()
+    state.pos = formula.end()
     return True
 
 
@@ -129,8 +129,8 @@ class _Renderer(RendererHTML):
         return f"</{_lower_heading(tokens[idx].tag)}>\n"
 
     def td_open(self, tokens: Sequence[Token], idx: int, *_rest: Any) -> str:
-        at = str(tokens[idx].attrs.get("style", "")).removeprefix("text-align:")
-        return f'<{tokens[idx].tag} class="at-{at}">' if at else f"<{tokens[idx].tag}>"
+        alignment = str(tokens[idx].attrs.get("style", "")).removeprefix("text-align:")
+        return f'<{tokens[idx].tag} class="at-{alignment}">' if alignment else f"<{tokens[idx].tag}>"
 
     th_open = td_open
 
@@ -168,13 +168,13 @@ def reply_html(text: str, *, links_as_text: bool, language: str) -> SafeString:
         language: of that sentence.
     """
     head, rest = _within_limits(text)
-    found = [html for _line, html in _blocks(_REPLIES, head, links_as_text=links_as_text)]
+    blocks = [html for _line, html in _blocks(_REPLIES, head, links_as_text=links_as_text)]
     if rest.strip():
         with translation.override(locale_of(language)):
             notice = _("The rest of this reply is shown as it was written.")
-        found.append(f"<p>{escape(notice)}</p>\n")
-        found.append(f'<p class="math">{escape(rest.strip())}</p>\n')
-    return mark_safe("".join(found))  # noqa: S308  cleaned, or escaped
+        blocks.append(f"<p>{escape(notice)}</p>\n")
+        blocks.append(f'<p class="math">{escape(rest.strip())}</p>\n')
+    return mark_safe("".join(blocks))  # noqa: S308  cleaned, or escaped
 
 
 def without_marks(text: str) -> str:
@@ -216,10 +216,10 @@ def _within_limits(text: str) -> tuple[str, str]:
     """Return the text in two parts: as far as it is parsed, and the rest."""
     text = re.sub(r"\r\n?", "\n", text)  # the parser's lines
     ends = [MAX_CHARS]
-    ends += [found.start() for found in islice(_MARK.finditer(text, 0, MAX_CHARS), MAX_MARKS, MAX_MARKS + 1)]
-    for found in _OPENINGS.finditer(text, 0, MAX_CHARS):
-        if len(found.group()) >= _MAX_OPENING_CHARS and found.group().strip():
-            ends.append(found.start())
+    ends += [mark.start() for mark in islice(_MARK.finditer(text, 0, MAX_CHARS), MAX_MARKS, MAX_MARKS + 1)]
+    for opening in _OPENINGS.finditer(text, 0, MAX_CHARS):
+        if len(opening.group()) >= _MAX_OPENING_CHARS and opening.group().strip():
+            ends.append(opening.start())
             break
     lines = text[: min(ends)].split("\n")
     widths = [line.count("|") for line in lines]

@@ -182,13 +182,13 @@ class BodyLimits:
         return self.upload_limit if await asking else self.limit
 
     async def _refuse(self, scope: dict[str, Any], send: Send, limit: int) -> None:
-        told = f"This is too large: at most {limit / 1_048_576:.0f} MB can be sent here"
-        kind, text = "text/plain", f"{told}.\n"
+        message = f"This is too large: at most {limit / 1_048_576:.0f} MB can be sent here"
+        kind, text = "text/plain", f"{message}.\n"
         if is_api_path(scope["path"].removeprefix(settings.CONFAB_PATH_PREFIX)):
             rights = self.rights_to_upload(scope["path"])
             if rights and limit < self.upload_limit:
-                told += f", and {self.upload_limit / 1_048_576:.0f} MB with a token that may {' and '.join(rights)}"
-            kind, text = "application/json", json.dumps(api_error_body("too_large", told))
+                message += f", and {self.upload_limit / 1_048_576:.0f} MB with a token that may {' and '.join(rights)}"
+            kind, text = "application/json", json.dumps(api_error_body("too_large", message))
         headers = [
             (b"content-type", f"{kind}; charset=utf-8".encode()),
             (b"content-length", str(len(text)).encode()),
@@ -252,7 +252,7 @@ class StorableTextMiddleware:
             return _refuse(request)
         return self.get_response(request)
 
-    def process_view(self, request: HttpRequest, view: Any, _args: Any, _named: Any) -> HttpResponse | None:
+    def process_view(self, request: HttpRequest, view: Any, _args: Any, _kwargs: Any) -> HttpResponse | None:
         """Check the body, after the check of CSRF; calls check forms where they parse them."""
         if request.method in ("GET", "HEAD") or getattr(view, "takes_any_text", False):
             return None
@@ -279,8 +279,8 @@ class StorableTextSockets:
         self.application = application
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> Any:
-        given = [scope["query_string"], *(value for _name, value in scope["headers"])]
-        if "\x00" not in scope["path"] and not any(b"\x00" in unquote_to_bytes(one) for one in given):
+        untrusted = [scope["query_string"], *(value for _name, value in scope["headers"])]
+        if "\x00" not in scope["path"] and not any(b"\x00" in unquote_to_bytes(part) for part in untrusted):
             return await self.application(scope, receive, send)
         await receive()  # websocket.connect
         # A socket that was never accepted has no close code of its own.
@@ -331,10 +331,10 @@ class RequestLogMiddleware:
         self._tell(request, response, time.perf_counter() - began)
         return response
 
-    def process_view(self, request: HttpRequest, _view: Any, _args: Any, named: dict[str, Any]) -> None:
+    def process_view(self, request: HttpRequest, _view: Any, _args: Any, kwargs: dict[str, Any]) -> None:
         """Bind the conversation that the page is about."""
-        if "conversation_id" in named:
-            bind_contextvars(conversation_id=str(named["conversation_id"]))
+        if "conversation_id" in kwargs:
+            bind_contextvars(conversation_id=str(kwargs["conversation_id"]))
 
     @staticmethod
     def _tell(request: HttpRequest, response: HttpResponse, duration_s: float) -> None:

@@ -83,7 +83,7 @@ for _tag, _pattern, _first in (
         _side.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), list(_first))
 
 
-def _whole(text: str, base: int = 10) -> int:
+def _parse_integer(text: str, base: int = 10) -> int:
     if len(text) > _MOST_DIGITS:
         raise NotPlain(f"a number in it has {len(text)} digits; at most {_MOST_DIGITS} are read")
     return int(text, base)
@@ -92,7 +92,7 @@ def _whole(text: str, base: int = 10) -> int:
 def _int(loader: _Loader, node: Any) -> int:
     text = loader.construct_scalar(node)
     try:
-        return _whole(text, 16 if text.startswith("0x") else 10)  # 007 is seven, as in YAML 1.2
+        return _parse_integer(text, 16 if text.startswith("0x") else 10)  # 007 is seven, as in YAML 1.2
     except NotPlain as error:
         raise ConstructorError(None, None, str(error), node.start_mark) from None
 
@@ -115,15 +115,15 @@ def plain_read(text: str | bytes) -> Any:
     try:
         if content.lstrip().startswith(("{", "[")):
             with suppress(json.JSONDecodeError):  # what is no JSON may be YAML all the same
-                return _storable(json.loads(content, object_pairs_hook=_pairs, parse_int=_whole))
+                return _storable(json.loads(content, object_pairs_hook=_pairs, parse_int=_parse_integer))
         # A SafeLoader that takes less.
         return _storable(yaml.load(content, Loader=_Loader))  # noqa: S506
     except NotPlain:
         raise
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
-        raise NotPlain(f"it is no plain YAML: {error.problem or error.context}{where}") from None
+        location = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
+        raise NotPlain(f"it is no plain YAML: {error.problem or error.context}{location}") from None
     except yaml.YAMLError as error:
         raise NotPlain(f"it is no YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
@@ -139,12 +139,12 @@ def _storable(values: Any) -> Any:
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    mapping: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in mapping:
             raise NotPlain(f"the key {quote(key)} stands there twice")
-        found[key] = value
-    return found
+        mapping[key] = value
+    return mapping
 
 
 def plain_text(values: Any) -> str:

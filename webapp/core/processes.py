@@ -43,9 +43,9 @@ _ANY_HOST = ("0.0.0.0", "::")  # noqa: S104
 
 def address_of(host: str, port: int) -> str:
     """Build the address by which this machine reaches a server, path prefix included."""
-    shown = "127.0.0.1" if host in _ANY_HOST else host
-    shown = f"[{shown}]" if ":" in shown else shown
-    return f"http://{shown}:{port}{settings.CONFAB_PATH_PREFIX}"
+    reachable_host = "127.0.0.1" if host in _ANY_HOST else host
+    reachable_host = f"[{reachable_host}]" if ":" in reachable_host else reachable_host
+    return f"http://{reachable_host}:{port}{settings.CONFAB_PATH_PREFIX}"
 
 
 def server_address() -> str:
@@ -244,7 +244,7 @@ class Signs:
             "version": release()[:100],
             "began_at": self._began_at,
             "heard_at": now,
-            "details": {key: value for one in self.roles.values() for key, value in one.items()},
+            "details": {key: value for details in self.roles.values() for key, value in details.items()},
             "load": {**self._load(), "hangs": self._hangs(), **self._surroundings()},
             "samples": samples_now(),
         }
@@ -296,14 +296,14 @@ class Signs:
 
     def _load(self) -> dict[str, float]:
         """Return the share of a core used since the last sign and the memory; a worker's children count with it."""
-        own = psutil.Process()
-        everyone = [own, *(own.children(recursive=True) if WORKER in self.roles else ())]
+        own_process = psutil.Process()
+        processes = [own_process, *(own_process.children(recursive=True) if WORKER in self.roles else ())]
         used_s, memory = 0.0, 0
-        for one in everyone:
+        for process in processes:
             try:
-                times = one.cpu_times()
+                times = process.cpu_times()
                 used_s += times.user + times.system
-                memory += one.memory_info().rss
+                memory += process.memory_info().rss
             except psutil.Error:  # it ended meanwhile
                 continue
         now_s = time.monotonic()
@@ -337,22 +337,26 @@ def hangs_since(process: Process) -> dict[str, datetime]:
 
 def processes_known() -> list[Process]:
     """Return processes that neither ended in order nor have a successor, by task; those silent for a day too."""
-    everyone = sorted(Process.objects.all(), key=lambda one: (one.roles, one.host, one.began_at))
-    living = [one for one in everyone if not is_silent(one)]
-    return [one for one in everyone if not (is_silent(one) and any(_replaces(other, one) for other in living))]
+    processes = sorted(Process.objects.all(), key=lambda process: (process.roles, process.host, process.began_at))
+    living = [process for process in processes if not is_silent(process)]
+    return [
+        process
+        for process in processes
+        if not (is_silent(process) and any(_replaces(successor, process) for successor in living))
+    ]
 
 
-def _replaces(other: Process, gone: Process) -> bool:
+def _replaces(successor: Process, silent: Process) -> bool:
     """Return True if a process began after another fell silent and has all its roles and details."""
-    does_all = set(gone.roles) <= set(other.roles)
-    same = all(other.details.get(key) == value for key, value in gone.details.items())
-    return other.began_at > gone.heard_at and does_all and same
+    does_all = set(silent.roles) <= set(successor.roles)
+    same = all(successor.details.get(key) == value for key, value in silent.details.items())
+    return successor.began_at > silent.heard_at and does_all and same
 
 
 def processes_living(role: Role | None = None) -> list[Process]:
     """Return the processes that are heard of, those with a role alone if one is named."""
     living = Process.objects.filter(heard_at__gte=database_now() - SILENT_AFTER)
-    return [one for one in living.order_by("began_at") if role is None or role in one.roles]
+    return [process for process in living.order_by("began_at") if role is None or role in process.roles]
 
 
 LAST_HEARTBEAT_LIMIT_S = 3.0

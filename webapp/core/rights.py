@@ -130,16 +130,16 @@ def account_groups(numbers: Collection[str] | None = None) -> QuerySet[Group]:
     groups = Group.objects.order_by("name").prefetch_related("permissions")
     if numbers is None:
         return groups
-    return groups.filter(pk__in=[int(one[:9]) for one in numbers if one.isascii() and one.isdigit()])
+    return groups.filter(pk__in=[int(number[:9]) for number in numbers if number.isascii() and number.isdigit()])
 
 
-def account_add(*, by: User, username: str, email: str, groups: Collection[Group]) -> User:
+def account_add(*, actor: User, username: str, email: str, groups: Collection[Group]) -> User:
     """Make an account without a password.
 
     Raises:
         Refused: `rights`: a group has rights that the person who adds it lacks.
     """
-    _refuse_more_rights(by, groups)
+    _refuse_more_rights(actor, groups)
     with transaction.atomic():
         user = User(username=username, email=email, is_staff=True)
         user.set_unusable_password()
@@ -148,71 +148,74 @@ def account_add(*, by: User, username: str, email: str, groups: Collection[Group
     return user
 
 
-def account_groups_set(*, by: User, user: User, groups: Collection[Group]) -> None:
+def account_groups_set(*, actor: User, user: User, groups: Collection[Group]) -> None:
     """Put an account into these groups and no others.
 
     Raises:
         Refused: as the module says.
     """
     with transaction.atomic():
-        _lock(by, user)
-        _refuse_more_rights(by, groups)
+        _lock(actor, user)
+        _refuse_more_rights(actor, groups)
         user.groups.set(groups)
 
 
-def account_activate(*, by: User, user: User, is_active: bool) -> None:
+def account_activate(*, actor: User, user: User, is_active: bool) -> None:
     """Let a person in, or keep them out; their sessions and tokens end at once.
 
     Raises:
         Refused: as the module says.
     """
     with transaction.atomic():
-        _lock(by, user)
+        _lock(actor, user)
         User.objects.filter(pk=user.pk).update(is_active=is_active)
 
 
-def account_delete(*, by: User, user: User) -> None:
+def account_delete(*, actor: User, user: User) -> None:
     """Delete a deactivated account with its tokens; what it made stays.
 
     Raises:
         Refused: `active`, or as the module says.
     """
     with transaction.atomic():
-        _lock(by, user)
+        _lock(actor, user)
         if User.objects.get(pk=user.pk).is_active:
             raise Refused("active", "Deactivate the account first.")
         user.delete()
 
 
-def password_path(*, by: User, user: User) -> str:
+def password_path(*, actor: User, user: User) -> str:
     """Return the path of a page on which the person sets a password, once and within three days.
 
     Raises:
         Refused: as the module says.
     """
     with transaction.atomic():
-        _lock(by, user)
+        _lock(actor, user)
     uid = urlsafe_base64_encode(force_bytes(user.pk))
     return reverse("set_password", args=[uid, default_token_generator.make_token(user)])
 
 
-def _lock(by: User, user: User) -> None:
+def _lock(actor: User, user: User) -> None:
     """Lock both accounts, in one order, and refuse what the module says."""
-    locked = {one.pk: one for one in User.objects.select_for_update().filter(pk__in=[by.pk, user.pk]).order_by("pk")}
-    if user.pk not in locked or by.pk not in locked or not may(locked[by.pk], Right.ADMINISTER):
+    locked = {
+        account.pk: account
+        for account in User.objects.select_for_update().filter(pk__in=[actor.pk, user.pk]).order_by("pk")
+    }
+    if user.pk not in locked or actor.pk not in locked or not may(locked[actor.pk], Right.ADMINISTER):
         raise Refused("gone", "This account, or your right to change it, is gone.")
-    if user.pk == by.pk:
+    if user.pk == actor.pk:
         raise Refused("own", "Nobody changes their own account here. Ask another administrator.")
-    if locked[user.pk].is_superuser and not locked[by.pk].is_superuser:
+    if locked[user.pk].is_superuser and not locked[actor.pk].is_superuser:
         raise Refused("rights", "Only a superuser changes the account of a superuser.")
     active = User(pk=user.pk, is_active=True)  # what a deactivated account may do once it is active again
-    if not active.get_all_permissions() <= locked[by.pk].get_all_permissions():
+    if not active.get_all_permissions() <= locked[actor.pk].get_all_permissions():
         raise Refused("rights", "This account has rights that you do not have.")
 
 
-def _refuse_more_rights(by: User, groups: Collection[Group]) -> None:
-    own = by.get_all_permissions()
+def _refuse_more_rights(actor: User, groups: Collection[Group]) -> None:
+    own_rights = actor.get_all_permissions()
     for group in groups:
-        given = group.permissions.values_list("content_type__app_label", "codename")
-        if not {f"{app}.{name}" for app, name in given} <= own:
+        group_rights = group.permissions.values_list("content_type__app_label", "codename")
+        if not {f"{app}.{name}" for app, name in group_rights} <= own_rights:
             raise Refused("rights", f"“{group.name}” has rights that you do not have.")

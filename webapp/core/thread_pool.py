@@ -118,20 +118,20 @@ async def in_pieces(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
 
     What has to arrive as soon as it is there must be an asynchronous iterator, which does not come here.
     """
-    taken = sync_to_async(_piece)
-    while piece := await taken(parts):
+    next_piece = sync_to_async(_piece)
+    while piece := await next_piece(parts):
         yield piece
 
 
 def _piece(parts: Iterator[bytes]) -> bytes:
     """Return the next piece; nothing once the iterator has come to its end."""
-    found, size = [], 0
+    piece, size = [], 0
     for part in parts:
-        found.append(part)
+        piece.append(part)
         size += len(part)
         if size >= PIECE_BYTES:
             break
-    return b"".join(found)
+    return b"".join(piece)
 
 
 class ThreadPooledApp:

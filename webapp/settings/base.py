@@ -89,11 +89,11 @@ def shared_caches() -> dict[str, dict[str, Any]]:
 
     `default` is each process's own. `shared` counts calls of the API, in Redis for all processes where there is one.
     """
-    own = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+    local_cache = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
     if not REDIS_URL:
-        return {"default": own, "shared": {**own, "LOCATION": "shared"}}
+        return {"default": local_cache, "shared": {**local_cache, "LOCATION": "shared"}}
     return {
-        "default": own,
+        "default": local_cache,
         "shared": {
             "BACKEND": "django.core.cache.backends.redis.RedisCache",
             "LOCATION": REDIS_URL,
@@ -155,7 +155,7 @@ else:
 CONFAB_PROGRAM = "manage.py" if IS_CHECKOUT else "confab"
 # Where `serve` listens.
 HOST = env.text("HOST", default="127.0.0.1")
-PORT = env.whole("PORT", default=8000, least=1, most=65535)
+PORT = env.integer("PORT", default=8000, minimum=1, maximum=65535)
 # Those of the two that are set: they come before the address that a running server keeps.
 ADDRESS_SET = {name for name in ("HOST", "PORT") if os.environ.get(name, "").strip()}
 
@@ -255,7 +255,10 @@ _TRANSLATED = (
 LANGUAGES = [
     ("en-gb", "English"),
     *sorted(
-        ((one["code"], one["name_local"][:1].upper() + one["name_local"][1:]) for one in _TRANSLATED),
+        (
+            (language["code"], language["name_local"][:1].upper() + language["name_local"][1:])
+            for language in _TRANSLATED
+        ),
         key=lambda language: language[1],
     ),
 ]
@@ -287,7 +290,7 @@ SECURE_REFERRER_POLICY = "strict-origin"
 CONFAB_BEAT_FILE = env.text("CONFAB_BEAT_FILE", default="")
 CONFAB_REHEARSAL_URL = env.address("CONFAB_REHEARSAL_URL", default="").rstrip("/")
 # Of files that the dashboard takes: conversations, items, results of Mechanical Turk; the commands have no limit.
-CONFAB_UPLOAD_LIMIT_MB = env.whole("CONFAB_UPLOAD_LIMIT_MB", default=200, least=1)
+CONFAB_UPLOAD_LIMIT_MB = env.integer("CONFAB_UPLOAD_LIMIT_MB", default=200, minimum=1)
 # So many calls of the API a token may make in a time.
 CONFAB_API_RATE = env.match(
     "CONFAB_API_RATE",
@@ -319,11 +322,12 @@ CONFAB_METRICS = Path(env.text("CONFAB_METRICS", default=str(DATA_DIR / "metrics
 # Environment variables that bots added in the browser may take their keys from: NAME, or NAME=https://its.address.
 CONFAB_BOT_KEY_VARIABLES = {
     name.strip(): address.strip()
-    for name, _equals, address in (one.partition("=") for one in env.names("CONFAB_BOT_KEY_VARIABLES", default=[]))
+    for name, _equals, address in (pair.partition("=") for pair in env.names("CONFAB_BOT_KEY_VARIABLES", default=[]))
 }
 # Folders below which the local models of such bots lie.
 CONFAB_MODEL_FOLDERS = [
-    Path(one).expanduser().resolve() for one in env.names("CONFAB_MODEL_FOLDERS", default=[str(DATA_DIR / "models")])
+    Path(folder).expanduser().resolve()
+    for folder in env.names("CONFAB_MODEL_FOLDERS", default=[str(DATA_DIR / "models")])
 ]
 # Python modules whose import registers bots or metrics from outside.
 CONFAB_PLUGINS = env.names("CONFAB_PLUGINS", default=[])
@@ -332,24 +336,24 @@ CONFAB_DEVICE = env.match(
     "CONFAB_DEVICE", default="cpu", pattern=r"cpu|cuda(:[0-9]+)?", like="cpu, cuda or one of several as cuda:1"
 )
 # Megabytes that the loaded bots may take together; those used longest ago make room. 0: no limit.
-CONFAB_BOT_MEMORY_MB = env.whole("CONFAB_BOT_MEMORY_MB", default=0, least=0)
+CONFAB_BOT_MEMORY_MB = env.integer("CONFAB_BOT_MEMORY_MB", default=0, minimum=0)
 # Megabytes of keys and values that transformers bots of a process keep from turn to turn. 0: nothing.
-CONFAB_KEPT_TURNS_MB = env.whole("CONFAB_KEPT_TURNS_MB", default=512, least=0)
+CONFAB_KEPT_TURNS_MB = env.integer("CONFAB_KEPT_TURNS_MB", default=512, minimum=0)
 # Bots of other pools than "default": "gpu2=hred-ei|vhred-ei".
 CONFAB_BOT_POOLS = env.pools("CONFAB_BOT_POOLS", default={})
 # The web process is the bot host too, unless Redis connects it to one of its own.
 CONFAB_BOT_HOST_IN_PROCESS = env.flag("CONFAB_BOT_HOST_IN_PROCESS", default=not REDIS_URL)
-CONFAB_REPLY_TIMEOUT_S = env.number("CONFAB_REPLY_TIMEOUT_S", default=60.0, least=1.0)
+CONFAB_REPLY_TIMEOUT_S = env.number("CONFAB_REPLY_TIMEOUT_S", default=60.0, minimum=1.0)
 # Loading a bot's model is no part of that time; a reply waits for it so long.
-CONFAB_LOAD_TIMEOUT_S = env.number("CONFAB_LOAD_TIMEOUT_S", default=300.0, least=1.0)
+CONFAB_LOAD_TIMEOUT_S = env.number("CONFAB_LOAD_TIMEOUT_S", default=300.0, minimum=1.0)
 # A host that dies is replaced after this long; it renews its leases three times as often.
-CONFAB_REPLY_LEASE_S = env.number("CONFAB_REPLY_LEASE_S", default=12.0, least=1.0)
+CONFAB_REPLY_LEASE_S = env.number("CONFAB_REPLY_LEASE_S", default=12.0, minimum=1.0)
 # A bot whose replies keep failing is given to no new participant: after so many failures in a row,
-CONFAB_ASIDE_IN_A_ROW = env.whole("CONFAB_ASIDE_IN_A_ROW", default=3, least=1)
+CONFAB_ASIDE_IN_A_ROW = env.integer("CONFAB_ASIDE_IN_A_ROW", default=3, minimum=1)
 # or after so many (more than there are: never)
-CONFAB_ASIDE_FAILED = env.whole("CONFAB_ASIDE_FAILED", default=4, least=1)
+CONFAB_ASIDE_FAILED = env.integer("CONFAB_ASIDE_FAILED", default=4, minimum=1)
 # among so many of its latest replies.
-CONFAB_ASIDE_OF = env.whole("CONFAB_ASIDE_OF", default=10, least=1)
+CONFAB_ASIDE_OF = env.integer("CONFAB_ASIDE_OF", default=10, minimum=1)
 
 # With this token /metrics is read from anywhere: "Authorization: Bearer …".
 CONFAB_PROMETHEUS_TOKEN = env.text("CONFAB_PROMETHEUS_TOKEN", default="")
@@ -358,12 +362,12 @@ CONFAB_SIGN_EVERY_S = env.number("CONFAB_SIGN_EVERY_S", default=10.0)
 # With less room for the data folder, in GB, the disk counts as low.
 CONFAB_DISK_LOW_GB = env.number("CONFAB_DISK_LOW_GB", default=2.0)
 # A queue stands still where a job has waited for so long and no worker has gone on with any.
-CONFAB_QUEUE_STILL_S = env.number("CONFAB_QUEUE_STILL_S", default=300.0, least=1.0)
+CONFAB_QUEUE_STILL_S = env.number("CONFAB_QUEUE_STILL_S", default=300.0, minimum=1.0)
 
 # Threads for pages, and so the most database connections that they take; further requests wait in line.
-CONFAB_WEB_THREADS = env.whole("CONFAB_WEB_THREADS", default=16, least=1)
+CONFAB_WEB_THREADS = env.integer("CONFAB_WEB_THREADS", default=16, minimum=1)
 # Threads for sockets and bot hosts, each with a database connection; SQLite has one, whatever stands here.
-CONFAB_SOCKET_THREADS = env.whole("CONFAB_SOCKET_THREADS", default=4, least=1)
+CONFAB_SOCKET_THREADS = env.integer("CONFAB_SOCKET_THREADS", default=4, minimum=1)
 # Who has waited in line for longer is asked to come back in a few seconds (503).
 CONFAB_WEB_WAIT_S = env.number("CONFAB_WEB_WAIT_S", default=20.0)
 
@@ -397,12 +401,12 @@ CONFAB_PUBLIC_URL = env.address("CONFAB_PUBLIC_URL", default="").rstrip("/")
 
 
 # Logs go to standard error, and to a file if one is named: one line each, without participant tokens.
-LOG_LEVEL = env.choice("CONFAB_LOG_LEVEL", default="INFO", of=("DEBUG", "INFO", "WARNING", "ERROR"))
+LOG_LEVEL = env.choice("CONFAB_LOG_LEVEL", default="INFO", choices=("DEBUG", "INFO", "WARNING", "ERROR"))
 LOG_FILE = env.text("CONFAB_LOG_FILE", default="")
-LOG_FILE_MB = env.whole("CONFAB_LOG_FILE_MB", default=10, least=1)
-LOG_FILES_KEPT = env.whole("CONFAB_LOG_FILES_KEPT", default=5, least=0)
+LOG_FILE_MB = env.integer("CONFAB_LOG_FILE_MB", default=10, minimum=1)
+LOG_FILES_KEPT = env.integer("CONFAB_LOG_FILES_KEPT", default=5, minimum=0)
 # For people, or for programs that collect lines: `line` or `json`.
-LOG_FORMAT = env.choice("CONFAB_LOG_FORMAT", default="line", of=("line", "json"))
+LOG_FORMAT = env.choice("CONFAB_LOG_FORMAT", default="line", choices=("line", "json"))
 # A line for each request and socket: the page's name and how long it took, never its address.
 LOG_REQUESTS = env.flag("CONFAB_LOG_REQUESTS", default=LOG_FORMAT == "json")
 # Celery would take the root logger for itself, and what workers say would come in its own format and to no file.

@@ -49,73 +49,73 @@ class Environment:
 
     def misspelt(self) -> dict[str, str]:
         """Return variables of ours that nothing has read, each with the one of nearly the same name that is read."""
-        found = {}
+        suggestions = {}
         for name in os.environ:
             if name.startswith("CONFAB_") and name not in self._read:
                 for meant in get_close_matches(name, self._read, n=1, cutoff=_NEARLY):
-                    found[name] = meant
-        return found
+                    suggestions[name] = meant
+        return suggestions
 
-    def text(self, name: str, default: str | None = None, *, why: str = "") -> str:
+    def text(self, name: str, default: str | None = None, *, hint: str = "") -> str:
         """Return the text.
 
         Args:
-            why: what to say of a variable that has no default and is not set.
+            hint: what to say of a variable that has no default and is not set.
         """
         self._read.add(name)
         text = os.environ.get(name, "").strip()
         if text or default is not None:
             return text or str(default)
-        raise ImproperlyConfigured(f"{name} is not set{why and '; '}{why}")
+        raise ImproperlyConfigured(f"{name} is not set{hint and '; '}{hint}")
 
     def key(self, name: str, default: str | None = None) -> str:
         """Return a secret that signs, which has to be long."""
-        how = 'make one: python -c "import secrets; print(secrets.token_urlsafe(50))"'
-        text = self.text(name, default, why=how)
+        hint = 'make one: python -c "import secrets; print(secrets.token_urlsafe(50))"'
+        text = self.text(name, default, hint=hint)
         if text and len(text) < _SHORTEST_KEY:
             raise ImproperlyConfigured(
                 f"{name} has {len(text)} characters, which can be guessed; it must have at least {_SHORTEST_KEY} of "
-                f"chance; {how}"
+                f"chance; {hint}"
             )
         return text
 
     def fallback_keys(self, name: str, default: Sequence[str]) -> list[str]:
         """Return earlier secrets that sign, newest first."""
-        found = self.names(name, default)
-        if any(len(one) < _SHORTEST_KEY for one in found):
+        keys = self.names(name, default)
+        if any(len(key) < _SHORTEST_KEY for key in keys):
             raise ImproperlyConfigured(
                 f"{name} has a key that never signed: each must have at least {_SHORTEST_KEY} characters"
             )
-        return found
+        return keys
 
     def fernet_keys(self, name: str, default: Sequence[str]) -> list[str]:
         """Return keys that encrypt, newest first."""
-        found = self.names(name, default)
-        for one in found:
-            if not re.fullmatch(r"[A-Za-z0-9_-]{43}=", one):
-                how = 'python -c "import base64, os; print(base64.urlsafe_b64encode(os.urandom(32)).decode())"'
+        keys = self.names(name, default)
+        for key in keys:
+            if not re.fullmatch(r"[A-Za-z0-9_-]{43}=", key):
+                command = 'python -c "import base64, os; print(base64.urlsafe_b64encode(os.urandom(32)).decode())"'
                 raise ImproperlyConfigured(
-                    f"{name} has a part that is no key; each must be 32 bytes in URL-safe base64; make one: {how}"
+                    f"{name} has a part that is no key; each must be 32 bytes in URL-safe base64; make one: {command}"
                 )
-        return found
+        return keys
 
-    def whole(self, name: str, default: int, *, least: int | None = None, most: int | None = None) -> int:
-        """Return the whole number, which is at least `least` and at most `most`."""
+    def integer(self, name: str, default: int, *, minimum: int | None = None, maximum: int | None = None) -> int:
+        """Return the whole number, which is at least `minimum` and at most `maximum`."""
         text = self.text(name, str(default))
         number = int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else None
-        if number is None or (least is not None and number < least) or (most is not None and number > most):
-            raise _wrong(name, text, f"a whole number{_between(least, most)}, such as {default}")
+        if number is None or (minimum is not None and number < minimum) or (maximum is not None and number > maximum):
+            raise _wrong(name, text, f"a whole number{_between(minimum, maximum)}, such as {default}")
         return number
 
-    def number(self, name: str, default: float, *, least: float = 0.0) -> float:
-        """Return the number, which is at least `least`."""
+    def number(self, name: str, default: float, *, minimum: float = 0.0) -> float:
+        """Return the number, which is at least `minimum`."""
         text = self.text(name, str(default))
         try:
             number = float(text)
         except ValueError:
             number = math.nan
-        if not (math.isfinite(number) and number >= least):
-            raise _wrong(name, text, f"a number{_between(least, None)}, such as {default}")
+        if not (math.isfinite(number) and number >= minimum):
+            raise _wrong(name, text, f"a number{_between(minimum, None)}, such as {default}")
         return number
 
     def flag(self, name: str, default: bool) -> bool:
@@ -125,11 +125,11 @@ class Environment:
             raise _wrong(name, text, "True or False")
         return text.lower() in _YES
 
-    def choice(self, name: str, default: str, *, of: Sequence[str]) -> str:
-        """Return one of the names `of`."""
+    def choice(self, name: str, default: str, *, choices: Sequence[str]) -> str:
+        """Return one of the names `choices`."""
         text = self.text(name, default)
-        if text not in of:
-            raise _wrong(name, text, f"{', '.join(of[:-1])} or {of[-1]}")
+        if text not in choices:
+            raise _wrong(name, text, f"{', '.join(choices[:-1])} or {choices[-1]}")
         return text
 
     def match(self, name: str, default: str, *, pattern: str, like: str) -> str:
@@ -139,17 +139,17 @@ class Environment:
             raise _wrong(name, text, like)
         return text
 
-    def names(self, name: str, default: Sequence[str] | None = None, *, why: str = "") -> list[str]:
+    def names(self, name: str, default: Sequence[str] | None = None, *, hint: str = "") -> list[str]:
         """Return the values between commas, without the spaces around them."""
-        text = self.text(name, None if default is None else "", why=why)
-        found = [part.strip() for part in text.split(",") if part.strip()]
-        return found or list(default or [])
+        text = self.text(name, None if default is None else "", hint=hint)
+        names = [part.strip() for part in text.split(",") if part.strip()]
+        return names or list(default or [])
 
     def hosts(self, name: str, default: Sequence[str] | None = None) -> list[str]:
         """Return names of hosts: no addresses, no ports."""
         pattern = rf"\*|\.?{_HOST}|\[[0-9a-fA-F:.]+\]"
         like = "names of hosts such as confab.example.org, without https://, port and path"
-        return self._each(self.names(name, default, why=f"it must be {like}"), name, pattern, like)
+        return self._each(self.names(name, default, hint=f"it must be {like}"), name, pattern, like)
 
     def origins(self, name: str, default: Sequence[str]) -> list[str]:
         """Return origins, such as https://confab.example.org."""
@@ -159,13 +159,13 @@ class Environment:
 
     def networks(self, name: str, default: Sequence[str]) -> list[str]:
         """Return IP addresses and networks."""
-        found = self.names(name, default)
-        for text in found:
+        networks = self.names(name, default)
+        for text in networks:
             try:
                 ipaddress.ip_network(text, strict=False)
             except ValueError:
                 raise _wrong(name, text, "addresses or networks such as 10.0.0.0/8", "has") from None
-        return found
+        return networks
 
     def mailbox(self, name: str, default: str) -> str:
         """Return one e-mail address, with or without a name before it."""
@@ -213,26 +213,26 @@ class Environment:
 
     def pools(self, name: str, default: dict[str, str]) -> dict[str, str]:
         """Return bot to pool, of `pool=bot|bot` between commas."""
-        found = dict(default)
+        pool_by_bot = dict(default)
         for entry in self.names(name, []):
             pool, equals, bots = entry.partition("=")
             names = [bot.strip() for bot in bots.split("|") if bot.strip()]
             if not (pool.strip() and equals and names):
                 raise _wrong(name, entry, "pools with their bots, such as gpu2=hred|vhred", "has")
-            found.update(dict.fromkeys(names, pool.strip()))
-        return found
+            pool_by_bot.update(dict.fromkeys(names, pool.strip()))
+        return pool_by_bot
 
-    def _each(self, found: list[str], name: str, pattern: str, like: str) -> list[str]:
-        for text in found:
+    def _each(self, values: list[str], name: str, pattern: str, like: str) -> list[str]:
+        for text in values:
             if not re.fullmatch(pattern, text):
                 raise _wrong(name, text, like, "has")
-        return found
+        return values
 
-    def _mailboxes(self, found: list[str], name: str, verb: str, what: str) -> list[str]:
-        for text in found:
+    def _mailboxes(self, addresses: list[str], name: str, verb: str, kind: str) -> list[str]:
+        for text in addresses:
             if not re.fullmatch(r"[^@\s]+@[^@\s]+", parseaddr(text)[1]):
-                raise _wrong(name, text, f"{what} such as lab@example.org", verb)
-        return found
+                raise _wrong(name, text, f"{kind} such as lab@example.org", verb)
+        return addresses
 
 
 def _parts(text: str, schemes: Sequence[str]) -> Any:
@@ -245,16 +245,16 @@ def _parts(text: str, schemes: Sequence[str]) -> Any:
     return parts if parts.scheme in schemes and parts.hostname else None
 
 
-def _between(least: float | None, most: float | None) -> str:
-    if least is not None and most is not None:
-        return f" from {least:g} to {most:g}"
-    return "" if least is None else f" of at least {least:g}"
+def _between(minimum: float | None, maximum: float | None) -> str:
+    if minimum is not None and maximum is not None:
+        return f" from {minimum:g} to {maximum:g}"
+    return "" if minimum is None else f" of at least {minimum:g}"
 
 
 def _wrong(name: str, text: str, right: str, verb: str = "is") -> ImproperlyConfigured:
     """Make the error of a value, shown without what may be a password."""
-    shown = re.sub(r"//.*@", "//…@", text)
-    return ImproperlyConfigured(f"{name} {verb} {shown!r}; it must be {right}")
+    masked = re.sub(r"//.*@", "//…@", text)
+    return ImproperlyConfigured(f"{name} {verb} {masked!r}; it must be {right}")
 
 
 BASE_DIR = INSTALLATION_ROOT
@@ -266,24 +266,24 @@ DATA_DIR = Path(env.text("CONFAB_DATA_DIR", default=str(default_data_folder())))
 if not IS_CHECKOUT:
     environ.Env.read_env(DATA_DIR / ".env")
 # Read by OpenBLAS as NumPy loads it: threads that share small systems wait for one another by spinning.
-os.environ["OPENBLAS_NUM_THREADS"] = str(env.whole("OPENBLAS_NUM_THREADS", default=1, least=1))
+os.environ["OPENBLAS_NUM_THREADS"] = str(env.integer("OPENBLAS_NUM_THREADS", default=1, minimum=1))
 
 
 def proxy_count(default: int) -> int:
     """Return the number of trusted reverse proxies in front, each with its X-Forwarded-For."""
-    return env.whole("CONFAB_PROXY_COUNT", default=default, least=0)
+    return env.integer("CONFAB_PROXY_COUNT", default=default, minimum=0)
 
 
-def path_prefix(given: str) -> str:
+def path_prefix(text: str) -> str:
     """Return the path below which Confab lies: a slash first, none at the end, or nothing.
 
     Raises:
         ImproperlyConfigured: for what is no path.
     """
-    names = [name for name in given.split("/") if name]
+    names = [name for name in text.split("/") if name]
     if not all(re.fullmatch(r"[\w.~-]+", name) for name in names):
         raise ImproperlyConfigured(
-            f"CONFAB_PATH_PREFIX is {given!r}; it must be a path such as /confab, of letters, digits, - . _ and ~"
+            f"CONFAB_PATH_PREFIX is {text!r}; it must be a path such as /confab, of letters, digits, - . _ and ~"
         )
     return "".join(f"/{name}" for name in names)
 

@@ -134,7 +134,7 @@ def read(monkeypatch: pytest.MonkeyPatch, text: str) -> tuple[Environment, str]:
 
 def test_what_is_set_to_nothing_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     env, name = read(monkeypatch, " ")
-    assert env.whole(name, 7) == 7
+    assert env.integer(name, 7) == 7
     assert env.number(name, 0.5) == 0.5
     assert env.flag(name, True) is True
     assert env.names(name, ["a"]) == ["a"]

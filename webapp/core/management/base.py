@@ -81,11 +81,11 @@ class ConfabCommand(BaseCommand):
         """Tell a person something without touching standard output."""
         self.stderr.write(text)
 
-    def progress(self, items: Iterable[T], *, total: int | None = None, what: str = "") -> Iterable[T]:
+    def progress(self, items: Iterable[T], *, total: int | None = None, label: str = "") -> Iterable[T]:
         """Show a progress bar on standard error, where that is a terminal."""
         from tqdm import tqdm
 
-        return tqdm(items, total=total, desc=what, file=sys.stderr, disable=not sys.stderr.isatty())
+        return tqdm(items, total=total, desc=label, file=sys.stderr, disable=not sys.stderr.isatty())
 
 
 def whole_number(at_least: int) -> Callable[[str], int]:

@@ -164,7 +164,7 @@ async def bot_try(request: HttpRequest, bot_id: str) -> HttpResponse:
 @post_view(to_post=[Right.RUN])
 def bot_back(request: HttpRequest, bot_id: str) -> HttpResponse:
     """Put a bot back that was set aside: people are given it again."""
-    if bot_put_back(bot_id=bot_id, by=request.user):  # type: ignore[arg-type]
+    if bot_put_back(bot_id=bot_id, user=request.user):  # type: ignore[arg-type]
         messages.success(request, f"{bot_name(bot_id)} is given to people again. What failed before no longer counts.")
     else:
         messages.info(request, f"{bot_name(bot_id)} is no longer set aside.")

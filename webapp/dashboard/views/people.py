@@ -64,7 +64,7 @@ def people(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         data = form.cleaned_data
         try:
-            user = account_add(by=by, username=data["username"], email=data["email"], groups=data["groups"])
+            user = account_add(actor=by, username=data["username"], email=data["email"], groups=data["groups"])
         except Refused as error:
             form.add_error("groups", error.message)
         else:
@@ -76,7 +76,7 @@ def _people(request: HttpRequest, form: AccountForm, added: User | None = None) 
     link = ""
     if added is not None:
         by: Any = request.user
-        link = request.build_absolute_uri(password_path(by=by, user=added))
+        link = request.build_absolute_uri(password_path(actor=by, user=added))
     return page_of_settings(
         request,
         "people.html",
@@ -99,15 +99,15 @@ def person_change(request: HttpRequest, pk: int) -> HttpResponse:
     name, action = user.get_username(), request.POST.get("action", "")
     try:
         if action == "groups":
-            account_groups_set(by=by, user=user, groups=account_groups(request.POST.getlist("groups")))
+            account_groups_set(actor=by, user=user, groups=account_groups(request.POST.getlist("groups")))
             messages.success(request, f"The groups of {name} are stored.")
         elif action == "link":
             return _people(request, AccountForm(), added=user)
         elif action in ("activate", "deactivate"):
-            account_activate(by=by, user=user, is_active=action == "activate")
+            account_activate(actor=by, user=user, is_active=action == "activate")
             messages.success(request, f"{name} can {'sign in again' if action == 'activate' else 'no longer sign in'}.")
         elif action == "delete":
-            account_delete(by=by, user=user)
+            account_delete(actor=by, user=user)
             messages.success(request, f"The account {name} is deleted.")
         else:
             raise Http404

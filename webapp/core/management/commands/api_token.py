@@ -58,9 +58,10 @@ class Command(ConfabCommand):
         if "token" in result:
             self.stdout.write(f"{result['token']}\nIt is shown once; keep it as you keep a password.")
             return
-        for one in result["tokens"] or ():
+        for token in result["tokens"] or ():
             self.stdout.write(
-                f"{one['id']:>4}  {one['state']:<8}  {one['user']}  {one['name']}  ({', '.join(one['rights'])})"
+                f"{token['id']:>4}  {token['state']:<8}  {token['user']}  {token['name']}  "
+                f"({', '.join(token['rights'])})"
             )
         if not result["tokens"]:
             self.stdout.write("There are no tokens.")

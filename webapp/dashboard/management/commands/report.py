@@ -127,7 +127,7 @@ class Command(ConfabCommand):
         names = [step.id for step in steps] + ([CHANGES_SECTION] if before else [])
         wanted = _sections(options["sections"], names)
         chosen = [step for step in steps if step.id in wanted]
-        sections = [step.make() for step in self.progress(chosen, what="Report")]
+        sections = [step.make() for step in self.progress(chosen, label="Report")]
         document = report_of(frame, result, sections)
         if CHANGES_SECTION in wanted:
             document = with_changes(document, before)

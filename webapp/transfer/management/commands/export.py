@@ -87,7 +87,7 @@ class Command(ConfabCommand):
             table = table_of(source, options["what"], asked)
         else:
             table = table_of_run(source, options["what"], asked)
-        columns, rows = table.columns, self.progress(table.rows, what=table.exporter.title)
+        columns, rows = table.columns, self.progress(table.rows, label=table.exporter.title)
         n_rows = write_file(options["output"], file_format, columns, rows, raw=options["raw"])
         return {"rows": n_rows, "file": str(options["output"])}
 
@@ -100,7 +100,7 @@ class Command(ConfabCommand):
 
         pieces = package_pieces(study, asked, told=told)
         with whole_file(output) as file:
-            for piece in self.progress(pieces, what="Data package"):
+            for piece in self.progress(pieces, label="Data package"):
                 file.write(piece)
         return {"rows": n_rows, "file": str(output)}
 
