@@ -100,6 +100,26 @@ def test_links_in_the_documents_lead_somewhere(document: Path) -> None:
     assert missing == []
 
 
+PATH_IN_BACKTICKS = re.compile(r"`((?:[a-z_]+/)+[a-z_0-9]+\.(?:py|md|html|js|css|yaml|toml|csv))`")
+
+
+def test_every_path_in_backticks_exists() -> None:
+    """Paths in documents, docstrings and comments begin at the root or a folder below it; `var/` is made later."""
+    folders = ("chatbots", "docs", "docker", "evaluation", "tests", "webapp")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix not in {"", ".pyc"}]
+    parts = [path.relative_to(ROOT).parts for path in files]
+    endings = {"/".join(names[start:]) for names in parts for start in range(len(names))}
+    code = [path for path in files if path.suffix == ".py" and not {"tests", "migrations"} & set(path.parts)]
+    texts = [path for path in (*_documents(), *code) if path.name != "CHANGELOG.md"]
+    named = [
+        (str(path.relative_to(ROOT)), name)
+        for path in texts
+        for name in PATH_IN_BACKTICKS.findall(path.read_text("utf-8"))
+    ]
+    assert len(named) > 100
+    assert [(path, name) for path, name in named if name not in endings and not name.startswith("var/")] == []
+
+
 def test_every_command_and_make_target_in_the_documents_exists() -> None:
     commands = {path.stem for path in ROOT.glob("webapp/*/management/commands/*.py")}
     from django.core.management import get_commands

@@ -1,7 +1,7 @@
 """Reply pipeline: a due reply from the bot's first piece to storage.
 
 Replies come onto the page in one of three ways. Streamed: a bot's pieces are sent on as they come, and a reply that is
-known at once is stored and then typed. Paced (`studies/chat_settings.py`): the words run behind the bot's own, at a
+known at once is stored and then typed. Paced (`studies/protocol_settings.py`): the words run behind the bot's own, at a
 drawn pace, and the reply is stored when it has been shown, so that reloading the page shows nothing sooner. Held: where
 a filter may block it, the whole reply is filtered before any of it is shown.
 

@@ -157,7 +157,7 @@ class SelfPlayRun(JobBase):
     plan = models.JSONField(help_text=_("bots, pairs, n_conversations, n_turns, seed, openers, metrics, identities."))
 
     then = models.JSONField(
-        default=dict, blank=True, help_text=_("What its chain does next, as `services/chain.py` has it.")
+        default=dict, blank=True, help_text=_("Steps of the chain that follow this job, for `jobs/services/fits.py`.")
     )
 
     study = models.ForeignKey(
@@ -294,7 +294,7 @@ class MetricRun(JobBase):
     )
 
     then = models.JSONField(
-        default=dict, blank=True, help_text=_("What its chain does next, as `services/chain.py` has it.")
+        default=dict, blank=True, help_text=_("Steps of the chain that follow this job, for `jobs/services/fits.py`.")
     )
 
     kind = "metrics"

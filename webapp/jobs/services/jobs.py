@@ -1,7 +1,7 @@
 """The state of jobs and of their shards. Every change is one conditional UPDATE, so two processes cannot both make it.
 
-A process that works on a shard is its holder and gives signs of life (`services/shards.py`). The job itself is
-claimed by whoever plans or finishes it.
+The process that works on a shard is its holder and sends heartbeats (`shard_beat`). The process that plans or finishes
+the job itself claims the job.
 """
 
 from __future__ import annotations
