@@ -4,20 +4,25 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
-    dependencies = [
-        ('runs', '0012_simulations'),
-    ]
+    dependencies = [("runs", "0012_simulations")]
 
     operations = [
         migrations.AlterField(
-            model_name='metricrun',
-            name='then',
-            field=models.JSONField(blank=True, default=dict, help_text='Steps of the chain that follow this job, for `jobs/services/fits.py`.'),
+            model_name="metricrun",
+            name="then",
+            field=models.JSONField(
+                blank=True,
+                default=dict,
+                help_text="Steps of the chain that follow this job, for `jobs/services/fits.py`.",
+            ),
         ),
         migrations.AlterField(
-            model_name='selfplayrun',
-            name='then',
-            field=models.JSONField(blank=True, default=dict, help_text='Steps of the chain that follow this job, for `jobs/services/fits.py`.'),
+            model_name="selfplayrun",
+            name="then",
+            field=models.JSONField(
+                blank=True,
+                default=dict,
+                help_text="Steps of the chain that follow this job, for `jobs/services/fits.py`.",
+            ),
         ),
     ]
