@@ -105,7 +105,7 @@ def result_dump(result: T, kind: type[T]) -> Any:
     Args:
         kind: its class, or a type such as `tuple[Comparisons, ...]`.
     """
-    return json.loads(_adapter(tuple[kind]).dump_json((result,)))[0]  # type: ignore[valid-type]
+    return json.loads(_adapter(tuple[kind]).dump_json((result,), by_alias=True))[0]  # type: ignore[valid-type]
 
 
 def result_load(document: Any, kind: type[T]) -> T:

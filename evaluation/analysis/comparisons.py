@@ -263,7 +263,7 @@ class Comparisons:
         pairs = {(pair.a, pair.b): pair for pair in self.pairs}
         digits = digits_for(self.dimension.low, self.dimension.high)
         name = f"Differences between the means of {counted(len(bots), 'bot')}, row minus column."
-        drawn = Differences(pairs, digits, why=lambda reason: str(reason or ""))
+        drawn = Differences(pairs, digits, render_reason=lambda reason: str(reason or ""))
         return Plot.of(differences_drawing(rated, rated, drawn, name=name))
 
     def __repr__(self) -> str:

@@ -204,13 +204,13 @@ class Differences:
         pairs: by the bots' ids, in the order of `Comparison`.
         digits: after the point.
         holm: name of the corrected p.
-        why: function that puts the reason of an undefined number into words.
+        render_reason: function that puts the reason of an undefined number into words.
     """
 
     pairs: Mapping[Pair, Comparison]
     digits: int
     holm: str = "Holm"
-    why: Callable[[Reason | str | None], str] = str
+    render_reason: Callable[[Reason | str | None], str] = str
 
     @cached_property
     def most(self) -> float:
@@ -379,6 +379,6 @@ def _difference_cell(
         f"{span(*difference_ends(comparison, sign), differences.digits)}\n"
         f"{differences.holm} {probability(comparison.p_holm)}"
         if comparison.p is not None
-        else differences.why(comparison.reason)
+        else differences.render_reason(comparison.reason)
     )
     return GridCell(figure(gap, differences.digits), shade, says)

@@ -9,10 +9,11 @@ from ninja import Schema
 from pydantic import Field
 
 from webapp.api.schemas import JobOut, Words
+from webapp.dashboard.charts.figure import Cell
 from webapp.dashboard.live_bots import FailedReply, LiveBot, WaitingParticipant
 from webapp.dashboard.live_progress import Hour
 from webapp.dashboard.live_ranking import LiveRanking
-from webapp.dashboard.report_document import ReportPart
+from webapp.dashboard.report_document import Headline, ReportPart
 
 
 class CardsOut(Schema):
@@ -294,6 +295,10 @@ class HeadlineOut(Schema):
     interval: str
     why: str
 
+    @staticmethod
+    def resolve_why(headline: Headline) -> str:
+        return headline.reason
+
 
 class BotVotesOut(Schema):
     """The votes on a bot's replies: up, down, of how many conversations, and the share that is up with its interval.
@@ -361,6 +366,10 @@ class ReportCellOut(Schema):
     text: str
     raw: list[float | None]
     why: str
+
+    @staticmethod
+    def resolve_why(cell: Cell) -> str:
+        return cell.reason
 
 
 class ReportPartOut(Schema):

@@ -224,7 +224,7 @@ class Grid:
         rows = [
             [
                 Cell(row.title), Cell(one.title), Cell(model), Cell(one.target),
-                Cell(cell.number, why=cell.reason, raw=(cell.r,)),
+                Cell(cell.number, reason=cell.reason, raw=(cell.r,)),
                 Cell(cell.interval, raw=(cell.low, cell.high)),
                 Cell(share(cell.p, 3), raw=(cell.p,)), Cell(str(cell.n), raw=(cell.n,)),
                 *_of_cell(part),

@@ -100,7 +100,7 @@ def _table(choosers: Sequence[tuple[str, Mapping[str, Any]]], question: str) -> 
 
     def numbers(one: Mapping[str, Any]) -> list[Cell]:
         if "unavailable" in one:
-            return [Cell("–", why=f"cannot be computed here: {one['unavailable']}")] * len(titles)
+            return [Cell("–", reason=f"cannot be computed here: {one['unavailable']}")] * len(titles)
         ties = one["counts"]
         counts = [one[name] for name in ("n", "n_pairs", "n_raters")]
         counts += [ties[name] for name in ("people_tied", "chooser_tied", "both_tied")]
@@ -114,7 +114,7 @@ def _table(choosers: Sequence[tuple[str, Mapping[str, Any]]], question: str) -> 
 
 def _estimate(found: Mapping[str, Any]) -> list[Cell]:
     (low, high), why = found["ci95"] or (None, None), reason_text(found.get("reason"))
-    return [share_cell(found["value"], why=why), span_cell(low, high, shares=True, why=why)]
+    return [share_cell(found["value"], reason=why), span_cell(low, high, shares=True, reason=why)]
 
 
 def _left_out(choosers: Sequence[tuple[str, Mapping[str, Any]]], question: str) -> list[str]:
@@ -238,7 +238,7 @@ def _tested(found: Mapping[str, Any] | None) -> Cell:
 
 def _ties(found: Mapping[str, Any]) -> list[Cell]:
     why = reason_text(found.get("reason"))
-    return [share_cell(found["acc_eq"], why=why), phrases.number_cell(found["epsilon"], 3, why)]
+    return [share_cell(found["acc_eq"], reason=why), phrases.number_cell(found["epsilon"], 3, why)]
 
 
 def beside_ours(grid: Grid, method: Method) -> NamedTable | None:

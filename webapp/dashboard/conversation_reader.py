@@ -34,11 +34,16 @@ _DEFAULT = ("sentiment", "semantic_similarity_user_bot", "words")
 
 @dataclass(frozen=True, slots=True)
 class TurnValue:
-    """A number with its name; `why` where there is none; of a rating the way along its scale in percent."""
+    """A value with its title.
+
+    Attributes:
+        reason: reason for a missing value.
+        percent: position of a rating on its scale, in percent.
+    """
 
     title: str
     value: str
-    why: str = ""
+    reason: str = ""
     about: str = ""
     name: str = ""
     percent: float | None = None
@@ -72,7 +77,7 @@ class TurnView:
     @property
     def has_missing(self) -> bool:
         """True if a value is missing here."""
-        return any(value.why for value in self.values)
+        return any(value.reason for value in self.values)
 
 
 @dataclass(frozen=True, slots=True)

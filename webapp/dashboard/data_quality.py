@@ -46,11 +46,11 @@ class KindShown:
 
 @dataclass(frozen=True, slots=True)
 class OwnShown:
-    """Self-agreement of participants on one question; `why` gives the reason for a missing value."""
+    """Self-agreement of participants on one question; `reason` explains a missing value."""
 
     title: str
     found: OwnAgreement
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

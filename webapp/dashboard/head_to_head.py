@@ -25,7 +25,8 @@ class QuestionComparison:
     """Two bots on one question.
 
     Attributes:
-        gap, ends: of their difference, as it is written; why: there is no interval.
+        gap, ends: the difference and its interval, formatted.
+        reason: reason for a missing interval.
         is_apart: whether the two differ significantly in this question.
         said: the same as a sentence.
     """
@@ -34,7 +35,7 @@ class QuestionComparison:
     means: tuple[str, str]
     gap: str
     ends: str
-    why: str
+    reason: str
     is_apart: bool
     said: str
     drawn: Markup
@@ -69,7 +70,7 @@ class HeadToHead:
         asked = self.questions
         heavy = frozenset(i for i, one in enumerate(asked) if one.is_apart)
         names = f"{self.first.title} against {self.second.title}"
-        gaps = [" ".join(filter(None, [one.gap, one.ends or one.why])) for one in asked]
+        gaps = [" ".join(filter(None, [one.gap, one.ends or one.reason])) for one in asked]
         columns = [
             Column("Question", [RowName(one.title) for one in asked]),
             Column(f"{self.first.title} − {self.second.title}, {self.unit}", [one.drawn for one in asked], self.axis),
@@ -160,7 +161,7 @@ def _question(
         means=(first, second),
         gap=figure(gap, digits),
         ends=span(low, high, digits) if low is not None else "",
-        why=reason_text(pair.reason) if pair is not None else "one of them has no rating of this",
+        reason=reason_text(pair.reason) if pair is not None else "one of them has no rating of this",
         is_apart=compared.are_told_apart(*bots),
         said=pair_verdict(pair, compared, titles, digits) if pair is not None else "",
         drawn=drawn,

@@ -53,7 +53,7 @@ def judges_table(result: Row) -> NamedTable:
 
 def _estimate(found: Row, *, shares: bool = True) -> list[Cell]:
     cell, why = share_cell if shares else number_cell, found.get("reason", "")
-    return [cell(found["value"], 2, why), span_cell(found["low"], found["high"], shares=shares, why=why)]
+    return [cell(found["value"], 2, why), span_cell(found["low"], found["high"], shares=shares, reason=why)]
 
 
 def _bias(name: str) -> Callable[[Row], list[Cell]]:

@@ -174,7 +174,7 @@ class BoardRow:
     n_said: str = ""
     ranks: str = ""
     ranks_said: str = ""
-    why: str = ""
+    reason: str = ""
     close: str = ""
     bars: Markup | str = ""
     is_ticked: bool = False
@@ -329,7 +329,7 @@ def _row(
         n_said=phrases.ratings_text(place.n_ratings),
         mean=figure(mean.mean, digits),
         ends=span(mean.low, mean.high, digits),
-        why=reason_text(mean.reason),
+        reason=reason_text(mean.reason),
         close=listed([frame.title(bot) for bot in place.too_close]),
         drawn=interval_cell(window, mean.mean, mean.low, mean.high, hollow=info.is_control),
         bars=bars,

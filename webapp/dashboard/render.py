@@ -36,7 +36,7 @@ def table_csv(table: PageTable) -> str:
     gets one more, of reasons.
     """
     widths = [max((len(row[i].raw) for row in table.rows), default=0) for i in range(len(table.headers))]
-    reasons = [any(row[i].why for row in table.rows) for i in range(len(table.headers))]
+    reasons = [any(row[i].reason for row in table.rows) for i in range(len(table.headers))]
     header: list[str] = []
     for i, found in enumerate(table.headers):
         if widths[i] < 2:
@@ -53,7 +53,7 @@ def table_csv(table: PageTable) -> str:
         for i, cell in enumerate(row):
             cells += _cells(cell, widths[i])
             if reasons[i]:
-                cells.append(escape_cell(cell.why))
+                cells.append(escape_cell(cell.reason))
         writer.writerow(cells)
     return out.getvalue()
 
@@ -188,9 +188,9 @@ def _reasons(table: PageTable) -> list[str]:
     found: dict[str, list[str]] = {}
     for row in table.lined:
         for header, cell in row:
-            if cell.why:
+            if cell.reason:
                 where = row[0][1].text if cell is row[0][1] else f"{row[0][1].text}, {header.text}"
-                found.setdefault(cell.why, []).append(where)
+                found.setdefault(cell.reason, []).append(where)
     return [f"{'; '.join(where)}: {why}" for why, where in found.items()]
 
 

@@ -22,7 +22,7 @@ from evaluation.number_format import digits_for, figure, percent, result_dump, r
 from evaluation.stats.agreement import AgreementEstimate
 from evaluation.stats.means import share_interval
 from webapp.core.language import plural
-from webapp.dashboard.charts.figure import Cell, PageFigure, PageTable
+from webapp.dashboard.charts.figure import Cell, PageFigure, PageTable, StoredReason
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.hybrid import target_in_words
 from webapp.dashboard.narrative.hybrid_tables import intercept_in_words
@@ -44,7 +44,7 @@ class Headline:
         value: with all digits; None where it is undefined.
         low, high: ends of its interval; None where it has none.
         interval: the interval as it is printed; "" where there is none.
-        why: why the number or its interval is missing; "" for a plain count, which needs none.
+        reason: reason for a missing number or interval; "" for a plain count, which needs none.
         is_shown: whether it stands above the report; the others are only compared.
     """
 
@@ -55,7 +55,7 @@ class Headline:
     low: float | None = None
     high: float | None = None
     interval: str = ""
-    why: str = ""
+    reason: StoredReason = ""
     is_shown: bool = True
 
 
@@ -175,19 +175,19 @@ def _of_table(found: NamedTable) -> ReportPart:
     return ReportPart(found.id, found.title, found.method, "", found.note, found.table)
 
 
-def count_headline(key: str, n: int, what: str, why: str = "") -> Headline:
+def count_headline(key: str, n: int, what: str, reason: str = "") -> Headline:
     """Return a count; a count of none is a dash with its reason where one is given."""
-    if n == 0 and why:
-        return Headline(key, "–", what, why=why)
+    if n == 0 and reason:
+        return Headline(key, "–", what, reason=reason)
     return Headline(key, f"{n:,}", what, value=n)
 
 
 def share_headline(
-    key: str, value: float | None, what: str, low: float | None, high: float | None, level: float, why: str = ""
+    key: str, value: float | None, what: str, low: float | None, high: float | None, level: float, reason: str = ""
 ) -> Headline:
     """Return a coefficient between −1 and 1 with its interval."""
     interval = "" if low is None else f"{percent(level)}: {span(low, high, shares=True)}"
-    return Headline(key, share(value), what, value, low, high, interval, why)
+    return Headline(key, share(value), what, value, low, high, interval, reason)
 
 
 def document_dump(document: Document) -> bytes:
@@ -219,7 +219,7 @@ def headlines_of(frame: StudyFrame, agreement: RaterAgreement, means: BotMeans) 
     left = share_interval(cards.n_left, cards.n_over) if cards.n_over else None
     if cards.left_early is None or left is None:
         n = frame.facts.n_raters
-        shown.append(count_headline("raters", n, "raters", why="not named"))
+        shown.append(count_headline("raters", n, "raters", reason="not named"))
     else:
         ends = f"{percent(_LEVEL)}: [{percent(left[0])}, {percent(left[1])}]"
         shown.append(
@@ -235,10 +235,10 @@ def headlines_of_pairs(results: PairResults) -> tuple[Headline, ...]:
     return (
         count_headline("judgements", results.n, "judgements"),
         count_headline("n", results.n_items, "pairs judged"),
-        Headline("kappa", "–", what, why="no pair was rated by two raters")
+        Headline("kappa", "–", what, reason="no pair was rated by two raters")
         if kappa is None
         else _of_agreement("kappa", kappa, what, results.level),
-        count_headline("raters", results.n_raters, "raters", why="not named"),
+        count_headline("raters", results.n_raters, "raters", reason="not named"),
     )
 
 
@@ -258,10 +258,10 @@ def _hybrid(frame: StudyFrame) -> Headline:
     fit = fit_leading(frame.study, frame.without)
     found: Mapping[str, Any] = (fit.result or {}) if fit is not None else {}
     if not found:
-        return Headline("hybrid", "–", "hybrid metric", why="not fitted")
+        return Headline("hybrid", "–", "hybrid metric", reason="not fitted")
     pearson = found.get("bot_level", {}).get("pearson") or {}
     if pearson.get("r") is None or found["n_bots"] < FEW_BOTS:
-        return Headline("hybrid", "–", "hybrid metric", why=f"no r over {phrases.bots_text(found['n_bots'])}")
+        return Headline("hybrid", "–", "hybrid metric", reason=f"no r over {phrases.bots_text(found['n_bots'])}")
     target = target_in_words(found["target"], [d.key for d in frame.dimensions])
     what = f"hybrid metric of {target}, r over {phrases.bots_text(found['n_bots'])}, {intercept_in_words(found)}"
     low, high = pearson.get("ci95") or (None, None)
@@ -348,9 +348,9 @@ def _section(now: Document, before: Past) -> Section:
 
 def _cells(found: Headline | None) -> list[Cell]:
     if found is None:
-        return [Cell("–", why="not in this report", raw=(None,)), Cell("–", raw=(None, None))]
-    why = found.why if found.value is None else ""
-    return [Cell(found.text, why=why, raw=(found.value,)), Cell(found.interval or "–", raw=(found.low, found.high))]
+        return [Cell("–", reason="not in this report", raw=(None,)), Cell("–", raw=(None, None))]
+    why = found.reason if found.value is None else ""
+    return [Cell(found.text, reason=why, raw=(found.value,)), Cell(found.interval or "–", raw=(found.low, found.high))]
 
 
 def _change(before: Headline | None, now: Headline | None) -> Cell:

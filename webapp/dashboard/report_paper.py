@@ -146,15 +146,15 @@ def _ratings(ours: _Ours, found: StudyComparisons) -> Section:
         value = published()["2", row[0], name] if row[0] else None
         mean, half = (value.value, value.half_width) if value else (None, None)
         low, high = (None, None) if mean is None or half is None else (mean - half, mean + half)
-        return [number_cell(mean, 3, _of_paper(row)), span_cell(low, high, 3, why=_of_paper(row))]
+        return [number_cell(mean, 3, _of_paper(row)), span_cell(low, high, 3, reason=_of_paper(row))]
 
     def here(one: tuple[Row, str]) -> list[Cell]:
         row, name = one
         mine = found.means.rows.get((row[1], name)) if row[1] else None
         if mine is not None:
-            return [*mean_cells(mine.interval, 3, why=""), count_cell(mine.interval.n)]
+            return [*mean_cells(mine.interval, 3, reason=""), count_cell(mine.interval.n)]
         why = ours.lacking(row, f"this study does not ask for {name}")
-        return [number_cell(None, why=why), span_cell(None, None, why=why), count_cell(None, why)]
+        return [number_cell(None, reason=why), span_cell(None, None, reason=why), count_cell(None, why)]
 
     note = ""
     if (frame.headline.low, frame.headline.high) != (1, 7):
@@ -272,7 +272,7 @@ def _over_bots(frame: StudyFrame, found: StudyComparisons) -> Section:
 
     def here(pair: tuple[str, str]) -> list[Cell]:
         if not set(pair) <= mine.keys():
-            return [share_cell(None, why=unknown), span_cell(None, None, why=unknown)]
+            return [share_cell(None, reason=unknown), span_cell(None, None, reason=unknown)]
         return _r_cells(*(mine[one] for one in pair))
 
     section = Section("figure-7-bots", "Figure 7, over bots")

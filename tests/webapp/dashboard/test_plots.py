@@ -191,7 +191,7 @@ TABLE = PageTable(
     [Header("Bot_1 & co"), Header("r", numeric=True), Header("95 %", numeric=True)],
     [
         [Cell("50 % #1 | \\x{y}\n$z$~^"), number_cell(-1 / 3), span_cell(-0.25, 0.5)],
-        [Cell("*b*"), number_cell(None, why="constant"), span_cell(None, None, why="constant")],
+        [Cell("*b*"), number_cell(None, reason="constant"), span_cell(None, None, reason="constant")],
     ],
 )
 

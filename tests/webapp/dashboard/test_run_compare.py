@@ -93,10 +93,10 @@ def test_what_is_undefined_has_its_reason_and_partial_means_say_of_how_many(staf
     page = staff.get(address("?column=words_bot"))
     rows = {cells[1].text: cells for cells in page.context["table"].table.rows}
     assert rows[f"Self-play {run.pk}"][2].text.startswith("4.00 [")
-    why = rows[f"Self-play {run.pk}"][2].why
+    why = rows[f"Self-play {run.pk}"][2].reason
     assert why == "computed for 3 of 4 conversations; 1 conversation without a value"
     empty = rows[f"Self-play {bare.pk}"][2]
-    assert (empty.text, empty.why) == ("–", "not computed for this run by the metric as it is now")
+    assert (empty.text, empty.reason) == ("–", "not computed for this run by the metric as it is now")
     Conversation.objects.filter(selfplay__run=bare).update(state=Conversation.State.FAILED)
     found = runs_compared(RunComparisonParams(columns=["words_bot"]))
     assert found.sides[0].means[0].found.reason.code == "not_played"

@@ -158,7 +158,7 @@ def _sentence(summary: StudySummary) -> str:
 def _rank(place: LeaderboardEntry | None) -> Cell:
     """Return the places that the tests leave open to a bot."""
     if place is None or place.ranks is None:
-        return Cell(NONE, why="it has no ratings" if place is None else "a control bot has no rank")
+        return Cell(NONE, reason="it has no ratings" if place is None else "a control bot has no rank")
     return Cell(ranks_shown(place.ranks), raw=place.ranks)
 
 

@@ -68,7 +68,7 @@ def spread_figure(
             spreads,
             ("Bot", lambda one: Cell(one.bot.title, one.href, slot=one.bot.slot, hollow=one.bot.is_control)),
             ([*map(tick_label, steps)], lambda one: [_share(count, one.n) for count in one.counts]),
-            ("Mean", lambda one: number_cell(one.mean, why="no rating yet")),
+            ("Mean", lambda one: number_cell(one.mean, reason="no rating yet")),
             ("n", lambda one: count_cell(one.n)),
         ),
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from markupsafe import Markup
+from pydantic import Field
 
 from evaluation.plots.marks import N_SHAPES, TILE, bot_shape
 from evaluation.plots.svg import el
@@ -15,17 +16,23 @@ FIGURE_PARAM = "figure_file"
 """Parameter of a page's address that asks for one of its figures as a file, such as `bots.pdf`."""
 _SCREEN = 24
 
+StoredReason = Annotated[str, Field(alias="why")]
+"""Reason for a missing number; stored reports have it as `why`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell: what it says, where it leads, and why it may be empty.
+    """A table cell.
 
-    `raw` is what a CSV has in its place, with all digits: one number, or the ends of an interval.
+    Attributes:
+        href: address that the cell links to.
+        reason: reason for a missing number.
+        raw: values for CSV files, with all digits: one number, or the ends of an interval.
     """
 
     text: str
     href: str = ""
-    why: str = ""
+    reason: StoredReason = ""
     slot: int = 0
     hollow: bool = False
     raw: tuple[int | float | None, ...] = ()

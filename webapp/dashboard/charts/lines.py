@@ -211,11 +211,11 @@ def _table(panels: Sequence[LinePanel], x_title: str) -> PageTable:
     def point(row: tuple[LinePanel, LineGroup | None, int]) -> list[Cell]:
         panel, found, t = row
         if found is None:
-            return [Cell("–", why=panel.missing), *[Cell("–")] * 4]
+            return [Cell("–", reason=panel.missing), *[Cell("–")] * 4]
         course, n = found.course, int(found.course.n[t])
         ends = (float(course.low[t]), float(course.high[t]))
         alone = "one conversation has no spread" if n < 2 else ""
-        numbers = [count_cell(t + 1), number_cell(float(course.mean[t])), Cell(span(*ends), why=alone, raw=ends)]
+        numbers = [count_cell(t + 1), number_cell(float(course.mean[t])), Cell(span(*ends), reason=alone, raw=ends)]
         return [Cell(found.title), *numbers, Cell(str(n), href=found.link(t + 1), raw=(n,))]
 
     rows: list[tuple[LinePanel, LineGroup | None, int]] = []
@@ -228,11 +228,11 @@ def _table(panels: Sequence[LinePanel], x_title: str) -> PageTable:
 
 @dataclass(frozen=True, slots=True)
 class TrackCell:
-    """One turn's place on a track: the drawing, the printed value, why there is none."""
+    """Cell of a track for one turn: its drawing, the printed value, or the reason for a missing one."""
 
     svg: Markup | None
     value: str
-    why: str
+    reason: str
 
 
 def printed(value: float | None, unit: str) -> str:
@@ -242,14 +242,14 @@ def printed(value: float | None, unit: str) -> str:
     return tick_label(value) if float(value).is_integer() and unit not in ("1", "cosine") else figure(value)
 
 
-def track(values: Sequence[float | None], speakers: Sequence[str], column: Column, why: str) -> list[TrackCell]:
+def track(values: Sequence[float | None], speakers: Sequence[str], column: Column, reason: str) -> list[TrackCell]:
     """Return the cells of one track, in the order of turns.
 
     Args:
         values: per turn, None where undefined.
         speakers: per turn; the bot's marks are filled, the participant's hollow.
         column: gives the range.
-        why: said beside missing values.
+        reason: reason for missing values.
     """
     known = [value for value in values if value is not None]
     # A value outside its metric's range extends the track, so that it is never drawn at another value's place.
@@ -273,7 +273,7 @@ def track(values: Sequence[float | None], speakers: Sequence[str], column: Colum
         if x is not None:
             cells.append(TrackCell(svg, printed(values[i], column.unit), ""))
         else:
-            cells.append(TrackCell(svg, "" if path[i] is not None else "none", why))
+            cells.append(TrackCell(svg, "" if path[i] is not None else "none", reason))
     return cells
 
 

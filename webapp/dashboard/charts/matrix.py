@@ -51,7 +51,7 @@ def heatmap_figure(
     table = page_table(
         found.items(),
         (("Dimension", "With"), lambda one: [Cell(titles[place]) for place in one[0]]),
-        ("ρ", lambda one: share_cell(one[1].r, why=reason_text(one[1].reason))),
+        ("ρ", lambda one: share_cell(one[1].r, reason=reason_text(one[1].reason))),
         ("95 %", lambda one: span_cell(one[1].low, one[1].high, shares=True)),
         ("n", lambda one: count_cell(one[1].n)),
     )
@@ -167,13 +167,13 @@ def _table(
 ) -> PageTable:
     def other(place: tuple[int, int]) -> Cell:
         value = beside[1][place]  # type: ignore[index]
-        return share_cell(value.r, why=reason_text(value.reason))
+        return share_cell(value.r, reason=reason_text(value.reason))
 
     return page_table(
         found.items(),
         ("Measure", lambda one: Cell(rows[one[0][0]])),
         ("With", lambda one: Cell(columns[one[0][1]])),
-        (symbol, lambda one: share_cell(one[1].r, why=reason_text(one[1].reason))),
+        (symbol, lambda one: share_cell(one[1].r, reason=reason_text(one[1].reason))),
         ("95 %", lambda one: span_cell(one[1].low, one[1].high, shares=True)),
         ("p", lambda one: p_cell(one[1].p)),
         ("n", lambda one: count_cell(one[1].n)),
@@ -213,7 +213,7 @@ def differences_figure(
         why = reason_text(comparison.reason)
         return [
             number_cell(gap, digits, why),
-            span_cell(*difference_ends(comparison, sign), digits, why=why),
+            span_cell(*difference_ends(comparison, sign), digits, reason=why),
             p_cell(comparison.p, why),
             p_cell(comparison.p_holm, why),
             Cell(verdicts.get((comparison.a, comparison.b), "")),

@@ -66,7 +66,7 @@ def scatter_figure(
         table=page_table(
             points,
             (("Bot", "n"), _bot),
-            (x_title, lambda one: number_cell(one.human, why="it has no ratings")),
+            (x_title, lambda one: number_cell(one.human, reason="it has no ratings")),
             ("90 %", lambda one: span_cell(*(one.human_span or _NO_ENDS))),
             ((y_title, "90 %"), lambda one: _predicted(one, scale)),
         ),
@@ -100,7 +100,7 @@ def _bot(point: ScatterPoint) -> list[Cell]:
 
 
 def _predicted(point: ScatterPoint, scale: Ends) -> list[Cell]:
-    cell = Cell(figure(point.predicted), why=beyond_words(point.predicted, scale), raw=(point.predicted,))
+    cell = Cell(figure(point.predicted), reason=beyond_words(point.predicted, scale), raw=(point.predicted,))
     return [cell, span_cell(*(point.predicted_span or _NO_ENDS))]
 
 
@@ -235,7 +235,7 @@ def weights_figure(weights: Sequence[Weight], *, unit: str, **texts: Any) -> Pag
         wide, narrow = _draw_weights([one for i, one in enumerate(ordered) if i in strongest], unit)
     table = page_table(
         ordered,
-        ("Feature", lambda one: Cell(one.title, why=one.about)),
+        ("Feature", lambda one: Cell(one.title, reason=one.about)),
         ("Weight", lambda one: share_cell(one.mean)),
         ("90 %", lambda one: span_cell(one.low, one.high, shares=True)),
     )

@@ -312,11 +312,11 @@ def _units_named(units: Units) -> str:
 def _need_cell(least: RaterNeed | None, most: RaterNeed | None, worth: PredictionWorth | None = None) -> Cell:
     """Show how many the pair takes that needs least, and the one that needs most."""
     if least is None or most is None:
-        return Cell("–", why="the ratings of a bot do not vary")
+        return Cell("–", reason="the ratings of a bot do not vary")
     numbers = [need.n if need.n is None or worth is None else worth.left(need.n) for need in (least, most)]
     ends = ["–" if n is None else two_digits(n) for n in numbers]
     shown = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
-    return Cell(shown, why=reason_text(most.reason), raw=tuple(numbers))
+    return Cell(shown, reason=reason_text(most.reason), raw=tuple(numbers))
 
 
 def _prediction(frame: StudyFrame, worth: PredictionWorth) -> str:
@@ -431,11 +431,11 @@ def _table(frame: StudyFrame, means: PoweredMeans) -> NamedTable:
         ("Ratings", lambda row: count_cell(row[1].n)),
         ("Unrated", lambda row: count_cell(row[1].n_unrated)),
         ("Mean of the ratings", lambda row: number_cell(row[1].ratings, digits)),
-        (ends, lambda row: span_cell(row[1].ratings_low, row[1].ratings_high, digits, why=alone)),
+        (ends, lambda row: span_cell(row[1].ratings_low, row[1].ratings_high, digits, reason=alone)),
         (("With predictions", ends), lambda row: mean_cells(row[1], digits)),
         (
             "Ratings saved",
-            lambda row: share_cell(row[1].saved, why=reason_text(row[1].reason) or "the ratings do not vary"),
+            lambda row: share_cell(row[1].saved, reason=reason_text(row[1].reason) or "the ratings do not vary"),
         ),
         method=(
             f"Prediction-powered means (PPI++; Angelopoulos, Duchi and Zrnic, 2023) by {_named(means.by)}, with "

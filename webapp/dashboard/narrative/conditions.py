@@ -70,9 +70,9 @@ def _cell(of: LevelResult | None, dimension: RatingDimension, digits: int, bot: 
     """Make the cell of a bot under a level; one without ratings says so."""
     n = of.n_conversations.get(bot, 0) if of is not None else 0
     if of is None or not n:
-        return Cell("–", why="no rated conversation", raw=(None,))
+        return Cell("–", reason="no rated conversation", raw=(None,))
     interval = of.interval(bot, dimension.key)
     ends = f" {span(interval.low, interval.high, digits)}" if interval.low is not None else ""
     return Cell(
-        f"{figure(interval.mean, digits)}{ends}, n = {n}", why=reason_text(interval.reason), raw=(interval.mean,)
+        f"{figure(interval.mean, digits)}{ends}, n = {n}", reason=reason_text(interval.reason), raw=(interval.mean,)
     )

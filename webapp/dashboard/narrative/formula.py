@@ -178,7 +178,7 @@ def _tables(frame: StudyFrame, found: FormulaModel, what: str) -> Iterator[Named
         ("Part", lambda one: Cell(one.group or "What is left")),
         ("Levels", lambda one: count_cell(one.n if one.group else None, "of single ratings")),
         ("Standard deviation", lambda one: number_cell(one.sd)),
-        (level, lambda one: span_cell(one.low, one.high, why=reason_text(one.reason))),
+        (level, lambda one: span_cell(one.low, one.high, reason=reason_text(one.reason))),
         ("Share", lambda one: share_cell(one.share)),
         method="Intervals are made on the logarithm of the standard deviation.",
     )

@@ -150,7 +150,7 @@ def fits_table(fits: Sequence[HybridFit], link: Callable[[HybridFit], str], *, s
 def _value_cell(result: Mapping[str, Any], key: str) -> Cell:
     found = metric_level(result)
     q2 = result.get("q2") or {} if found.get("r") is not None else found
-    return share_cell(q2.get(key), why=reason_text(q2.get("reason")) or "not told by this fit")
+    return share_cell(q2.get(key), reason=reason_text(q2.get("reason")) or "not told by this fit")
 
 
 def _rival_cells(result: Mapping[str, Any]) -> list[Cell]:
@@ -158,7 +158,7 @@ def _rival_cells(result: Mapping[str, Any]) -> list[Cell]:
     rival = rival_of(result)
     if rival is None:
         why = reason_text(metric_level(result).get("reason")) or "no rival was fitted"
-        return [Cell("–", why=why), number_cell(None, why=why), span_cell(None, None, why=why)]
+        return [Cell("–", reason=why), number_cell(None, reason=why), span_cell(None, None, reason=why)]
     return [rival_cell(rival["name"]), number_cell(rival["error_ratio"]), ends_cell(rival["ci95"])]
 
 
@@ -210,7 +210,7 @@ def runs_table(
         "What self-play predicts, run by run",
         sorted(names, key=lambda bot: bots[bot].slot if bot in bots else len(bots) + 1),
         ("Bot", lambda bot: bot_cell(bot, bots)),
-        ("People", lambda bot: number_cell(human(bot), why="it has no ratings")),
+        ("People", lambda bot: number_cell(human(bot), reason="it has no ratings")),
         *(
             (f"run {fit.run_id}, fit {fit.pk}", played(found))
             for fit, found in zip(newest.values(), by_fit, strict=True)
@@ -225,11 +225,11 @@ def runs_table(
 def _played(found: Mapping[str, Any]) -> Cell:
     value, ends = found.get("predicted_selfplay"), found.get("predicted_selfplay_ci90")
     if (rank := found.get("rank_selfplay")) is not None:
-        return Cell(f"rank {rank}", why="the fit is of another study: it gives ranks and no values", raw=(rank,))
+        return Cell(f"rank {rank}", reason="the fit is of another study: it gives ranks and no values", raw=(rank,))
     if value is None:
-        return Cell("–", why="no self-play of this bot in the run")
+        return Cell("–", reason="no self-play of this bot in the run")
     if not ends:
-        return Cell(figure(value), why="no interval for this bot", raw=(value,))
+        return Cell(figure(value), reason="no interval for this bot", raw=(value,))
     return Cell(f"{figure(value)} {span(*ends)}", raw=(value,))
 
 
@@ -279,17 +279,17 @@ _NOT_RATED = "not rated in this study"
 
 def _mean_cell(one: ComparedStudy, place: LeaderboardEntry | None) -> Cell:
     if place is None:
-        return Cell("–", why=_NOT_RATED)
+        return Cell("–", reason=_NOT_RATED)
     digits, mean = digits_for(one.frame.headline.low, one.frame.headline.high), place.mean
     shown = f"{figure(mean.mean, digits)} {span(mean.low, mean.high, digits)}"
-    return Cell(shown, one.frame.link(place.bot), why=reason_text(mean.reason), raw=(mean.mean,))
+    return Cell(shown, one.frame.link(place.bot), reason=reason_text(mean.reason), raw=(mean.mean,))
 
 
 def _rank_cell(place: LeaderboardEntry | None) -> Cell:
     if place is None:
-        return Cell("–", why=_NOT_RATED)
+        return Cell("–", reason=_NOT_RATED)
     why = "" if place.ranks else "a control bot has no rank"
-    return Cell(ranks_shown(place.ranks), why=why, raw=place.ranks or (None, None))
+    return Cell(ranks_shown(place.ranks), reason=why, raw=place.ranks or (None, None))
 
 
 def _agreement(first: ComparedStudy, other: ComparedStudy) -> str:

@@ -75,9 +75,9 @@ def correlation_cells(found: Result) -> list[Cell]:
     """Make the cells of r, its interval, and what chance passes."""
     why = reason_text(found.get("reason"))
     return [
-        share_cell(found.get("r"), why=why),
+        share_cell(found.get("r"), reason=why),
         ends_cell(found.get("ci95"), why or "not told by this fit", shares=True),
-        share_cell(found.get("null95"), why=why or "not told by this fit"),
+        share_cell(found.get("null95"), reason=why or "not told by this fit"),
     ]
 
 
@@ -212,13 +212,13 @@ def _chance(null95: float | None) -> str:
     return "" if null95 is None else f"Chance passes {share(null95)} once in twenty."
 
 
-def _with_ends(why: str, found: Result) -> str:
+def _with_ends(reason: str, found: Result) -> str:
     """Return the words with the interval of a number before them, or why it has none."""
     if found.get("ci95"):
-        return f"95 %: {span(*found['ci95'], shares=True)}. {why}"
+        return f"95 %: {span(*found['ci95'], shares=True)}. {reason}"
     if found.get("reason"):
-        return f"No interval: {reason_text(found['reason']).removeprefix('no interval: ')}. {why}"
-    return why
+        return f"No interval: {reason_text(found['reason']).removeprefix('no interval: ')}. {reason}"
+    return reason
 
 
 def _worth(found: Result) -> tuple[str, str]:
@@ -316,13 +316,13 @@ def expected_table(result: Result, bots: Bots, scale: Ends = None) -> NamedTable
     )
 
 
-def _predicted_cell(value: float | None, why: str, scale: Ends) -> Cell:
-    return Cell(figure(value), why=why or beyond_words(value, scale), raw=(value,))
+def _predicted_cell(value: float | None, reason: str, scale: Ends) -> Cell:
+    return Cell(figure(value), reason=reason or beyond_words(value, scale), raw=(value,))
 
 
-def ends_cell(ends: Sequence[float] | None, why: str = "", *, shares: bool = False) -> Cell:
+def ends_cell(ends: Sequence[float] | None, reason: str = "", *, shares: bool = False) -> Cell:
     """Make a cell of an interval as the document holds it."""
-    return span_cell(*(ends or (None, None)), shares=shares, why=why)
+    return span_cell(*(ends or (None, None)), shares=shares, reason=reason)
 
 
 def is_unchecked(reason: Mapping[str, Any] | str) -> bool:
@@ -356,7 +356,7 @@ def ranks_table(result: Result, bots: Bots) -> NamedTable | None:
         "The order of the predictions",
         sorted(result["bots"].items(), key=lambda row: [row[1].get(key) or last for key in keys]),
         ("Bot", lambda row: bot_cell(row[0], bots)),
-        ("Human mean", lambda row: number_cell(row[1]["human_mean"], why="it has no ratings")),
+        ("Human mean", lambda row: number_cell(row[1]["human_mean"], reason="it has no ratings")),
         *((titles[key], partial(_rank_cell, key)) for key in keys),
         method="Places by the predictions, 1 is best. The fit is of another study, so the values that it predicts mean "
         "nothing here and are not shown.",

@@ -195,9 +195,9 @@ def _approval_table(found: Approval, dimensions: Sequence[RatingDimension]) -> N
         "What people chose",
         found.options,
         ("What", lambda one: Cell(titles.get(one.option, one.option))),
-        (("Chosen by", "95 %"), lambda one: mean_cells(one, of="approval", shares=True, why="")),
+        (("Chosen by", "95 %"), lambda one: mean_cells(one, of="approval", shares=True, reason="")),
         ("Weight", lambda one: share_cell(one.weight, 3)),
-        ("95 %", lambda one: span_cell(one.weight_low, one.weight_high, 3, shares=True, why=alone)),
+        ("95 %", lambda one: span_cell(one.weight_low, one.weight_high, 3, shares=True, reason=alone)),
         ("n", lambda one: count_cell(one.n)),
         method=(
             "Share of people who chose it, with Wilson’s interval; the weights are the softmax of the shares, their "
@@ -265,7 +265,7 @@ def _items_table(found: DimensionItems, dimension: RatingDimension, bots: Mappin
         shown,
         ("Item", lambda one: Cell(one.item)),
         ("Model", lambda one: named_cell(bots, one.bot)),
-        (("Mean", percent(LEVEL)), lambda one: mean_cells(one, digits, why="one rating, or all the same")),
+        (("Mean", percent(LEVEL)), lambda one: mean_cells(one, digits, reason="one rating, or all the same")),
         ("n", lambda one: count_cell(one.n)),
         method="90 % intervals over the raters of an item, on the scale.",
         note=note,

@@ -253,7 +253,7 @@ def _metrics(versions: Sequence[tuple[MetricVersion, bool]]) -> NamedTable:
         ("Parameters", lambda one: Cell(_told(one[0].params))),
     )
     if not versions:
-        found.table.rows.append([Cell("–", why="no metric is computed yet"), *[Cell("–")] * 4])
+        found.table.rows.append([Cell("–", reason="no metric is computed yet"), *[Cell("–")] * 4])
     return found
 
 
@@ -307,5 +307,5 @@ def _environment() -> NamedTable:
         "Software",
         versions.items(),
         ("Package", lambda one: Cell(one[0])),
-        ("Version", lambda one: Cell(one[1]) if one[1] else Cell("–", why="not installed")),
+        ("Version", lambda one: Cell(one[1]) if one[1] else Cell("–", reason="not installed")),
     )

@@ -130,14 +130,14 @@ def _anova_table(found: FactorialModel, models: RatingModels, what: str) -> Name
         ("partial η²", lambda term: share_cell(term.partial_eta2, 3, why)),
         (
             percent(models.level),
-            lambda term: span_cell(term.low, term.high, 3, shares=True, why=why or reason_text(table.eta_reason)),
+            lambda term: span_cell(term.low, term.high, 3, shares=True, reason=why or reason_text(table.eta_reason)),
         ),
         method=f"Type III sums of squares, sum-to-zero contrasts. {_interactions(found)} "
         f"{phrases.ratings_text(table.n)}, {table.n_dropped} left out for a missing value.",
         note=_anova_note(models) if table.eta_reason else "Ratings count as independent.",
     )
     residual = [Cell("Residual"), number_cell(table.residual_ss, 1), count_cell(table.residual_df)]
-    found_table.table.rows.append([*residual, *[Cell("–", why="what the terms leave")] * 5])
+    found_table.table.rows.append([*residual, *[Cell("–", reason="what the terms leave")] * 5])
     return found_table
 
 

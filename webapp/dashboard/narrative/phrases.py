@@ -185,35 +185,40 @@ class Section:
         return next(iter([one for one in (self.conclusion, *self.lead, *self.points, *self.missing) if one]), "")
 
 
-def number_cell(value: float | None, digits: int = 2, why: str | None = "") -> Cell:
+def number_cell(value: float | None, digits: int = 2, reason: str | None = "") -> Cell:
     """Make a cell of a number; without one, of a dash and the reason."""
     undefined = value is None or not math.isfinite(value)
-    return Cell(figure(value, digits), why=(why or "") if undefined else "", raw=(value,))
+    return Cell(figure(value, digits), reason=(reason or "") if undefined else "", raw=(value,))
 
 
-def share_cell(value: float | None, digits: int = 2, why: str | None = "") -> Cell:
+def share_cell(value: float | None, digits: int = 2, reason: str | None = "") -> Cell:
     """Make a cell of a number between −1 and 1."""
     undefined = value is None or not math.isfinite(value)
-    return Cell(share(value, digits), why=(why or "") if undefined else "", raw=(value,))
+    return Cell(share(value, digits), reason=(reason or "") if undefined else "", raw=(value,))
 
 
-def span_cell(low: float | None, high: float | None, digits: int = 2, *, shares: bool = False, why: str = "") -> Cell:
+def span_cell(
+    low: float | None, high: float | None, digits: int = 2, *, shares: bool = False, reason: str = ""
+) -> Cell:
     """Make a cell of an interval."""
-    return Cell(span(low, high, digits, shares=shares), why=why if low is None else "", raw=(low, high))
+    return Cell(span(low, high, digits, shares=shares), reason=reason if low is None else "", raw=(low, high))
 
 
 def mean_cells(
-    found: Any, digits: int = 2, *, shares: bool = False, of: str = "mean", why: str | None = None
+    found: Any, digits: int = 2, *, shares: bool = False, of: str = "mean", reason: str | None = None
 ) -> list[Cell]:
     """Make the cells of an estimate and of its interval, of what has `low`, `high` and `reason`.
 
     Args:
         of: name of the estimate.
-        why: reason for a missing number, where it has none of its own.
+        reason: reason for a missing number, where it has none of its own.
     """
-    why = reason_text(found.reason) if why is None else why
+    reason = reason_text(found.reason) if reason is None else reason
     cell = share_cell if shares else number_cell
-    return [cell(getattr(found, of), digits, why), span_cell(found.low, found.high, digits, shares=shares, why=why)]
+    return [
+        cell(getattr(found, of), digits, reason),
+        span_cell(found.low, found.high, digits, shares=shares, reason=reason),
+    ]
 
 
 def named_cell(bots: Mapping[str, BotInfo], bot: str) -> Cell:
@@ -221,14 +226,14 @@ def named_cell(bots: Mapping[str, BotInfo], bot: str) -> Cell:
     return bot_cell(bots[bot]) if bot in bots else Cell(bot)
 
 
-def count_cell(n: int | None, why: str = "") -> Cell:
+def count_cell(n: int | None, reason: str = "") -> Cell:
     """Make a cell of a whole number."""
-    return Cell("–" if n is None else f"{n:,}", why=why if n is None else "", raw=(n,))
+    return Cell("–" if n is None else f"{n:,}", reason=reason if n is None else "", raw=(n,))
 
 
-def p_cell(p: float | None, why: str | None = "") -> Cell:
+def p_cell(p: float | None, reason: str | None = "") -> Cell:
     """Make a cell of a p-value."""
-    return Cell(p_value(p), why=(why or "") if p is None else "", raw=(p,))
+    return Cell(p_value(p), reason=(reason or "") if p is None else "", raw=(p,))
 
 
 def bot_cell(bot: BotInfo) -> Cell:

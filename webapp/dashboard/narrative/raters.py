@@ -196,7 +196,7 @@ def _rules_table(found: Screening) -> NamedTable:
         ("Passed", lambda rule: count_cell(rule.n_passed)),
         (
             "Cannot judge",
-            lambda rule: Cell(f"{rule.n_undecided:,}", why=reason_text(rule.reason), raw=(rule.n_undecided,)),
+            lambda rule: Cell(f"{rule.n_undecided:,}", reason=reason_text(rule.reason), raw=(rule.n_undecided,)),
         ),
         ("Threshold", lambda rule: Cell(f"{rule.threshold:.2g}", raw=(rule.threshold,))),
         method=f"One rule is enough to be flagged. Judged from {found.least_conversations} conversations or "

@@ -127,7 +127,7 @@ def _giveaways(tests: tuple[TwoSampleTest, ...], bots: Mapping[str, BotInfo]) ->
         "simulated-giveaways",
         "Turns that classifiers recognise as simulated",
         rows,
-        ("Message", lambda row: Cell(row[1].text, why=f"after “{row[1].before}”" if row[1].before else "")),
+        ("Message", lambda row: Cell(row[1].text, reason=f"after “{row[1].before}”" if row[1].before else "")),
         ("Bot", lambda row: named_cell(bots, row[1].bot)),
         ("Read by", lambda row: Cell(_FEATURES[row[0].features])),
         ("Log odds", lambda row: number_cell(row[1].score)),

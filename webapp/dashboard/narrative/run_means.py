@@ -51,7 +51,7 @@ def settings_table(found: RunsCompared) -> NamedTable:
 
     def version_cell(bot: str, row: tuple[SelfPlayRun, Mapping[str, Any]]) -> Cell:
         version = versions.get((row[0].pk, bot), "")
-        return Cell(version[:8]) if version else Cell("–", why="not in this run")
+        return Cell(version[:8]) if version else Cell("–", reason="not in this run")
 
     alike = [
         f"{_SETTINGS[name]}: {_setting_cell(name, value).text}"
@@ -110,10 +110,10 @@ def _digits(found: RunsCompared, place: int) -> int:
 
 def _n_cell(side: Side) -> Cell:
     if not side.n:
-        return Cell("0", why=_failed(side.n_failed), raw=(0,))
+        return Cell("0", reason=_failed(side.n_failed), raw=(0,))
     query = urlencode({"bot": side.bot_id, "first": side.bot_id})
     where = reverse("dashboard:run_conversations", args=[side.run.pk])
-    return Cell(f"{side.n:,}", f"{where}?{query}", why=_failed(side.n_failed), raw=(side.n,))
+    return Cell(f"{side.n:,}", f"{where}?{query}", reason=_failed(side.n_failed), raw=(side.n,))
 
 
 def _failed(n: int) -> str:
@@ -124,11 +124,11 @@ def _mean_cell(place: int, digits: int, side: Side) -> Cell:
     one, n = side.means[place], side.n
     interval = one.found
     if interval.mean is None:
-        return Cell("–", why=reason_text(interval.reason), raw=(None,))
+        return Cell("–", reason=reason_text(interval.reason), raw=(None,))
     text = figure(interval.mean, digits)
     if interval.low is not None:
         text = f"{text} {span(interval.low, interval.high, digits)}"
-    return Cell(text, why="; ".join(filter(None, _why(one, n))), raw=(interval.mean,))
+    return Cell(text, reason="; ".join(filter(None, _why(one, n))), raw=(interval.mean,))
 
 
 def _why(one: RunMean, n: int) -> list[str]:

@@ -78,15 +78,15 @@ def table_rows(table: PageTable) -> Markup:
 
 
 def _heading(cell: Cell) -> str:
-    why = f'<span class="why">{escape(cell.why)}</span>' if cell.why else ""
+    why = f'<span class="why">{escape(cell.reason)}</span>' if cell.reason else ""
     return f'<th scope="row">{escape(cell.shape)}{_linked(cell)}{why}</th>'
 
 
 def _cell(cell: Cell, numeric: bool) -> str:
     number = ' class="number"' if numeric else ' class="table-name"' if cell.slot else ""
-    if not cell.why:
+    if not cell.reason:
         return f"<td{number}>{_linked(cell)}</td>"
-    why = escape(cell.why)
+    why = escape(cell.reason)
     hidden = f'<span class="visually-hidden">, {why}</span>'
     return f'<td{number} title="{why}">{_linked(cell)}{hidden}</td>'
 

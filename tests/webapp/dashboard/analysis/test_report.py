@@ -150,7 +150,7 @@ def test_csv_has_all_digits_reasons_and_no_formula() -> None:
         [Header("Bot"), Header("r", numeric=True), Header("95 %", numeric=True)],
         [
             [Cell("=1+1"), number_cell(1 / 3), span_cell(-0.25, 0.5)],
-            [Cell("b"), number_cell(None, why="constant"), span_cell(None, None, why="constant")],
+            [Cell("b"), number_cell(None, reason="constant"), span_cell(None, None, reason="constant")],
         ],
     )
     rows = list(csv.reader(io.StringIO(table_csv(table))))

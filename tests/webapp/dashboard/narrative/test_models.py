@@ -194,7 +194,7 @@ def test_the_flagged_are_named_with_their_reasons_or_only_counted(found_of_rater
     assert any(why.startswith("control rated 4.00, real bots 4.00: not clearly lower (p = ") for why in reasons)
     rules = {row[0].text: row for row in table(section, "filters").table.rows}
     assert rules["Faster than reading allows"][3].text == "13"
-    assert rules["Faster than reading allows"][3].why == "no times given"
+    assert rules["Faster than reading allows"][3].reason == "no times given"
     bots = {row[0].text: row for row in table(section, "unflagged").table.rows}
     assert bots["A"][6].text == figure(4.0)
     assert [one.id for one in told_of_raters(found_of_raters, names=False).tables] == [
@@ -432,7 +432,7 @@ def test_a_prediction_beyond_the_scale_is_shown_as_it_is_and_said_to_be_there(re
     caution = {"code": "beyond_scale", "bots": [bot], "low": 1.0, "high": 7.0}
     view = hybrid_view({**result, "bots": bots, "cautions": [caution]}, {}, lambda bot: "")
     rows = {row[0].text: row[4] for row in view.figures["scatter"].table.rows}
-    assert (rows[bot].text, rows[bot].why) == ("7.62", "above the scale, whose highest is 7")
+    assert (rows[bot].text, rows[bot].reason) == ("7.62", "above the scale, whose highest is 7")
     assert "above the scale, whose highest is 7" in view.figures["scatter"].wide
     (said,) = view.notes
     assert said.startswith(f"{bot} is predicted beyond the rating scale of 1 to 7")

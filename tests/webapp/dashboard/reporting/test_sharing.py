@@ -174,7 +174,7 @@ def test_changes_are_told_with_both_intervals() -> None:
         count_headline("n", 41, "conversations"),
         share_headline("alpha", 0.44, "agreement", 0.2, 0.6, 0.95),
         Headline("mean:new", "4.00", "new, mean quality", 4.0, is_shown=False),
-        Headline("hybrid", "–", "hybrid metric", why="not fitted"),
+        Headline("hybrid", "–", "hybrid metric", reason="not fitted"),
     )
     found = with_changes(now, before)
     assert [one.id for one in found.chapters] == ["ratings", CHANGES_SECTION, "methods"]
@@ -191,7 +191,7 @@ def test_changes_are_told_with_both_intervals() -> None:
         ["hybrid metric", "–", "–", "–", "–", "–"],
         ["gone, mean quality", "3.00", "–", "–", "–", "–"],
     ]
-    assert part.table.rows[4][3].why == "not in this report"
+    assert part.table.rows[4][3].reason == "not in this report"
 
 
 def test_a_report_without_an_earlier_one_or_with_the_same_numbers() -> None:
@@ -255,9 +255,9 @@ def test_a_study_stands_beside_the_paper(
     rows = {(row[0].text, row[1].text): row for row in two.table.rows}
     there = rows["HRED, Reddit, EI", "Quality"]
     assert (there[2].raw, there[3].text, there[6].raw) == ((2.714,), "[2.415, 3.013]", (16,))
-    assert rows["VHCR, Cornell, EI", "Quality"][4].why == ("this study has no bot VHCR, Cornell, EI")
-    assert "does not ask for empathy" in rows["HRED, Reddit, EI", "empathy"][4].why
-    assert rows["gamma", "Quality"][2].why == "not in the paper"
+    assert rows["VHCR, Cornell, EI", "Quality"][4].reason == ("this study has no bot VHCR, Cornell, EI")
+    assert "does not ask for empathy" in rows["HRED, Reddit, EI", "empathy"][4].reason
+    assert rows["gamma", "Quality"][2].reason == "not in the paper"
     assert [row[2].text for row in three.table.rows if row[0].text == "HRED, Reddit, EI"] == ["20.000"]
     assert [row[1].text for row in eight.table.rows[:2]] == ["55", "49"]
     lacking = next(one for one in document.chapters if one.id == "figure-6")
