@@ -99,7 +99,7 @@ def spending_reserve(*, purses: Sequence[Purse], bound: ReplyCost) -> Reservatio
     accounts = []
     with transaction.atomic():
         for purse in purses:
-            account, _ = Spending.objects.get_or_create(kind=purse.kind, key=purse.key)
+            account, _ = Spending.objects.get_or_create(of=purse.kind, key=purse.key)
             rows = Spending.objects.filter(pk=account.pk)
             if purse.cap is not None:
                 if bound.cost is None:
