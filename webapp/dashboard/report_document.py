@@ -213,7 +213,7 @@ _LEVEL = 0.95
 
 def headlines_of(frame: StudyFrame, agreement: RaterAgreement, means: BotMeans) -> tuple[Headline, ...]:
     """Return four numbers to stand above the report, then the bots' means."""
-    cards = study_cards(frame.study, **frame.counted)
+    cards = study_cards(frame.study, **frame.counted_work)
     rated = "items rated" if judges_items(frame.study) else "conversations rated"
     shown = [count_headline("n", frame.facts.n_conversations, rated), _agreement(agreement), _hybrid(frame)]
     left = share_interval(cards.n_left, cards.n_over) if cards.n_over else None

@@ -117,7 +117,7 @@ def report_steps(frame: StudyFrame, result: ResultOf, *, formula: bool = False) 
         yield step("conditions")
     if judges_items(frame.study) or marks_errors(frame.study):
         yield step("items")
-    told = protocols_section(frame.study, study_pairs(frame.study, **frame.counted))
+    told = protocols_section(frame.study, study_pairs(frame.study, **frame.counted_work))
     if told is not None:
         yield ReportStep("one-turn", lambda: told)
     yield step("models")
@@ -165,7 +165,7 @@ def _document(
 
 def _summary(frame: StudyFrame, result: ResultOf) -> StudySummary:
     found: StudyComparisons = result("comparisons")
-    return bot_summary(frame.study, **frame.counted, found=(found.means, found.compared))
+    return bot_summary(frame.study, **frame.counted_work, means_and_comparisons=(found.means, found.compared))
 
 
 def _in_short(frame: StudyFrame, summary: StudySummary, compared: Sequence[str]) -> list[str]:

@@ -92,7 +92,7 @@ class BenchmarkMetric:
 
 def benchmark_metrics() -> list[BenchmarkMetric]:
     """Return the metrics that describe a bot's reply, the baseline last."""
-    found = []
+    metrics = []
     for metric in metric_list():
         described = [
             column.name for column in metric.columns if column.level == "turn" and not column.name.endswith("_user")
@@ -107,8 +107,8 @@ def benchmark_metrics() -> list[BenchmarkMetric]:
         reason = metric.unavailable_reason() or ""
         light = isinstance(metric, ReplyMetric) and set(metric.needs) <= {"a reference"}
         usual = not reason and (light or getattr(metric, "default", True))
-        found.append(BenchmarkMetric(name, title, metric, reason, usual))
-    return sorted(found, key=lambda one: one.name == BASELINE)
+        metrics.append(BenchmarkMetric(name, title, metric, reason, usual))
+    return sorted(metrics, key=lambda metric: metric.name == BASELINE)
 
 
 def benchmark_ask(
@@ -125,10 +125,10 @@ def benchmark_ask(
     Raises:
         Refused: no metric, an unknown one, or a judge's choices beside a study that does not compare.
     """
-    asked = BenchmarkParams(study=study.key if study is not None else "", metrics=tuple(metrics), **files)
-    if study is not None and (why := pairs_refusal(study, judged=bool(asked.judged))):
-        raise Refused("not_compared", why)
-    known = {one.name: one.metric for one in benchmark_metrics()}
+    params = BenchmarkParams(study=study.key if study is not None else "", metrics=tuple(metrics), **files)
+    if study is not None and (refusal := pairs_refusal(study, judged=bool(params.judged))):
+        raise Refused("not_compared", refusal)
+    known = {metric.name: metric.metric for metric in benchmark_metrics()}
     if not metrics:
         raise Refused("no_metric", str(_("Choose a metric at least.")))
     if unknown := [name for name in metrics if name not in known]:
@@ -136,8 +136,10 @@ def benchmark_ask(
     versions = {name: known[name].identity.key for name in metrics}
     job = job_ask(
         kind=BENCHMARK_KIND,
-        payload=asked.model_dump(mode="json"),
-        state=_digest([versions, data_now(study) if study is not None else asked.file, *filter(None, [asked.judged])]),
+        payload=params.model_dump(mode="json"),
+        state=_digest(
+            [versions, data_now(study) if study is not None else params.file, *filter(None, [params.judged])]
+        ),
         study=study,
         created_by=created_by,
     )
@@ -169,21 +171,21 @@ class Stale:
     Attributes:
         said_more: people have judged, or changed their minds, since.
         changed: titles of metrics that compute another way now.
-        gone: titles of metrics that are not here any more.
+        removed: titles of metrics that are not here any more.
         file_gone: its file is not here any more, so it cannot be computed again.
     """
 
     job: Job
     said_more: bool
     changed: tuple[str, ...]
-    gone: tuple[str, ...]
+    removed: tuple[str, ...]
     file_gone: bool
 
 
 def benchmark_stale(jobs: Sequence[Job], metrics: Sequence[BenchmarkMetric]) -> list[Stale]:
     """Return the finished ones of these comparisons that are older than their data or their metrics."""
-    identities = {one.name: one.metric.identity.key for one in metrics}
-    found = []
+    identities = {metric.name: metric.metric.identity.key for metric in metrics}
+    stale_comparisons = []
     for job in jobs:
         if job.state != State.DONE or not job.result:
             continue
@@ -193,14 +195,16 @@ def benchmark_stale(jobs: Sequence[Job], metrics: Sequence[BenchmarkMetric]) -> 
             job,
             job.study is not None and known is not None and known != data_now(job.study),
             tuple(
-                one["title"] for one in computed if identities.get(one["metric"], one["identity"]) != one["identity"]
+                metric["title"]
+                for metric in computed
+                if identities.get(metric["metric"], metric["identity"]) != metric["identity"]
             ),
-            tuple(one["title"] for one in computed if one["metric"] not in identities),
+            tuple(metric["title"] for metric in computed if metric["metric"] not in identities),
             any(not (benchmark_folder() / name).is_file() for name in _files(job.payload)),
         )
-        if stale.said_more or stale.changed or stale.gone:
-            found.append(stale)
-    return found
+        if stale.said_more or stale.changed or stale.removed:
+            stale_comparisons.append(stale)
+    return stale_comparisons
 
 
 def benchmark_again(*, job: Job, created_by: User | None = None) -> Job:
@@ -209,7 +213,7 @@ def benchmark_again(*, job: Job, created_by: User | None = None) -> Job:
     Raises:
         Refused: none of the metrics is here any more.
     """
-    known = {one.name for one in benchmark_metrics()}
+    known = {metric.name for metric in benchmark_metrics()}
     return benchmark_ask(
         metrics=[name for name in job.payload["metrics"] if name in known],
         study=job.study,
@@ -220,41 +224,41 @@ def benchmark_again(*, job: Job, created_by: User | None = None) -> Job:
 
 def _files(payload: Mapping[str, Any]) -> dict[str, str]:
     """Return by name the uploaded files that a comparison is of, with what they were called."""
-    named = {payload["file"]: payload["title"], payload.get("judged", ""): payload.get("judged_title", "")}
-    return {name: title for name, title in named.items() if name}
+    titles = {payload["file"]: payload["title"], payload.get("judged", ""): payload.get("judged_title", "")}
+    return {name: title for name, title in titles.items() if name}
 
 
-def benchmark_judgements(asked: BenchmarkParams) -> JudgedReplies:
+def benchmark_judgements(params: BenchmarkParams) -> JudgedReplies:
     """Read the data set.
 
     Raises:
         Refused: it is not there any more, or nobody judged a single reply.
     """
-    if asked.file:
-        path = benchmark_folder() / asked.file
+    if params.file:
+        path = benchmark_folder() / params.file
         if not path.is_file():
-            raise Refused("no_file", f"the file {asked.title} is not here any more; upload it again")
-        found = judgements_read(path)
+            raise Refused("no_file", f"the file {params.title} is not here any more; upload it again")
+        judgements = judgements_read(path)
     else:
-        study = Study.objects.filter(key=asked.study).first()
+        study = Study.objects.filter(key=params.study).first()
         if study is None:
-            raise Refused("not_found", f"there is no study {quote(asked.study)}")
-        found = judgements_of(study_judged(study))
-    if not found.targets:
+            raise Refused("not_found", f"there is no study {quote(params.study)}")
+        judgements = judgements_of(study_judged(study))
+    if not judgements.targets:
         raise Refused("not_judged", str(_("No reply has been rated there.")))
-    return found
+    return judgements
 
 
-def benchmark_pairs(asked: BenchmarkParams) -> BenchmarkPairs | None:
+def benchmark_pairs(params: BenchmarkParams) -> BenchmarkPairs | None:
     """Read the pairs of a study whose people compare two replies or chats; None of any other data set.
 
     Raises:
         Refused: as `pairs_judged`.
     """
-    study = Study.objects.filter(key=asked.study).first() if asked.study else None
+    study = Study.objects.filter(key=params.study).first() if params.study else None
     if study is None or not compares_pairs(study):
         return None
-    return pairs_judged(study, asked.judged)
+    return pairs_judged(study, params.judged)
 
 
 def benchmarks_newest() -> list[Job]:
@@ -262,14 +266,14 @@ def benchmarks_newest() -> list[Job]:
     jobs = Job.objects.filter(kind=BENCHMARK_KIND).select_related("study").order_by("-created_at", "-pk")
     newest: dict[tuple[str, str], list[Job]] = {}
     for job in jobs.defer("result"):
-        of_set = newest.setdefault((job.payload["study"], job.payload["file"]), [])
-        if not of_set or (job.state == State.DONE and all(o.state != State.DONE for o in of_set)):
-            of_set.append(job)
-    found = [job for of_set in newest.values() for job in of_set]
-    results = dict(Job.objects.filter(pk__in=[job.pk for job in found]).values_list("pk", "result"))
-    for job in found:
+        jobs_of_set = newest.setdefault((job.payload["study"], job.payload["file"]), [])
+        if not jobs_of_set or (job.state == State.DONE and all(earlier.state != State.DONE for earlier in jobs_of_set)):
+            jobs_of_set.append(job)
+    newest_jobs = [job for jobs_of_set in newest.values() for job in jobs_of_set]
+    results = dict(Job.objects.filter(pk__in=[job.pk for job in newest_jobs]).values_list("pk", "result"))
+    for job in newest_jobs:
         job.result = results[job.pk]
-    return found
+    return newest_jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,7 +368,7 @@ def benchmark_example(*, created_by: Any = None) -> Job:
         path = Path(folder) / "example.jsonl"
         path.write_text("".join(json.dumps(item) + "\n" for item in _items()), encoding="utf-8")
         file = benchmark_file_keep(path, ".jsonl")
-    known = {one.name for one in benchmark_metrics() if not one.reason}
+    known = {metric.name for metric in benchmark_metrics() if not metric.reason}
     return benchmark_ask(
         metrics=[name for name in METRICS if name in known], file=file, title=TITLE, created_by=created_by
     )

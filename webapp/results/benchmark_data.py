@@ -56,8 +56,8 @@ def is_file_name(name: str) -> bool:
 
 def benchmark_files() -> list[Path]:
     """Return the uploaded files that are here, the newest first."""
-    found = [path for path in benchmark_folder().iterdir() if is_file_name(path.name)]
-    return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
+    paths = [path for path in benchmark_folder().iterdir() if is_file_name(path.name)]
+    return sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)
 
 
 def benchmark_file_keep(upload: Path, ending: str) -> str:
@@ -67,11 +67,11 @@ def benchmark_file_keep(upload: Path, ending: str) -> str:
         Refused: no judged reply is among its first lines, with what is wrong with the first.
     """
     mistake = ""
-    for number, one in enumerate(judged_read(upload)):
-        if not isinstance(one, Skipped) and one.dimensions:
+    for number, judged_item in enumerate(judged_read(upload)):
+        if not isinstance(judged_item, Skipped) and judged_item.dimensions:
             break
-        if isinstance(one, Skipped) and not mistake:
-            mistake = f"line {one.line}: {one.reason}"
+        if isinstance(judged_item, Skipped) and not mistake:
+            mistake = f"line {judged_item.line}: {judged_item.reason}"
         if number + 1 == _LINES_LOOKED_AT:
             raise Refused("not_judged", _not_judged(mistake))
     else:
@@ -105,8 +105,8 @@ def judged_file_keep(upload: Path) -> str:
     try:
         read = judged_file_read(upload)
     except (ValueError, UnicodeDecodeError) as error:
-        told = str(error).replace(str(upload), str(_("the file")))
-        raise Refused("not_judged", told) from error
+        error_text = str(error).replace(str(upload), str(_("the file")))
+        raise Refused("not_judged", error_text) from error
     if not read.pairs:
         raise Refused("not_judged", str(_("The file holds no pair that a judge judged.")))
     return _keep(upload, OF_JUDGE)
@@ -121,8 +121,8 @@ def _keep(upload: Path, ending: str) -> str:
 
 
 def _not_judged(mistake: str) -> str:
-    told = str(_("There is no judged reply in its first lines."))
-    return f"{told} {mistake}".strip()
+    sentence = str(_("There is no judged reply in its first lines."))
+    return f"{sentence} {mistake}".strip()
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,39 +171,39 @@ def pairs_refusal(study: Study, *, judged: bool) -> str:
     ).format(study=study.name)
 
 
-def choices_of_metric(found: BenchmarkPairs, metric: str, progress: Callable[[int, int], None]) -> dict[str, Any]:
+def choices_of_metric(pairs: BenchmarkPairs, metric: str, progress: Callable[[int, int], None]) -> dict[str, Any]:
     """Return by question, as plain values, the agreement of a metric's choices with participants'."""
     from evaluation.metrics.text_cache import TextCache
     from evaluation.preference_benchmark import choose_everywhere
 
     shared = TextCache(settings.CONFAB_DEVICE, store=text_store())
-    chosen = choose_everywhere(found.people, found.items, metric, shared=shared, progress=progress)
-    return {question: one.to_json() for question, one in chosen.items()}
+    chosen = choose_everywhere(pairs.people, pairs.items, metric, shared=shared, progress=progress)
+    return {question: agreement.to_json() for question, agreement in chosen.items()}
 
 
-def choices_of_judge(found: BenchmarkPairs) -> dict[str, Any]:
+def choices_of_judge(pairs: BenchmarkPairs) -> dict[str, Any]:
     """Return a judge's name, digest of model, prompt and window, biases, and the same of its choices as `choices`."""
     from evaluation.llm_judge import JudgedPairs as Chosen
     from evaluation.llm_judge import judged_file_read
     from evaluation.preference_benchmark import judge_everywhere
 
-    assert found.judged is not None, "there is no file of a judge"
-    read = judged_file_read(found.judged)
-    chosen = judge_everywhere(found.people, read)
+    assert pairs.judged is not None, "there is no file of a judge"
+    read = judged_file_read(pairs.judged)
+    chosen = judge_everywhere(pairs.people, read)
     biases = Chosen(read.name, read.pairs, n_requests=0, refused=0).to_json()
     return {
         "title": read.name,
         "identity": read.judge,
         "biases": {name: biases[name] for name in ("n", "position_bias", "changed", "length_bias")},
-        "choices": {question: one.to_json() for question, one in chosen.items()},
+        "choices": {question: agreement.to_json() for question, agreement in chosen.items()},
     }
 
 
-def choices_result(found: BenchmarkPairs, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def choices_result(pairs: BenchmarkPairs, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the result of a comparison of choices, as its job stores it, without the digest of the data."""
     return {
-        "n_items": found.n_items,
-        "questions": list(found.people.titles.items()),  # PostgreSQL puts the keys of an object into another order
-        "judge": next((one for one in results if not one["metric"]), None),
-        "metrics": [one for one in results if one["metric"]],
+        "n_items": pairs.n_items,
+        "questions": list(pairs.people.titles.items()),  # PostgreSQL puts the keys of an object into another order
+        "judge": next((agreement for agreement in results if not agreement["metric"]), None),
+        "metrics": [agreement for agreement in results if agreement["metric"]],
     }

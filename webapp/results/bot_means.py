@@ -88,23 +88,26 @@ class StudySummary:
 
 
 def bot_summary(
-    study: Study, *, found: tuple[BotMeans, Comparisons] | None = None, **counted: Unpack[CountedWork]
+    study: Study,
+    *,
+    means_and_comparisons: tuple[BotMeans, Comparisons] | None = None,
+    **counted_work: Unpack[CountedWork],
 ) -> StudySummary:
     """Summarise every bot of the study: means with intervals, votes and orderings.
 
     Args:
-        found: means and comparisons of these conversations, where they are there; else they are computed.
+        means_and_comparisons: of these conversations, if they are known already; computed otherwise.
     """
     questions = [as_counted(dimension) for dimension in study_dimensions(study)]
     dimensions = dimensions_led(questions, study_whole(study))
     bots = study_bots(study)
-    conversations = study_conversations(study, **counted)
-    rated = ratings_counted(study, **counted)
+    conversations = study_conversations(study, **counted_work)
+    rated = ratings_counted(study, **counted_work)
     counts = _counts(study, conversations, rated)
     replies = replies_of_bots(study, conversations)
-    if found is None:
-        found = _results(study, counted)
-    means, compared = found or (None, None)
+    if means_and_comparisons is None:
+        means_and_comparisons = _results(study, counted_work)
+    means, compared = means_and_comparisons or (None, None)
     n_ratings = means.n_ratings if means is not None else {}
     summaries = [
         BotSummary(
@@ -144,12 +147,12 @@ def _rank(summary: BotSummary, dimensions: Sequence[RatingDimension]) -> tuple[f
     return -leading, summary.bot.bot_id, summary.bot.slot
 
 
-def _results(study: Study, counted: CountedWork) -> tuple[BotMeans, Comparisons] | None:
+def _results(study: Study, counted_work: CountedWork) -> tuple[BotMeans, Comparisons] | None:
     """Compute everything that is resampled; None without a rating."""
     from evaluation.analysis.bot_means import bot_means
     from evaluation.analysis.comparisons import compare
 
-    ratings = study_ratings(study, **counted)
+    ratings = study_ratings(study, **counted_work)
     if not len(ratings) or not ratings.dimensions:
         return None
     return bot_means(ratings), compare(ratings, plans=False)
@@ -182,7 +185,7 @@ class StudyPowered:
             "first": self.first,
             "fit": self.fit,
             "n_unrated": self.n_unrated,
-            "by": {name: found.to_json() for name, found in self.by.items()},
+            "by": {name: means.to_json() for name, means in self.by.items()},
         }
 
 
@@ -207,16 +210,16 @@ def study_powered(data: StudyData) -> StudyPowered:
     by_fit = None if fit is None else _by_fit(fit, data)
     if by_fit is not None:
         predicted = {HYBRID_SOURCE: by_fit, **predicted}
-    found = powered_by(data.ratings, frame.index.tolist(), frame["bot"].tolist(), predicted)
-    first = next((name for name in (*PREFERRED_SOURCE, *sorted(found)) if name in found), None)
-    return StudyPowered(first, fit.pk if fit is not None and by_fit is not None else None, n_unrated, found)
+    powered_means = powered_by(data.ratings, frame.index.tolist(), frame["bot"].tolist(), predicted)
+    first = next((name for name in (*PREFERRED_SOURCE, *sorted(powered_means)) if name in powered_means), None)
+    return StudyPowered(first, fit.pk if fit is not None and by_fit is not None else None, n_unrated, powered_means)
 
 
 def _by_fit(fit: HybridFit, data: StudyData) -> np.ndarray | None:
     """Return the fit's predictions; None where it reads values that are not stored, such as sentence embeddings."""
     try:
-        kept = KeptFit.from_json(fit.kept or {})
-        predicted = predict_conversations(kept, data.metrics)
+        stored_fit = KeptFit.from_json(fit.kept or {})
+        predicted = predict_conversations(stored_fit, data.metrics)
     except (HybridError, KeyError):
         return None
     return predicted if np.isfinite(predicted).any() else None

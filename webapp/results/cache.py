@@ -97,7 +97,7 @@ class AnalysisKey:
     model: ModelParams | None = None
 
     @property
-    def counted(self) -> dict[str, Any]:
+    def counted_work(self) -> dict[str, Any]:
         """The work that counts, as `CountedWork` has it."""
         return {
             "include_synthetic": self.include_synthetic,
@@ -106,31 +106,31 @@ class AnalysisKey:
         }
 
     @property
-    def asked(self) -> AnalysisParams:
+    def params(self) -> AnalysisParams:
         """Payload of the question's job."""
-        return AnalysisParams(study=self.study.pk, part=self.part, model=self.model, **self.counted)
+        return AnalysisParams(study=self.study.pk, part=self.part, model=self.model, **self.counted_work)
 
     @cached_property
     def state(self) -> DataState:
         """The data as they are when this is read first."""
-        return data_state(self.study, PARTS[self.part].reads, **self.counted)
+        return data_state(self.study, PARTS[self.part].reads, **self.counted_work)
 
-    def beside(self, part: str, model: ModelParams | None = None) -> AnalysisKey:
+    def with_part(self, part: str, model: ModelParams | None = None) -> AnalysisKey:
         """Return the question about another part of the same data; what both read is looked up once."""
-        other = replace(self, part=part, model=model)
+        sibling = replace(self, part=part, model=model)
         if PARTS[part].reads == PARTS[self.part].reads:
-            other.__dict__["state"] = self.state
-        return other
+            sibling.__dict__["state"] = self.state
+        return sibling
 
     @property
     def is_small(self) -> bool:
         """True if the result is computed as quickly as it would be looked up."""
-        most = DIRECT_RATINGS * (DIRECT_SHARE_OF_MODELS if self.part == "formula" else 1)
-        return self.state.n_ratings <= most and self.state.n_bots <= DIRECT_BOTS
+        limit = DIRECT_RATINGS * (DIRECT_SHARE_OF_MODELS if self.part == "formula" else 1)
+        return self.state.n_ratings <= limit and self.state.n_bots <= DIRECT_BOTS
 
     def jobs(self) -> QuerySet[Job]:
         """Return the jobs of this question, of any state of the data, the newest first."""
-        return Job.objects.filter(kind=RESULTS_KIND, key__startswith=job_key(self.asked, ""))
+        return Job.objects.filter(kind=RESULTS_KIND, key__startswith=job_key(self.params, ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +138,14 @@ class CurrentResult:
     """Present answer to a question.
 
     Attributes:
-        made: the result, of these data or of older ones; None where there is none yet, or no rating.
+        computed_result: the result, of these data or of older ones; None where there is none yet, or no rating.
         made_at: when it was computed.
         n_since: ratings that have come since, less those that have gone.
-        job: the job that makes the result of these data, or the reason why it failed; None where `made` is of these
-            data.
+        job: the job that makes the result of these data, or the reason why it failed; None if `computed_result` is
+            current.
     """
 
-    made: ComputedResult | None = None
+    computed_result: ComputedResult | None = None
     made_at: datetime | None = None
     n_since: int = 0
     job: Job | None = None
@@ -166,26 +166,26 @@ def get_result(question: AnalysisKey, *, created_by: User | None = None) -> Curr
         return CurrentResult()
     if question.is_small:
         return CurrentResult(_computed(question), database_now())
-    now = question.jobs().filter(key=job_key(question.asked, question.state.digest)).first()
+    now = question.jobs().filter(key=job_key(question.params, question.state.digest)).first()
     if now is not None and now.state == State.DONE:
-        made = made_of(now)
-        if made is not None:
-            return CurrentResult(made, now.ended_at)
+        stored_result = made_of(now)
+        if stored_result is not None:
+            return CurrentResult(stored_result, now.ended_at)
         now.delete()  # unreadable: of an earlier Confab that had the same name for another shape
         now = None
     job = now or question.jobs().filter(state__in=UNFINISHED).first() or request_result(question, created_by)
     older = newest_made(question)
     if older is None:
         return CurrentResult(job=job)
-    made, made_at = older
-    return CurrentResult(made, made_at, question.state.n_ratings - made.facts.n_ratings, job)
+    stored_result, made_at = older
+    return CurrentResult(stored_result, made_at, question.state.n_ratings - stored_result.facts.n_ratings, job)
 
 
 def request_result(question: AnalysisKey, created_by: User | None = None) -> Job:
     """Return the job that makes the result of the present data; the existing one, if it was requested already."""
     return job_ask(
         kind=RESULTS_KIND,
-        payload=question.asked.model_dump(),
+        payload=question.params.model_dump(),
         state=question.state.digest,
         study=question.study,
         created_by=created_by,
@@ -194,7 +194,7 @@ def request_result(question: AnalysisKey, created_by: User | None = None) -> Job
 
 def stored_now(question: AnalysisKey) -> ComputedResult | None:
     """Return the stored result of the data as they are now; None where there is none."""
-    key = job_key(question.asked, question.state.digest)
+    key = job_key(question.params, question.state.digest)
     job = question.jobs().filter(key=key, state=State.DONE).first()
     return None if job is None else made_of(job)
 
@@ -232,18 +232,18 @@ def compute_now(question: AnalysisKey, *, wait: Callable[[], None]) -> ComputedR
         if not job.is_over:
             wait()
             time.sleep(_PAUSE_S)
-    made = made_of(job) if job.state == State.DONE else None
-    if made is None:
+    stored_result = made_of(job) if job.state == State.DONE else None
+    if stored_result is None:
         raise Refused("not_made", f"{job_title(job)}: {job.error or 'stopped'}")
-    return made
+    return stored_result
 
 
 def newest_made(question: AnalysisKey) -> tuple[ComputedResult, datetime | None] | None:
     """Return the newest stored result of a question, whatever the data were, and when it was made."""
     for job in question.jobs().filter(state=State.DONE).order_by("-ended_at"):
-        made = made_of(job)
-        if made is not None:
-            return made, job.ended_at
+        stored_result = made_of(job)
+        if stored_result is not None:
+            return stored_result, job.ended_at
     return None
 
 
@@ -257,7 +257,7 @@ def made_of(job: Job) -> ComputedResult | None:
 
 def data_of(question: AnalysisKey) -> StudyData | None:
     """Read the study that is asked about; None without a rating."""
-    return study_data(question.study, **question.counted)
+    return study_data(question.study, **question.counted_work)
 
 
 def _computed(question: AnalysisKey) -> ComputedResult | None:
@@ -271,10 +271,13 @@ def compute_part(part: str, data: StudyData, model: ModelParams | None = None) -
     return ComputedResult(data.facts, study_model(data, model) if model else PARTS[part].make(data, None))
 
 
-def made_dump(part: str, made: ComputedResult) -> dict[str, Any]:
+def made_dump(part: str, computed_result: ComputedResult) -> dict[str, Any]:
     """Return a result as JSON values for `Job.result`."""
     kind: AnalysisPart = PARTS[part]
-    return {"facts": result_dump(made.facts, Facts), "result": result_dump(made.result, kind.type)}
+    return {
+        "facts": result_dump(computed_result.facts, Facts),
+        "result": result_dump(computed_result.result, kind.type),
+    }
 
 
 def made_load(part: str, document: Any) -> ComputedResult:
@@ -292,10 +295,10 @@ def prune(job: Job) -> int:
     Each formula is a question of its own: of these the newest `KEPT_MODELS` of the study are kept.
     """
     same = Job.objects.filter(kind=job.kind, state=State.DONE, key__startswith=f"{question_of(job)}:")
-    kept = list(same.order_by("-ended_at", "-pk").values_list("pk", flat=True)[:KEPT])
+    kept_results = list(same.order_by("-ended_at", "-pk").values_list("pk", flat=True)[:KEPT])
     models = Job.objects.filter(kind=job.kind, state=State.DONE, study=job.study, payload__part="formula")
     kept_models = list(models.order_by("-ended_at", "-pk").values_list("pk", flat=True)[:KEPT_MODELS])
-    return same.exclude(pk__in=kept).delete()[0] + models.exclude(pk__in=kept_models).delete()[0]
+    return same.exclude(pk__in=kept_results).delete()[0] + models.exclude(pk__in=kept_models).delete()[0]
 
 
 def question_of(job: Job) -> str:

@@ -74,16 +74,16 @@ class StudyTrajectories:
     best_worst: TrajectoryResult
     by_trait: TrajectoryResult
 
-    def of(self, kind: str) -> TrajectoryResult | None:
+    def get_trajectory(self, kind: str) -> TrajectoryResult | None:
         """Return the one of this kind; None for no such kind."""
-        return next((one for one in self._both if one.grouping.kind == kind), None)
+        return next((trajectory for trajectory in self._trajectory_pair if trajectory.grouping.kind == kind), None)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values by kind."""
-        return {one.grouping.kind: one.to_json() for one in self._both}
+        return {trajectory.grouping.kind: trajectory.to_json() for trajectory in self._trajectory_pair}
 
     @property
-    def _both(self) -> tuple[TrajectoryResult, TrajectoryResult]:
+    def _trajectory_pair(self) -> tuple[TrajectoryResult, TrajectoryResult]:
         return self.best_worst, self.by_trait
 
 
@@ -104,12 +104,12 @@ def _trajectories(data: StudyData, kind: Kind) -> TrajectoryResult:
 
 def study_point(
     study: Study,
-    found: StudyTrajectories,
+    study_courses: StudyTrajectories,
     kind: str,
     column: str,
     group: int,
     exchange: int,
-    **counted: Unpack[CountedWork],
+    **counted_work: Unpack[CountedWork],
 ) -> tuple[Grouping, dict[str, float]] | None:
     """Return the conversations behind a point of a course with their values, and the groups; None for no such point.
 
@@ -117,11 +117,11 @@ def study_point(
         kind, column, group: which course; the group by its place in the figure.
         exchange: from 1.
     """
-    result = found.of(kind)
+    result = study_courses.get_trajectory(kind)
     if result is None or column not in MEASURES[result.grouping.kind]:
         return None
     grouping = result.grouping
-    chats = study_conversations(study, **counted)
+    chats = study_conversations(study, **counted_work)
     values = turn_values(chats, grouping.conversations, [column])
     behind = behind_point(grouping, values.get(column, {}), group, exchange)
     return (grouping, behind) if behind else None
@@ -258,13 +258,17 @@ class StudyDimensions:
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparisons as plain JSON values, by question."""
-        return {key: found.to_json() for key, found in self.compared.items()}
+        return {key: comparisons.to_json() for key, comparisons in self.compared.items()}
 
 
 def _dimensions_compared(data: StudyData) -> StudyDimensions:
     """Compare all bots by every question, each corrected for its own pairs."""
-    asked = {one.key: None if one == data.headline else one.key for one in data.all_dimensions}
-    return StudyDimensions({key: compare(data.ratings, of, plans=False) for key, of in asked.items()})
+    dimension_keys = {
+        dimension.key: None if dimension == data.headline else dimension.key for dimension in data.all_dimensions
+    }
+    return StudyDimensions(
+        {key: compare(data.ratings, dimension_key, plans=False) for key, dimension_key in dimension_keys.items()}
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,10 +334,10 @@ def parts_of(study: Study) -> list[str]:
     return [name for name in PARTS if name != "formula" and (name != "conditions" or study.values.conditions.factors)]
 
 
-def hybrid_json(study: Study, without: Sequence[str] = ()) -> list[dict[str, Any]]:
+def hybrid_json(study: Study, excluded_flags: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Return the documents of the stored fits of the hybrid metric, the one that pages speak of first.
 
     Args:
-        without: names of flags; fits that leave out the people with one of these.
+        excluded_flags: names of flags; fits that leave out the people with one of these.
     """
-    return [{"fit": fit.pk, **(fit.result or {})} for fit in fits_newest(study, without)]
+    return [{"fit": fit.pk, **(fit.result or {})} for fit in fits_newest(study, excluded_flags)]

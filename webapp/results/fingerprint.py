@@ -60,30 +60,30 @@ def analysed_counts(
     Args:
         n_ratings: of the study's bots, where they are counted already.
     """
-    counted: dict[str, Any] = {"include_synthetic": include_synthetic, "without": without}
+    counted_work: dict[str, Any] = {"include_synthetic": include_synthetic, "without": without}
     if n_ratings is None:
-        n_ratings = rated_totals(study, **counted)["n"]
+        n_ratings = rated_totals(study, **counted_work)["n"]
     if compares_pairs(study):
-        n_ratings = answers_counted(study, **counted).count()
+        n_ratings = answers_counted(study, **counted_work).count()
     return Analysed(
         n_ratings=n_ratings,
-        n_measured=conversation_totals(study, conversations_counted(study, **counted), "results").n_results,
+        n_measured=conversation_totals(study, conversations_counted(study, **counted_work), "results").n_results,
         n_fits=study.hybrid_fits.filter(result__isnull=False).count(),
     )
 
 
-def data_state(study: Study, reads: Collection[Reads] = (), **counted: Unpack[CountedWork]) -> DataState:
+def data_state(study: Study, reads: Collection[Reads] = (), **counted_work: Unpack[CountedWork]) -> DataState:
     """Return the state of the data that a result would be made of, in a few queries that read no answers.
 
     Args:
         reads: what it is made of beside the ratings.
     """
-    without = counted.get("without", ())
-    chats = study_conversations(study, **counted)
-    rated = rated_totals(study, **counted)
+    excluded_flags = counted_work.get("without", ())
+    chats = study_conversations(study, **counted_work)
+    rated = rated_totals(study, **counted_work)
     # By version, a number, for names are slow to tell apart.
-    of_versions = list(chats.order_by().values_list("bot").annotate(Count("pk"), Max("updated_at")))
-    versions = BotVersion.objects.filter(pk__in=[version for version, _n, _newest in of_versions])
+    counts_by_version = list(chats.order_by().values_list("bot").annotate(Count("pk"), Max("updated_at")))
+    versions = BotVersion.objects.filter(pk__in=[version for version, _n, _newest in counts_by_version])
     n_bots = versions.values("bot_id").distinct().count()
     parts = [
         release(),
@@ -91,21 +91,27 @@ def data_state(study: Study, reads: Collection[Reads] = (), **counted: Unpack[Co
         study.updated_at,
         list(Rubric.objects.filter(pk=study.rubric_id).values_list()),
         list(study.rubric.dimensions.values_list()),
-        [counted.get("include_synthetic", False), counted.get("include_failed", False), without_state(study, without)],
+        [
+            counted_work.get("include_synthetic", False),
+            counted_work.get("include_failed", False),
+            without_state(study, excluded_flags),
+        ],
         (study.values.quotas.smallest_difference, study.values.quotas.level),
         rated,
-        sorted(of_versions),
+        sorted(counts_by_version),
     ]
     if compares_pairs(study):
-        judged = pairs_counted(study, include_synthetic=counted.get("include_synthetic", False), without=without)
+        judged = pairs_counted(
+            study, include_synthetic=counted_work.get("include_synthetic", False), without=excluded_flags
+        )
         parts.append(judged.aggregate(Count("pk"), Max("updated_at")))
     if weights := study.values.referencing.weights_study:
-        of = Rating.objects.filter(item__study__key=weights)
-        parts.append(of.aggregate(Count("pk"), Max("updated_at")))
+        weights_ratings = Rating.objects.filter(item__study__key=weights)
+        parts.append(weights_ratings.aggregate(Count("pk"), Max("updated_at")))
     if "metrics" in reads:
         parts.append(MetricRun.objects.filter(study=study).aggregate(Count("pk"), Max("ended_at")))
     if "runs" in reads:
-        fit = fit_leading(study, without)
+        fit = fit_leading(study, excluded_flags)
         played = SelfPlayRun.objects.filter(SELF_PLAY, state=State.DONE)
         parts += [
             fit and fit.pk,

@@ -29,16 +29,16 @@ def usual_terms(study: Study) -> str:
     """Return the right side of the formula that suits the study: its bots, conditions, raters and items."""
     factors = study.values.conditions.factors
     is_crossed = not any(level.bots for factor in factors for level in factor.levels)
-    fixed = "".join(f"{'+*'[is_crossed and not n]:^3}{_column(one.key)}" for n, one in enumerate(factors))
+    fixed = "".join(f"{'+*'[is_crossed and not n]:^3}{_column(factor.key)}" for n, factor in enumerate(factors))
     items = " + (1|item)" if judges_items(study) or marks_turns(study) else ""
     return f"bot{fixed} + (1|rater){items}"
 
 
 def formula_columns(study: Study) -> list[str]:
     """Return the names that a formula may use: questions, conditions, what bots are made of, and raters."""
-    versions, own = bot_versions(study), BotColumns.from_json(study.bot_columns)
+    versions, bot_columns = bot_versions(study), BotColumns.from_json(study.bot_columns)
     known = [factor.key for factor in study.values.conditions.factors if not judges_items(study)]
-    known += [*factors_of(versions, own), *measured_of(versions, own)]
+    known += [*factors_of(versions, bot_columns), *measured_of(versions, bot_columns)]
     questions = [dimension.key for dimension in study_dimensions(study)]
     return list(dict.fromkeys([RESPONSE, *questions, *BASIC, *map(_column, known)]))
 
@@ -56,20 +56,20 @@ def model_params(study: Study, formula: str, kind: Kind = "linear") -> ModelPara
     return ModelParams(formula=formula, kind=kind)
 
 
-def study_model(data: StudyData, asked: ModelParams | None = None) -> FormulaModel:
+def study_model(data: StudyData, params: ModelParams | None = None) -> FormulaModel:
     """Fit a model to a study's ratings: the usual one where none is asked for.
 
     Raises:
         Refused: `bad_formula`.
     """
-    asked = asked or ModelParams(formula=f"{RESPONSE} ~ {usual_terms(data.study)}")
+    params = params or ModelParams(formula=f"{RESPONSE} ~ {usual_terms(data.study)}")
     # An item is what several replies share, also after the study has ended.
     ratings = replace(data.ratings, context=rating_contexts(data.study, data.ratings.conversation.tolist()))
     ratings = replace(ratings, condition={_column(name): levels for name, levels in ratings.condition.items()})
     known: dict[str, Mapping[str, str | float]] = {**data.bot_columns, **data.factors}
     of_bots = {_column(name): levels for name, levels in known.items()}
     try:
-        return formula_model(model_frame(ratings, factors=of_bots), asked.formula, kind=asked.kind, ratings=ratings)
+        return formula_model(model_frame(ratings, factors=of_bots), params.formula, kind=params.kind, ratings=ratings)
     except ValueError as error:
         raise Refused("bad_formula", str(error)) from None
 

@@ -55,8 +55,8 @@ class StudyItems:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        found: dict[str, Any] = to_plain(self)
-        return found
+        document: dict[str, Any] = to_plain(self)
+        return document
 
 
 def study_items(data: StudyData) -> StudyItems:
@@ -65,30 +65,35 @@ def study_items(data: StudyData) -> StudyItems:
         return StudyItems(errors=_errors(data))
     if not judges_items(data.study):
         return StudyItems()
-    made = protocols.get(data.study.protocol).results
-    weights = _weights(data) if "reference" in made else {}
+    result_names = protocols.get(data.study.protocol).results
+    weights = _weights(data) if "reference" in result_names else {}
     return StudyItems(
         means=item_means(data.ratings),
         sets=item_sets(data.ratings, study_item_sets(data.study), shared=data.study.values.judging.kappa_items)
-        if "approval" not in made
+        if "approval" not in result_names
         else None,
-        grades=grades(data.ratings) if "grades" in made else None,
-        beside=reference_ratings(data.ratings, *_references(data), weights or None) if "reference" in made else None,
+        grades=grades(data.ratings) if "grades" in result_names else None,
+        beside=reference_ratings(data.ratings, *_references(data), weights or None)
+        if "reference" in result_names
+        else None,
         weights_from=data.study.values.referencing.weights_study if weights else "",
-        approval=_approval(data.ratings) if "approval" in made else None,
+        approval=_approval(data.ratings) if "approval" in result_names else None,
     )
 
 
 def _errors(data: StudyData) -> ErrorResults:
     """Return the errors that were marked; found by reply and rater, as ratings may have come since."""
-    rows = ratings_counted(data.study, **data.counted).select_related("turn")
+    rows = ratings_counted(data.study, **data.counted_work).select_related("turn")
     marked = {
-        (f"{one.turn.conversation_id}/{one.turn.index}", str(one.participant_id)): (spans_stored(one), one.turn.text)
-        for one in rows
-        if one.turn is not None
+        (f"{rating.turn.conversation_id}/{rating.turn.index}", str(rating.participant_id)): (
+            spans_stored(rating),
+            rating.turn.text,
+        )
+        for rating in rows
+        if rating.turn is not None
     }
     known = zip(data.ratings.conversation, data.ratings.rater, strict=True)
-    spans, texts = zip(*(marked.get(one, ([], "")) for one in known), strict=True)
+    spans, texts = zip(*(marked.get(key, ([], "")) for key in known), strict=True)
     return error_results(data.ratings, spans, texts)
 
 
@@ -104,19 +109,19 @@ def _weights(data: StudyData) -> dict[str, float]:
 
     They do so before the first choice, and where a question was not among the options.
     """
-    of = Study.objects.filter(key=data.study.values.referencing.weights_study).first()
-    if of is None:
+    weights_study = Study.objects.filter(key=data.study.values.referencing.weights_study).first()
+    if weights_study is None:
         return {}
-    ratings = study_ratings(of)
+    ratings = study_ratings(weights_study)
     keys = [dimension.key for dimension in data.dimensions]
     if not len(ratings) or not set(keys) <= set(ratings.answers):
         return {}
-    found = _approval(ratings).options
-    return softmax_weights({one.option: one.approval for one in found if one.option in keys})
+    options = _approval(ratings).options
+    return softmax_weights({option.option: option.approval for option in options if option.option in keys})
 
 
 def _references(data: StudyData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return study_references(data.study, **data.counted)
+    return study_references(data.study, **data.counted_work)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,47 +131,50 @@ class PairPage:
     Attributes:
         titles: of the questions about pairs.
         results: of the study that compares; None where there is none, or without any rating.
-        beside: the studies of the other protocol, newest first.
-        other: the one of them that is shown; None without any.
+        comparable_studies: the studies of the other protocol, newest first.
+        compared_study: the one of them that is shown; None without any.
         compared: both protocols; None where one of them has no ratings yet.
     """
 
     titles: dict[str, str]
     results: PairResults | None
-    beside: list[Study]
-    other: Study | None
+    comparable_studies: list[Study]
+    compared_study: Study | None
     compared: ProtocolComparison | None
 
 
 def study_pairs(
-    study: Study, *, beside: str = "", include_synthetic: bool = False, without: Sequence[str] = ()
+    study: Study, *, compared_key: str = "", include_synthetic: bool = False, without: Sequence[str] = ()
 ) -> PairPage:
     """Return the results of paired comparisons of the study's bots.
 
     Args:
-        beside: key of the study to compare with this one; the newest if there is none of this key.
+        compared_key: key of the study to compare with this one; the newest if there is none of this key.
         without: names of flags; participants with one of them are left out of both studies.
     """
-    others = studies_beside(study)
-    other = next((one for one in others if one.key == beside), others[0] if others else None)
-    mine = study_judgements(study, include_synthetic=include_synthetic, without=without)
-    comparing, chatting = (study, other) if mine is not None else (other, study)
-    judged = mine
-    if mine is None and comparing is not None:
+    comparable_studies = studies_beside(study)
+    compared_study = next(
+        (comparable for comparable in comparable_studies if comparable.key == compared_key),
+        comparable_studies[0] if comparable_studies else None,
+    )
+    judgements = study_judgements(study, include_synthetic=include_synthetic, without=without)
+    comparing, chatting = (study, compared_study) if judgements is not None else (compared_study, study)
+    judged = judgements
+    if judgements is None and comparing is not None:
         judged = study_judgements(comparing, include_synthetic=include_synthetic, without=without)
     if judged is None or not len(judged):
-        return PairPage(dict(judged.titles) if judged else {}, None, others, other, None)
+        return PairPage(dict(judged.titles) if judged else {}, None, comparable_studies, compared_study, None)
     shared = (comparing or study).values.judging.kappa_items
     results = judge_pairs(judged, shared=shared)
     compared = None
     if chatting is not None:
         ratings = study_ratings(chatting, include_synthetic=include_synthetic, without=without)
         same = {
-            key: asked
+            key: question
             for key in judged.titles
-            for asked in (key, SAME_QUESTION.get(key))
-            if asked is not None and asked in ratings.answers
+            for question in (key, SAME_QUESTION.get(key))
+            if question is not None and question in ratings.answers
         }
         if len(ratings) and same:
             compared = compare_protocols(judged, ratings, same, results=results)
-    return PairPage(dict(judged.titles), results, others, other, compared)
+    return PairPage(dict(judged.titles), results, comparable_studies, compared_study, compared)

@@ -58,20 +58,20 @@ class JudgesParams(InputModel):
 
 def judge_list() -> list[JudgeMetric]:
     """Return the judges of `metrics.yaml`, and every other bot made of a model with the standard words."""
-    found = [one for one in metric_list() if isinstance(one, JudgeMetric) and one.options is not None]
+    judges = [metric for metric in metric_list() if isinstance(metric, JudgeMetric) and metric.options is not None]
     bots_discover()
-    taken = {one.options.bot or one.options.model for one in found if one.options}
+    used_models = {judge.options.bot or judge.options.model for judge in judges if judge.options}
     for bot in bots:
-        if bot.name not in taken and bot.identity.params.get("model"):
+        if bot.name not in used_models and bot.identity.params.get("model"):
             field = "bot" if hasattr(bot, "likely_take") else "model"
             name = f"judge_{re.sub(r'[^a-z0-9]+', '_', bot.name.lower())}"
-            found.append(JudgeMetric(name, f"{bot.name}, standard words", **{field: bot.name}))
-    return found
+            judges.append(JudgeMetric(name, f"{bot.name}, standard words", **{field: bot.name}))
+    return judges
 
 
 def judge_named(name: str) -> JudgeMetric:
     """Return a judge that can be used here; `Refused` if there is none, with the reason."""
-    known = {one.name: one for one in judge_list()}
+    known = {judge.name: judge for judge in judge_list()}
     if name not in known:
         raise Refused("unknown_name", f"no judge {quote(name)}; there are {', '.join(known) or 'none'}")
     if reason := known[name].unavailable_reason():
@@ -79,38 +79,42 @@ def judge_named(name: str) -> JudgeMetric:
     return known[name]
 
 
-def gold_read(asked: JudgesParams) -> GoldSet:
+def gold_read(params: JudgesParams) -> GoldSet:
     """Read the gold set: rated conversations of a study, else its rated replies or a file's; `Refused` without any."""
-    study = Study.objects.filter(key=asked.study).first() if asked.study else None
+    study = Study.objects.filter(key=params.study).first() if params.study else None
     try:
-        if study is not None and rates_conversations(study) and asked.question != VOTE:
-            return _chats(study, asked)
+        if study is not None and rates_conversations(study) and params.question != VOTE:
+            return _chats(study, params)
         judged = benchmark_judgements(
-            BenchmarkParams(study=asked.study, file=asked.file, title=asked.title, metrics=())
+            BenchmarkParams(study=params.study, file=params.file, title=params.title, metrics=())
         )
-        return gold_of_replies(judged, asked.question, name=asked.title or asked.study).sample(asked.most)
+        return gold_of_replies(judged, params.question, name=params.title or params.study).sample(params.most)
     except (ValueError, KeyError) as error:
         raise Refused("not_rated", str(error).strip("'")) from error
 
 
-def _chats(study: Study, asked: JudgesParams) -> GoldSet:
+def _chats(study: Study, params: JudgesParams) -> GoldSet:
     """Return rated and unrated conversations of a study, and those of a run."""
     rows = study_conversations(study)
-    run = measurable(study=None, run=run_by_id(asked.run)) if asked.run is not None else Conversation.objects.none()
-    names = {str(pk): bot for found in (rows, run) for pk, bot in found.values_list("pk", "bot__bot_id")}
-    bots = {chat: names[chat.id] for found in (rows, run) for chat in conversations_for_metrics(found)}
+    run = measurable(study=None, run=run_by_id(params.run)) if params.run is not None else Conversation.objects.none()
+    names = {
+        str(pk): bot for conversations in (rows, run) for pk, bot in conversations.values_list("pk", "bot__bot_id")
+    }
+    bots = {chat: names[chat.id] for conversations in (rows, run) for chat in conversations_for_metrics(conversations)}
     extra = [str(pk) for pk in run.values_list("pk", flat=True)]
-    return gold_of_chats(study_ratings(study), bots, asked.question, name=study.name, extra=extra).sample(asked.most)
+    return gold_of_chats(study_ratings(study), bots, params.question, name=study.name, extra=extra).sample(params.most)
 
 
-def judges_ask(*, asked: JudgesParams, created_by: User | None = None) -> Job:
+def judges_ask(*, params: JudgesParams, created_by: User | None = None) -> Job:
     """Return the job that compares these judges, one for the same data and versions; `Refused` if it cannot start."""
-    study = Study.objects.filter(key=asked.study).first() if asked.study else None
-    if bool(asked.file) == (study is not None):
-        raise Refused("not_found", f"there is no study {quote(asked.study)}" if asked.study else "name a study or file")
-    keys = [judge_named(name).identity.key for name in asked.judges]
-    state = Identity("judges", "1", {"judges": keys, "data": asked.file if study is None else data_now(study)}).key
-    payload = asked.model_dump(mode="json")
+    study = Study.objects.filter(key=params.study).first() if params.study else None
+    if bool(params.file) == (study is not None):
+        raise Refused(
+            "not_found", f"there is no study {quote(params.study)}" if params.study else "name a study or file"
+        )
+    keys = [judge_named(name).identity.key for name in params.judges]
+    state = Identity("judges", "1", {"judges": keys, "data": params.file if study is None else data_now(study)}).key
+    payload = params.model_dump(mode="json")
     job = job_ask(kind=JUDGES_KIND, payload=payload, state=state, study=study, created_by=created_by)
     return job_restart(job=job, enqueue=True) if job.state in (State.FAILED, State.CANCELLED) else job
 
@@ -122,5 +126,5 @@ def judges_newest(n: int = 30) -> list[Job]:
 
 def judges_done(pk: int | None = None) -> Job | None:
     """Return a finished comparison, without a number the newest one; None where there is none."""
-    found = Job.objects.filter(kind=JUDGES_KIND, state=State.DONE, result__isnull=False).select_related("study")
-    return found.filter(**{} if pk is None else {"pk": pk}).order_by("-pk").first()
+    finished_jobs = Job.objects.filter(kind=JUDGES_KIND, state=State.DONE, result__isnull=False).select_related("study")
+    return finished_jobs.filter(**{} if pk is None else {"pk": pk}).order_by("-pk").first()

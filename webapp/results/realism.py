@@ -60,22 +60,27 @@ def realism_ask(run: SelfPlayRun, participant: str = "", created_by: User | None
         Refused: the run is self-play, has no such participant, or no complete conversation.
     """
     if run.study is None:
-        what = "has no study with people to compare with" if run.is_simulated else "is self-play"
-        raise Refused("bad_run", f"run {run.pk} {what}; name a run of simulated participants of a study")
+        problem = "has no study with people to compare with" if run.is_simulated else "is self-play"
+        raise Refused("bad_run", f"run {run.pk} {problem}; name a run of simulated participants of a study")
     participant = participant or run.plan["participants"][0]
     if participant not in run.plan["participants"]:
-        there = ", ".join(run.plan["participants"])
-        raise Refused("bad_run", f"run {run.pk} has no participant {quote(participant)}; it has {there}")
-    made = _of_participant(run, participant).aggregate(n=Count("pk"), newest=Max("metric_results__created_at"))
-    if not made["n"]:
+        known_participants = ", ".join(run.plan["participants"])
+        raise Refused("bad_run", f"run {run.pk} has no participant {quote(participant)}; it has {known_participants}")
+    totals = _of_participant(run, participant).aggregate(n=Count("pk"), newest=Max("metric_results__created_at"))
+    if not totals["n"]:
         raise Refused("no_conversations", f"run {run.pk} has no complete conversation of {participant} to compare")
-    state = f"{data_state(run.study, _READS).digest}-{made['n']}-{made['newest'] or ''}"
+    state = f"{data_state(run.study, _READS).digest}-{totals['n']}-{totals['newest'] or ''}"
     params = RealismParams(study=run.study.pk, run=run.pk, participant=participant)
-    asked: dict[str, Any] = {"kind": REALISM_KIND, "payload": params.model_dump(), "state": state, "study": run.study}
-    job = job_ask(**asked, created_by=created_by)
+    job_fields: dict[str, Any] = {
+        "kind": REALISM_KIND,
+        "payload": params.model_dump(),
+        "state": state,
+        "study": run.study,
+    }
+    job = job_ask(**job_fields, created_by=created_by)
     if job.state == State.DONE and realism_of(job) is None:  # of a Confab that had another shape of results
         job.delete()
-        job = job_ask(**asked, created_by=created_by)
+        job = job_ask(**job_fields, created_by=created_by)
     return job
 
 
@@ -93,8 +98,8 @@ def realism_newest(study: Study, **params: Any) -> tuple[Job, RealismResult] | N
     """Return the newest comparison of a study: of any run, or of the run and participant that are named."""
     jobs = Job.objects.filter(kind=REALISM_KIND, study=study, state=State.DONE).order_by("-pk")
     for job in jobs.filter(**{f"payload__{name}": value for name, value in params.items()}):
-        if (found := realism_of(job)) is not None:
-            return job, found
+        if (comparison := realism_of(job)) is not None:
+            return job, comparison
     return None
 
 
@@ -119,15 +124,18 @@ def people_study(study: Study, shared: TextCache) -> NotebookStudy:
     ratings = study_ratings(study)
     answers: dict[str, list[RecordRating]] = defaultdict(list)
     for i, conversation in enumerate(ratings.conversation):
-        given = {name: float(column[i]) for name, column in ratings.answers.items() if column[i] == column[i]}
-        answers[conversation].append(RecordRating(given, ratings.rater[i] or ""))
+        scores = {name: float(column[i]) for name, column in ratings.answers.items() if column[i] == column[i]}
+        answers[conversation].append(RecordRating(scores, ratings.rater[i] or ""))
     return _study(
         study.key,
         study_conversations(study),
         shared,
         ratings=answers,
-        scale={one.key: (one.low, one.high) for one in ratings.dimensions if not one.inferred} or None,
-        reversed=tuple(one.key for one in ratings.dimensions if one.reversed),
+        scale={
+            dimension.key: (dimension.low, dimension.high) for dimension in ratings.dimensions if not dimension.inferred
+        }
+        or None,
+        reversed=tuple(dimension.key for dimension in ratings.dimensions if dimension.reversed),
         controls=tuple(sorted(ratings.controls)),
     )
 
@@ -152,7 +160,7 @@ def _study(
     names: Mapping[str, str] | None = None,
     source: str = "",
     ratings: dict[str, list[RecordRating]] | None = None,
-    **more: Any,
+    **study_fields: Any,
 ) -> NotebookStudy:
     """Return conversations as notebooks have them.
 
@@ -160,25 +168,25 @@ def _study(
         names: of some conversations the id that they have there.
     """
     rows, names = rows.order_by("created_at", "pk"), names or {}
-    who = {
+    bot_and_person = {
         str(pk): (bot, str(person or "")) for pk, bot, person in rows.values_list("pk", "bot__bot_id", "participant")
     }
     chats = list(conversations_for_metrics(rows))
     dialogues = tuple(
         StudyDialogue(
             replace(chat, id=names.get(chat.id, chat.id)),
-            who[chat.id][0],
+            bot_and_person[chat.id][0],
             source,
             tuple((ratings or {}).get(chat.id, ())),
-            person=who[chat.id][1],
+            person=bot_and_person[chat.id][1],
         )
         for chat in chats
     )
-    found = NotebookStudy(name, dialogues, device=settings.CONFAB_DEVICE, **more)
-    found.__dict__["shared"] = shared
-    for name, table in _stored_metrics(rows, [one.id for one in chats]).items():
-        found._computed[name] = replace(table, conversations=table.conversations.rename(index=names))
-    return found
+    notebook_study = NotebookStudy(name, dialogues, device=settings.CONFAB_DEVICE, **study_fields)
+    notebook_study.__dict__["shared"] = shared
+    for name, table in _stored_metrics(rows, [chat.id for chat in chats]).items():
+        notebook_study._computed[name] = replace(table, conversations=table.conversations.rename(index=names))
+    return notebook_study
 
 
 def _stored_metrics(rows: QuerySet[Conversation], ids: list[str]) -> dict[str, MetricTable]:
@@ -188,13 +196,13 @@ def _stored_metrics(rows: QuerySet[Conversation], ids: list[str]) -> dict[str, M
     metrics = metrics_find()
     versions = versions_current(metrics)
     names = {version.pk: name for name, version in versions.items()}
-    found: dict[str, dict[str, dict[str, float | None]]] = defaultdict(dict)
+    values_by_metric: dict[str, dict[str, dict[str, float | None]]] = defaultdict(dict)
     results = MetricResult.objects.filter(conversation__in=rows, metric__in=list(names))
     for version, conversation, values in results.values_list("metric", "conversation", "values").iterator():
-        found[names[version]][str(conversation)] = values
+        values_by_metric[names[version]][str(conversation)] = values
     tables = {}
     for metric in metrics:
-        if len(stored := found[metric.name]) == len(ids):
+        if len(stored := values_by_metric[metric.name]) == len(ids):
             table = pd.DataFrame([stored[pk] for pk in ids], index=pd.Index(ids, name="conversation"))
             table = table.reindex(columns=column_names([metric])).astype(float)
             tables[metric.name] = MetricTable(pd.DataFrame(), table, {})

@@ -82,7 +82,7 @@ class StudyFrame:
     without: tuple[str, ...] = ()
 
     @property
-    def counted(self) -> dict[str, Any]:
+    def counted_work(self) -> dict[str, Any]:
         """The work that counts, as `CountedWork` has it."""
         return {"include_synthetic": self.include_synthetic, "without": self.without}
 
@@ -141,18 +141,18 @@ class StudyData:
     """
 
     study: Study
-    counted: CountedWork
+    counted_work: CountedWork
     ratings: Ratings
     bots: Mapping[str, BotInfo]
     versions: list[BotVersion]
-    own: BotColumns
+    bot_table: BotColumns
     conversations: QuerySet[Conversation]
     turned: frozenset[str] = frozenset()
 
     @property
     def without(self) -> Sequence[str]:
         """Names of flags; what people with one of them did is left out."""
-        return self.counted.get("without", ())
+        return self.counted_work.get("without", ())
 
     @cached_property
     def facts(self) -> Facts:
@@ -205,37 +205,41 @@ class StudyData:
     @cached_property
     def metrics(self) -> pd.DataFrame:
         """`metric_frame` of the study, the conversation's id as index."""
-        synthetic = self.counted.get("include_synthetic", False)
+        synthetic = self.counted_work.get("include_synthetic", False)
         frame = metric_frame(study=self.study, include_synthetic=synthetic, without=self.without)
         return frame.set_index("conversation")
 
     @cached_property
     def factors(self) -> dict[str, dict[str, str]]:
         """Factors of the bots: factor to bot to level, from the researcher's table or the bots' identities."""
-        return factors_of(self.versions, self.own)
+        return factors_of(self.versions, self.bot_table)
 
     @cached_property
     def bot_columns(self) -> dict[str, dict[str, float]]:
         """Numbers known of the bots: figures of their checkpoints, then the researcher's own."""
-        return measured_of(self.versions, self.own)
+        return measured_of(self.versions, self.bot_table)
 
 
 def study_data(
-    study: Study, *, own: BotColumns | None = None, turned: Collection[str] = (), **counted: Unpack[CountedWork]
+    study: Study,
+    *,
+    bot_table: BotColumns | None = None,
+    turned: Collection[str] = (),
+    **counted_work: Unpack[CountedWork],
 ) -> StudyData | None:
     """Read a study; None without a rating.
 
     Args:
-        own: in place of the study's own table of bots.
+        bot_table: in place of the study's own table of bots.
         turned: keys of dimensions that were worded negatively and whose answers came turned round already.
 
     Raises:
         ValueError: for a turned dimension that the rubric does not have.
     """
-    if own is not None:
-        own = replace(own, marked=BotColumns.from_json(study.bot_columns).marked)
-        study.bot_columns = own.to_json()  # not saved: for this reading alone
-    ratings = study_ratings(study, **counted)
+    if bot_table is not None:
+        bot_table = replace(bot_table, marked=BotColumns.from_json(study.bot_columns).marked)
+        study.bot_columns = bot_table.to_json()  # not saved: for this reading alone
+    ratings = study_ratings(study, **counted_work)
     keys = list(ratings.answers)
     unknown = next((key for key in turned if key not in keys), None)
     if unknown is not None:
@@ -244,45 +248,45 @@ def study_data(
         return None
     return StudyData(
         study=study,
-        counted=counted,
+        counted=counted_work,
         ratings=ratings,
         bots=study_bots(study),
         versions=bot_versions(study),
         own=BotColumns.from_json(study.bot_columns),
-        conversations=study_conversations(study, **counted),
+        conversations=study_conversations(study, **counted_work),
         turned=frozenset(turned),
     )
 
 
 @dataclass(slots=True)
-class _Kept:
+class _LastRead:
     """Data that were read last, and their study and its state."""
 
-    of: Any = None
+    key: Any = None
     data: StudyData | None = None
 
 
-_kept: ContextVar[_Kept | None] = ContextVar("kept", default=None)
+_last_read: ContextVar[_LastRead | None] = ContextVar("kept", default=None)
 
 
 @contextmanager
 def read_once() -> Iterator[None]:
     """Let `study_read` keep what it reads until the end of the block."""
-    token = _kept.set(_Kept())
+    token = _last_read.set(_LastRead())
     try:
         yield
     finally:
-        _kept.reset(token)
+        _last_read.reset(token)
 
 
-def study_read(study: Study, **counted: Unpack[CountedWork]) -> StudyData | None:
+def study_read(study: Study, **counted_work: Unpack[CountedWork]) -> StudyData | None:
     """Return `study_data`; within `read_once` that which was read before, unless anything has changed since."""
-    kept = _kept.get()
-    if kept is None:
-        return study_data(study, **counted)
+    last_read = _last_read.get()
+    if last_read is None:
+        return study_data(study, **counted_work)
     # The state is taken before the data are read, so that what comes meanwhile makes it another one.
-    of = (counted, data_state(study, ("metrics", "runs"), **counted).digest)
-    if kept.of != of:
-        kept.of, kept.data = None, None  # not two at a time
-        kept.data, kept.of = study_data(study, **counted), of
-    return kept.data
+    key = (counted_work, data_state(study, ("metrics", "runs"), **counted_work).digest)
+    if last_read.key != key:
+        last_read.key, last_read.data = None, None  # not two at a time
+        last_read.data, last_read.key = study_data(study, **counted_work), key
+    return last_read.data

@@ -170,7 +170,7 @@ def test_results_are_those_of_the_pages() -> None:
         make_rating(make_conversation(study, n_exchanges=3), quality=quality)
     program = Program(Right.READ)
     found = program.get("studies/shop/results/comparisons").json()
-    made = get_result(AnalysisKey(study, "comparisons")).made
+    made = get_result(AnalysisKey(study, "comparisons")).computed_result
     assert found["n_ratings"] == 4
     assert found["document"] == made.result.to_json()
     assert found["document"]["ranks"] == {"eliza": [1, 1]}

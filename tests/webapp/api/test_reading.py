@@ -201,7 +201,7 @@ def test_tables_of_a_run_are_the_commands_bytes_and_hold_notes_and_metrics(run: 
 def test_the_leaderboard_has_ranks_as_ranges(study: Study) -> None:
     program = Program(Right.READ)
     found = program.get("studies/shop/leaderboard").json()
-    made = get_result(AnalysisKey(study, "comparisons")).made
+    made = get_result(AnalysisKey(study, "comparisons")).computed_result
     wanted = leaderboard(made.result.means, made.result.compared).to_json()
     assert found["document"] == json.loads(json.dumps(wanted))
     assert [(one["bot"], one["ranks"]) for one in found["document"]["places"]] == [("eliza", [1, 1]), ("parrot", None)]

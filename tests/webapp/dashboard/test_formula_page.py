@@ -158,9 +158,9 @@ def test_each_formula_is_a_job_of_its_own_and_the_newest_are_kept(
         "y ~ scenario + (1|rater)",
         "y ~ bot + scenario + (1|rater)",
     ]
-    assert "model" not in AnalysisKey(study, "models").asked.model_dump()
+    assert "model" not in AnalysisKey(study, "models").params.model_dump()
     other = AnalysisKey(study, "formula", model=ModelParams(formula=BY_HAND))
-    assert get_result(other).made is None
+    assert get_result(other).computed_result is None
 
 
 def test_the_api_and_the_report_have_the_same_model(study: Study, client: Client, tmp_path: Path) -> None:

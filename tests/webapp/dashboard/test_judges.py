@@ -77,7 +77,7 @@ def asked(file: str, *names: str) -> dict[str, Any]:
 
 
 def made(file: str, *names: str) -> Job:
-    job = judges_ask(asked=JudgesParams(file=file, title="rated.jsonl", judges=names))
+    job = judges_ask(params=JudgesParams(file=file, title="rated.jsonl", judges=names))
     run_job(job)
     job.refresh_from_db()
     assert job.state == State.DONE, job.error
@@ -132,9 +132,9 @@ def test_what_cannot_be_compared_is_refused_and_readers_start_nothing(staff: Cli
     assert "no conversation is rated" in unrated.content.decode()
     assert signed_in(Right.READ, username="reader").post(ADDRESS, asked("", "good")).status_code == 403
     with pytest.raises(Refused, match="no judge 'bad'"):
-        judges_ask(asked=JudgesParams(study="empty", judges=("bad",)))
+        judges_ask(params=JudgesParams(study="empty", judges=("bad",)))
     with pytest.raises(Refused, match="there is no study 'none'"):
-        judges_ask(asked=JudgesParams(study="none", judges=("good",)))
+        judges_ask(params=JudgesParams(study="none", judges=("good",)))
 
 
 def test_rated_conversations_of_a_study_are_judged_whole_and_forgotten_with_their_participant(

@@ -59,16 +59,16 @@ def test_what_a_job_stores_is_what_is_computed(study: Study, part: str) -> None:
     question = AnalysisKey(Study.objects.get(), part)
     answer, data = get_result(question), data_of(question)
     assert answer.is_current
-    assert answer.made is not None
+    assert answer.computed_result is not None
     assert data is not None
-    assert_same(compute_part(part, data), answer.made)
+    assert_same(compute_part(part, data), answer.computed_result)
 
 
 def test_a_small_study_waits_for_no_job(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "DIRECT_RATINGS", 64)
     answer = get_result(AnalysisKey(study, "models"))
     assert answer.is_current
-    assert answer.made is not None
+    assert answer.computed_result is not None
     assert not Job.objects.exists()
     monkeypatch.setattr(cache, "DIRECT_BOTS", 3)
     assert get_result(AnalysisKey(study, "models")).job is not None
@@ -80,7 +80,7 @@ def test_another_rating_is_another_state_of_the_data(study: Study) -> None:
     answer = get_result(AnalysisKey(study, "comparisons"))
     assert answer.job.pk != first.pk
     assert (answer.made_at, answer.n_since) == (first.ended_at, 0)
-    assert answer.made is not None  # the older one, until the new one is there
+    assert answer.computed_result is not None  # the older one, until the new one is there
     rating = Rating.objects.filter(conversation__study=study)[1]
     Rating.objects.create(
         conversation=rating.conversation,
@@ -97,11 +97,11 @@ def test_another_rating_is_another_state_of_the_data(study: Study) -> None:
 def test_parts_made_of_the_same_data_look_at_them_once(study: Study, django_assert_num_queries: Any) -> None:
     asked = AnalysisKey(study, "comparisons", include_failed=True)
     digest = asked.state.digest
-    beside = asked.beside("dimensions")
+    beside = asked.with_part("dimensions")
     with django_assert_num_queries(0):
         assert beside.state.digest == digest
     assert digest == AnalysisKey(study, "dimensions", include_failed=True).state.digest
-    other = asked.beside("correlations")
+    other = asked.with_part("correlations")
     assert (other.part, other.include_failed) == ("correlations", True)
     assert other.state == AnalysisKey(study, "correlations", include_failed=True).state
     assert other.state.digest != digest
@@ -175,7 +175,7 @@ def test_a_result_of_another_shape_is_made_anew(study: Study) -> None:
     job = done(study)
     Job.objects.filter(pk=job.pk).update(result={"facts": {}, "result": {}})
     answer = get_result(AnalysisKey(study, "comparisons"))
-    assert answer.made is None
+    assert answer.computed_result is None
     assert answer.job.state == State.QUEUED
 
 

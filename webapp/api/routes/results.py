@@ -211,7 +211,7 @@ def result(
         refresh_flags(study)
     question = AnalysisKey(study, part, include_synthetic, include_failed, flagged, model)
     answer = get_result(question, created_by=request.user)  # type: ignore[arg-type]
-    made = answer.made
+    made = answer.computed_result
     return {
         "part": part,
         "made_at": answer.made_at,

@@ -312,7 +312,7 @@ def judges(request: HttpRequest) -> Any:
 @router.post("/judges", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="judges_ask")
 def judges_start(request: HttpRequest, asked: JudgesParams) -> Any:
     """Compare language models as judges with the people who rated a study's conversations or replies."""
-    return Status(202, judges_ask(asked=asked, created_by=request.user))  # type: ignore[arg-type]
+    return Status(202, judges_ask(params=asked, created_by=request.user))  # type: ignore[arg-type]
 
 
 def _usual() -> list[str]:

@@ -143,9 +143,9 @@ def study_leaderboard(
     study = study_by_key(key)
     who = (counted.include_synthetic, include_failed, counted.flags(study))
     answer = get_result(AnalysisKey(study, "comparisons", *who), created_by=request.user)  # type: ignore[arg-type]
-    if answer.made is None:
+    if answer.computed_result is None:
         return {"questions": [], "made_at": None, "n_ratings": None, "document": None, "job": answer.job}
-    result, facts = answer.made.result, answer.made.facts
+    result, facts = answer.computed_result.result, answer.computed_result.facts
     questions = [one.key for one in facts.all_dimensions]
     if by and by not in questions:
         told = f"by is {quote(by)}; it must be one of {', '.join(questions)}"
@@ -154,12 +154,12 @@ def study_leaderboard(
     if by and by != questions[0]:
         # What bots are ranked by is read from one result alone, so that its count is the pages'.
         answer = get_result(AnalysisKey(study, "dimensions", *who), created_by=request.user)  # type: ignore[arg-type]
-        compared = None if answer.made is None else answer.made.result.compared.get(by)
+        compared = None if answer.computed_result is None else answer.computed_result.result.compared.get(by)
     found = None if compared is None else leaderboard(result.means, compared)
     return {
         "questions": questions,
         "made_at": answer.made_at,
-        "n_ratings": facts.n_ratings if answer.made is None else answer.made.facts.n_ratings,
+        "n_ratings": facts.n_ratings if answer.computed_result is None else answer.computed_result.facts.n_ratings,
         "document": None if found is None else found.to_json(),
         "job": answer.job,
     }
@@ -211,11 +211,13 @@ def pairs(request: HttpRequest, key: str, counted: Query[Counted], beside: str =
     `beside` is the key of a study of the other protocol, for comparison.
     """
     study = study_by_key(key)
-    found = study_pairs(study, beside=beside, include_synthetic=counted.include_synthetic, without=counted.flags(study))
+    found = study_pairs(
+        study, compared_key=beside, include_synthetic=counted.include_synthetic, without=counted.flags(study)
+    )
     return PairsOut(
         questions=found.titles,
         document=found.results.to_json() if found.results is not None else None,
-        beside=found.other.key if found.other is not None else None,
-        others=[one.key for one in found.beside],
+        beside=found.compared_study.key if found.compared_study is not None else None,
+        others=[one.key for one in found.comparable_studies],
         one_turn=found.compared.to_json() if found.compared is not None else None,
     )

@@ -121,7 +121,7 @@ def methods_section(frame: StudyFrame) -> Section:
     section = Section("methods", "Data and methods")
     section.lead.extend([_data_sentence(frame), _statistics_sentence(frame)])
     section.lead.extend([*hybrid_methods(fits), _software_sentence()])
-    metrics = versions_used(study_conversations(frame.study, **frame.counted))
+    metrics = versions_used(study_conversations(frame.study, **frame.counted_work))
     section.tables.extend([_bots(frame), _metrics(metrics), *([_fits(fits)] if fits else [])])
     section.tables.extend([_questions(frame), _environment()])
     return section

@@ -116,9 +116,9 @@ def protocols_section(study: Study, page: PairPage) -> Section | None:
     None where only one of the two is there.
     """
     found, titles = page.compared, page.titles
-    if found is None or page.other is None:
+    if found is None or page.compared_study is None:
         return None
-    one_turn, interactive = (study, page.other) if compares_pairs(study) else (page.other, study)
+    one_turn, interactive = (study, page.compared_study) if compares_pairs(study) else (page.compared_study, study)
     bots = study_bots(interactive)
     section = Section("one-turn", "One turn against interactive evaluation")
     section.lead.append(

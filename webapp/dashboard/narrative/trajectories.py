@@ -201,7 +201,7 @@ def point_table(
         kind, column, group: which course; the group by its place in the figure.
         exchange: from 1.
     """
-    point = study_point(frame.study, found, kind, column, group, exchange, **frame.counted)
+    point = study_point(frame.study, found, kind, column, group, exchange, **frame.counted_work)
     if point is None:
         return None
     (grouping, values), headline = point, frame.headline

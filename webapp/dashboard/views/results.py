@@ -104,7 +104,7 @@ def _ratings(request: HttpRequest, study: Study) -> dict[str, Any]:
     frame = found.frame
     if frame is None:
         return {"waiting": found.waiting}
-    chats = study_conversations(study, **frame.counted, include_failed=failed)
+    chats = study_conversations(study, **frame.counted_work, include_failed=failed)
     is_voted = has_votes(study, chats)
     choice = board_params(request, frame, more=[VOTES] if is_voted else [])
     by = choice.by or frame.headline.key
@@ -189,7 +189,7 @@ def _folds(
     questions = FoldedSection("questions", "All questions", is_open=opened == "questions")
     if questions.is_open:
         results = (found.result.means, found.result.compared)
-        summary = bot_summary(study, **frame.counted, include_failed=failed, found=results)
+        summary = bot_summary(study, **frame.counted_work, include_failed=failed, means_and_comparisons=results)
         figure = bots_figure(summary, lambda bot: frame.link(bot.bot.bot_id), is_whole=choice.is_whole)
         questions.content = Section("questions", "All questions", figures=[figure])
     pairs = FoldedSection("comparisons", "All pairs of bots, and plans", is_open=opened == "comparisons")
@@ -256,14 +256,16 @@ def _one_turn(request: HttpRequest, study: Study, others: Sequence[Study]) -> li
             "one-turn", fold.title, missing=["No two bots have both ratings of chats and compared replies yet."]
         )
         if len(others) > 1:
-            fold.choice = Choice("with", "Other study", [(one.key, one.name, one == found.other) for one in others])
+            fold.choice = Choice(
+                "with", "Other study", [(one.key, one.name, one == found.compared_study) for one in others]
+            )
     return [fold]
 
 
 def _study_pairs(request: HttpRequest, study: Study) -> PairPage:
     return study_pairs(
         study,
-        beside=request.GET.get("with", ""),
+        compared_key=request.GET.get("with", ""),
         include_synthetic=synthetic_asked(request),
         without=apply_flag_filter(request, study),
     )

@@ -163,26 +163,26 @@ def stored_result(request: HttpRequest, study: Study, part: str, *, failed: bool
 
 def additional_result(request: HttpRequest, found: ShownResult, part: str) -> ShownResult:
     """Return the stored result of an additional part for the same data and page."""
-    return shown_result(request, found.question.beside(part))
+    return shown_result(request, found.question.with_part(part))
 
 
 def shown_result(request: HttpRequest, question: AnalysisKey) -> ShownResult:
     """Return the stored result of a question as a page shows it, or request it if there is none."""
     answer = get_result(question, created_by=request.user)  # type: ignore[arg-type]
     waiting = _waiting(request, question, answer)
-    if answer.made is None:
+    if answer.computed_result is None:
         return ShownResult(None, None, waiting, question)
     study, synthetic, without = question.study, question.include_synthetic, question.without
     suffix = kept_in_address(request)
     frame = study_frame(
         study,
-        answer.made.facts,
+        answer.computed_result.facts,
         include_synthetic=synthetic,
         link=lambda bot: conversations_link(study, bot=bot, synthetic=synthetic, without=without),
         point_link=lambda *point: reverse("dashboard:study_point", args=[study.key, *point]) + suffix,
         without=without,
     )
-    return ShownResult(answer.made.result, frame, waiting, question)
+    return ShownResult(answer.computed_result.result, frame, waiting, question)
 
 
 def _waiting(request: HttpRequest, question: AnalysisKey, answer: CurrentResult) -> dict[str, Any] | None:

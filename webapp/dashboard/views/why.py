@@ -120,7 +120,7 @@ def _section(
 ) -> FoldedSection:
     title = "Errors" if name == "items" and marks_errors(first.study) else _TITLES[name]
     shown = partial(FoldedSection, name, title, is_open=is_open, formula_form=formula if is_open else None)
-    key = first.beside(_result_of(name))
+    key = first.with_part(_result_of(name))
     if not is_open:
         try:
             return shown(_conclusion(key, name, key.state.digest, bots))
@@ -128,7 +128,7 @@ def _section(
             return shown("Not computed for the present data. Open it to compute it.")
     if formula is not None and formula.errors:
         return shown()
-    found = shown_result(request, first.beside(key.part, formula.model if formula else None))
+    found = shown_result(request, first.with_part(key.part, formula.model if formula else None))
     if found.frame is None:
         return shown(waiting=found.waiting)
     content, choice = _content(name, found.frame, found.result, request.GET)

@@ -85,32 +85,38 @@ class BenchmarkJob(JobKind[Job, BenchmarkParams]):
         name, data = work.shard["metric"], _data(work.asked)
         pairs = benchmark_pairs(work.asked)
         if pairs is not None and not name:
-            found_of_judge = choices_of_judge(pairs)
+            judge_choices = choices_of_judge(pairs)
             work.beat(pairs.n_items, now=True)
-            return {"metric": "", "data": data, "n_items": pairs.n_items, **found_of_judge}
-        [row] = [one for one in benchmark_metrics() if one.name == name]
+            return {"metric": "", "data": data, "n_items": pairs.n_items, **judge_choices}
+        [row] = [metric for metric in benchmark_metrics() if metric.name == name]
         work.beat(note=row.title)
         identity = row.metric.identity
-        told = {"metric": name, "title": row.title, "version": identity.version, "identity": identity.key, "data": data}
+        common_fields = {
+            "metric": name,
+            "title": row.title,
+            "version": identity.version,
+            "identity": identity.key,
+            "data": data,
+        }
         if pairs is not None:
             choices = choices_of_metric(pairs, name, lambda done, total: work.beat(done))
             work.beat(2 * pairs.n_items, now=True)
-            return {**told, "n_items": pairs.n_items, "choices": choices}
+            return {**common_fields, "n_items": pairs.n_items, "choices": choices}
         judgements = benchmark_judgements(work.asked)
-        found = judge_everywhere(
+        agreements = judge_everywhere(
             judgements,
             name,
             shared=TextCache(settings.CONFAB_DEVICE, store=text_store()),
             progress=lambda done, total: work.beat(done),
         )
         work.beat(len(judgements.items), now=True)
-        first = next(iter(found.values()))
+        first = next(iter(agreements.values()))
         scores = next(iter(first.scores.values()), None)
         return {
-            **told,
+            **common_fields,
             "n_items": len(judgements.items),
-            "agreement": {target: _main(one.to_json()) for target, one in found.items()},
-            "scores": [] if scores is None else _plain(_kept(scores)),
+            "agreement": {target: _main(agreement.to_json()) for target, agreement in agreements.items()},
+            "scores": [] if scores is None else _plain(_sample_evenly(scores)),
             "lower_is_better": next(iter(first.signs.values()), 1.0) < 0,
         }
 
@@ -121,7 +127,7 @@ class BenchmarkJob(JobKind[Job, BenchmarkParams]):
         if pairs is not None:
             return {"data": _data_then(results, pairs.n_items), **choices_result(pairs, results)}
         judgements = benchmark_judgements(work.asked)
-        places = _kept(np.arange(len(judgements.items)))
+        places = _sample_evenly(np.arange(len(judgements.items)))
         return {
             "data": _data_then(results, len(judgements.items)),
             "n_items": len(judgements.items),
@@ -131,10 +137,11 @@ class BenchmarkJob(JobKind[Job, BenchmarkParams]):
             "lines": list(judgements.lines),
             "metrics": list(results),
             **_system_tests(judgements, results),
-            "means": {target: _plain(_kept(human_means(judgements, target))) for target in judgements.targets},
-            "sources": _kept(np.array([one.source for one in judgements.items])).tolist(),
+            "means": {target: _plain(_sample_evenly(human_means(judgements, target))) for target in judgements.targets},
+            "sources": _sample_evenly(np.array([judged_item.source for judged_item in judgements.items])).tolist(),
             "languages": languages_of_sets(
-                (one.source, [*one.context, one.response]) for one in (judgements.items[k] for k in places.tolist())
+                (judged_item.source, [*judged_item.context, judged_item.response])
+                for judged_item in (judgements.items[k] for k in places.tolist())
             ),
         }
 
@@ -160,15 +167,15 @@ def _data_then(results: Sequence[dict[str, Any]], n_items: int) -> str:
     Raises:
         Refused: there are not as many items any more.
     """
-    if any(one["n_items"] != n_items for one in results):
+    if any(shard_result["n_items"] != n_items for shard_result in results):
         raise Refused("changed", str(__("The data changed while it was computed; begin again.")))
-    data = {one.pop("data", "") for one in results}
+    data = {shard_result.pop("data", "") for shard_result in results}
     return data.pop() if len(data) == 1 else "changed while it was computed"
 
 
-def _data(asked: BenchmarkParams) -> str:
+def _data(params: BenchmarkParams) -> str:
     """Return a digest of the present ratings; empty for a file, which does not change."""
-    study = Study.objects.filter(key=asked.study).first() if asked.study else None
+    study = Study.objects.filter(key=params.study).first() if params.study else None
     return data_now(study) if study is not None else ""
 
 
@@ -197,12 +204,15 @@ def _system_tests(judgements: JudgedReplies, rows: Sequence[Mapping[str, Any]]) 
         return {}
     humans = [HumanScores.of(judgements.items, {}, target) for target in judgements.targets]
     tests = {
-        one.target: {
-            name: {source: found.to_json() for source, found in system_tests(own, scores[bar], one).items()}
-            for name, own in scores.items()
+        human_scores.target: {
+            name: {
+                source: test.to_json()
+                for source, test in system_tests(metric_scores, scores[bar], human_scores).items()
+            }
+            for name, metric_scores in scores.items()
             if name != bar
         }
-        for one in humans
+        for human_scores in humans
     }
     return {"system_bar": bar, "system_tests": tests}
 
@@ -212,7 +222,7 @@ def _main(agreement: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in agreement.items() if name != "columns"}
 
 
-def _kept(values: np.ndarray) -> np.ndarray:
+def _sample_evenly(values: np.ndarray) -> np.ndarray:
     """Return at most so many of the items' values as plots show, evenly spread over the set."""
     if len(values) <= MOST_POINTS:
         return values
@@ -241,13 +251,13 @@ class AnalysisJob(JobKind[Job, AnalysisParams]):
             raise Refused("no_part", f"there is no part {quote(asked.part)}; there are {', '.join(PARTS)}")
 
     def slice(self, work: ShardWork[Job, AnalysisParams]) -> dict[str, Any]:
-        asked, study = work.asked, study_of_job(work.job, work.asked.study)
+        params, study = work.asked, study_of_job(work.job, work.asked.study)
         work.beat(note=str(_("Reading the ratings")))
-        data = study_read(study, **asked.model_dump(exclude={"study", "part", "model"}))
+        data = study_read(study, **params.model_dump(exclude={"study", "part", "model"}))
         if data is None:
             raise Refused("no_ratings", f"study {study.key} has no ratings any more")
         work.beat(note=str(_("Computing")), now=True)
-        return made_dump(asked.part, compute_part(asked.part, data, asked.model))
+        return made_dump(params.part, compute_part(params.part, data, params.model))
 
     def follow_up(self, job: Job) -> None:
         if job.cancel_requested:  # after the last heartbeat: perhaps a participant in the result was erased
@@ -300,18 +310,18 @@ class RankingJob(_StudyJob):
     title = _("Order of the bots")
 
     def look(self, work: ShardWork[Job, StudyJobParams], study: Study) -> dict[str, Any]:
-        found: RankingProgress | PairRankingProgress
+        progress: RankingProgress | PairRankingProgress
         if compares_pairs(study):
             judged = study_judgements(study)
             if judged is None or not len(judged):
                 return {"n_ratings": 0}
-            n, found = len(judged.choices or judged), pair_ranking_progress(judged)
+            n, progress = len(judged.choices or judged), pair_ranking_progress(judged)
         else:
             ratings = study_ratings(study)
             if ratings.leading is None or not len(ratings):
                 return {"n_ratings": 0}
-            n, found = len(ratings), ranking_progress(ratings)
+            n, progress = len(ratings), ranking_progress(ratings)
         work.beat(now=True)
-        fields = {"found": found.to_json(), "n_ratings": n, "made_at": database_now()}
+        fields = {"found": progress.to_json(), "n_ratings": n, "made_at": database_now()}
         OrderState.objects.update_or_create(study=study, defaults=fields)
         return {"n_ratings": n}

@@ -36,10 +36,13 @@ class JudgesJob(JobKind[Job, JudgesParams]):
 
     def finish(self, work: ShardWork[Job, JudgesParams], results: Sequence[Any]) -> Any:
         first = results[0]
-        if any((one["digests"], one["n_ratings"]) != (first["digests"], first["n_ratings"]) for one in results):
+        if any(
+            (shard_result["digests"], shard_result["n_ratings"]) != (first["digests"], first["n_ratings"])
+            for shard_result in results
+        ):
             raise Refused("changed", "ratings arrived while the judges scored; start the comparison again")
-        judges = [judge for one in results for judge in one["judges"]]
-        sentences = [*(one["sentence"] for one in judges), *([SELECTED] if len(judges) > 1 else [])]
+        judges = [judge for shard_result in results for judge in shard_result["judges"]]
+        sentences = [*(judge["sentence"] for judge in judges), *([SELECTED] if len(judges) > 1 else [])]
         return {**first, "judges": judges, "sentences": sentences}
 
     def follow_up(self, job: Job) -> None:

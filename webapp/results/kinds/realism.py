@@ -26,9 +26,9 @@ class RealismJob(JobKind[Job, RealismParams]):
         if run is None:
             raise Refused("no_run", f"study {study.key} has no run {work.asked.run} any more")
         work.beat(note="Comparing with people", now=True)
-        found = realism_compute(run, work.asked.participant)
+        comparison = realism_compute(run, work.asked.participant)
         work.beat(now=True)
-        return found.to_json()
+        return comparison.to_json()
 
     def follow_up(self, job: Job) -> None:
         if job.cancel_requested:  # perhaps a participant quoted in the result was erased

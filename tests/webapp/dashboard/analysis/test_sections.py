@@ -206,7 +206,7 @@ def test_a_conclusion_names_questions_and_bots_as_they_are_called_now(staff: Cli
     study.rubric.dimensions.filter(key="quality").update(title="Excellence")
     assert "go most closely with excellence" in flat(staff.get(page, {"synthetic": "1"}).content.decode())
     key = AnalysisKey(study, "models")
-    as_it_was = key.state.digest, key.beside("raters").state.digest
+    as_it_was = key.state.digest, key.with_part("raters").state.digest
     study.rubric.dimensions.filter(key="quality").update(low_label="worst")
     assert AnalysisKey(study, "models").state.digest not in as_it_was
     staff.get(page)

@@ -93,7 +93,10 @@ class Command(ConfabCommand):
             "without": without_option([study], options["without"]),
         }
         data = study_data(
-            study, **counted, own=own, turned=[name.strip() for name in options["turned"].split(",") if name.strip()]
+            study,
+            **counted,
+            bot_table=own,
+            turned=[name.strip() for name in options["turned"].split(",") if name.strip()],
         )
         if data is None and compares_pairs(study):
             return self._of_pairs(study, output, counted, options["sections"])
@@ -147,7 +150,7 @@ class Command(ConfabCommand):
         return {
             "study": study.key,
             "pairs": found.results.to_json() if found.results else None,
-            "beside": found.other.key if found.other else None,
+            "beside": found.compared_study.key if found.compared_study else None,
             "one_turn": found.compared.to_json() if found.compared else None,
         }
 

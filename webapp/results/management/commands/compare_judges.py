@@ -31,12 +31,12 @@ class Command(ConfabCommand):
 
     def run(self, **options: Any) -> dict[str, Any]:
         path, study = options["data"], None if options["study"] is None else study_named(options["study"])
-        asked = {name: options[name] for name in ("question", "expertise", "repeats", "most", "run")}
+        params = {name: options[name] for name in ("question", "expertise", "repeats", "most", "run")}
         if path is not None:
             ending = ".jsonl.gz" if path.name.lower().endswith(".gz") else ".jsonl"
-            asked |= {"file": benchmark_file_keep(path, ending), "title": path.name}
+            params |= {"file": benchmark_file_keep(path, ending), "title": path.name}
         judges = [judge_named(name).name for name in split_names(options["judges"])]
-        payload = {**asked, "study": options["study"] or "", "judges": judges}
+        payload = {**params, "study": options["study"] or "", "judges": judges}
         job = job_create(kind=JUDGES_KIND, payload=payload, study=study, enqueue=False)
         job = run_inline(job, what="Judges", unit="scores")
         return {"job": job.pk, **(job.result or {})}

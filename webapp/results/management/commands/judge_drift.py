@@ -27,14 +27,16 @@ class Command(ConfabCommand):
             raise CommandError("there is no such finished comparison of judges")
         gold, stored = gold_read(JudgesParams.model_validate(comparison.payload | {"most": 10_000})), comparison.result
         assert stored is not None
-        found = [measure_drift(judge_named(one["judge"]), gold, one, stored["digests"]) for one in stored["judges"]]
-        for one in found:
-            if one.has_drifted:
-                title = f"Confab: the judge {one.judge} has drifted"
-                said = {"title": title, "words": one.sentence, "link": reverse("dashboard:judges")}
-                alerts_tell(event=Alert.Event.JUDGE_DRIFTED, said=said)
-        return [to_plain(one) | {"sentence": one.sentence} for one in found]
+        drifts = [
+            measure_drift(judge_named(judge["judge"]), gold, judge, stored["digests"]) for judge in stored["judges"]
+        ]
+        for drift in drifts:
+            if drift.has_drifted:
+                title = f"Confab: the judge {drift.judge} has drifted"
+                alert_fields = {"title": title, "words": drift.sentence, "link": reverse("dashboard:judges")}
+                alerts_tell(event=Alert.Event.JUDGE_DRIFTED, said=alert_fields)
+        return [to_plain(drift) | {"sentence": drift.sentence} for drift in drifts]
 
     def present(self, result: Any) -> None:
-        for one in result:
-            self.stdout.write(one["sentence"])
+        for drift in result:
+            self.stdout.write(drift["sentence"])
