@@ -248,11 +248,11 @@ def study_data(
         return None
     return StudyData(
         study=study,
-        counted=counted_work,
+        counted_work=counted_work,
         ratings=ratings,
         bots=study_bots(study),
         versions=bot_versions(study),
-        own=BotColumns.from_json(study.bot_columns),
+        bot_table=BotColumns.from_json(study.bot_columns),
         conversations=study_conversations(study, **counted_work),
         turned=frozenset(turned),
     )
