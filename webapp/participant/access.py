@@ -69,24 +69,24 @@ def known_in_study(session: Any, study_key: str) -> tuple[UUID, int] | None:
 
 def known_of(session: Any, token: str) -> Known:
     """Return every participant that the session or the token has stood for."""
-    found: dict[UUID, int] = {}
+    moves_by_participant: dict[UUID, int] = {}
     values = [*session.get(_SESSION_KEY, {}).values()]
     pairs = [known_read(value) for value in values]
-    if token and (named := token_read(token)):
-        pairs.append(named)
+    if token and (token_pair := token_read(token)):
+        pairs.append(token_pair)
     for person, n_moves in pairs:
-        found[person] = max(n_moves, found.get(person, 0))
-    return found
+        moves_by_participant[person] = max(n_moves, moves_by_participant.get(person, 0))
+    return moves_by_participant
 
 
 def sessions_forget(people: Collection[UUID]) -> None:
     """Remove erased participants from browsers' sessions; SQL cannot query the content of a session."""
     for session in Session.objects.iterator(chunk_size=500):
-        held = session.get_decoded()
-        known = held.get(_SESSION_KEY, {})
-        kept = {study: one for study, one in known.items() if known_read(one)[0] not in people}
-        if len(kept) < len(known):
-            session.session_data = SessionStore().encode({**held, _SESSION_KEY: kept})
+        content = session.get_decoded()
+        known = content.get(_SESSION_KEY, {})
+        remaining = {study: signed_id for study, signed_id in known.items() if known_read(signed_id)[0] not in people}
+        if len(remaining) < len(known):
+            session.session_data = SessionStore().encode({**content, _SESSION_KEY: remaining})
             session.save(update_fields=["session_data"])
 
 
@@ -116,7 +116,7 @@ class ParticipantRequest:
     token: str = ""
     participant: Participant | None = None
     language: str = field(default="", kw_only=True)
-    left: Participant | None = field(default=None, kw_only=True)
+    moved_participant: Participant | None = field(default=None, kw_only=True)
     task: UUID | None = field(default=None, kw_only=True)
     person: Participant | None = field(default=None, kw_only=True)
     entry: str = field(default="", kw_only=True)
@@ -124,8 +124,8 @@ class ParticipantRequest:
 
     def locale(self, version: StudyVersion | None) -> str:
         """Return the language that pages of this version of a study speak, as Django calls it."""
-        own = version.values.texts.language if version else settings.LANGUAGE_CODE
-        return locale_of(self.language or own)
+        study_language = version.values.texts.language if version else settings.LANGUAGE_CODE
+        return locale_of(self.language or study_language)
 
     def link(self, name: str, *args: Any, note: str = "", n: int = 0) -> str:
         """Return the address of a page that participants pass, with the token, a short note or a number in it."""
@@ -159,16 +159,16 @@ class ParticipantRequest:
 
 def visit_of(request: HttpRequest) -> ParticipantRequest:
     """Return the visit, with the request's token if it is valid; a preview sets its own visit."""
-    given = getattr(request, "visit", None)
-    if isinstance(given, ParticipantRequest):
-        return given
+    preset_visit = getattr(request, "visit", None)
+    if isinstance(preset_visit, ParticipantRequest):
+        return preset_visit
     token = request.POST.get("_t") or request.GET.get("t") or ""
     participant = participant_from_token(token) if token else None
     if participant is None:
         return ParticipantRequest()
-    named = token_read(token)
-    if named is not None and named[1] != participant.n_moves:
-        return ParticipantRequest(left=participant)
+    token_pair = token_read(token)
+    if token_pair is not None and token_pair[1] != participant.n_moves:
+        return ParticipantRequest(moved_participant=participant)
     return ParticipantRequest(token, participant)
 
 
@@ -192,8 +192,8 @@ def study_page(view: View) -> View:
         visit = visit_of(request)
         if visit.participant is not None and visit.participant.study_id != study.pk:
             visit = ParticipantRequest()
-        if visit.left is not None and visit.left.study_id == study.pk:
-            return moved_page(request, study, visit.left)
+        if visit.moved_participant is not None and visit.moved_participant.study_id == study.pk:
+            return moved_page(request, study, visit.moved_participant)
         sent = recruitment_unsign(study, request.POST.get("_entry", ""))
         signed = visit.participant is not None or sent is not None
         came = sent or recruitment_read(study, request.GET)
@@ -239,9 +239,9 @@ def _own_page(view: View, find: Callable[[Known, UUID], Conversation | Task | No
         if visit.participant is not None and visit.participant.pk != participant.pk:
             visit = replace(visit, token="", participant=None)
         signed = visit.participant is not None
-        for one in (row, task, participant.study):
-            if one is not None and one.version is not None:
-                version_speak(one.version, visit.language or participant.language)
+        for record in (row, task, participant.study):
+            if record is not None and record.version is not None:
+                version_speak(record.version, visit.language or participant.language)
         with activate_language(request, visit.locale(row.version)):
             response = checked(view, request, signed)(request, row, visit)
         return framed(request, participant.study, participant.platform, response)

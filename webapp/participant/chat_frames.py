@@ -231,8 +231,8 @@ class ChatPage:
         turns = selectors.turns_of(self.conversation, after=after)
         if turns:
             can_rate = selectors.can_rate(self.conversation)
-            own = Turn.objects.filter(conversation=self.conversation_id, index__gt=after, client_id__isnull=False)
-            client_ids = dict(own.values_list("index", "client_id"))
+            own_turns = Turn.objects.filter(conversation=self.conversation_id, index__gt=after, client_id__isnull=False)
+            client_ids = dict(own_turns.values_list("index", "client_id"))
         result = FrameResult()
         for turn in turns:
             if turn["speaker"] == "bot":

@@ -41,15 +41,15 @@ _STATUSES = {NOT_FOUND: 404, MOVED: 409, "bad_frame": 400, "forbidden": 403, "un
 class _Gates:
     """Flood gates by chat: requests have no connection to keep one at. The longest unused is dropped first."""
 
-    def __init__(self, most: int = 10_000) -> None:
+    def __init__(self, capacity: int = 10_000) -> None:
         self._gates: OrderedDict[UUID, FloodGate] = OrderedDict()
-        self._lock, self._most = Lock(), most
+        self._lock, self._capacity = Lock(), capacity
 
     def get(self, conversation_id: UUID) -> FloodGate:
         with self._lock:
             gate = self._gates.setdefault(conversation_id, FloodGate())
             self._gates.move_to_end(conversation_id)
-            if len(self._gates) > self._most:
+            if len(self._gates) > self._capacity:
                 self._gates.popitem(last=False)
         return gate
 

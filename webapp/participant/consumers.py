@@ -153,7 +153,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         await publish_result(result, sender=self.channel_name)
         await self._join()
         if result.awaited is not None:
-            self._watch_for(result.awaited, at_once=result.is_repeated, told=result.failure)
+            self._watch_for(result.awaited, at_once=result.is_repeated, known_failure=result.failure)
 
     async def _send_history(self, page: ChatPage) -> None:
         await self._apply(await in_database(page.history)())
@@ -183,19 +183,19 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
             return frame
         return frame if value is None else frames.vote_frame(turn=frame["turn"], value=value)
 
-    def _watch_for(self, turn: int, *, at_once: bool = False, told: selectors.Failure | None = None) -> None:
+    def _watch_for(self, turn: int, *, at_once: bool = False, known_failure: selectors.Failure | None = None) -> None:
         if self._due_turn == turn and not at_once:
             return
         self._watch_stop()
         self._due_turn = turn
-        self._watch = asyncio.get_running_loop().create_task(self._look_up(turn, at_once, told))
+        self._watch = asyncio.get_running_loop().create_task(self._look_up(turn, at_once, known_failure))
 
     def _watch_stop(self) -> None:
         if self._watch is not None:
             self._watch.cancel()
         self._watch = self._due_turn = None
 
-    async def _look_up(self, turn: int, at_once: bool, told: selectors.Failure | None) -> None:
+    async def _look_up(self, turn: int, at_once: bool, known_failure: selectors.Failure | None) -> None:
         """Look for a reply whose frames may have been lost, until it is seen or has failed."""
         if not at_once:
             await asyncio.sleep(LOOK_UP_AFTER_S)
@@ -208,14 +208,14 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
                 except DATABASE_AWAY as error:
                     logger.warning("no look at the reply of %s: %s", self.conversation_id, error)
                 else:
-                    if await self._show(turn, state, told):
+                    if await self._show(turn, state, known_failure):
                         return
-                    told = state.failure
+                    known_failure = state.failure
             await asyncio.sleep(LOOK_UP_AFTER_S)
 
-    async def _show(self, turn: int, state: selectors.DueReply, told: selectors.Failure | None) -> bool:
+    async def _show(self, turn: int, state: selectors.DueReply, known_failure: selectors.Failure | None) -> bool:
         """Tell the page how a reply stands, if that is news; whether nothing more will happen to it."""
-        for frame in reply_frames(turn, state, told):
+        for frame in reply_frames(turn, state, known_failure):
             await self._send(frame)
         if state.text is not None or (state.failure is not None and state.failure.error):
             self._due_turn = None

@@ -102,13 +102,13 @@ def _go_on(request: HttpRequest, participant: Participant, token: str) -> HttpRe
         participant_remember(request.session, participant)
     else:
         visit = ParticipantRequest(participant_token(participant), participant)
-    standing = standing_open(participant)
-    if standing is None:
+    progress = standing_open(participant)
+    if progress is None:
         newest = participant.tasks.order_by("-created_at", "-pk").first()
         if newest is None:
             return redirect(visit.link("entry", study.key))
-        standing = standing_of(newest)
-    return to_next_step(standing, visit)
+        progress = standing_of(newest)
+    return to_next_step(progress, visit)
 
 
 def _refused(request: HttpRequest, refused: Refused) -> HttpResponse:

@@ -69,13 +69,13 @@ class EntryRequest:
     @cached_property
     def participant(self) -> Participant | None:
         """Participant of this visit; None for a new visitor."""
-        found = participant_known(
+        participant = participant_known(
             session=self.request.session,
             study=self.study,
             recruitment=self.recruitment,
             token_of=self.visit.participant,
         )
-        return None if found is not None and self._rehearses_anew(found) else found
+        return None if participant is not None and self._rehearses_anew(participant) else participant
 
     def _rehearses_anew(self, known: Participant) -> bool:
         """Return True if a researcher who completed a rehearsal opens a rehearsal's link again."""
@@ -140,7 +140,9 @@ class EntryRequest:
         ending = visit_ending(participant=self.participant, recruitment=self.recruitment, is_theirs=self.is_theirs)
         if ending is None or (may_agree and ending.outcome == Outcome.NO_CONSENT):
             return None
-        shown = codes_shown(participant=self.participant, recruitment=self.recruitment, is_theirs=self.is_theirs)
+        visible_endings = codes_shown(
+            participant=self.participant, recruitment=self.recruitment, is_theirs=self.is_theirs
+        )
         version_speak(ending.task.version, self.visit.language or self.participant.language)
         # It may be of an earlier version, in another language than the study speaks now.
         visit = self.shown_visit
@@ -148,7 +150,7 @@ class EntryRequest:
             entry = recruitment_sign(self.study, ending.task.version, self.recruitment)
             visit = replace(visit, entry=entry, study_key=self.study.key)
         with activate_language(self.request, self.visit.locale(ending.task.version)):
-            return done_page(self.request, visit, ending, recruitment=self.recruitment, shown=shown)
+            return done_page(self.request, visit, ending, recruitment=self.recruitment, visible_endings=visible_endings)
 
     @cached_property
     def comes_back(self) -> bool:
@@ -156,10 +158,10 @@ class EntryRequest:
 
         Prolific and Mechanical Turk pay for one part in each visit: an earlier visit leads to its own end.
         """
-        participant, had = self.participant, tasks_had(self.participant) if self.participant is not None else None
-        if participant is None or had is None or not had.sittings or had.open is not None:
+        participant, history = self.participant, tasks_had(self.participant) if self.participant is not None else None
+        if participant is None or history is None or not history.sittings or history.open is not None:
             return False
-        refusal = entry_refusal(self.study, participant, had=had)
+        refusal = entry_refusal(self.study, participant, had=history)
         if refusal is not None and refusal.code != "sitting_late":
             return False
         is_paid_each = self.recruitment.platform in ("prolific", "mturk")
@@ -177,8 +179,8 @@ class EntryRequest:
     def refused_page(self, refusal: Refused) -> HttpResponse:
         """Return the page with the reason for a rejection and the codes earned so far; the reason is logged too."""
         request, participant = self.request, self.participant
-        who = f"participant {participant.pk}" if participant is not None else "somebody new"
-        logger.info("study %s refused %s: %s", self.study.key, who, refusal.code)
+        visitor = f"participant {participant.pk}" if participant is not None else "somebody new"
+        logger.info("study %s refused %s: %s", self.study.key, visitor, refusal.code)
         endings = []
         if participant is not None:
             endings = codes_shown(participant=participant, recruitment=self.recruitment, is_theirs=self.is_theirs)
@@ -277,27 +279,27 @@ def work_of(study: Study, version: StudyVersion) -> WorkDescription:
 
 
 def _judging_lead(study: Study, version: StudyVersion) -> str:
-    least, most = _n_asked(study, version)
-    if least == most:
+    n_least, n_most = _n_asked(study, version)
+    if n_least == n_most:
         lead = ngettext(
             "You read and answer %(n)s question about each text. There are no right or wrong answers.",
             "You read and answer %(n)s questions about each text. There are no right or wrong answers.",
-            most,
+            n_most,
         )
     else:
         lead = ngettext(
             "You read and answer %(least)s to %(n)s question about each text. There are no right or wrong answers.",
             "You read and answer %(least)s to %(n)s questions about each text. There are no right or wrong answers.",
-            most,
+            n_most,
         )
-    return lead % {"least": least, "n": most}
+    return lead % {"least": n_least, "n": n_most}
 
 
 def _n_asked(study: Study, version: StudyVersion) -> tuple[int, int]:
     """Return the least and the greatest number of questions about one text of the study."""
     protocol = protocols.get(study.protocol)
     questions = post_task_questions(version)
-    always = {one.key for one in questions if not one.is_check}
+    always = {question.key for question in questions if not question.is_check}
     n_checks = len(questions) - len(always)  # about only one of the texts
     kinds = {""}
     if protocol.leaves_out(version):

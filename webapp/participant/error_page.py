@@ -85,9 +85,9 @@ def _page(request: HttpRequest, task: Task, error: BaseException | None) -> Http
 def _saved(task: Task) -> dict[str, int]:
     """Return up to which item answers are saved, and how many messages of the chats are."""
     n_judged = 0
-    for one in requested_ratings(task):
-        if one.rating is None:
+    for judgement in requested_ratings(task):
+        if judgement.rating is None:
             break
         n_judged += 1
-    said = Turn.objects.filter(conversation__slot__task=task, speaker=Turn.Speaker.HUMAN)
-    return {"n_judged": n_judged, "n_messages": said.count()}
+    messages = Turn.objects.filter(conversation__slot__task=task, speaker=Turn.Speaker.HUMAN)
+    return {"n_judged": n_judged, "n_messages": messages.count()}

@@ -94,8 +94,8 @@ class HeaderProgress:
 
 def header_progress(study: Study, step: str) -> HeaderProgress:
     """Return the header's places for a page that shows this step of the study's protocol."""
-    found = header_steps(protocols.get(study.protocol).steps)
-    return HeaderProgress(found, next(place for place in found if step in place.steps))
+    places = header_steps(protocols.get(study.protocol).steps)
+    return HeaderProgress(places, next(place for place in places if step in place.steps))
 
 
 _KEPT = gettext_lazy("Nothing you sent is lost.")
@@ -250,19 +250,19 @@ def consent_texts(version: StudyVersion) -> dict[str, Any]:
         "pay_said": pay_text(values),
         "consent_points": _lines(points_agreed_to(values)),
         "typing_points": _lines(values.typing.typing_notice) if values.typing.is_agreed_to else [],
-        "rights_points": rights_said(values),
+        "rights_points": describe_rights(values),
         "notice_lines": _lines(values.comfort.content_notice),
         "consent_html": page_html(values.texts.consent_text),
         "consent_minutes": max(1, round(len(values.texts.consent_text.split()) / _WORDS_READ_PER_MINUTE)),
     }
 
 
-def rights_said(values: StudyValues) -> list[str]:
+def describe_rights(values: StudyValues) -> list[str]:
     """Return a sentence for each promise of a study about withdrawing after the end and about data retention."""
     rights = values.rights
-    found = []
+    sentences = []
     if days := rights.withdrawal_days:
-        found.append(
+        sentences.append(
             ngettext(
                 "For %(n)s day after you finish you can have your data deleted, by a link on the last page.",
                 "For %(n)s days after you finish you can have your data deleted, by a link on the last page.",
@@ -286,9 +286,9 @@ def rights_said(values: StudyValues) -> list[str]:
                 ids,
             )
         )
-        found.append(erased % {"n": ids})
+        sentences.append(erased % {"n": ids})
     if (texts := rights.texts_kept_days) is not None:
-        found.append(
+        sentences.append(
             ngettext(
                 "What you write is erased %(n)s day after the study has ended; your ratings stay.",
                 "What you write is erased %(n)s days after the study has ended; your ratings stay.",
@@ -296,7 +296,7 @@ def rights_said(values: StudyValues) -> list[str]:
             )
             % {"n": texts}
         )
-    return found
+    return sentences
 
 
 def _has_chat(study: Study) -> bool:

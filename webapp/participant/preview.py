@@ -61,25 +61,25 @@ class Look:
     focus: str = ""
     still: bool = False
 
-    def address(self, study_key: str, step: str, **more: Any) -> str:
+    def address(self, study_key: str, step: str, **extra: Any) -> str:
         """Return the address of the preview of a step that looks the same."""
-        query = {"theme": self.theme, "lang": self.language, "level": self.level, **more}
-        given = urlencode({name: value for name, value in query.items() if value})
-        return f"{reverse('participant:preview', args=[study_key, step])}{given and '?'}{given}"
+        query = {"theme": self.theme, "lang": self.language, "level": self.level, **extra}
+        query_string = urlencode({name: value for name, value in query.items() if value})
+        return f"{reverse('participant:preview', args=[study_key, step])}{query_string and '?'}{query_string}"
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewVisit(ParticipantRequest):
     """Visit of a participant created for a preview: every link to a step leads to its preview."""
 
-    standing: Standing | None = None
+    progress: Standing | None = None
     look: Look = Look()
 
     def link(self, name: str, *args: Any, note: str = "", n: int = 0) -> str:
-        assert self.standing is not None
-        study = self.standing.study
-        way = reversed(steps_of(study))
-        pages = {one.address(self.standing, _Names()): one.name for one in way}
+        assert self.progress is not None
+        study = self.progress.study
+        protocol_steps = reversed(steps_of(study))
+        pages = {protocol_step.address(self.progress, _Names()): protocol_step.name for protocol_step in protocol_steps}
         return self.look.address(study.key, pages.get(name, name))
 
     @property
@@ -95,7 +95,7 @@ class _Names(ParticipantRequest):
         return name
 
 
-def step_page(request: HttpRequest, standing: Standing, step: str, look: Look) -> HttpResponse:
+def step_page(request: HttpRequest, progress: Standing, step: str, look: Look) -> HttpResponse:
     """Return the page of the step as this participant gets it.
 
     Raises:
@@ -103,19 +103,19 @@ def step_page(request: HttpRequest, standing: Standing, step: str, look: Look) -
     """
     inner = _request(request, look)
     if step in BEFORE_TASKS:
-        visit = PreviewVisit(standing=standing, look=look, language=look.language)
-        response = entry_page(EntryRequest(inner, standing.study, visit, Recruitment()))
+        visit = PreviewVisit(progress=progress, look=look, language=look.language)
+        response = entry_page(EntryRequest(inner, progress.study, visit, Recruitment()))
     else:
-        assert standing.participant is not None
-        token = participant_token(standing.participant)
+        assert progress.participant is not None
+        token = participant_token(progress.participant)
         view = steps.get(step)
-        if not view.is_applicable(standing):
+        if not view.is_applicable(progress):
             raise Http404
-        parts = urlsplit(view.address(standing, ParticipantRequest(token, standing.participant)))
+        parts = urlsplit(view.address(progress, ParticipantRequest(token, progress.participant)))
         inner.path = parts.path
         inner.path_info = f"/{parts.path.removeprefix(get_script_prefix())}"
         inner.visit = PreviewVisit(  # type: ignore[attr-defined]
-            token, standing.participant, standing=standing, look=look, language=look.language
+            token, progress.participant, progress=progress, look=look, language=look.language
         )
         match = resolve(inner.path_info)
         inner.resolver_match = match
@@ -126,14 +126,14 @@ def step_page(request: HttpRequest, standing: Standing, step: str, look: Look) -
 
 
 def made_preview(
-    request: HttpRequest, response: HttpResponse, standing: Standing, step: str, look: Look
+    request: HttpRequest, response: HttpResponse, progress: Standing, step: str, look: Look
 ) -> HttpResponse:
     """Return the page with a script in front that makes it a preview, and a policy that holds without it.
 
     The page can send nothing and open no socket, whatever its scripts do, and only this server's own pages
     may frame it. It sets no cookies: those of the page would belong to no real participant.
     """
-    response.content = response.content.replace(b"<head>", b"<head>\n" + _front(standing, step, look).encode(), 1)
+    response.content = response.content.replace(b"<head>", b"<head>\n" + _front(progress, step, look).encode(), 1)
     response.cookies.clear()
     response.xframe_options_exempt = False  # type: ignore[attr-defined]
     response["X-Frame-Options"] = "SAMEORIGIN"
@@ -146,16 +146,16 @@ def made_preview(
     return with_policy(request, response, policy)
 
 
-def _front(standing: Standing, step: str, look: Look) -> str:
+def _front(progress: Standing, step: str, look: Look) -> str:
     """Return the elements in front of all others."""
-    study = standing.study
+    study = progress.study
     # The study's first page holds all the steps before a task.
-    asked = steps_asked(study)
-    left = asked[asked.index(step) + 1 :] if step in asked else []
-    following = [name for name in left if name not in BEFORE_TASKS]
+    step_names = steps_asked(study)
+    remaining = step_names[step_names.index(step) + 1 :] if step in step_names else []
+    following = [name for name in remaining if name not in BEFORE_TASKS]
     # One exchange is left to write, unless the study has one alone.
     talk = chat_sample()[: 2 * max(1, study.values.chat.max_exchanges - 1)]
-    told = {
+    preview_data = {
         "step": step,
         "focus": look.focus,
         "still": look.still,
@@ -172,7 +172,7 @@ def _front(standing: Standing, step: str, look: Look) -> str:
         '<meta name="confab-preview" content="{}">\n'
         '<link rel="stylesheet" href="{}">\n'
         '<script type="module" src="{}"></script>',
-        json.dumps(told),
+        json.dumps(preview_data),
         static("participant/preview.css"),
         static("participant/preview.js"),
     )
@@ -205,44 +205,44 @@ def preview(request: HttpRequest, study_key: str, step: str) -> HttpResponseBase
         return refused
     try:
         study = study_by_key(study_key)
-        way = protocols.get(study.protocol).steps
-        if step not in [one.name for one in way]:
+        protocol_steps = protocols.get(study.protocol).steps
+        if step not in [protocol_step.name for protocol_step in protocol_steps]:
             raise Http404
         look = _look(request)
-        asked = steps_asked(study)
-        if step not in asked:  # not in this study, or not yet
-            return redirect(look.address(study.key, asked[0]))
+        step_names = steps_asked(study)
+        if step not in step_names:  # not in this study, or not yet
+            return redirect(look.address(study.key, step_names[0]))
         locale = locale_of(look.language or study.values.texts.language)
         with translation.override(locale):
-            return _shown(request, study, step, look)
+            return _render_preview(request, study, step, look)
     except (Study.DoesNotExist, Http404):
         return not_found(request)
 
 
-def _shown(request: HttpRequest, study: Study, step: str, look: Look) -> HttpResponse:
+def _render_preview(request: HttpRequest, study: Study, step: str, look: Look) -> HttpResponse:
     if step in BEFORE_TASKS:
         version_speak(study.version, look.language)
-        standing = Standing(study)
-        page = step_page(request, standing, step, look)
-        return made_preview(request, page, standing, step, look)
+        progress = Standing(study)
+        page = step_page(request, progress, step, look)
+        return made_preview(request, page, progress, step, look)
     outcome = request.GET.get("outcome", "")
     ended = Outcome(outcome) if outcome in Outcome.values else Outcome.RATED
     with transaction.atomic():
         is_missed, condition = request.GET.get("missed") == "1", condition_shown(study, look.level)
-        standing = standing_staged(study, step, ended, is_missed=is_missed, condition=condition)
-        page = step_page(request, standing, step, look)
+        progress = standing_staged(study, step, ended, is_missed=is_missed, condition=condition)
+        page = step_page(request, progress, step, look)
         transaction.set_rollback(True)
-    return made_preview(request, page, standing, step, look)
+    return made_preview(request, page, progress, step, look)
 
 
 def _look(request: HttpRequest) -> Look:
     """Return the appearance requested in the address, without unknown values."""
-    given = request.GET
-    theme, language = given.get("theme", ""), given.get("lang", "")
+    query = request.GET
+    theme, language = query.get("theme", ""), query.get("lang", "")
     return Look(
         theme=theme if theme in ("light", "dark") else "",
         language=language if language in LANGUAGES else "",
-        level=given.get("level", "")[:5],
-        focus=given.get("focus", "")[:100],
-        still=given.get("still") == "1",
+        level=query.get("level", "")[:5],
+        focus=query.get("focus", "")[:100],
+        still=query.get("still") == "1",
     )

@@ -115,23 +115,23 @@ class PreviewDraw(StudyDraw):
 
     def conversations(self, n: int = 1) -> list[str]:
         conversations_ensure(self.study, n)
-        found = self.study.conversations.filter(state=Conversation.State.COMPLETED)
-        return [str(pk) for pk in found.order_by("pk").values_list("pk", flat=True)[:n]]
+        completed = self.study.conversations.filter(state=Conversation.State.COMPLETED)
+        return [str(pk) for pk in completed.order_by("pk").values_list("pk", flat=True)[:n]]
 
     def dialogues(self, n: int = 1) -> list[tuple[str, str]]:
-        given = conversations_given(self.study).order_by("pk")
-        first = given.first()
-        other = first and given.exclude(bot__bot_id=first.bot.bot_id).first()
-        if first and other:
-            return [(str(first.pk), str(other.pk))]
+        conversations = conversations_given(self.study).order_by("pk")
+        first = conversations.first()
+        second = first and conversations.exclude(bot__bot_id=first.bot.bot_id).first()
+        if first and second:
+            return [(str(first.pk), str(second.pk))]
         _conversations_add(self.study, 2)
         a, b = self.study.conversations.order_by("-created_at").values_list("pk", flat=True)[:2]
         return [(str(a), str(b))]
 
     def items(self, n: int = 1, *, least: int | None = None) -> list[str]:
         items_ensure(self.study, n)
-        found = items_given(self.study).order_by("pk")
-        return [str(pk) for pk in found.values_list("pk", flat=True)[: min(n, _MOST)]]
+        candidates = items_given(self.study).order_by("pk")
+        return [str(pk) for pk in candidates.values_list("pk", flat=True)[: min(n, _MOST)]]
 
     def sides(self, items: Sequence[str]) -> dict[str, bool]:
         return dict.fromkeys(items, False)
@@ -171,10 +171,14 @@ def condition_shown(study: Study, level: str) -> dict[str, str]:
     n, _dot, place = level.partition(".")
     return {
         factor.key: next(
-            (one.key for i, one in enumerate(factor.levels, start=1) if (n, place) == (str(at), str(i))),
+            (
+                factor_level.key
+                for i, factor_level in enumerate(factor.levels, start=1)
+                if (n, place) == (str(factor_number), str(i))
+            ),
             factor.levels[0].key,
         )
-        for at, factor in enumerate(study.values.conditions.factors, start=1)
+        for factor_number, factor in enumerate(study.values.conditions.factors, start=1)
     }
 
 
@@ -229,9 +233,9 @@ def _quiz_staged(study: Study, participant: Participant, *, is_before: bool, is_
     questions = study.values.checking.quiz_questions
     if not questions or (is_before and not is_missed):
         return
-    answers = [one.right for one in questions]
+    answers = [question.right for question in questions]
     if is_before:
-        answers[0] = next(one for one in questions[0].options if one != questions[0].right)
+        answers[0] = next(option for option in questions[0].options if option != questions[0].right)
     QuizAttempt.objects.create(
         participant=participant,
         quiz=quiz_digest(questions),

@@ -49,27 +49,27 @@ class QuestionShown:
     number: int
     question: Question
     name: str
-    given: Given = ""
+    answer: Given = ""
     error: str = ""
 
     @property
     def points(self) -> list[ScalePoint]:
         """The points of a row; none where the scale has too many and gets a number box."""
         return [
-            ScalePoint(point, words, f"{point}, {words}" if words else str(point), self.given == str(point))
+            ScalePoint(point, words, f"{point}, {words}" if words else str(point), self.answer == str(point))
             for point, words in self.question.points
         ]
 
     @property
     def options(self) -> list[tuple[str, str, bool]]:
         """The options as stored and as shown, and whether each is chosen."""
-        chosen = [self.given] if isinstance(self.given, str) else self.given
+        chosen = [self.answer] if isinstance(self.answer, str) else self.answer
         return [(option, words, option in chosen) for option, words in self.question.options_shown]
 
     @property
-    def given_words(self) -> str:
+    def answer_words(self) -> str:
         """The chosen option as the participant reads it, or the text that they wrote."""
-        return dict(self.question.options_shown).get(str(self.given), str(self.given))
+        return dict(self.question.options_shown).get(str(self.answer), str(self.answer))
 
     @property
     def low_words(self) -> str:
@@ -106,15 +106,15 @@ class QuestionShown:
 def questions_before_task(participant: Participant, version: StudyVersion) -> list[Question]:
     """Return the version's questions before a task, in the participant's order."""
     values = version.values
-    asked = [question_told(one, version) for one in values.questions]
-    return questions_ordered(asked, values.asking.questions_order, participant.pk, "before")
+    questions = [question_told(question, version) for question in values.questions]
+    return questions_ordered(questions, values.asking.questions_order, participant.pk, "before")
 
 
 def questions_after_task(participant: Participant, version: StudyVersion) -> list[Question]:
     """Return the version's questions about what was rated, in the participant's order."""
     order = version.values.asking.after_order
-    asked = [question_told(one, version) for one in post_task_questions(version)]
-    return questions_ordered(asked, order, participant.pk, "after")
+    questions = [question_told(question, version) for question in post_task_questions(version)]
+    return questions_ordered(questions, order, participant.pk, "after")
 
 
 def questions_ordered(questions: Sequence[Question], order: Order, *of_person: object) -> list[Question]:
@@ -125,41 +125,41 @@ def questions_ordered(questions: Sequence[Question], order: Order, *of_person: o
     """
     if order != "shuffled":
         return list(questions)
-    found = [question for question in questions if question.show_when is None]
-    Random(derive_seed(0, "order of questions", *map(str, of_person))).shuffle(found)
+    ordered = [question for question in questions if question.show_when is None]
+    Random(derive_seed(0, "order of questions", *map(str, of_person))).shuffle(ordered)
     for question in questions:
         if (when := question.show_when) is not None:  # it follows the one that it depends on
-            at = next(i for i, other in enumerate(found, start=1) if other.key == when.key)
-            while at < len(found) and found[at].show_when is not None:
-                at += 1
-            found.insert(at, question)
-    return found
+            position = next(i for i, earlier in enumerate(ordered, start=1) if earlier.key == when.key)
+            while position < len(ordered) and ordered[position].show_when is not None:
+                position += 1
+            ordered.insert(position, question)
+    return ordered
 
 
-def right_of(participant: Participant, asked: Sequence[QuestionShown]) -> list[tuple[str, str]]:
+def get_passing_answers(participant: Participant, questions: Sequence[QuestionShown]) -> list[tuple[str, str]]:
     """Return the answers that pass checks and screening, by field; empty unless the participant is scripted."""
     if not participant.is_synthetic:
         return []
     return [
-        (one.name, BETWEEN_CHOICES.join(right) if one.question.kind == "choices" else right[0])
-        for one in asked
-        if (right := one.question.expected or one.question.admits[:1])
+        (question.name, BETWEEN_CHOICES.join(right) if question.question.kind == "choices" else right[0])
+        for question in questions
+        if (right := question.question.expected or question.question.admits[:1])
     ]
 
 
-def questions_shown(asked: Sequence[QuestionShown]) -> dict[str, Any]:
+def questions_shown(questions: Sequence[QuestionShown]) -> dict[str, Any]:
     """Return the context of `_likert.html`: the questions, and those with an error."""
-    wrong = [one for one in asked if one.error]
-    return {"questions": asked, "wrong": wrong, "some_refused": any(one.given for one in wrong)}
+    wrong = [question for question in questions if question.error]
+    return {"questions": questions, "wrong": wrong, "some_refused": any(question.answer for question in wrong)}
 
 
 def read_answer(sent: Mapping[str, Any], question: Question, name: str) -> Given:
     """Return the answer to a question from a form or stored answers, by the name of its field."""
     if question.kind == "choices":
-        found = sent.getlist(name) if isinstance(sent, QueryDict) else sent.get(name) or []
-        return [found] if isinstance(found, str) else list(found)
-    given = sent.get(name, "")
-    return "" if given is None else str(given)
+        options = sent.getlist(name) if isinstance(sent, QueryDict) else sent.get(name) or []
+        return [options] if isinstance(options, str) else list(options)
+    answer = sent.get(name, "")
+    return "" if answer is None else str(answer)
 
 
 def mid_chat_question(chats: Sequence[Conversation], version: StudyVersion) -> dict[str, Any]:
@@ -170,15 +170,15 @@ def mid_chat_question(chats: Sequence[Conversation], version: StudyVersion) -> d
             have answered it.
     """
     first, n_answered = chats[0], min(chat.n_exchanges for chat in chats)
-    left = chat_checks_left(first, version)
-    due = next((one for one in left if one.after <= n_answered), None)
+    remaining = chat_checks_left(first, version)
+    due = next((check for check in remaining if check.after <= n_answered), None)
     return {
         "aside": due,
         "aside_question": text_told(due.question, version) if due else "",
-        "aside_options": [(one, text_told(one, version)) for one in due.options] if due else [],
+        "aside_options": [(option, text_told(option, version)) for option in due.options] if due else [],
         # Only scripted participants get the right answers.
         "aside_right": due.expected[0] if due and first.is_synthetic else "",
-        "asks_after": [one.after for one in left if one != due],
+        "asks_after": [check.after for check in remaining if check != due],
     }
 
 
@@ -213,20 +213,20 @@ class RatingForm(forms.Form):
         """
         super().__init__(data)
         self.first_number = first_number
-        self.asked = list(questions)
+        self.shown_questions = list(questions)
         self.show_errors = show_errors
         self.answers: dict[str, Any] = {}
-        for question in self.asked:
+        for question in self.shown_questions:
             self.fields[question.key] = forms.Field(required=False)
 
     def clean(self) -> None:
         """Read the answers, and set the error of each question with an invalid answer."""
-        self.answers, wrong = answers_read(self.asked, self._given)
+        self.answers, wrong = answers_read(self.shown_questions, self._sent_answers)
         self.refuse(wrong)
 
     @property
-    def _given(self) -> dict[str, Given]:
-        return {question.key: read_answer(self.data, question, question.key) for question in self.asked}
+    def _sent_answers(self) -> dict[str, Given]:
+        return {question.key: read_answer(self.data, question, question.key) for question in self.shown_questions}
 
     @property
     def comment(self) -> str:
@@ -236,8 +236,8 @@ class RatingForm(forms.Form):
     @property
     def typed(self) -> dict[str, Given]:
         """Values sent for the form's own fields, valid or not."""
-        sent: dict[str, Given] = {**self._given, "comments": str(self.data.get("comments", ""))}
-        return {name: given for name, given in sent.items() if given}
+        sent: dict[str, Given] = {**self._sent_answers, "comments": str(self.data.get("comments", ""))}
+        return {name: answer for name, answer in sent.items() if answer}
 
     def refuse(self, errors: Mapping[str, str]) -> None:
         """Show error messages next to their questions."""
@@ -246,15 +246,15 @@ class RatingForm(forms.Form):
 
     def questions(self) -> list[QuestionShown]:
         """Return the questions as the page shows them, with answers and errors."""
-        given = self._given if self.is_bound else {}
+        sent_answers = self._sent_answers if self.is_bound else {}
         wrong = self.errors if self.show_errors else {}
         return [
             QuestionShown(
                 number=number,
                 question=question,
                 name=question.key,
-                given=given.get(question.key, ""),
+                answer=sent_answers.get(question.key, ""),
                 error=str(wrong[question.key][0]) if question.key in wrong else "",
             )
-            for number, question in enumerate(self.asked, start=self.first_number)
+            for number, question in enumerate(self.shown_questions, start=self.first_number)
         ]

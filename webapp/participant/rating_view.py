@@ -76,14 +76,14 @@ class MarkedTurn:
     """One turn of a conversation whose replies are labelled.
 
     Attributes:
-        kind: the speaker, "person" or "bot"; who: the speaker's label.
+        kind: the speaker, "person" or "bot"; speaker: its label on the page.
         reply: its number among the labelled replies, from 1; 0 for a turn that is not labelled.
         is_current: True if this page labels it.
         is_done: True if it is labelled already; marks: the labels that were ticked.
     """
 
     kind: str
-    who: str
+    speaker: str
     text: str
     reply: int = 0
     is_current: bool = False
@@ -115,7 +115,7 @@ class RatingPage:
     def is_markdown(self) -> bool:
         """True if a reply is shown as Markdown."""
         lines = (*self.before, *(line for text in self.texts for line in (*text.before, *text.lines)))
-        return any([*(one.html for one in self.texts), *(one.html for one in lines), *(one.html for one in self.turns)])
+        return any(shown.html for shown in (*self.texts, *lines, *self.turns))
 
 
 def judged_shown(task: Task, judgement: RequestedRating, judgements: Sequence[RequestedRating] = ()) -> RatingPage:
@@ -162,9 +162,9 @@ def places_shown(judgement: RequestedRating) -> list[ShownPlace]:
 
 def replies_shown(slot: Slot, item: Item) -> list[int]:
     """Return the numbers of the item's replies that the slot shows, in their order on the page."""
-    drawn = slot.task.payload.get("shown", {}).get(str(item.pk))
-    if drawn is not None:
-        return [number for number in drawn if number < len(item.responses)]
+    drawn_numbers = slot.task.payload.get("shown", {}).get(str(item.pk))
+    if drawn_numbers is not None:
+        return [number for number in drawn_numbers if number < len(item.responses)]
     numbers = list(range(len(item.responses)))
     return numbers[::-1] if slot.is_flipped else numbers
 
@@ -178,25 +178,29 @@ def _marked(task: Task, judgement: RequestedRating, judgements: Sequence[Request
     """Return the turns of the judged turn's conversation, in two queries."""
     assert judgement.turn is not None
     words = {label.key: label.title for label in post_task_questions(task.version) if label.is_rated}
-    numbered = {one.turn.pk: (number, one) for number, one in enumerate(judgements, start=1) if one.turn is not None}
-    found = []
+    numbered = {
+        requested.turn.pk: (number, requested)
+        for number, requested in enumerate(judgements, start=1)
+        if requested.turn is not None
+    }
+    marked_turns = []
     [slot] = judgement.slots
-    other = _("You") if slot.bot_id else _other_speaker(slot.conversation)
+    person_name = _("You") if slot.bot_id else _other_speaker(slot.conversation)
     chat = slot.conversation or slot.chat
     turns = Turn.objects.filter(conversation=judgement.turn.conversation_id, is_refused=False).order_by("index")
     images = images_of(chat)
     for turn in turns:
         is_bot = turn.speaker == Turn.Speaker.BOT
-        kind, who = ("bot", _("Chatbot")) if is_bot else ("person", other)
-        number, one = numbered.get(turn.pk, (0, None))
-        given = one.rating.answers if one is not None and one.rating is not None else {}
+        kind, speaker = ("bot", _("Chatbot")) if is_bot else ("person", person_name)
+        number, rated = numbered.get(turn.pk, (0, None))
+        answers = rated.rating.answers if rated is not None and rated.rating is not None else {}
         # In the order of the labels: the database keeps none.
-        marks = tuple(text for key, text in words.items() if given.get(key))
+        marks = tuple(text for key, text in words.items() if answers.get(key))
         is_current = turn.pk == judgement.turn.pk
         html = with_image(reply_html(chat, turn.text) if is_bot else "", turn.text, images.get(turn.index))
         trace = shown_trace(chat, turn) if is_bot else ()
-        found.append(MarkedTurn(kind, who, turn.text, number, is_current, bool(given), marks, html, trace))
-    return tuple(found)
+        marked_turns.append(MarkedTurn(kind, speaker, turn.text, number, is_current, bool(answers), marks, html, trace))
+    return tuple(marked_turns)
 
 
 def _panel(item: Item) -> ContextPanel:
@@ -211,26 +215,28 @@ def practice_shown(pair: TrainingPair, values: StudyValues) -> RatingPage:
         ShownText(side=side, title=_("Reply %(side)s") % {"side": side}, text=text, html=values.reply_html(text))
         for side, text in (("A", pair.first), ("B", pair.second))
     ]
-    return RatingPage(texts, _said(pair.context, values))
+    return RatingPage(texts, _context_lines(pair.context, values))
 
 
-def _said(context: Sequence[str], values: StudyValues) -> tuple[DialogueLine, ...]:
+def _context_lines(context: Sequence[str], values: StudyValues) -> tuple[DialogueLine, ...]:
     """Return the lines before a reply; every second one, counted from the reply, is of the speaker who replies."""
-    who = (_("First person"), _("Second person"))
+    speakers = (_("First person"), _("Second person"))
     return tuple(
-        DialogueLine(who[number % 2], text, html=values.reply_html(text) if (len(context) - number) % 2 == 0 else "")
+        DialogueLine(
+            speakers[number % 2], text, html=values.reply_html(text) if (len(context) - number) % 2 == 0 else ""
+        )
         for number, text in enumerate(context)
     )
 
 
 def _replies(slot: Slot, item: Item, values: StudyValues) -> list[ShownText]:
-    before = _said(item.context, values)
-    shown = replies_shown(slot, item)
-    n = len(shown)
+    before = _context_lines(item.context, values)
+    numbers = replies_shown(slot, item)
+    n = len(numbers)
     sides = [slot.side] if n == 1 else [chr(ord("A") + number) for number in range(n)]
     if chats := item.chats:
-        return [_conversation(chats[number], side) for side, number in zip(sides, shown, strict=True)]
-    responses = [item.responses[number] for number in shown]
+        return [_conversation(chats[number], side) for side, number in zip(sides, numbers, strict=True)]
+    responses = [item.responses[number] for number in numbers]
     return [
         ShownText(
             side=side,
@@ -245,7 +251,7 @@ def _replies(slot: Slot, item: Item, values: StudyValues) -> list[ShownText]:
 
 def _conversation(chat: Conversation, side: str) -> ShownText:
     bot = _("Chatbot %(side)s") % {"side": side} if side else _("Chatbot")
-    who = {Turn.Speaker.HUMAN: _other_speaker(chat), Turn.Speaker.BOT: bot}
+    speakers = {Turn.Speaker.HUMAN: _other_speaker(chat), Turn.Speaker.BOT: bot}
     title = _("Conversation %(side)s") % {"side": side}
     images = images_of(chat)
     return ShownText(
@@ -254,7 +260,7 @@ def _conversation(chat: Conversation, side: str) -> ShownText:
         condition=condition_lines(chat, is_own=False),
         lines=tuple(
             DialogueLine(
-                who[Turn.Speaker(t.speaker)],
+                speakers[Turn.Speaker(t.speaker)],
                 t.text,
                 is_bot,
                 with_image(html, t.text, images.get(t.index)),

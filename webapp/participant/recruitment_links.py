@@ -114,8 +114,8 @@ def recruitment_read(study: Study, query: Mapping[str, str]) -> Recruitment:
     is_panel = settings.platform == "panel"
     names = (*_MTURK, *_PROLIFIC, *(settings.parameters if is_panel else ()))
     # Links are pasted with spaces and unseen characters at their ends; a person is one, however the id is spelt.
-    found = {name: sanitise_id(query.get(name, ""))[:_VALUE_MAX_CHARS].strip() for name in names}
-    known = {name: value for name, value in found.items() if value}
+    parameters = {name: sanitise_id(query.get(name, ""))[:_VALUE_MAX_CHARS].strip() for name in names}
+    known = {name: value for name, value in parameters.items() if value}
     problem = ""
     if settings.platform == LINK_PLATFORM:
         number, problem = link_read(study, sanitise_id(query.get(LINK_PARAMETER, "")))
@@ -123,10 +123,10 @@ def recruitment_read(study: Study, query: Mapping[str, str]) -> Recruitment:
     rehearsal = sanitise_id(query.get("rehearsal", ""))
     chosen = query.get("lang", "")
     language = chosen if chosen in study.values.texts.languages else ""
-    return _named(study, Recruitment(known, problem=problem, rehearsal=rehearsal, language=language))
+    return _with_id_names(study, Recruitment(known, problem=problem, rehearsal=rehearsal, language=language))
 
 
-def _named(study: Study, recruitment: Recruitment) -> Recruitment:
+def _with_id_names(study: Study, recruitment: Recruitment) -> Recruitment:
     """Return it with the names of a panel's id parameters, and with the problem if they are missing."""
     settings = study.values.recruitment
     if settings.platform == LINK_PLATFORM and not recruitment.fields.get(LINK_PARAMETER):
@@ -136,9 +136,9 @@ def _named(study: Study, recruitment: Recruitment) -> Recruitment:
         return replace(recruitment, problem="" if recruitment.platform else "no_ids")
     if settings.platform != "panel":
         return recruitment
-    found = replace(recruitment, id_name=settings.id_parameter, session_name=settings.session_parameter)
+    with_names = replace(recruitment, id_name=settings.id_parameter, session_name=settings.session_parameter)
     # Without the id nobody could be paid.
-    return replace(found, problem="no_ids" if found.id_name and not found.platform else "")
+    return replace(with_names, problem="no_ids" if with_names.id_name and not with_names.platform else "")
 
 
 def recruitment_sign(study: Study, version: StudyVersion, recruitment: Recruitment) -> str:
@@ -167,7 +167,7 @@ def recruitment_unsign(study: Study, text: str) -> Recruitment | None:
     if value["study"] != study.key:
         return None
     later = {name: value.get(name, "") for name in ("nonce", "consent", "language")}
-    return _named(study, Recruitment(value["fields"], rehearsal=value["rehearsal"], **later))
+    return _with_id_names(study, Recruitment(value["fields"], rehearsal=value["rehearsal"], **later))
 
 
 def mturk_submit_url(participant: Participant) -> str:

@@ -66,19 +66,19 @@ def report_address(address: str, **reply: int) -> str:
 
 def turns_reported(conversation: Conversation) -> list[int]:
     """Return the numbers of the turns that the chat's participant has reported."""
-    found = ReplyReport.objects.filter(turn__conversation=conversation, participant=conversation.participant_id)
-    return sorted(found.values_list("turn__index", flat=True))
+    reports = ReplyReport.objects.filter(turn__conversation=conversation, participant=conversation.participant_id)
+    return sorted(reports.values_list("turn__index", flat=True))
 
 
 def places_reported(task: Task, judgement: RequestedRating) -> list[int]:
     """Return the places of this judgement whose one reply the task's participant has reported."""
-    found = ReplyReport.objects.filter(participant=task.participant_id)
+    reports = ReplyReport.objects.filter(participant=task.participant_id)
     if judgement.turn is not None:
-        return [0] if found.filter(turn=judgement.turn).exists() else []
+        return [0] if reports.filter(turn=judgement.turn).exists() else []
     items = {slot.item_id for slot in judgement.slots if slot.item_id}
     if not items:
         return []
-    reported = set(found.filter(item__in=items).values_list("item_id", "response"))
+    reported = set(reports.filter(item__in=items).values_list("item_id", "response"))
     return [
         number
         for number, place in enumerate(places_shown(judgement))
@@ -110,7 +110,7 @@ def task_report(request: HttpRequest, task: Task, visit: ParticipantRequest) -> 
     if judgement.turn is not None:
         replies = [ReplyToReport(judgement.turn.text, judgement.turn)]
     else:
-        replies = _at(judgement, _number(request, "place"))
+        replies = _get_replies_at(judgement, _number(request, "place"))
     participant = task.participant
     return _report(request, participant.study, task.version, visit, replies, participant)
 
@@ -121,10 +121,10 @@ def _number(request: HttpRequest, name: str) -> int:
     Raises:
         Http404: there is none, or it is none.
     """
-    given = request.GET.get(name, "")
-    if not given.isdecimal() or len(given) > 6:
+    text = request.GET.get(name, "")
+    if not text.isdecimal() or len(text) > 6:
         raise Http404
-    return int(given)
+    return int(text)
 
 
 def _of_turn(conversation_id: Any, index: int) -> ReplyToReport:
@@ -135,7 +135,7 @@ def _of_turn(conversation_id: Any, index: int) -> ReplyToReport:
     return ReplyToReport(turn.text, turn)
 
 
-def _at(judgement: RequestedRating, number: int) -> list[ReplyToReport]:
+def _get_replies_at(judgement: RequestedRating, number: int) -> list[ReplyToReport]:
     """Return the replies and images that can be reported at a place of a page."""
     places = places_shown(judgement)
     if number >= len(places):
@@ -167,15 +167,18 @@ def _report(
     if not version.values.comfort.lets_report or not replies:
         raise Http404
     error, is_sent = "", False
-    given = request.POST if request.method == "POST" else {}
+    form_data = request.POST if request.method == "POST" else {}
     lines = list(enumerate(replies, start=1))
     if request.method == "POST":
-        chosen = next((one for n, one in lines if str(n) == given.get("line", "1")), None)
+        chosen = next((reply for n, reply in lines if str(n) == form_data.get("line", "1")), None)
         if chosen is None:
             raise Http404
         try:
             reply_report(
-                participant=participant, reason=given.get("reason", ""), words=given.get("words", ""), **chosen.fields
+                participant=participant,
+                reason=form_data.get("reason", ""),
+                words=form_data.get("words", ""),
+                **chosen.fields,
             )
             is_sent = True
         except Refused as refused:
@@ -187,7 +190,7 @@ def _report(
         **report_shown(version, request.get_full_path()),
         "visit": visit,
         "lines": lines,
-        "given": given,
+        "given": form_data,
         "report_error": error,
         "is_sent": is_sent,
     }

@@ -78,13 +78,13 @@ def task_begin(
         chat_elsewhere_close(participant=participant, submission=recruitment.submission)
     if participant is not None and (open_task := task_under_way(participant)) is not None:
         task_settle(task=open_task)  # its content may be deleted: Start would redirect here for ever
-    wanted = bot_chosen(study, recruitment.nonce, choice)
+    chosen_bot = bot_chosen(study, recruitment.nonce, choice)
     if participant is not None:
         language_store(participant=participant, language=study.values.texts.language)
     if participant is not None and (by_token or not recruitment.external_id):
         with transaction.atomic():
             consent_record(participant=participant)
-            return task_start(participant=participant, version=study.version, wanted=wanted)
+            return task_start(participant=participant, version=study.version, wanted=chosen_bot)
     return task_enter(
         study=study,
         platform=recruitment.platform,
@@ -92,7 +92,7 @@ def task_begin(
         recruitment=recruitment.fields,
         entry_nonce=recruitment.nonce,
         is_synthetic=rehearsal_token_valid(study, recruitment.rehearsal),
-        wanted=wanted,
+        wanted=chosen_bot,
         is_new=participant is None,
     )
 

@@ -13,26 +13,28 @@ from webapp.studies.settings import StudyValues
 
 def sitting_lines(values: StudyValues) -> list[str]:
     """Return a line for each part of a study, with its gap and pay; none without parts."""
-    found, recruitment = list[str](), values.recruitment
+    lines, recruitment = list[str](), values.recruitment
     for part in values.sittings.parts:
         pay = pay_of_task(values, part.key)
-        when = _gap_said(part.gap.least, part.gap.most) if found else _("Now")
-        found.append(f"{when} · {money_text(pay, recruitment.currency)}" if pay else when)
-    return found
+        when = _gap_said(part.gap.least, part.gap.most) if lines else _("Now")
+        lines.append(f"{when} · {money_text(pay, recruitment.currency)}" if pay else when)
+    return lines
 
 
-def _gap_said(least: float, most: float | None) -> str:
-    if most is not None:
-        said = ngettext(
-            "%(least)s to %(n)s day after the part before", "%(least)s to %(n)s days after the part before", ceil(most)
+def _gap_said(minimum: float, maximum: float | None) -> str:
+    if maximum is not None:
+        template = ngettext(
+            "%(least)s to %(n)s day after the part before",
+            "%(least)s to %(n)s days after the part before",
+            ceil(maximum),
         )
-        return said % {"least": f"{least:g}", "n": f"{most:g}"}
-    if not least:
+        return template % {"least": f"{minimum:g}", "n": f"{maximum:g}"}
+    if not minimum:
         return _("right after the part before")
-    said = ngettext(
-        "%(n)s day after the part before, or later", "%(n)s days after the part before, or later", ceil(least)
+    template = ngettext(
+        "%(n)s day after the part before, or later", "%(n)s days after the part before, or later", ceil(minimum)
     )
-    return said % {"n": f"{least:g}"}
+    return template % {"n": f"{minimum:g}"}
 
 
 def all_parts_pay(values: StudyValues) -> str:

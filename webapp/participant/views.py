@@ -193,27 +193,27 @@ def image(request: HttpRequest, conversation: Conversation, visit: ParticipantRe
     except ValueError:
         client_id = None
     if not isinstance(file, UploadedFile) or client_id is None:
-        wanted = "Send the file as `image`, and a UUID as `client_id`."
-        return JsonResponse({"code": "bad_image", "message": wanted}, status=400)
+        error_text = "Send the file as `image`, and a UUID as `client_id`."
+        return JsonResponse({"code": "bad_image", "message": error_text}, status=400)
     try:
         stored = image_store(conversation=conversation, client_id=client_id, data=file.read(MOST_BYTES + 1))
     except Refused as refused:
-        said = {"code": refused.code, "message": refused.message}
-        return JsonResponse(said, status=_IMAGE_STATUSES.get(refused.code, 400))
-    found = {"id": str(stored.pk), "url": image_link(stored), "width": stored.width, "height": stored.height}
-    return JsonResponse(found, status=201)
+        error_body = {"code": refused.code, "message": refused.message}
+        return JsonResponse(error_body, status=_IMAGE_STATUSES.get(refused.code, 400))
+    image_body = {"id": str(stored.pk), "url": image_link(stored), "width": stored.width, "height": stored.height}
+    return JsonResponse(image_body, status=201)
 
 
 @require_POST
 @conversation_page
 def end(request: HttpRequest, conversation: Conversation, visit: ParticipantRequest) -> HttpResponse:
     """End the chat at its person's wish, and lead on to the marking of its replies."""
-    standing = standing_of(conversation)
-    if not marks_own_chats(standing.study):
-        return to_next_step(standing, visit)
-    assert standing.participant is not None, f"chat {conversation.pk} without a participant"
+    progress = standing_of(conversation)
+    if not marks_own_chats(progress.study):
+        return to_next_step(progress, visit)
+    assert progress.participant is not None, f"chat {conversation.pk} without a participant"
     try:
-        chat_end_to_mark(conversation=conversation, participant=standing.participant)
+        chat_end_to_mark(conversation=conversation, participant=progress.participant)
     except Refused as refused:
         return _back(conversation, visit, note=refused.code)
     return _back(conversation, visit)
@@ -273,5 +273,5 @@ def _after_refusal(conversation: Conversation, visit: ParticipantRequest, refuse
 def _back(conversation: Conversation, visit: ParticipantRequest, *, note: str = "") -> HttpResponse:
     """Lead back to the chat with a note, or on where the chat is over meanwhile."""
     conversation.refresh_from_db()
-    standing = standing_of(conversation)
-    return to_next_step(standing, visit, note=note if standing.is_chat_open else "")
+    progress = standing_of(conversation)
+    return to_next_step(progress, visit, note=note if progress.is_chat_open else "")

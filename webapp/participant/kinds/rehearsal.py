@@ -66,15 +66,15 @@ class Rehearsal(JobKind[Job, RehearsalParams]):
             seed=work.asked.seed or work.job.pk,
         )
         played = crowd.play(work)
-        failed = [str(one) for one in played if not isinstance(one, ScriptedVisit)]
+        failed = [str(outcome) for outcome in played if not isinstance(outcome, ScriptedVisit)]
         return {"people": len(played), "done": len(played) - len(failed), "failed": failed[:_FAILURES_KEPT]}
 
 
 class _Crowd:
     """Plays in a thread of its own, since signs of life are written to the database, which no event loop may do."""
 
-    def __init__(self, **asked: Any) -> None:
-        self.asked = asked
+    def __init__(self, **arguments: Any) -> None:
+        self.arguments = arguments
         self.outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         self.result: list[Outcome] | BaseException | None = None
         self.loop = asyncio.new_event_loop()
@@ -107,7 +107,7 @@ class _Crowd:
 
     def _run(self) -> None:
         async def all_of_them() -> list[Outcome]:
-            return await rehearse(**self.asked, on_played=self.outcomes.put)
+            return await rehearse(**self.arguments, on_played=self.outcomes.put)
 
         self.task = self.loop.create_task(all_of_them())
         try:

@@ -31,11 +31,11 @@ _A, _SAME, _B = "a", "same", "b"
 
 @dataclass(frozen=True, slots=True)
 class PairQuestion:
-    """One row; `given` is "a", "same", "b" or empty."""
+    """One row; `answer` is "a", "same", "b" or empty."""
 
     number: int
     question: Question
-    given: str
+    answer: str
     errors: list[str]
 
     @property
@@ -51,38 +51,38 @@ class PairForm(forms.Form):
     sides: tuple[str, ...] = (_A, _SAME, _B)
     missing = gettext_lazy("Please choose A, B or “Same”.")
 
-    def __init__(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> None:
-        [*slots] = asked.judgement.slots
+    def __init__(self, context: FormContext, data: Mapping[str, Any] | None = None) -> None:
+        [*slots] = context.judgement.slots
         # Of two slots the first stands on side A; of one item the order was drawn.
         self.is_flipped = len(slots) == 1 and slots[0].is_flipped
-        rating = asked.judgement.rating
+        rating = context.judgement.rating
         if data is None and rating is not None:
-            data = {key: self.shown(number) for key, number in rating.answers.items()}
+            data = {key: self.to_page_value(number) for key, number in rating.answers.items()}
         super().__init__(data)
-        self.asked = list(asked.questions)
-        for question in self.asked:
+        self.shown_questions = list(context.questions)
+        for question in self.shown_questions:
             self.fields[question.key] = forms.ChoiceField(
                 choices=[(side, side) for side in self.sides],
                 required=question.required,
                 error_messages={"required": self.missing, "invalid_choice": self.missing},
             )
 
-    def shown(self, number: float) -> str:
+    def to_page_value(self, number: float) -> str:
         """Return the page's value for a stored answer."""
         if not number:
             return _SAME
         return _A if (number > 0) != self.is_flipped else _B
 
-    def _stored(self, given: str) -> int:
-        if given == _SAME:
+    def _stored(self, side: str) -> int:
+        if side == _SAME:
             return 0
-        return 1 if (given == _A) != self.is_flipped else -1
+        return 1 if (side == _A) != self.is_flipped else -1
 
     @property
     def answers(self) -> dict[str, float]:
         """Answers to store, by the questions' keys."""
-        given = {one.key: self.cleaned_data.get(one.key) for one in self.asked}
-        return {key: self._stored(side) for key, side in given.items() if side}
+        sides = {question.key: self.cleaned_data.get(question.key) for question in self.shown_questions}
+        return {key: self._stored(side) for key, side in sides.items() if side}
 
     def refuse(self, errors: Mapping[str, str]) -> None:
         """Show the rating service's error messages next to their questions."""
@@ -92,10 +92,10 @@ class PairForm(forms.Form):
     def questions(self) -> list[PairQuestion]:
         """Return the rows, with choices and errors."""
         rows = []
-        for number, question in enumerate(self.asked, start=1):
+        for number, question in enumerate(self.shown_questions, start=1):
             errors: Iterable[Any] = self.errors.get(question.key, [])
-            given = str(self.data.get(question.key, "")) if self.is_bound else ""
-            rows.append(PairQuestion(number, question, given, [str(error) for error in errors]))
+            answer = str(self.data.get(question.key, "")) if self.is_bound else ""
+            rows.append(PairQuestion(number, question, answer, [str(error) for error in errors]))
         return rows
 
 
@@ -114,7 +114,7 @@ class ReasonShown:
     """The box for the reason, below the questions."""
 
     number: int
-    given: str
+    answer: str
     errors: list[str]
     anchor: str = "reason"
     most_chars: int = COMMENT_MAX_CHARS
@@ -126,9 +126,9 @@ class ChoiceForm(PairForm):
     sides = ("a", "b")
     missing = gettext_lazy("Please choose A or B.")
 
-    def __init__(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> None:
-        super().__init__(asked, data)
-        rating = asked.judgement.rating
+    def __init__(self, context: FormContext, data: Mapping[str, Any] | None = None) -> None:
+        super().__init__(context, data)
+        rating = context.judgement.rating
         if data is None and rating is not None:
             self.data = {**self.data, "comments": rating.comment}
         self.fields["comments"] = forms.CharField(required=False, strip=True, max_length=COMMENT_MAX_CHARS)
@@ -155,9 +155,9 @@ class ChoiceForm(PairForm):
     @property
     def reason(self) -> ReasonShown:
         """The reason as the page shows it."""
-        given = str(self.data.get("comments", "")) if self.is_bound else ""
+        answer = str(self.data.get("comments", "")) if self.is_bound else ""
         errors = [str(error) for error in self.errors.get("comments", [])]
-        return ReasonShown(len(self.asked) + 1, given, errors)
+        return ReasonShown(len(self.shown_questions) + 1, answer, errors)
 
     def questions(self) -> list[FormQuestion]:  # type: ignore[override]
         """Return the questions in order."""
@@ -181,7 +181,7 @@ class EndShown:
     number: int
     name: str
     title: str
-    given: str
+    answer: str
     errors: list[str]
 
     @property
@@ -195,16 +195,16 @@ class BestWorstForm(forms.Form):
 
     comment = ""
 
-    def __init__(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> None:
-        [slot] = asked.judgement.slots
+    def __init__(self, context: FormContext, data: Mapping[str, Any] | None = None) -> None:
+        [slot] = context.judgement.slots
         assert slot.item is not None, "the best and the worst reply are of an item"
         self.numbers = replies_shown(slot, slot.item)
         self.sides = [chr(ord(_A) + place) for place in range(len(self.numbers))]
-        rating = asked.judgement.rating
+        rating = context.judgement.rating
         if data is None and rating is not None:
-            data = {name: self.shown(rating.answers[name]) for name in (BEST, WORST)}
+            data = {name: self.to_page_value(rating.answers[name]) for name in (BEST, WORST)}
         super().__init__(data)
-        self.title = next((one.title for one in asked.questions), "")
+        self.title = next((question.title for question in context.questions), "")
         for name in (BEST, WORST):
             self.fields[name] = forms.CharField(required=False)
 
@@ -212,7 +212,7 @@ class BestWorstForm(forms.Form):
         """Add errors of choices that are missing or alike."""
         self.refuse(validate_ends(self.answers))
 
-    def shown(self, number: float) -> str:
+    def to_page_value(self, number: float) -> str:
         """Return the letter of a reply by its number in the item."""
         return self.sides[self.numbers.index(int(number))] if number in self.numbers else ""
 
@@ -221,9 +221,9 @@ class BestWorstForm(forms.Form):
         """Numbers of the chosen replies in their item, and of those between."""
         number_of = dict(zip(self.sides, self.numbers, strict=True))
         sent = {name: self.cleaned_data.get(name, "") for name in (BEST, WORST)}
-        given = {name: number_of[side] for name, side in sent.items() if side in number_of}
-        between = sorted(set(self.numbers) - set(given.values()))
-        return {**given, **dict(zip(BETWEEN, between, strict=False))}
+        chosen = {name: number_of[side] for name, side in sent.items() if side in number_of}
+        between = sorted(set(self.numbers) - set(chosen.values()))
+        return {**chosen, **dict(zip(BETWEEN, between, strict=False))}
 
     def refuse(self, errors: Mapping[str, str]) -> None:
         """Show the rating service's error messages next to their questions."""
@@ -256,7 +256,7 @@ _DIRECTIONS = {"better": BETTER, "same": SAME, "worse": WORSE}
 class DirectionShown:
     """First question of the page, about the better of the two; `given` is empty or one of three directions."""
 
-    given: str
+    answer: str
     errors: list[str]
     number: int = 1
     anchor: str = "direction-1"
@@ -265,22 +265,22 @@ class DirectionShown:
 class ReferenceForm(RatingForm):
     """Fields `direction`, `reference_score` (sent only after a change), and one for each question."""
 
-    def __init__(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> None:
-        item = asked.judgement.slots[0].item
+    def __init__(self, context: FormContext, data: Mapping[str, Any] | None = None) -> None:
+        item = context.judgement.slots[0].item
         assert item is not None, "a reference study judges items"
         self.item: Item = item
-        rating = asked.judgement.rating
+        rating = context.judgement.rating
         if data is None and rating is not None:
             names = {number: name for name, number in _DIRECTIONS.items()}
             stored = {**rating.answers, "direction": names.get(rating.answers.get("direction"), "")}
             # A contradiction that the participant confirmed once is not asked about again.
             data = {**stored, "_asked": "1" if rating.answers.get("kept_both") else ""}
-        protocol = protocols.get(asked.judgement.slots[0].task.participant.study.protocol)
-        without = protocol.not_asked(asked.version, item)
+        protocol = protocols.get(context.judgement.slots[0].task.participant.study.protocol)
+        hidden_keys = protocol.not_asked(context.version, item)
         super().__init__(
-            [question for question in asked.questions if question.key not in without], data, first_number=2
+            [question for question in context.questions if question.key not in hidden_keys], data, first_number=2
         )
-        self.low, self.high = asked.rubric.low, asked.rubric.high
+        self.low, self.high = context.rubric.low, context.rubric.high
         self.direction_error = ""
         self.contradiction = ""
 
@@ -296,16 +296,16 @@ class ReferenceForm(RatingForm):
         score = self._score()
         if score is not None:
             self.answers["reference_score"] = score
-        given = [self.answers[question.key] for question in self.asked if question.key in self.answers]
-        if self.errors or not given:
+        scores = [self.answers[question.key] for question in self.shown_questions if question.key in self.answers]
+        if self.errors or not scores:
             return
         known = self.known_score if score is None else score
-        if not contradicts(direction, sum(given) / len(given), known):
+        if not contradicts(direction, sum(scores) / len(scores), known):
             return
         if self._sent("_asked"):
             self.answers["kept_both"] = 1
             return
-        self.contradiction = _contradiction(direction, sum(given) / len(given), known)
+        self.contradiction = _contradiction(direction, sum(scores) / len(scores), known)
         self.add_error(None, self.contradiction)
 
     def refuse(self, errors: Mapping[str, str]) -> None:
@@ -335,8 +335,8 @@ class ReferenceForm(RatingForm):
     @property
     def direction(self) -> DirectionShown:
         """The question which of the two is better."""
-        given = self._sent("direction")
-        return DirectionShown(given, [self.direction_error] if self.direction_error else [])
+        answer = self._sent("direction")
+        return DirectionShown(answer, [self.direction_error] if self.direction_error else [])
 
     @property
     def scales(self) -> list[QuestionShown]:
@@ -345,8 +345,8 @@ class ReferenceForm(RatingForm):
 
     def questions(self) -> list[FormQuestion]:  # type: ignore[override]
         """Return the questions in order."""
-        shown = super().questions()  # reads the answers, so that the direction's error is known
-        return [self.direction, *shown]
+        questions = super().questions()  # reads the answers, so that the direction's error is known
+        return [self.direction, *questions]
 
     def _sent(self, name: str) -> str:
         return str(self.data.get(name, "")) if self.is_bound else ""

@@ -37,7 +37,7 @@ class ChoiceShown:
     """The one question of the page: its options, and which are ticked."""
 
     options: list[tuple[Question, bool]]
-    wanted: int
+    n_to_choose: int
     errors: list[str]
     number: int = 1
     anchor: str = "chosen-1"
@@ -53,14 +53,14 @@ class ChooseForm(forms.Form):
 
     comment = ""
 
-    def __init__(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> None:
-        rating = asked.judgement.rating
+    def __init__(self, context: FormContext, data: Mapping[str, Any] | None = None) -> None:
+        rating = context.judgement.rating
         if data is None and rating is not None:
             data = {"chosen": [key for key, chosen in rating.answers.items() if chosen]}
         super().__init__(data)
-        self.asked = list(asked.questions)
-        self.wanted = asked.version.values.choosing.n_choose
-        self.question = asked.version.values.choosing.choose_question
+        self.shown_questions = list(context.questions)
+        self.n_to_choose = context.version.values.choosing.n_choose
+        self.question = context.version.values.choosing.choose_question
         sent = data.getlist("chosen") if isinstance(data, QueryDict) else (data or {}).get("chosen")
         self.chosen = set(sent or ())
         self.wrong = ""
@@ -68,7 +68,7 @@ class ChooseForm(forms.Form):
     @property
     def answers(self) -> dict[str, float]:
         """1 for what is ticked, 0 for the rest."""
-        return {one.key: int(one.key in self.chosen) for one in self.asked}
+        return {question.key: int(question.key in self.chosen) for question in self.shown_questions}
 
     def refuse(self, errors: Mapping[str, str]) -> None:
         """Show the rating service's error message next to the question."""
@@ -76,8 +76,8 @@ class ChooseForm(forms.Form):
 
     def questions(self) -> list[ChoiceShown]:
         """Return the question as the page shows it."""
-        options = [(one, one.key in self.chosen) for one in self.asked]
-        return [ChoiceShown(options, self.wanted, [self.wrong] if self.wrong else [])]
+        options = [(question, question.key in self.chosen) for question in self.shown_questions]
+        return [ChoiceShown(options, self.n_to_choose, [self.wrong] if self.wrong else [])]
 
 
 @register_sheet
@@ -117,25 +117,25 @@ class MarksForm(forms.Form):
 
     comment = ""
 
-    def __init__(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> None:
-        rating = asked.judgement.rating
+    def __init__(self, context: FormContext, data: Mapping[str, Any] | None = None) -> None:
+        rating = context.judgement.rating
         if data is None and rating is not None:
             marks = [key for key, is_true in rating.answers.items() if is_true] or [NONE]
             data = {"marks": marks, STEPS: list(step_codes(rating))}
         super().__init__(data)
-        self.asked, turn = list(asked.questions), asked.judgement.turn
+        self.shown_questions, turn = list(context.questions), context.judgement.turn
         self.marks, self.step_codes = (
             list(dict.fromkeys((data.getlist(name) if isinstance(data, QueryDict) else (data or {}).get(name)) or ()))
             for name in ("marks", STEPS)
         )
-        self.trace = steps_of(asked.judgement.slots[0].task, turn) if turn is not None else []
-        labels = asked.version.values.step_marking.step_labels
-        self.step_labels = {label: text_told(label, asked.version) for label in labels}
+        self.trace = steps_of(context.judgement.slots[0].task, turn) if turn is not None else []
+        labels = context.version.values.step_marking.step_labels
+        self.step_labels = {label: text_told(label, context.version) for label in labels}
         self.wrong = ""
 
     def clean(self) -> None:
         """Add an error if nothing is ticked, or “None of these” together with other labels."""
-        known = set(self.marks) & {question.key for question in self.asked}
+        known = set(self.marks) & {question.key for question in self.shown_questions}
         if NONE in self.marks and known:
             self.refuse({"marks": _("“None of these” cannot be combined with others. Untick one.")})
         elif not known and NONE not in self.marks:
@@ -147,7 +147,7 @@ class MarksForm(forms.Form):
     def answers(self) -> dict[str, Any]:
         """1 for every label that is ticked, 0 for the others; and the labels of steps, if they are asked."""
         steps = {STEPS: self.step_codes} if self.trace else {}
-        return {**{question.key: int(question.key in self.marks) for question in self.asked}, **steps}
+        return {**{question.key: int(question.key in self.marks) for question in self.shown_questions}, **steps}
 
     def refuse(self, errors: Mapping[str, str]) -> None:
         """Show an error message next to the labels."""
@@ -157,7 +157,10 @@ class MarksForm(forms.Form):
         """Return the labels as the page shows them."""
         if self.is_bound:
             self.is_valid()
-        labels, errors = [(one, one.key in self.marks) for one in self.asked], [self.wrong] if self.wrong else []
+        labels, errors = (
+            [(label, label.key in self.marks) for label in self.shown_questions],
+            [self.wrong] if self.wrong else [],
+        )
         steps = [{**step, "boxes": self._boxes(number)} for number, step in enumerate(self.trace)]
         return [MarksShown(labels, NONE in self.marks, errors, steps=steps, has_no_step=NONE in self.step_codes)]
 
@@ -207,13 +210,13 @@ class SpansShown(MarksShown):
 class SpansForm(MarksForm):
     """Errors in one field, `spans`, and a box for none; without scripts, buttons add an error and remove one."""
 
-    def __init__(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> None:
-        rating, turn = asked.judgement.rating, asked.judgement.turn
+    def __init__(self, context: FormContext, data: Mapping[str, Any] | None = None) -> None:
+        rating, turn = context.judgement.rating, context.judgement.turn
         assert turn is not None, "errors are marked in a reply"
         if data is None and rating is not None:
             stored = ";".join(map(span_code, spans_stored(rating)))
             data = {SPANS: stored, "no_error": "" if stored else "on"}
-        super().__init__(asked, data)
+        super().__init__(context, data)
         sent = {key: str(self.data.get(key, "")) for key in (SPANS, "no_error", "_add", "_remove")}
         self.codes = [code for code in sent[SPANS].split(";")[:100] if code and code != sent["_remove"]]
         if sent["_add"]:
@@ -221,7 +224,7 @@ class SpansForm(MarksForm):
             self.codes.append(":".join(str(self.data.get(name, "")) for name in names))
         self.is_edited, self.is_none = bool(sent["_add"] or sent["_remove"]), bool(sent["no_error"])
         self.text = turn.text
-        self.spans, self.cannot = spans_read(self.codes, turn.text, {one.key for one in self.asked})
+        self.spans, self.cannot = spans_read(self.codes, turn.text, {label.key for label in self.shown_questions})
 
     def clean(self) -> None:
         """Show what was added or removed before anything is stored."""
@@ -236,13 +239,13 @@ class SpansForm(MarksForm):
 
     def questions(self) -> list[MarksShown]:
         """Return the reply's words and its errors as the page shows them."""
-        titles = {one.key: one.title for one in self.asked}
+        titles = {label.key: label.title for label in self.shown_questions}
         spans = [
-            (span_code(one), self.text[one.start : one.end], titles[one.category], SEVERITY_WORDS[one.severity])
-            for one in self.spans
+            (span_code(span), self.text[span.start : span.end], titles[span.category], SEVERITY_WORDS[span.severity])
+            for span in self.spans
         ]
         words = [(before, self.text[start:end], start, end) for before, start, end in words_of(self.text)]
-        labels, errors = [(one, False) for one in self.asked], [self.wrong] if self.wrong else []
+        labels, errors = [(label, False) for label in self.shown_questions], [self.wrong] if self.wrong else []
         return [SpansShown(labels, self.is_none, errors, words=words, spans=spans)]
 
 

@@ -83,12 +83,12 @@ class ScriptedPerson(ScriptedCharacter):
 
     def choose(self, impression: Impression, question: str, choices: list[str]) -> str:
         """Choose the point of a scale that is nearest to the opinion."""
-        wanted = self.opinion(impression, question)
-        return choices[max(0, min(len(choices) - 1, round(wanted * (len(choices) - 1))))]
+        opinion = self.opinion(impression, question)
+        return choices[max(0, min(len(choices) - 1, round(opinion * (len(choices) - 1))))]
 
-    def prefer(self, said: str, heard: list[str], question: str, choices: list[str]) -> str:
+    def prefer(self, message: str, heard: list[str], question: str, choices: list[str]) -> str:
         """Choose between two that were heard, the first choice for the first; one in the middle is for neither."""
-        first, second = (Impression.of([said], [text]) for text in heard)
+        first, second = (Impression.of([message], [text]) for text in heard)
         return self.between(first, second, question, choices)
 
     def between(self, first: Impression, second: Impression, question: str, choices: list[str]) -> str:
@@ -99,12 +99,12 @@ class ScriptedPerson(ScriptedCharacter):
             return choices[1]
         return choices[0] if ahead > 0 else choices[-1]
 
-    def ranked(self, said: str, heard: list[str], choices: list[str]) -> list[str]:
+    def ranked(self, message: str, heard: list[str], choices: list[str]) -> list[str]:
         """Put the choices in order, the best first; each stands for one text that was heard."""
-        liking = [Impression.of([said], [text]).overall + self.rng.gauss(0, NOISE_SD) for text in heard]
-        return [choices[at] for at in sorted(range(len(choices)), key=lambda at: -liking[at])]
+        liking = [Impression.of([message], [text]).overall + self.rng.gauss(0, NOISE_SD) for text in heard]
+        return [choices[index] for index in sorted(range(len(choices)), key=lambda index: -liking[index])]
 
     def favourites(self, options: list[str], n: int) -> list[str]:
         """Choose `n` of several: some options are liked by many, and everybody likes some more than others do."""
-        liking = {one: random.Random(one).gauss(0, 1) + self.rng.gauss(0, 1) for one in options}
+        liking = {option: random.Random(option).gauss(0, 1) + self.rng.gauss(0, 1) for option in options}
         return sorted(options, key=liking.__getitem__, reverse=True)[:n]

@@ -98,11 +98,11 @@ class PageForm(HTMLParser):
             answer: from a field's name and its choices to the chosen one.
             text: for every box for text.
         """
-        found: dict[str, str | list[str]] = dict.fromkeys(self.texts, text)
-        found |= {name: answer(name, choices) for name, choices in self.choices.items()}
-        found |= {name: [answer(name, boxes)] for name, boxes in self.boxes.items()}
-        found |= {name: answer(name, points) for name, points in self.points.items()}
-        return found
+        answers: dict[str, str | list[str]] = dict.fromkeys(self.texts, text)
+        answers |= {name: answer(name, choices) for name, choices in self.choices.items()}
+        answers |= {name: [answer(name, boxes)] for name, boxes in self.boxes.items()}
+        answers |= {name: answer(name, points) for name, points in self.points.items()}
+        return answers
 
     @property
     def points(self) -> dict[str, list[str]]:
@@ -236,7 +236,7 @@ class StudyClient:
         self,
         answer: Callable[[str, list[str]], str],
         comments: str = "",
-        besides: Callable[[PageForm], Mapping[str, str | list[str]]] = lambda _asked: {},
+        besides: Callable[[PageForm], Mapping[str, str | list[str]]] = lambda _page_form: {},
     ) -> str:
         """Fill in the rating form and return the page after it, with the completion code if this was the last chat.
 
@@ -291,9 +291,9 @@ async def say(socket: ClientConnection, text: str) -> list[Frame]:
         if last["type"] == "turn" and last["client_id"] == client_id:
             reply_turn = last["turn"] + 1
         elif last["type"] == "history":
-            for one in last["turns"]:
-                if one["turn"] == reply_turn:
-                    received.append({**one, "type": "reply", "can_rate": last["can_rate"]})
+            for turn in last["turns"]:
+                if turn["turn"] == reply_turn:
+                    received.append({**turn, "type": "reply", "can_rate": last["can_rate"]})
                     return received
             if reply_turn is not None and last["pending"] is None:  # a partner has finished
                 return received

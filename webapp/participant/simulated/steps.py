@@ -33,33 +33,34 @@ _MARKED = 0.3
 """How often a label is true of a reply."""
 
 
-def _by_chance(asked: PageForm, person: ScriptedPerson) -> dict[str, str | list[str]]:
+def _by_chance(page_form: PageForm, person: ScriptedPerson) -> dict[str, str | list[str]]:
     """Answer text fields and boxes, without any opinion."""
-    answers: dict[str, str | list[str]] = dict.fromkeys(asked.texts, person.comment)
+    answers: dict[str, str | list[str]] = dict.fromkeys(page_form.texts, person.comment)
     answers |= {
-        name: person.rng.sample(options, person.rng.randint(1, len(options))) for name, options in asked.boxes.items()
+        name: person.rng.sample(options, person.rng.randint(1, len(options)))
+        for name, options in page_form.boxes.items()
     }
     return answers
 
 
-def _attentive(asked: PageForm, rng: random.Random) -> dict[str, str | list[str]]:
+def _attentive(page_form: PageForm, rng: random.Random) -> dict[str, str | list[str]]:
     """Return the page's hidden answers that pass its attention checks; some participants ignore them."""
     right: dict[str, str | list[str]] = {}
-    for name, value in asked.hidden.items():
+    for name, value in page_form.hidden.items():
         if name.startswith("_right_") and rng.random() < _ATTENTIVE:
             field = name.removeprefix("_right_")
-            right[field] = value.split(BETWEEN_CHOICES) if field in asked.boxes else value
+            right[field] = value.split(BETWEEN_CHOICES) if field in page_form.boxes else value
     return right
 
 
 async def questions(person: ScriptedPerson) -> None:
     """Answer the questions before the task at random."""
-    asked, rng = person.doors.form("/questions/"), person.rng
-    answers = _by_chance(asked, person)
-    answers |= {name: rng.choice(options) for name, options in asked.choices.items()}
-    answers |= {name: rng.choice(points) for name, points in asked.points.items()}
-    answers |= _attentive(asked, rng)
-    after = await person.doors.send(asked, answers)
+    page_form, rng = person.doors.form("/questions/"), person.rng
+    answers = _by_chance(page_form, person)
+    answers |= {name: rng.choice(options) for name, options in page_form.choices.items()}
+    answers |= {name: rng.choice(points) for name, points in page_form.points.items()}
+    answers |= _attentive(page_form, rng)
+    after = await person.doors.send(page_form, answers)
     if person.doors.step == "questions":
         raise StepRefused(f"the answers were not taken at {after.url.path} ({after.status_code})")
 
@@ -146,17 +147,17 @@ async def _aside(person: ScriptedPerson, page: str) -> None:
     """Answer the researchers' questions in this page's chat."""
     doors = person.doors
     await doors.open(page)
-    while (asked := PageForm(str(doors.page.url), "/answer/").fed(doors.page.text)).action:
-        right = asked.hidden.get("_right_answer", "")
+    while (page_form := PageForm(str(doors.page.url), "/answer/").fed(doors.page.text)).action:
+        right = page_form.hidden.get("_right_answer", "")
         is_attentive = person.rng.random() < _ATTENTIVE
-        options = asked.choices.get("answer", [person.comment])
-        await doors.send(asked, {"answer": right if is_attentive else person.rng.choice(options)})
+        options = page_form.choices.get("answer", [person.comment])
+        await doors.send(page_form, {"answer": right if is_attentive else person.rng.choice(options)})
 
 
 async def _mark(person: ScriptedPerson, socket: ClientConnection, turn: int) -> None:
     """Label a reply if the page asks for it; some participants leave that for later."""
-    asked = re.search(r' data-marks="([^"]*)"', person.doors.page.text)
-    if asked is None or (asked[1] != "all" and str(turn) not in asked[1].split()):
+    requested = re.search(r' data-marks="([^"]*)"', person.doors.page.text)
+    if requested is None or (requested[1] != "all" and str(turn) not in requested[1].split()):
         return
     if person.rng.random() < 0.5:
         labels = re.findall(r'name="marks" value="([^"]+)"', person.doors.page.text)
@@ -174,9 +175,9 @@ async def _vote(person: ScriptedPerson, socket: ClientConnection, turn: int) -> 
 async def arena(person: ScriptedPerson) -> None:
     """Write the same messages to both chatbots and choose the one that made the better impression."""
     doors = person.doors
-    asked = doors.form("/arena/")
+    page_form = doors.form("/arena/")
     chats = re.findall(r'data-conversation="([^"]+)"', doors.page.text)
-    said: list[str] = []
+    messages: list[str] = []
     heard: dict[str, list[str]] = {chat_id: [] for chat_id in chats}
     n_messages = 1 + person.rng.randint(0, person.n_more)
     person.begin()
@@ -185,35 +186,35 @@ async def arena(person: ScriptedPerson) -> None:
         for socket in sockets:
             await frames_until(socket, "history")
         can_choose = False
-        while not can_choose or len(said) < n_messages:
+        while not can_choose or len(messages) < n_messages:
             text = person.message()
             answers = await asyncio.gather(*(say(socket, text) for socket in sockets))
-            if said and all(frames[-1].get("code") == "closed" for frames in answers):
+            if messages and all(frames[-1].get("code") == "closed" for frames in answers):
                 break  # the study's time limit
             for chat_id, [*_frames, last] in zip(chats, answers, strict=True):
                 if last["type"] == "error":
                     raise StepRefused(f"a chat answered {last['code']}: {last['message']}")
                 heard[chat_id].append(last["text"])
-            said.append(text)
+            messages.append(text)
             person.n_exchanges += 1
             can_choose = all(frames[-1]["can_rate"] for frames in answers)
-    first, second = (Impression.of(said, heard[chat_id]) for chat_id in chats)
+    first, second = (Impression.of(messages, heard[chat_id]) for chat_id in chats)
     choice = person.between(first, second, "choice", ["a", "equal", "b"])
-    if choice == "equal" and max(person.opinion(one, "choice") for one in (first, second)) < 0.5:
+    if choice == "equal" and max(person.opinion(impression, "choice") for impression in (first, second)) < 0.5:
         choice = "bad"
     await _aside(person, str(doors.page.url))
-    asked = doors.form("/arena/")
-    beside = _by_chance(asked, person)
-    beside |= {name: person.rng.choice(options) for name, options in asked.choices.items()}
-    after = await doors.send(asked, {**beside, **_attentive(asked, person.rng), "choice": choice})
-    if doors.step == "arena" and doors.form("/arena/").hidden.get("_n") == asked.hidden["_n"]:
+    page_form = doors.form("/arena/")
+    other_answers = _by_chance(page_form, person)
+    other_answers |= {name: person.rng.choice(options) for name, options in page_form.choices.items()}
+    after = await doors.send(page_form, {**other_answers, **_attentive(page_form, person.rng), "choice": choice})
+    if doors.step == "arena" and doors.form("/arena/").hidden.get("_n") == page_form.hidden["_n"]:
         raise StepRefused(f"the choice was not taken at {after.url.path} ({after.status_code})")
 
 
 async def picks(person: ScriptedPerson) -> None:
     """Write to both chatbots and pick the reply that makes the better impression, turn by turn; then end the chat."""
     doors = person.doors
-    asked = doors.form("/picks/")
+    page_form = doors.form("/picks/")
     chats = re.findall(r'data-conversation="([^"]+)"', doors.page.text)
     [n_most] = map(int, re.findall(r'data-max-exchanges="(\d+)"', doors.page.text))
     allows_equal = 'id="tpl-pick-equal"' in doors.page.text
@@ -229,41 +230,43 @@ async def picks(person: ScriptedPerson) -> None:
             n_said += 1
             text = person.message()
             last = [frames[-1] for frames in await asyncio.gather(*(say(socket, text) for socket in sockets))]
-            if not (given := [place for place, one in enumerate(last) if one["type"] == "reply"]):
+            if not (replied := [place for place, frame in enumerate(last) if frame["type"] == "reply"]):
                 raise StepRefused(f"a chat answered {last[0]['code']}: {last[0]['message']}")
-            heard = [Impression.of([text], [last[place]["text"]]) for place in given]
-            choice = "a" if len(given) == 1 else person.between(heard[0], heard[1], "pick", ["a", "equal", "b"])
-            place = given[choice == "b"]
+            heard = [Impression.of([text], [last[place]["text"]]) for place in replied]
+            choice = "a" if len(replied) == 1 else person.between(heard[0], heard[1], "pick", ["a", "equal", "b"])
+            place = replied[choice == "b"]
             is_equal = choice == "equal" and allows_equal
             frame = {"type": "pick", "turn": last[place]["turn"], "equal": is_equal}
             await sockets[place].send(json.dumps(frame))
-            if (told := (await frames_until(sockets[place], "pick", "error"))[-1])["type"] == "error":
-                raise StepRefused(f"the pick was not taken: {told['code']}: {told['message']}")
+            if (response := (await frames_until(sockets[place], "pick", "error"))[-1])["type"] == "error":
+                raise StepRefused(f"the pick was not taken: {response['code']}: {response['message']}")
             person.n_exchanges += 1
-            can_end = all(last[place]["can_rate"] for place in given)
+            can_end = all(last[place]["can_rate"] for place in replied)
     await _aside(person, str(doors.page.url))
-    asked = doors.form("/picks/")
-    beside = _by_chance(asked, person)
-    beside |= {name: person.rng.choice(options) for name, options in asked.choices.items()}
-    after = await doors.send(asked, {**beside, **_attentive(asked, person.rng)})
-    if doors.step == "picks" and doors.form("/picks/").hidden.get("_n") == asked.hidden["_n"]:
+    page_form = doors.form("/picks/")
+    other_answers = _by_chance(page_form, person)
+    other_answers |= {name: person.rng.choice(options) for name, options in page_form.choices.items()}
+    after = await doors.send(page_form, {**other_answers, **_attentive(page_form, person.rng)})
+    if doors.step == "picks" and doors.form("/picks/").hidden.get("_n") == page_form.hidden["_n"]:
         raise StepRefused(f"the chat was not ended at {after.url.path} ({after.status_code})")
 
 
 async def form(person: ScriptedPerson) -> None:
     """Rate the chat."""
-    await person.doors.rate(person.answer, comments=person.comment, besides=lambda asked: _attentive(asked, person.rng))
+    await person.doors.rate(
+        person.answer, comments=person.comment, besides=lambda page_form: _attentive(page_form, person.rng)
+    )
 
 
 async def judge(person: ScriptedPerson) -> None:
     """Answer the questions on this page, and continue to the next."""
     page, doors = person.doors.page.text, person.doors
-    asked = doors.form("/judge/")
+    page_form = doors.form("/judge/")
     heard = PageTexts(page, "judged-text").found or PageTexts(page, "said-what").found or [""]
     before = PageTexts(page, "said-what").found or [""]
     impression = Impression.of(before[-1:] * len(heard), heard)
-    answers = _by_chance(asked, person)
-    for name, choices in {**asked.choices, **asked.points}.items():
+    answers = _by_chance(page_form, person)
+    for name, choices in {**page_form.choices, **page_form.points}.items():
         if name in ("best", "worst"):
             ranked = person.ranked(before[-1], heard, choices)
             answers |= {"best": ranked[0], "worst": ranked[-1]}
@@ -271,63 +274,65 @@ async def judge(person: ScriptedPerson) -> None:
             answers[name] = person.prefer(before[-1], heard, name, choices)
         else:
             answers[name] = person.choose(impression, name, choices)
-    if exactly := int(asked.hidden.get("_exactly", 0)):
-        answers |= {name: person.favourites(options, exactly) for name, options in asked.boxes.items()}
-    for name in filter(asked.boxes.__contains__, ("marks", "steps")):
-        true = [one for one in asked.boxes[name] if one != "_none" and person.rng.random() < _MARKED]
+    if exactly := int(page_form.hidden.get("_exactly", 0)):
+        answers |= {name: person.favourites(options, exactly) for name, options in page_form.boxes.items()}
+    for name in filter(page_form.boxes.__contains__, ("marks", "steps")):
+        true = [box for box in page_form.boxes[name] if box != "_none" and person.rng.random() < _MARKED]
         answers[name] = true or ["_none"]
-    if "spans" in asked.hidden:
-        answers |= _errors(asked, person.rng)
+    if "spans" in page_form.hidden:
+        answers |= _errors(page_form, person.rng)
     if known := re.search(r' data-known="([\d.]+)"', page):
-        _beside_known(person, asked, float(known[1]), answers)
-    answers |= _attentive(asked, person.rng)
-    after = await doors.send(asked, answers)
+        _beside_known(person, page_form, float(known[1]), answers)
+    answers |= _attentive(page_form, person.rng)
+    after = await doors.send(page_form, answers)
     if doors.step == "judge" and "_asked" in (again := doors.form("/judge/")).hidden:
         after = await doors.send(again, answers)  # asked once, and both are kept
-    if doors.step == "judge" and doors.form("/judge/").hidden.get("_n") == asked.hidden["_n"]:
+    if doors.step == "judge" and doors.form("/judge/").hidden.get("_n") == page_form.hidden["_n"]:
         raise StepRefused(f"the answers were not taken at {after.url.path} ({after.status_code})")
 
 
-def _errors(asked: PageForm, rng: random.Random) -> dict[str, str | list[str]]:
+def _errors(page_form: PageForm, rng: random.Random) -> dict[str, str | list[str]]:
     """Mark up to two errors of a few words, or say that there is none."""
-    first, last, kinds, severities = (asked.choices[f"_{n}"] for n in ("first", "last", "category", "severity"))
+    first, last, kinds, severities = (page_form.choices[f"_{n}"] for n in ("first", "last", "category", "severity"))
     starts = rng.sample(range(len(first)), min(len(first), rng.choice([0, 0, 1, 1, 2])))
-    ends = [min(at + rng.randrange(3), len(last) - 1) for at in starts]
-    found = [
-        ":".join((first[at], last[to], rng.choice(kinds), rng.choice(severities)))
-        for at, to in zip(starts, ends, strict=True)
+    ends = [min(start + rng.randrange(3), len(last) - 1) for start in starts]
+    spans = [
+        ":".join((first[start], last[to], rng.choice(kinds), rng.choice(severities)))
+        for start, to in zip(starts, ends, strict=True)
     ]
-    return {"spans": ";".join(found), "no_error": [] if found else ["on"]}
+    return {"spans": ";".join(spans), "no_error": [] if spans else ["on"]}
 
 
-def _beside_known(person: ScriptedPerson, asked: PageForm, known: float, answers: dict[str, str | list[str]]) -> None:
+def _beside_known(
+    person: ScriptedPerson, page_form: PageForm, known: float, answers: dict[str, str | list[str]]
+) -> None:
     """Give the direction that a reply's scores imply; most participants keep the known reply's score."""
     if person.rng.random() < _CONTENT:
         answers.pop("reference_score", None)
-    about = [name for name in asked.choices if name not in ("reference_score", "direction")]
-    given = [float(one) for one in map(str, (answers[name] for name in about)) if one.isdigit()]
-    ahead = mean(given or [known]) - known + person.rng.gauss(0, 0.5)
+    about = [name for name in page_form.choices if name not in ("reference_score", "direction")]
+    scores = [float(answer) for answer in map(str, (answers[name] for name in about)) if answer.isdigit()]
+    ahead = mean(scores or [known]) - known + person.rng.gauss(0, 0.5)
     answers["direction"] = "same" if abs(ahead) < 0.5 else "better" if ahead > 0 else "worse"
 
 
 async def quiz(person: ScriptedPerson) -> None:
     """Answer the quiz with the right answers that the page gives scripted participants."""
-    asked = person.doors.form("/quiz/")
+    page_form = person.doors.form("/quiz/")
     answers = {
-        name: asked.hidden.get(f"_right_{name}") or person.rng.choice(choices)
-        for name, choices in asked.choices.items()
+        name: page_form.hidden.get(f"_right_{name}") or person.rng.choice(choices)
+        for name, choices in page_form.choices.items()
     }
-    after = await person.doors.send(asked, answers)
+    after = await person.doors.send(page_form, answers)
     if person.doors.step == "quiz" and 'name="_attempt" value="2"' not in after.text:
         raise StepRefused(f"the quiz was not taken at {after.url.path} ({after.status_code})")
 
 
 async def practice(person: ScriptedPerson) -> None:
     """Answer a practice pair with the right answers that the page gives scripted participants."""
-    asked = person.doors.form("/practice/")
-    right = dict(parse_qsl(asked.hidden.get("_right", "")))
-    answers = {name: right.get(name) or person.rng.choice(choices) for name, choices in asked.choices.items()}
-    after = await person.doors.send(asked, answers)
+    page_form = person.doors.form("/practice/")
+    right = dict(parse_qsl(page_form.hidden.get("_right", "")))
+    answers = {name: right.get(name) or person.rng.choice(choices) for name, choices in page_form.choices.items()}
+    after = await person.doors.send(page_form, answers)
     if person.doors.step == "practice" and "_pair" not in after.text:
         raise StepRefused(f"practice was not taken at {after.url.path} ({after.status_code})")
 
@@ -376,8 +381,8 @@ class ScriptedParticipant(ScriptedPerson):
                     continue
                 return ScriptedVisit(self.n_exchanges, n_pages)
             if step not in STEP_SCRIPTS:
-                at, known = self.doors.page, ", ".join(sorted(STEP_SCRIPTS))
-                raise StepRefused(f"led to {at.url.path} ({at.status_code}), which is none of the steps {known}")
+                page, known = self.doors.page, ", ".join(sorted(STEP_SCRIPTS))
+                raise StepRefused(f"led to {page.url.path} ({page.status_code}), which is none of the steps {known}")
             await STEP_SCRIPTS[step](self)
         raise StepRefused(f"no end after {_MOST_PAGES} pages; the last was {self.doors.page.url.path}")
 
@@ -396,7 +401,7 @@ async def rehearse(
     """Send `n_people` scripted participants through a study, `at_once` side by side."""
     gate = asyncio.Semaphore(at_once)
 
-    async def one(number: int) -> ScriptedVisit | Exception:
+    async def play_one(number: int) -> ScriptedVisit | Exception:
         async with gate:
             doors = StudyClient(base_url, study_key, {"rehearsal": rehearsal_token})
             try:
@@ -410,4 +415,4 @@ async def rehearse(
         on_played(played)
         return played
 
-    return list(await asyncio.gather(*(one(number) for number in range(n_people))))
+    return list(await asyncio.gather(*(play_one(number) for number in range(n_people))))

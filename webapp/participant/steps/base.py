@@ -225,13 +225,13 @@ def steps_of(study: Study) -> list[ParticipantStep]:
     return [steps.get(step.name) for step in protocols.get(study.protocol).steps]
 
 
-def next_step(standing: Standing) -> ParticipantStep | None:
+def next_step(progress: Standing) -> ParticipantStep | None:
     """Return the first step of the study's protocol that is applicable and not completed.
 
     None at the end of a task that ended in nothing: the chatbot was swapped, or the place was lost.
     """
     return next(
-        (step for step in steps_of(standing.study) if step.is_applicable(standing) and not step.is_completed(standing)),
+        (step for step in steps_of(progress.study) if step.is_applicable(progress) and not step.is_completed(progress)),
         None,
     )
 
@@ -258,18 +258,18 @@ def standing_open(participant: Participant) -> Standing | None:
     return standing_of(row) if row is not None else None
 
 
-def to_next_step(standing: Standing, visit: ParticipantRequest, *, note: str = "") -> HttpResponse:
+def to_next_step(progress: Standing, visit: ParticipantRequest, *, note: str = "") -> HttpResponse:
     """Redirect to the current step, with a note in its address.
 
     A chat that is over leads to the next one of its task. A task that ended without an outcome leads to the
     participant's open task, else to the study's first page. It only reads: no task ends by opening a page.
     """
-    step = next_step(standing)
+    step = next_step(progress)
     if step is None:
-        assert standing.participant is not None
-        going_on = standing_open(standing.participant)
+        assert progress.participant is not None
+        going_on = standing_open(progress.participant)
         step = next_step(going_on) if going_on else None
         if going_on is None or step is None:
-            return redirect(visit.link("entry", standing.study.key))
-        standing = going_on
-    return redirect(step.address(standing, visit, note=note))
+            return redirect(visit.link("entry", progress.study.key))
+        progress = going_on
+    return redirect(step.address(progress, visit, note=note))

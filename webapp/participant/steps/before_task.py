@@ -25,10 +25,10 @@ from webapp.participant.page_texts import consent_texts, header_progress, study_
 from webapp.participant.question_view import (
     Given,
     QuestionShown,
+    get_passing_answers,
     questions_before_task,
     questions_shown,
     read_answer,
-    right_of,
 )
 from webapp.participant.recruitment_links import recruitment_read, recruitment_sign
 from webapp.participant.services import questions_answer, quiz_answer
@@ -96,8 +96,8 @@ def entry_page(arrival: EntryRequest, **errors: Any) -> HttpResponse:
         # The number of a choice is valid only with the same form.
         recruitment = replace(recruitment, nonce=secrets.token_urlsafe(16))
     # A platform id in a link does not open a chat: only the session or the token does.
-    mine = arrival.participant if arrival.is_theirs and not errors else None
-    going_on = standing_open(mine) if mine else None
+    participant = arrival.participant if arrival.is_theirs and not errors else None
+    going_on = standing_open(participant) if participant else None
     if going_on and going_on.task and recruitment.submission:
         # Another visit of the same person is paid separately, and begins again.
         going_on = going_on if going_on.task.submission == recruitment.submission else None
@@ -131,11 +131,11 @@ def _languages(arrival: EntryRequest) -> list[tuple[str, str, str]]:
         return []
     query = arrival.request.GET.copy()
     query["chosen"] = "1"  # no further opening of the link
-    found = []
+    choices = []
     for code in sorted(offered):
         query["lang"] = code
-        found.append((code, LANGUAGES[code], f"?{query.urlencode()}"))
-    return found
+        choices.append((code, LANGUAGES[code], f"?{query.urlencode()}"))
+    return choices
 
 
 def _device_link(arrival: EntryRequest) -> str:
@@ -178,25 +178,29 @@ class QuestionnaireStep(TaskStep):
         return self._page({}, {})
 
     def post(self) -> HttpResponse:
-        given = {one.key: read_answer(self.request.POST, one, one.column) for one in self._asked}
+        answers = {
+            question.key: read_answer(self.request.POST, question, question.column) for question in self._questions
+        }
         try:
-            questions_answer(task=self.task, answers=given)
+            questions_answer(task=self.task, answers=answers)
         except Refused as refused:
             if refused.code != "bad_answers":
                 return redirect(self.visit.link("entry", self.standing.study.key))
-            return self._page(given, refused.details["errors"])
+            return self._page(answers, refused.details["errors"])
         return self.onward()
 
     @cached_property
-    def _asked(self) -> list[Question]:
+    def _questions(self) -> list[Question]:
         return questions_before_task(self.task.participant, self.task.version)
 
-    def _page(self, given: Mapping[str, Given], errors: Mapping[str, str]) -> HttpResponse:
-        shown = [
-            QuestionShown(number, one, one.column, given.get(one.key, ""), errors.get(one.key, ""))
-            for number, one in enumerate(self._asked, start=1)
+    def _page(self, answers: Mapping[str, Given], errors: Mapping[str, str]) -> HttpResponse:
+        questions = [
+            QuestionShown(
+                number, question, question.column, answers.get(question.key, ""), errors.get(question.key, "")
+            )
+            for number, question in enumerate(self._questions, start=1)
         ]
-        return self.render(**questions_shown(shown), passing=right_of(self.task.participant, shown))
+        return self.render(**questions_shown(questions), passing=get_passing_answers(self.task.participant, questions))
 
 
 @register_step
@@ -220,61 +224,64 @@ class QuizStep(TaskStep):
         n_points = len(study_texts(self.standing.study, self.standing.version)["instructions"])
         version = self.standing.version
         hints = {
-            at: _hint(one.point, text_told(one.why, version), n_points)
-            for at, one in enumerate(due.questions)
-            if at not in due.right
+            index: _hint(question.point, text_told(question.why, version), n_points)
+            for index, question in enumerate(due.questions)
+            if index not in due.right
         }
         return self._page(list(due.before), hints, is_missed=True)
 
     def post(self) -> HttpResponse:
         sent = self.request.POST
-        given = [sent.get(_field(at), "") for at in range(len(self._due.questions))]
+        answers = [sent.get(_field(index), "") for index in range(len(self._due.questions))]
         try:
-            quiz_answer(task=self.task, quiz=sent.get("_quiz", ""), attempt=self.attempt, answers=given)
+            quiz_answer(task=self.task, quiz=sent.get("_quiz", ""), attempt=self.attempt, answers=answers)
         except Refused as refused:
             if refused.code == "bad_answers":
                 missing = _("Please answer this question.")
-                return self._page(given, dict.fromkeys(refused.details["errors"], missing))
+                return self._page(answers, dict.fromkeys(refused.details["errors"], missing))
         return self.onward()
 
-    def _page(self, given: Sequence[str], errors: Mapping[int, str], *, is_missed: bool = False) -> HttpResponse:
+    def _page(self, answers: Sequence[str], errors: Mapping[int, str], *, is_missed: bool = False) -> HttpResponse:
         due = self._due
         version = self.standing.version
-        shown = [
+        questions = [
             QuestionShown(
-                at + 1,
-                question_told(one.asked(at + 1), version),
-                _field(at),
-                given[at] if given else "",
-                errors.get(at, ""),
+                index + 1,
+                question_told(question.asked(index + 1), version),
+                _field(index),
+                answers[index] if answers else "",
+                errors.get(index, ""),
             )
-            for at, one in enumerate(due.questions)
+            for index, question in enumerate(due.questions)
         ]
-        missed = [one for at, one in enumerate(due.questions) if at not in due.right]
+        missed = [question for index, question in enumerate(due.questions) if index not in due.right]
         return self.render(
-            **questions_shown(shown),
+            **questions_shown(questions),
             due=due,
-            asked=[(one, at in due.right) for at, one in enumerate(shown)],
+            asked=[(question, index in due.right) for index, question in enumerate(questions)],
             is_missed=is_missed,
             n_missed=len(missed),
             n_kept=len(due.right),
-            marked={one.point for one in missed} if due.attempt > 1 else set(),
+            marked={question.point for question in missed} if due.attempt > 1 else set(),
             pay=pay_for_ending(self.standing.version.values, Outcome.SCREENED_OUT).text,
             # A rehearsal continues with the next step; scripted participants know nothing.
-            passing=[(_field(at), one.right) for at, one in enumerate(due.questions)]
+            passing=[(_field(index), question.right) for index, question in enumerate(due.questions)]
             if self.task.participant.is_synthetic
             else [],
         )
 
 
-def _field(at: int) -> str:
-    return f"quiz_{at + 1}"
+def _field(index: int) -> str:
+    return f"quiz_{index + 1}"
 
 
-def _hint(point: int, why: str, n_points: int) -> str:
+def _hint(point: int, explanation: str, n_points: int) -> str:
     """Return the hint next to a question with a wrong answer."""
-    if why and 0 < point <= n_points:
-        return _("Not quite. %(why)s Look at point %(point)d above and choose again.") % {"why": why, "point": point}
-    if why:
-        return _("Not quite. %(why)s Choose again.") % {"why": why}
+    if explanation and 0 < point <= n_points:
+        return _("Not quite. %(why)s Look at point %(point)d above and choose again.") % {
+            "why": explanation,
+            "point": point,
+        }
+    if explanation:
+        return _("Not quite. %(why)s Choose again.") % {"why": explanation}
     return _("Not quite. Look at point %(point)d above and choose again.") % {"point": point}

@@ -20,10 +20,10 @@ from webapp.core.errors import Refused
 from webapp.participant.page_texts import arena_notes, chat_notes, condition_lines, place_held_until
 from webapp.participant.question_view import (
     RatingForm,
+    get_passing_answers,
     mid_chat_question,
     questions_after_task,
     questions_shown,
-    right_of,
 )
 from webapp.participant.reply_reports import report_address, report_shown, turns_reported
 from webapp.participant.script_words import arena_words, chat_words, marked_words, picks_words
@@ -107,7 +107,7 @@ class RatingFormStep(ConversationStep):
         """
         if self._early:
             return self._to_chat(self._early)
-        conversation, form = self.conversation, RatingForm(self._asked, self.request.POST)
+        conversation, form = self.conversation, RatingForm(self._questions, self.request.POST)
         try:
             if not form.is_valid():
                 raise Refused("bad_answers", _("Some answers are missing."))
@@ -133,10 +133,10 @@ class RatingFormStep(ConversationStep):
         return participant
 
     @cached_property
-    def _asked(self) -> list[Question]:
+    def _questions(self) -> list[Question]:
         version = self.standing.version
         hidden = questions_not_asked(version, self.conversation.condition)
-        return [one for one in questions_after_task(self._participant, version) if one.key not in hidden]
+        return [question for question in questions_after_task(self._participant, version) if question.key not in hidden]
 
     @cached_property
     def _early(self) -> str:
@@ -154,14 +154,14 @@ class RatingFormStep(ConversationStep):
         # What was sent before and could not be taken is still there, on every way to this page.
         is_checked = self.request.GET.get("note") == _CHECK
         sent = conversation.rating_draft if conversation.rating_draft or is_checked else None
-        form = RatingForm(self._asked, sent, show_errors=is_checked)
+        form = RatingForm(self._questions, sent, show_errors=is_checked)
         if is_checked and form.is_valid() and is_waiting:
             form.refuse({"": str(WAITS_FOR_REPLY)})
         reports = visit.link("chat-report", conversation.pk)
         reported = turns_reported(conversation)
         turns = [
-            {**one, "report_url": report_address(reports, turn=one["turn"]), "is_reported": one["turn"] in reported}
-            for one in turns_of(conversation)
+            {**turn, "report_url": report_address(reports, turn=turn["turn"]), "is_reported": turn["turn"] in reported}
+            for turn in turns_of(conversation)
         ]
         return self.render(
             condition=condition_lines(conversation),
@@ -169,9 +169,9 @@ class RatingFormStep(ConversationStep):
             **report_shown(self.standing.version, reports),
             chat_url=visit.link("chat", conversation.pk),
             form=form,
-            n_questions=len(self._asked),
+            n_questions=len(self._questions),
             **questions_shown(form.questions()),
-            passing=right_of(self._participant, form.questions()),
+            passing=get_passing_answers(self._participant, form.questions()),
             turn=chat_turn(conversation),
         )
 
@@ -206,7 +206,7 @@ class ArenaStep(RatingsStep):
 
     def _form(self, n: int) -> RatingForm:
         """Return the form of questions besides the choice."""
-        questions = [one for one in self.questions_at(n) if not one.is_rated]
+        questions = [question for question in self.questions_at(n) if not question.is_rated]
         return RatingForm(questions, self.sent)
 
     def _slots(self, n: int) -> tuple[Slot, Slot]:
@@ -219,8 +219,8 @@ class ArenaStep(RatingsStep):
         return " ".join(str(shown_first(slots, 2 * exchange + 1)) for exchange in exchanges)
 
     def _page(self, n: int, form: RatingForm) -> HttpResponse:
-        version, others, slots = self.standing.version, form.questions(), self._slots(n)
-        wrong = [one for one in others if one.errors]
+        version, other_questions, slots = self.standing.version, form.questions(), self._slots(n)
+        wrong = [question for question in other_questions if question.errors]
         by_slot = chats_by_slot(slots)
         sides = [(slot.side, by_slot[slot.pk]) for slot in slots]
         chats: list[Conversation] = [chat for _side, chat in sides]
@@ -238,10 +238,10 @@ class ArenaStep(RatingsStep):
             words=picks_words(version) if self.are_picked else arena_words(version),
             **mid_chat_question(chats, version),
             choice=self.request.POST.get("choice", ""),
-            others=others,
-            passing=right_of(self.task.participant, others),
+            others=other_questions,
+            passing=get_passing_answers(self.task.participant, other_questions),
             wrong=wrong,
-            some_refused=any(one.given for one in wrong),
+            some_refused=any(question.answer for question in wrong),
             **report_shown(version, reports[0]),
             reports=[
                 (side, chat, address, turns_reported(chat))

@@ -70,13 +70,13 @@ def done_page(
     ending: TaskEnding,
     *,
     recruitment: Recruitment | None = None,
-    shown: Sequence[TaskEnding] = (),
+    visible_endings: Sequence[TaskEnding] = (),
 ) -> HttpResponse:
     """Return the same page for every outcome, after the chat and whenever the link is opened again.
 
     Args:
         recruitment: the parameters of the link that was opened, if one was.
-        shown: all endings whose codes this visit may read.
+        visible_endings: all endings whose codes this visit may read.
     """
     task = ending.task
     participant, study = task.participant, task.participant.study
@@ -94,7 +94,7 @@ def done_page(
         and task.version.values.assignment.bots_in_a_row > 1
         and chat_turn(chat) is not None,
         "ending": ending,
-        "endings": [e for e in shown if e.task != ending.task],
+        "endings": [shown_ending for shown_ending in visible_endings if shown_ending.task != ending.task],
         "task": task,
         "outcome": ending.outcome,
         "is_unqualified": ending.outcome == Outcome.SCREENED_OUT and not task_admits(task),

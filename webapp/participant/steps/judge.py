@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from webapp.core.errors import Refused
 from webapp.participant.question_forms.base import FormContext, SheetForm, sheets
 from webapp.participant.question_forms.pairwise import EndShown, PairForm
-from webapp.participant.question_view import QuestionShown, RatingForm, questions_after_task, right_of
+from webapp.participant.question_view import QuestionShown, RatingForm, get_passing_answers, questions_after_task
 from webapp.participant.rating_view import judged_shown, practice_shown
 from webapp.participant.reply_reports import places_reported, report_shown
 from webapp.participant.steps.base import Standing, TaskStep, register_step
@@ -41,7 +41,7 @@ class RatingsStep(TaskStep):
     """Base of a step that asks for the task's ratings one after another."""
 
     def is_completed(self, standing: Standing) -> bool:
-        return all(one.rating for one in standing.judgements)
+        return all(judgement.rating for judgement in standing.judgements)
 
     @property
     def judgements(self) -> list[RequestedRating]:
@@ -51,7 +51,7 @@ class RatingsStep(TaskStep):
     @cached_property
     def n_current(self) -> int:
         """Number of the first judgement without a rating, from 1."""
-        return next(n for n, one in enumerate(self.judgements, start=1) if one.rating is None)
+        return next(n for n, judgement in enumerate(self.judgements, start=1) if judgement.rating is None)
 
     @property
     def sent(self) -> Mapping[str, Any] | None:
@@ -84,28 +84,28 @@ class JudgeStep(RatingsStep):
     def post(self) -> HttpResponse:
         """Store the answers of one judgement."""
         n = self._number(self.request.POST.get("_n", ""))
-        if named := self.request.POST.get("_of"):
+        if requested_key := self.request.POST.get("_of"):
             # Numbers change when something before is deleted; what an answer is about does not.
-            by_key = {one.key: number for number, one in enumerate(self.judgements, start=1)}
-            if named not in by_key:
+            by_key = {judgement.key: number for number, judgement in enumerate(self.judgements, start=1)}
+            if requested_key not in by_key:
                 # The judged content is deleted: its participant has withdrawn.
                 return self.again(note=_GONE)
-            n = by_key[named]
+            n = by_key[requested_key]
         if self._is_ahead(n):
             return self.again()
-        form, beside = self._forms(n)
+        form, other_form = self._forms(n)
         try:
-            self._store(n, form, beside)
+            self._store(n, form, other_form)
         except Refused as refused:
-            return self._page(n, form, beside) if refused.code == "bad_answers" else self.onward()
+            return self._page(n, form, other_form) if refused.code == "bad_answers" else self.onward()
         if n < self.n_current:
             return self.again(n=n + 1)
         return self.again() if n < len(self.judgements) else self.onward()
 
-    def _number(self, asked: str) -> int:
+    def _number(self, requested: str) -> int:
         """Return the number of a judgement that the request names, else of the first one without a rating."""
         numbers = {str(n): n for n in range(1, len(self.judgements) + 1)}
-        return numbers.get(asked, self.n_current)
+        return numbers.get(requested, self.n_current)
 
     def _is_ahead(self, n: int) -> bool:
         """Return True if others come before this one, which has no rating."""
@@ -122,23 +122,23 @@ class JudgeStep(RatingsStep):
         questions, judgement = self.questions_at(n), self.judgements[n - 1]
         rubric = protocols.get(self.standing.study.protocol).form(self.task.version)
         scales = [question for question in questions if question.is_rated]
-        others = [question for question in questions if not question.is_rated]
+        other_questions = [question for question in questions if not question.is_rated]
         context = FormContext(rubric, scales, judgement, self.task.version)
         form = sheets.get(self._layout.sheet).form(context, self.sent)
         stored = judgement.rating.other_answers if judgement.rating else None
         first_number = len(form.questions()) + 1
-        return form, RatingForm(others, self.sent or stored, first_number=first_number)
+        return form, RatingForm(other_questions, self.sent or stored, first_number=first_number)
 
-    def _store(self, n: int, form: SheetForm, beside: RatingForm) -> None:
+    def _store(self, n: int, form: SheetForm, other_form: RatingForm) -> None:
         """Store the answers of one judgement.
 
         Raises:
             Refused: `bad_answers`, with errors shown next to the forms' questions; and as `rating_add`.
         """
-        are_valid = form.is_valid(), beside.is_valid()
+        are_valid = form.is_valid(), other_form.is_valid()
         if not all(are_valid):
             raise Refused("bad_answers", "")
-        answers = {**form.answers, **beside.answers}
+        answers = {**form.answers, **other_form.answers}
         target = self.judgements[n - 1].target
         try:
             rating_add(task=self.task, target=target, answers=answers, comment=form.comment)
@@ -147,42 +147,42 @@ class JudgeStep(RatingsStep):
             raise
 
     def _passing(
-        self, judgement: RequestedRating, form: SheetForm, others: Sequence[QuestionShown]
+        self, judgement: RequestedRating, form: SheetForm, other_questions: Sequence[QuestionShown]
     ) -> list[tuple[str, str]]:
         """Return the answers that pass the page's checks, by field; empty unless the participant is scripted."""
-        passing = right_of(self.task.participant, others)
+        passing = get_passing_answers(self.task.participant, other_questions)
         item = judgement.slots[0].item
         if item is None or not item.expected or not self.task.participant.is_synthetic:
             return passing
-        shown = form.shown if isinstance(form, PairForm) else "{:g}".format
-        return [*passing, *((key, shown(right[0])) for key, right in item.expected.items())]
+        page_value = form.to_page_value if isinstance(form, PairForm) else "{:g}".format
+        return [*passing, *((key, page_value(right[0])) for key, right in item.expected.items())]
 
-    def _page(self, n: int, form: SheetForm, beside: RatingForm) -> HttpResponse:
+    def _page(self, n: int, form: SheetForm, other_form: RatingForm) -> HttpResponse:
         task, version, page = self.task, self.standing.version, self._layout
-        judgement, of = self.judgements[n - 1], len(self.judgements)
-        questions, others = form.questions(), beside.questions()
-        n_left = sum(one.rating is None for one in self.judgements)
+        judgement, n_judgements = self.judgements[n - 1], len(self.judgements)
+        questions, other_questions = form.questions(), other_form.questions()
+        n_left = sum(each_judgement.rating is None for each_judgement in self.judgements)
         return self.render(
             page=page,
             partial=f"participant/judge/{page.template}.html",
             n=n,
-            of=of,
+            of=n_judgements,
             key=judgement.key,
             is_less=self.request.GET.get("note") == _GONE,
-            count=page.count % {"n": n, "of": of},
-            segments=self.segments(one.rating is not None for one in self.judgements),
-            n_rated=of - n_left,
+            count=page.count % {"n": n, "of": n_judgements},
+            segments=self.segments(each_judgement.rating is not None for each_judgement in self.judgements),
+            n_rated=n_judgements - n_left,
             # Of the study's time; a participant who has just begun has all of it left.
-            minutes_left=ceil(version.values.texts.minutes * n_left / of),
+            minutes_left=ceil(version.values.texts.minutes * n_left / n_judgements),
             judged=judged_shown(task, judgement, self.judgements),
             is_saved=judgement.rating is not None,
             form=form,
             questions=questions,
-            others=others,
-            passing=self._passing(judgement, form, others),
-            wrong=[question for question in [*questions, *others] if question.errors],
-            some_refused=any(one.error and one.given for one in others)
-            or any(isinstance(one, EndShown) and one.errors and one.given for one in questions),
+            others=other_questions,
+            passing=self._passing(judgement, form, other_questions),
+            wrong=[question for question in [*questions, *other_questions] if question.errors],
+            some_refused=any(question.error and question.answer for question in other_questions)
+            or any(isinstance(question, EndShown) and question.errors and question.answer for question in questions),
             back_url=self.visit.link("judge", task.public_id, n=n - 1) if n > 1 else "",
             **report_shown(version, self.visit.link("task-report", task.public_id, n=n)),
             reported=places_reported(task, judgement),
