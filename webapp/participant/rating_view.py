@@ -115,7 +115,12 @@ class RatingPage:
     def is_markdown(self) -> bool:
         """True if a reply is shown as Markdown."""
         lines = (*self.before, *(line for text in self.texts for line in (*text.before, *text.lines)))
-        return any(shown.html for shown in (*self.texts, *lines, *self.turns))
+        html_parts = (
+            *(text.html for text in self.texts),
+            *(line.html for line in lines),
+            *(turn.html for turn in self.turns),
+        )
+        return any(html_parts)
 
 
 def judged_shown(task: Task, judgement: RequestedRating, judgements: Sequence[RequestedRating] = ()) -> RatingPage:
