@@ -223,7 +223,7 @@ def _reply(chat: uuid.UUID, fails: bool) -> bool:
         return False
     if fails:
         return services.reply_fail(conversation_id=chat, lease=lease, error="scripted failure") is not None
-    text = "And then?" if due.given is None else due.given
+    text = "And then?" if due.partner_text is None else due.partner_text
     return services.turn_add_bot(conversation_id=chat, lease=lease, text=text, trace=[THOUGHT]) is not None
 
 

@@ -20,17 +20,17 @@ _MOST_CHARS = 200
 
 def chat_checks_left(conversation: Conversation, version: StudyVersion) -> list[ChatCheck]:
     """Return the checks of the chat that are not answered yet, the earliest first; without any, nothing is read."""
-    checks = sorted(version.values.checking.chat_checks, key=lambda one: one.after)
+    checks = sorted(version.values.checking.chat_checks, key=lambda check: check.after)
     if not checks:
         return []
-    given = set(conversation.check_answers.values_list("check_digest", flat=True))
-    return [one for one in checks if one.digest not in given]
+    answered_digests = set(conversation.check_answers.values_list("check_digest", flat=True))
+    return [check for check in checks if check.digest not in answered_digests]
 
 
 def chat_check_due(conversation: Conversation, version: StudyVersion) -> ChatCheck | None:
     """Return the check that is to be answered now, if there is one."""
-    left = chat_checks_left(conversation, version)
-    return next((one for one in left if one.after <= conversation.n_exchanges), None)
+    open_checks = chat_checks_left(conversation, version)
+    return next((check for check in open_checks if check.after <= conversation.n_exchanges), None)
 
 
 def chat_check_answer(*, conversation: Conversation, check: str, answer: str) -> ChatCheckAnswer:
@@ -48,20 +48,20 @@ def chat_check_answer(*, conversation: Conversation, check: str, answer: str) ->
             .select_related("slot__task__version", "study__version")
             .get(pk=conversation.pk)
         )
-        given = ChatCheckAnswer.objects.filter(conversation=locked, check_digest=check).first()
-        if given is not None:
-            return given
+        stored_answer = ChatCheckAnswer.objects.filter(conversation=locked, check_digest=check).first()
+        if stored_answer is not None:
+            return stored_answer
         due = chat_check_due(locked, locked.version) if locked.version else None
         if due is None or due.digest != check or locked.state != Conversation.State.OPEN:
             raise Refused("closed", _("This page is not the one that is due."))
-        said = sanitise_input(answer, _MOST_CHARS)
-        if not said or (due.options and said not in due.options):
+        answer_text = sanitise_input(answer, _MOST_CHARS)
+        if not answer_text or (due.options and answer_text not in due.options):
             raise Refused("bad_answers", _("Please answer this question."))
         return ChatCheckAnswer.objects.create(
             conversation=locked,
             check_digest=check,
             question=due.question,
             expected=list(due.expected),
-            answer=said,
-            is_right=due.passes(said),
+            answer=answer_text,
+            is_right=due.passes(answer_text),
         )

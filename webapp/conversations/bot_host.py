@@ -129,7 +129,7 @@ class BotHostRuntime:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             # The database is away, most likely. What is due stands in it, and the sweep goes on.
-            logger.error("a task of the bot host failed: %s", _said(error))
+            logger.error("a task of the bot host failed: %s", _describe_error(error))
 
     async def _answer(self, conversation_id: uuid.UUID) -> None:
         bind_contextvars(conversation_id=str(conversation_id))  # of this task alone
@@ -153,7 +153,7 @@ class BotHostRuntime:
                 logger.exception("reply of %s failed", conversation_id)
             else:
                 logger.warning("reply of %s failed: %s", conversation_id, error)
-            reason = f"{frames.BUSY if isinstance(error, BotBusy) else ''}{_said(error)}"
+            reason = f"{frames.BUSY if isinstance(error, BotBusy) else ''}{_describe_error(error)}"
             failure = await in_database(services.reply_fail)(
                 conversation_id=conversation_id,
                 lease=lease,
@@ -181,7 +181,7 @@ class BotHostRuntime:
             await events.tryout_answer(message["answer_to"], text=text)
         except Exception as error:
             # Whatever went wrong, the researcher is to read it and not to wait for it.
-            await events.tryout_answer(message["answer_to"], error=_said(error))
+            await events.tryout_answer(message["answer_to"], error=_describe_error(error))
 
     async def _load_bots(self) -> None:
         """Have the bots of studies ready before the first participant comes.
@@ -233,7 +233,9 @@ class BotHostRuntime:
             except DATABASE_AWAY as error:
                 is_database_away = True
                 if not was_away:
-                    logger.warning("the database is away (%s); leases and heartbeats go on with it", _said(error))
+                    logger.warning(
+                        "the database is away (%s); leases and heartbeats go on with it", _describe_error(error)
+                    )
                     continue  # at once: most often a connection was lost, and the next one works
             except Exception:
                 logger.exception("the bot host's sweep failed; it goes on")
@@ -257,7 +259,7 @@ class BotHostRuntime:
             self.request(conversation_id)
 
 
-def _said(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     return error_text(error) or type(error).__name__
 
 
@@ -268,10 +270,10 @@ def bots_of_running_studies(pool: str | None) -> list[str]:
     must neither hold up the start nor take memory unasked. They are loaded as soon as somebody has begun a chat.
     """
     bot_ids = [bot_id for values in _values_of_running_studies() for bot_id in values.bots]
-    begun = Conversation.objects.filter(
+    recent_chats = Conversation.objects.filter(
         study__key=DEMO_PAPER_KEY, state=Conversation.State.OPEN, created_at__gte=database_now() - BEGUN_WITHIN
     )
-    bot_ids += begun.order_by().values_list("bot__bot_id", flat=True).distinct()
+    bot_ids += recent_chats.order_by().values_list("bot__bot_id", flat=True).distinct()
     return [bot_id for bot_id in dict.fromkeys(bot_ids) if _is_served(bot_id, pool)]
 
 
@@ -296,9 +298,9 @@ def values_to_load(pool: str | None) -> list[StudyValues]:
 
 def _values_of_rehearsed_studies() -> list[StudyValues]:
     """Return the values of drafts and paused studies in which a rehearsal has begun a task lately."""
-    begun = Task.objects.filter(participant__is_synthetic=True, created_at__gte=database_now() - BEGUN_WITHIN)
+    recent_tasks = Task.objects.filter(participant__is_synthetic=True, created_at__gte=database_now() - BEGUN_WITHIN)
     studies = Study.objects.filter(
-        state__in=(Study.State.DRAFT, Study.State.PAUSED), pk__in=begun.values("participant__study")
+        state__in=(Study.State.DRAFT, Study.State.PAUSED), pk__in=recent_tasks.values("participant__study")
     ).exclude(key=DEMO_PAPER_KEY)
     return [study.values for study in studies]
 

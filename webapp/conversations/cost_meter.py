@@ -26,8 +26,8 @@ class DatabaseMeter:
         more: accounts that every reply is charged to, too.
     """
 
-    def __init__(self, more: Sequence[Purse] = ()) -> None:
-        self.more = more
+    def __init__(self, extra_purses: Sequence[Purse] = ()) -> None:
+        self.extra_purses = extra_purses
 
     async def reserve(self, bot: PaidBot, context: Context, bound: ReplyCost) -> Reservation:
         """Set the bound aside on the bot's account and, in a chat, on its study's.
@@ -35,7 +35,7 @@ class DatabaseMeter:
         Raises:
             CapReached
         """
-        return await in_database(_reserve)(bot, context.id, bound, self.more)
+        return await in_database(_reserve)(bot, context.id, bound, self.extra_purses)
 
     async def settle(self, receipt: Reservation, cost: ReplyCost) -> None:
         """Put the cost in the bound's place. Where that fails the bound stays: too much, never too little."""
@@ -45,8 +45,8 @@ class DatabaseMeter:
             log.exception("what a reply cost could not be stored; it stays with its upper bound")
 
 
-def _reserve(bot: PaidBot, context_id: str, bound: ReplyCost, more: Sequence[Purse]) -> Reservation:
-    purses = [Purse(Spending.Of.BOT, bot.name, bot.max_cost, f"the cap of bot {bot.name}"), *more]
+def _reserve(bot: PaidBot, context_id: str, bound: ReplyCost, extra_purses: Sequence[Purse]) -> Reservation:
+    purses = [Purse(Spending.Of.BOT, bot.name, bot.max_cost, f"the cap of bot {bot.name}"), *extra_purses]
     study = _study_of(context_id)
     if study is not None:
         pk, key, cap = study

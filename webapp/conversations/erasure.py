@@ -65,8 +65,8 @@ def encoded_texts_delete(texts: set[str], *, using: str = "default") -> int:
         OSError, sqlite3.Error: rows may be left.
     """
     store = text_store()
-    kept = store.known(texts)
-    return store.forget(kept - _said(kept, using)) if kept else 0
+    encoded_texts = store.known(texts)
+    return store.forget(encoded_texts - _select_texts_in_use(encoded_texts, using)) if encoded_texts else 0
 
 
 def encoded_texts_sweep() -> int:
@@ -77,8 +77,8 @@ def encoded_texts_sweep() -> int:
     Raises:
         OSError, sqlite3.Error: rows may be left.
     """
-    said = Turn.objects.order_by().values_list("text", flat=True)
-    return text_store().keep_only(said.iterator(chunk_size=2000))
+    turn_texts = Turn.objects.order_by().values_list("text", flat=True)
+    return text_store().keep_only(turn_texts.iterator(chunk_size=2000))
 
 
 CLEAN_UP = "encoded_texts"
@@ -107,9 +107,9 @@ def turns_texts() -> TextsKind:
         has_texts = ~Q(text="") | ~Q(withheld_text="") | ~Q(trace=[])
         return Turn.objects.filter(has_texts, conversation__study=study)
 
-    def blank(study: Study, found: QuerySet[Any]) -> None:
+    def blank(study: Study, matching_turns: QuerySet[Any]) -> None:
         forgetting = _EncodedTextsErasure("default")
-        forgetting.texts.update(found.order_by().values_list("text", flat=True))
+        forgetting.texts.update(matching_turns.order_by().values_list("text", flat=True))
         rows(study).update(text="", withheld_text="", trace=[])
         transaction.on_commit(forgetting, robust=True)
 
@@ -123,14 +123,14 @@ def connect_signals() -> None:
     pre_delete.connect(partner_seat_deleted, sender=PartnerSeat, dispatch_uid="partner_words_remove")
 
 
-def _said(texts: set[str], using: str) -> set[str]:
+def _select_texts_in_use(texts: set[str], using: str) -> set[str]:
     """Return those of the texts that a turn says."""
-    said = Turn.objects.using(using).order_by().values_list("text", flat=True)
+    turn_texts = Turn.objects.using(using).order_by().values_list("text", flat=True)
     if len(texts) > _NAMED_IN_A_QUERY * _MOST_QUERIES:
-        return texts.intersection(said.iterator())
-    named = sorted(texts)
+        return texts.intersection(turn_texts.iterator())
+    sorted_texts = sorted(texts)
     return {
         text
-        for start in range(0, len(named), _NAMED_IN_A_QUERY)
-        for text in said.filter(text__in=named[start : start + _NAMED_IN_A_QUERY]).distinct()
+        for start in range(0, len(sorted_texts), _NAMED_IN_A_QUERY)
+        for text in turn_texts.filter(text__in=sorted_texts[start : start + _NAMED_IN_A_QUERY]).distinct()
     }

@@ -46,7 +46,7 @@ class FilterLabel:
     filter: str
     identity: dict[str, Any]
     reason: str
-    found: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
     is_withheld: bool = False
 
 
@@ -61,16 +61,16 @@ def names_of(bot: BotVersion) -> tuple[str, ...]:
     return tuple(filter(None, (bot.bot_id, bot.title, model if isinstance(model, str) else "")))
 
 
-async def reply_check(text: str, asked: FilterInput, *, only_marks: bool = False) -> list[FilterLabel]:
+async def reply_check(text: str, filter_input: FilterInput, *, only_marks: bool = False) -> list[FilterLabel]:
     """Return the results of the study's filters in a reply, without blocking the event loop.
 
     Raises:
         NotChecked: as `reply_marks`.
     """
-    if not asked.values.filtering.reply_filters:
+    if not filter_input.values.filtering.reply_filters:
         return []
     loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(_thread, reply_marks, text, asked, only_marks)
+    return await loop.run_in_executor(_thread, reply_marks, text, filter_input, only_marks)
 
 
 async def filters_load(values: StudyValues) -> None:
@@ -78,7 +78,7 @@ async def filters_load(values: StudyValues) -> None:
     await reply_check("Hello.", FilterInput(values), only_marks=True)
 
 
-def reply_marks(text: str, asked: FilterInput, only_marks: bool = False) -> list[FilterLabel]:
+def reply_marks(text: str, filter_input: FilterInput, only_marks: bool = False) -> list[FilterLabel]:
     """Return the results of the study's filters in a reply.
 
     A filter that only marks and cannot look leaves a mark that says so.
@@ -90,21 +90,21 @@ def reply_marks(text: str, asked: FilterInput, only_marks: bool = False) -> list
         NotChecked: a filter that withholds is not here, cannot be used or breaks.
     """
     marks = []
-    for name, action in asked.values.filtering.reply_filters.items():
+    for name, action in filter_input.values.filtering.reply_filters.items():
         is_withheld = action == "withhold" and not only_marks
         try:
-            one = reply_filters.get(name)
-            identity = one.identity(asked.values).as_dict()
-            found = one.find(text, asked)
+            reply_filter = reply_filters.get(name)
+            identity = reply_filter.identity(filter_input.values).as_dict()
+            match = reply_filter.find(text, filter_input)
         except Exception as error:  # a plug-in's filter may raise whatever it likes
-            why = f"the filter {name} could not look at it: {type(error).__name__}: {error}"
-            logger.warning("a reply was not checked: %s", why)
+            problem = f"the filter {name} could not look at it: {type(error).__name__}: {error}"
+            logger.warning("a reply was not checked: %s", problem)
             if is_withheld:
-                raise NotChecked(why) from error
-            marks.append(FilterLabel(name, {"name": name}, _cut(_("Not checked: %s") % why)))
+                raise NotChecked(problem) from error
+            marks.append(FilterLabel(name, {"name": name}, _cut(_("Not checked: %s") % problem)))
             continue
-        if found is not None:
-            marks.append(FilterLabel(name, identity, _cut(found.reason), found.words, is_withheld))
+        if match is not None:
+            marks.append(FilterLabel(name, identity, _cut(match.reason), match.words, is_withheld))
     return marks
 
 
@@ -127,14 +127,14 @@ def marks_store(turns: Sequence[Turn], marks: Sequence[Sequence[FilterLabel]]) -
     rows = [
         ReplyMark(
             turn=turn,
-            filter=one.filter,
-            identity=one.identity,
-            found=list(one.found),
-            reason=one.reason,
-            is_withheld=one.is_withheld,
+            filter=label.filter,
+            identity=label.identity,
+            found=list(label.words),
+            reason=label.reason,
+            is_withheld=label.is_withheld,
         )
-        for turn, found in zip(turns, marks, strict=True)
-        for one in found
+        for turn, labels in zip(turns, marks, strict=True)
+        for label in labels
     ]
     ReplyMark.objects.bulk_create(rows, ignore_conflicts=True)
     return len(rows)

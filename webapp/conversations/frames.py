@@ -196,14 +196,14 @@ def bot_failed_frame(failure: Failure) -> dict[str, Any]:
         )
     busy, overdue = failure.error.startswith(BUSY), not failure.error
     is_partner = failure.error.startswith(NO_PARTNER)
-    what = "Your chat partner is not here." if is_partner else "The chatbot did not answer."
+    problem = "Your chat partner is not here." if is_partner else "The chatbot did not answer."
     if busy:
-        what = "Too many people are waiting for this chatbot. Try again in a minute."
+        problem = "Too many people are waiting for this chatbot. Try again in a minute."
     elif overdue:
-        what = "The chatbot has not answered for a long time."
+        problem = "The chatbot has not answered for a long time."
     return error_frame(
         code="bot_failed",
-        message=f"{what} This is our fault, not yours. Your messages are saved.",
+        message=f"{problem} This is our fault, not yours. Your messages are saved.",
         turn=failure.turn,
         can=failure.can,
         can_rate=failure.can_rate,

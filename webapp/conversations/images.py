@@ -62,19 +62,19 @@ def image_encode(data: bytes) -> tuple[bytes, tuple[int, int]]:
         Refused: `image_too_large` (bytes or pixels), or `bad_image` for any other file.
     """
     if len(data) > MOST_BYTES:
-        told = _("This image is too large. It can have at most %(n)s MB.") % {"n": MOST_IMAGE_MB}
-        raise Refused("image_too_large", told)
+        message = _("This image is too large. It can have at most %(n)s MB.") % {"n": MOST_IMAGE_MB}
+        raise Refused("image_too_large", message)
     from PIL import Image, ImageOps  # here: most processes never decode one
 
     warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the limit below is lower
     try:
-        with Image.open(BytesIO(data), formats=_FORMATS) as found:
+        with Image.open(BytesIO(data), formats=_FORMATS) as source:
             # Only the header was read.
-            if found.width * found.height > MOST_PIXELS:
+            if source.width * source.height > MOST_PIXELS:
                 raise Image.DecompressionBombError
             with _DECODING:
-                found.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
-                turned = ImageOps.exif_transpose(found)
+                source.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
+                turned = ImageOps.exif_transpose(source)
                 # A new image: the decoded one keeps the comments of its file.
                 clean = Image.new("RGB", turned.size, "white")
                 if turned.has_transparency_data:
@@ -83,11 +83,11 @@ def image_encode(data: bytes) -> tuple[bytes, tuple[int, int]]:
                     clean.paste(turned.convert("RGB"))
     except Image.DecompressionBombError:
         limit = MOST_PIXELS // 1_000_000
-        told = _("This image has too many pixels. It can have at most %(n)s million.") % {"n": limit}
-        raise Refused("image_too_large", told) from None
+        message = _("This image has too many pixels. It can have at most %(n)s million.") % {"n": limit}
+        raise Refused("image_too_large", message) from None
     except Exception:  # decoders raise errors of many kinds for a broken file
-        told = _("This file could not be read as an image. Choose a JPEG, PNG or WebP image.")
-        raise Refused("bad_image", told) from None
+        message = _("This file could not be read as an image. Choose a JPEG, PNG or WebP image.")
+        raise Refused("bad_image", message) from None
     encoded = BytesIO()
     clean.save(encoded, "JPEG", quality=88)
     return encoded.getvalue(), clean.size
@@ -154,16 +154,18 @@ def image_send(*, turn: Turn, image_id: UUID, description: str) -> None:
     Raises:
         Refused: `bad_image` if it is not there, or was sent before.
     """
-    found = ChatImage.objects.filter(conversation=turn.conversation_id, pk=image_id, turn=None)
-    if not found.update(turn=turn, description=description):
-        told = _("This image is no longer here. Choose it again.")
-        raise Refused("bad_image", told, client_id=str(turn.client_id))
+    unsent_images = ChatImage.objects.filter(conversation=turn.conversation_id, pk=image_id, turn=None)
+    if not unsent_images.update(turn=turn, description=description):
+        message = _("This image is no longer here. Choose it again.")
+        raise Refused("bad_image", message, client_id=str(turn.client_id))
 
 
-def image_withhold(*, conversation: Conversation, index: int, by: str) -> None:
-    """Hide the image of a turn from participants and raters, or show it again (`by` empty); staff still see it."""
-    at = database_now() if by else None
-    ChatImage.objects.filter(conversation=conversation, turn__index=index).update(withheld_at=at, withheld_by=by[:150])
+def image_withhold(*, conversation: Conversation, index: int, user_name: str) -> None:
+    """Hide the image of a turn from participants and raters, but not from staff. An empty `user_name` shows it."""
+    withheld_at = database_now() if user_name else None
+    ChatImage.objects.filter(conversation=conversation, turn__index=index).update(
+        withheld_at=withheld_at, withheld_by=user_name[:150]
+    )
 
 
 def images_of(conversation: Conversation | None) -> dict[int, ChatImage]:
@@ -226,8 +228,8 @@ def with_image(html: SafeString | str, text: str, image: ChatImage | None, *, fo
     """Return the HTML of a turn with its image; of a turn without one the HTML as it is, which may be empty."""
     if image is None:
         return mark_safe(html)  # noqa: S308 made by `reply_html`
-    said = html or (mark_safe(linebreaks(text, autoescape=True)) if text else "")  # noqa: S308
-    return format_html("{}{}", image_html(image, for_staff=for_staff), said)
+    text_html = html or (mark_safe(linebreaks(text, autoescape=True)) if text else "")  # noqa: S308
+    return format_html("{}{}", image_html(image, for_staff=for_staff), text_html)
 
 
 def image_fields(image: ChatImage | None, text: str, html: SafeString | str = "") -> dict[str, Any]:
@@ -235,8 +237,11 @@ def image_fields(image: ChatImage | None, text: str, html: SafeString | str = ""
     if image is None:
         return {}
     link = "" if image.withheld_at else image_link(image)
-    shown = {"id": str(image.pk), "url": link, "description": image.description}
-    return {"image": {**shown, "width": image.width, "height": image.height}, "html": with_image(html, text, image)}
+    link_fields = {"id": str(image.pk), "url": link, "description": image.description}
+    return {
+        "image": {**link_fields, "width": image.width, "height": image.height},
+        "html": with_image(html, text, image),
+    }
 
 
 def images_attached(context: chatbots.Conversation, names: Mapping[int, str]) -> chatbots.Conversation:
@@ -248,25 +253,25 @@ def images_attached(context: chatbots.Conversation, names: Mapping[int, str]) ->
     """
     turns = list(context.turns)
     for index, name in names.items():
-        at = index - context.offset
-        if turns[at].speaker == Turn.Speaker.HUMAN and (data := file_read(name)) is not None:
+        position = index - context.offset
+        if turns[position].speaker == Turn.Speaker.HUMAN and (data := file_read(name)) is not None:
             address = f"data:image/jpeg;base64,{base64.b64encode(data).decode()}"
-            turns[at] = replace(turns[at], image=address)
+            turns[position] = replace(turns[position], image=address)
     return replace(context, turns=tuple(turns))
 
 
 def images_sweep() -> int:
     """Delete images that were not sent within an hour, and day-old files without a row; return the number of both."""
     now = database_now()
-    _rows, found = ChatImage.objects.filter(turn=None, created_at__lt=now - _UNSENT_KEPT).delete()
-    n, storage = sum(found.values()), image_storage()
+    _rows, deleted_counts = ChatImage.objects.filter(turn=None, created_at__lt=now - _UNSENT_KEPT).delete()
+    n, storage = sum(deleted_counts.values()), image_storage()
     try:
         names = storage.listdir("")[1]
     except FileNotFoundError:  # the folder is made for the first image
         return n
-    kept = {image_name(pk) for pk in ChatImage.objects.values_list("pk", flat=True)}
+    known_names = {image_name(pk) for pk in ChatImage.objects.values_list("pk", flat=True)}
     for name in names:
-        if name not in kept and storage.get_modified_time(name) < now - _ORPHANS_KEPT:
+        if name not in known_names and storage.get_modified_time(name) < now - _ORPHANS_KEPT:
             image_file_delete(name)
             n += 1
     return n
@@ -274,8 +279,8 @@ def images_sweep() -> int:
 
 def image_files(conversations: QuerySet[Conversation]) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of the conversations' sent images, without those that are withheld or lost."""
-    found = ChatImage.objects.filter(conversation__in=conversations, turn__isnull=False, withheld_at=None)
-    for image in found.order_by("pk").iterator(chunk_size=500):
+    sent_images = ChatImage.objects.filter(conversation__in=conversations, turn__isnull=False, withheld_at=None)
+    for image in sent_images.order_by("pk").iterator(chunk_size=500):
         if (data := file_read(image.name)) is not None:
             yield image.name, data
 

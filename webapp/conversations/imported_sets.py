@@ -26,7 +26,7 @@ def imported_sets(study: Study) -> list[ItemSet]:
         .values_list("set_name")
         .annotate(n=Count("pk"), n_given=Count("pk", filter=Q(is_given=True)))
     )
-    return [ItemSet(name, n, given, _first(study, name)) for name, n, given in sorted(rows)]
+    return [ItemSet(name, n, n_given, _first(study, name)) for name, n, n_given in sorted(rows)]
 
 
 def imported_set_remove(*, study: Study, name: str) -> tuple[int, int]:
@@ -60,12 +60,12 @@ def _in_sets(study: Study) -> Any:
 
     `is_given` is true where ratings, tasks or items depend on them.
     """
-    found = Conversation.objects.filter(study=study, source=Conversation.Source.IMPORT)
+    imported = Conversation.objects.filter(study=study, source=Conversation.Source.IMPORT)
     people = Slot.objects.filter(task__participant__is_synthetic=False)
     rated = Conversation.objects.filter(pk=OuterRef("pk"), ratings__isnull=False).exclude(
         ratings__participant__is_synthetic=True
     )
-    return found.annotate(
+    return imported.annotate(
         is_given=Exists(people.filter(conversation=OuterRef("pk")))
         | Exists(rated)
         | Exists(Item.objects.filter(Item.holding(pk=OuterRef("pk")))),
@@ -78,5 +78,5 @@ def _in_sets(study: Study) -> Any:
 
 
 def _first(study: Study, name: str) -> list[Conversation]:
-    found = _in_sets(study).filter(set_name=name).select_related("bot").order_by("external_id")
-    return list(found[:_SHOWN])
+    conversations = _in_sets(study).filter(set_name=name).select_related("bot").order_by("external_id")
+    return list(conversations[:_SHOWN])

@@ -40,14 +40,17 @@ class ReplyTimes:
 
     def in_ms(self) -> dict[str, int | None]:
         """Return them as a turn's columns have them, in milliseconds."""
-        named = {
+        seconds_by_column = {
             "first_ms": self.first_s,
             "latency_ms": self.whole_s,
             "shown_first_ms": self.shown_first_s,
             "shown_ms": self.shown_s,
             "late_ms": self.late_s,
         }
-        return {name: None if seconds is None else max(0, round(1000 * seconds)) for name, seconds in named.items()}
+        return {
+            name: None if seconds is None else max(0, round(1000 * seconds))
+            for name, seconds in seconds_by_column.items()
+        }
 
 
 class PacedReply:

@@ -87,7 +87,7 @@ class ReplyPlan:
     pace: ReplyPace | None = None
     pair: uuid.UUID | None = None
     images: Mapping[int, str] = field(default_factory=dict)
-    given: str | None = None
+    partner_text: str | None = None
     waited_s: float = 0.0
 
 
@@ -145,7 +145,7 @@ def reply_begin(conversation_id: uuid.UUID, lease: uuid.UUID) -> ReplyPlan | Non
     )
     if seat is not None and seat.given_at is not None:
         waited = seat.given_at - due.since
-        due = replace(due, given=seat.given_text, waited_s=max(0.0, waited.total_seconds()))
+        due = replace(due, partner_text=seat.given_text, waited_s=max(0.0, waited.total_seconds()))
     if not is_paced:
         return due
     if slots is None:
@@ -206,33 +206,35 @@ class _Replying:
 
     async def make(self) -> None:
         if self.due.pace is None:
-            made = await self._made(None)
-            if await self._store(made) and (self.is_typed or self.is_held):
-                await self._type(made.text)
-            await self._finish(made)
+            reply = await self._make_reply(None)
+            if await self._store(reply) and (self.is_typed or self.is_held):
+                await self._type(reply.text)
+            await self._finish(reply)
             return
         longest_s = self.due.waited_s + min(LONGEST_PACED_REPLY_S, settings.CONFAB_REPLY_TIMEOUT_S)
         showing = PacedReply(
             self.due.pace, tell=self._tell, clock=self._clock, sleep=asyncio.sleep, longest_s=longest_s
         )
         both_ready = self._both_ready if self.due.pair is not None else None
-        shown = asyncio.get_running_loop().create_task(showing.run(both_ready))
+        show_task = asyncio.get_running_loop().create_task(showing.run(both_ready))
         try:
-            made = await self._made(showing)
+            reply = await self._make_reply(showing)
             try:
-                await shown
+                await show_task
             except asyncio.CancelledError:
                 # The host stops: what the bot has given need not be made, and paid, once more.
-                await self._store(made)
+                await self._store(reply)
                 raise
         finally:
-            shown.cancel()
-        times = replace(made.times, shown_first_s=showing.shown_first_s, shown_s=showing.shown_s, late_s=showing.late_s)
-        made = replace(made, times=times)
-        await self._store(made)
-        await self._finish(made)
+            show_task.cancel()
+        times = replace(
+            reply.times, shown_first_s=showing.shown_first_s, shown_s=showing.shown_s, late_s=showing.late_s
+        )
+        reply = replace(reply, times=times)
+        await self._store(reply)
+        await self._finish(reply)
 
-    async def _made(self, showing: PacedReply | None) -> FinishedReply:
+    async def _make_reply(self, showing: PacedReply | None) -> FinishedReply:
         """Have the whole reply made and looked at; what may be shown meanwhile is."""
         context = self.due.context
         if self.due.images:
@@ -261,30 +263,30 @@ class _Replying:
         trace = self._trace.steps
         marks = tuple(await reply_check(gathered, FilterInput(self.due.values, names)))
         if self.is_held and self._shows_trace and trace:
-            said = "\n".join(f"{step.name} {step.arguments} {step.text or ''}" for step in trace)
-            found = await reply_check(said, FilterInput(self.due.values, names))
-            marks += tuple(one for one in found if one.is_withheld)
+            trace_text = "\n".join(f"{step.name} {step.arguments} {step.text or ''}" for step in trace)
+            trace_labels = await reply_check(trace_text, FilterInput(self.due.values, names))
+            marks += tuple(label for label in trace_labels if label.is_withheld)
         image = await asyncio.to_thread(bot_image_store, *self._trace.image) if self._trace.image else None
         if isinstance(image, Refused) and not gathered.strip():
             raise BotError(image.message)
-        made = FinishedReply(gathered, times, cost, stand_in, marks, trace=trace, image=image)
-        if any(one.is_withheld for one in marks):
-            made = replace(made, text=withheld_notice(self.due.values), withheld_text=gathered)
+        reply = FinishedReply(gathered, times, cost, stand_in, marks, trace=trace, image=image)
+        if any(label.is_withheld for label in marks):
+            reply = replace(reply, text=withheld_notice(self.due.values), withheld_text=gathered)
             if isinstance(image, ChatImage):
                 image.withheld_at, image.withheld_by = database_now(), "a filter"
         if showing is not None:
-            showing.add(made.text, is_whole=True)
-        return made
+            showing.add(reply.text, is_whole=True)
+        return reply
 
     async def _pieces(self, context: chatbots.Conversation) -> AsyncIterator[str]:
         """Yield the pieces of the reply: of the person's text there is one."""
-        if self.due.given is not None:
-            yield self.due.given
+        if self.due.partner_text is not None:
+            yield self.due.partner_text
             return
         async for piece in self.host.stream(self.due.bot.bot_id, context):
             yield piece
 
-    async def _store(self, made: FinishedReply) -> bool:
+    async def _store(self, reply: FinishedReply) -> bool:
         """Store the reply; False if another host has taken over, which then shows it too.
 
         While the database is away it is offered again for as long as a reply may take: it was made, and perhaps paid.
@@ -299,14 +301,14 @@ class _Replying:
                 self._stored = await in_database(services.turn_add_bot)(
                     conversation_id=self.due.conversation_id,
                     lease=self.lease,
-                    text=made.text,
-                    cost=made.cost,
-                    stand_in=made.stand_in,
-                    times=made.times,
-                    marks=made.marks,
-                    withheld_text=made.withheld_text,
-                    trace=made.trace,
-                    image=made.image,
+                    text=reply.text,
+                    cost=reply.cost,
+                    stand_in=reply.stand_in,
+                    times=reply.times,
+                    marks=reply.marks,
+                    withheld_text=reply.withheld_text,
+                    trace=reply.trace,
+                    image=reply.image,
                 )
             except DATABASE_AWAY as error:
                 if time.monotonic() >= until:
@@ -316,11 +318,11 @@ class _Replying:
             else:
                 return self._stored is not None
 
-    async def _finish(self, made: FinishedReply) -> None:
+    async def _finish(self, reply: FinishedReply) -> None:
         if self._stored is None:
             return
         if self._sent:  # a reply of which nothing was shown is in the frame that ends it
-            await self._tell(self._sent, made.text)
+            await self._tell(self._sent, reply.text)
         if self._telling:
             await asyncio.wait(self._telling)
         turn, html = self._stored.turn, self.due.values.reply_html(self._stored.turn.text)
@@ -331,9 +333,9 @@ class _Replying:
             html=html,
             trace=turn.trace if self._shows_trace and not turn.withheld_text else (),
         )
-        if isinstance(made.image, ChatImage):
+        if isinstance(reply.image, ChatImage):
             with translation.override(locale_of(self.due.values.texts.language)):
-                frame |= image_fields(made.image, turn.text, html)
+                frame |= image_fields(reply.image, turn.text, html)
         await events.frame_publish(self.due.conversation_id, frame)
 
     def _tell_step(self, number: int, step: TraceStep) -> None:

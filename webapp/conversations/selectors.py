@@ -101,21 +101,21 @@ def task_chat_ids(conversation: Conversation) -> list[UUID]:
 
 def conversation_for(participant_ids: Collection[UUID], conversation_id: UUID) -> Conversation | None:
     """Return the chat, if it was given to one of these participants."""
-    found = (
+    conversation = (
         Conversation.objects.filter(
             pk=conversation_id, participant__in=list(participant_ids), source=Conversation.Source.CHAT
         )
         .select_related("bot", "study", "participant", "slot__task__version__rubric")
         .first()
     )
-    if found is not None and found.participant is not None and found.task is not None:
+    if conversation is not None and conversation.participant is not None and conversation.task is not None:
         # They are the same rows: a page that goes another way to them need not read them again.
-        found.task.participant = found.participant
-        if found.study is not None and found.study.pk == found.participant.study_id:
-            found.participant.study = found.study
-        if found.study is not None and found.study.version_id == found.task.version_id:
-            found.study.version = found.task.version
-    return found
+        conversation.task.participant = conversation.participant
+        if conversation.study is not None and conversation.study.pk == conversation.participant.study_id:
+            conversation.participant.study = conversation.study
+        if conversation.study is not None and conversation.study.version_id == conversation.task.version_id:
+            conversation.study.version = conversation.task.version
+    return conversation
 
 
 def chats_under_way() -> QuerySet[Conversation]:
@@ -173,12 +173,12 @@ class ChatTurn:
     """Position of a chat among several chats of a task, from 1."""
 
     number: int
-    of: int
+    n_chats: int
 
     @property
     def is_last(self) -> bool:
         """True if no chat comes after it."""
-        return self.number >= self.of
+        return self.number >= self.n_chats
 
 
 def chat_turn(conversation: Conversation) -> ChatTurn | None:
@@ -192,8 +192,8 @@ def chat_turn(conversation: Conversation) -> ChatTurn | None:
     if version.values.assignment.bots_in_a_row < 2:
         return None
     slots = conversation.slot.task.slots.exclude(bot_id="")
-    held = slots.exclude(chat__state=Conversation.State.FAILED)
-    orders = list(held.order_by("order").values_list("order", flat=True))
+    counted_slots = slots.exclude(chat__state=Conversation.State.FAILED)
+    orders = list(counted_slots.order_by("order").values_list("order", flat=True))
     if len(orders) < 2:
         return None
     return ChatTurn(sum(order <= conversation.slot.order for order in orders), len(orders))
@@ -214,12 +214,12 @@ def early_reason(conversation: Conversation) -> str:
 
     After the time limit one answered message is enough, and after the last message no time must pass.
     """
-    rules, n, left = _rules(conversation), conversation.n_exchanges, time_left(conversation)
-    if left is not None and left.is_over():
+    rules, n, remaining = _rules(conversation), conversation.n_exchanges, time_left(conversation)
+    if remaining is not None and remaining.is_over():
         return "" if n else "too_early"
     if n < rules.min_exchanges:
         return "too_early"
-    waits = left is not None and (left.least_s or 0) > 0 and n < rules.max_exchanges
+    waits = remaining is not None and (remaining.least_s or 0) > 0 and n < rules.max_exchanges
     return "too_soon" if waits else ""
 
 
@@ -229,8 +229,8 @@ def time_left(conversation: Conversation) -> TimeLeft | None:
     limits = (None if conversation.is_synthetic else rules.least_minutes, rules.most_minutes)
     if limits == (None, None):
         return None
-    own = Turn.objects.filter(conversation=conversation, speaker=Turn.Speaker.HUMAN)
-    began = own.order_by("index").values_list("created_at", flat=True).first()
+    human_turns = Turn.objects.filter(conversation=conversation, speaker=Turn.Speaker.HUMAN)
+    began = human_turns.order_by("index").values_list("created_at", flat=True).first()
     passed_s = (database_now() - began).total_seconds() if began else 0
     least_s, most_s = (None if minutes is None else 60 * minutes - passed_s for minutes in limits)
     return TimeLeft(least_s, most_s, runs=began is not None)
@@ -358,8 +358,8 @@ def person_is_writing(conversation: Conversation) -> bool:
     """Return True if the due reply is that of a person who has not sent it yet."""
     if conversation.bot.kind != PERSON:
         return False
-    given = PartnerSeat.objects.filter(pk=conversation.pk, given_turn=conversation.due_turn)
-    return not given.exists()
+    written_seats = PartnerSeat.objects.filter(pk=conversation.pk, given_turn=conversation.due_turn)
+    return not written_seats.exists()
 
 
 def reply_is_awaited(conversation_id: UUID, turn_index: int) -> bool:
@@ -452,17 +452,19 @@ def conversation_remembered(row: Conversation) -> chatbots.Conversation:
         state=Conversation.State.COMPLETED,
         created_at__lt=row.created_at,
     ).exclude(sitting="")
-    before = [turn for one in conversation_values(earlier.order_by("created_at")) for turn in one.turns]
+    before = [
+        turn for conversation in conversation_values(earlier.order_by("created_at")) for turn in conversation.turns
+    ]
     return replace(value, turns=(*before, *value.turns), offset=-len(before))
 
 
 def conversations_for_metrics(conversations: QuerySet[Conversation]) -> Iterator[chatbots.Conversation]:
     """Yield the rows as values, in the queryset's order; replies in Markdown without their marks."""
-    chats, others = "slot__task__version__values__chat__format", "study__version__values__chat__format"
-    is_markdown = Q(**{chats: "markdown"}) | Q(**{"slot": None, others: "markdown"})
+    chat_format, study_format = "slot__task__version__values__chat__format", "study__version__values__chat__format"
+    is_markdown = Q(**{chat_format: "markdown"}) | Q(**{"slot": None, study_format: "markdown"})
     marked = {str(pk) for pk in conversations.filter(is_markdown).values_list("pk", flat=True)}
-    for one in conversation_values(conversations):
-        yield without_reply_marks(one) if one.id in marked else one
+    for conversation in conversation_values(conversations):
+        yield without_reply_marks(conversation) if conversation.id in marked else conversation
 
 
 def without_reply_marks(conversation: chatbots.Conversation) -> chatbots.Conversation:

@@ -94,7 +94,7 @@ def task_start(
     """
     exclude = {*exclude, *bots_unavailable_at_hosts()}
     task = task_open(participant=participant, exclude=exclude, version=version, wanted=wanted, had=had)
-    task_chats(task=task, drawn=task.drawn_slots)
+    task_chats(task=task, drawn_slots=task.drawn_slots)
     return task
 
 
@@ -106,33 +106,33 @@ def conversation_start(
     return task_chats(task=task)[0]
 
 
-def task_chats(*, task: Task, drawn: Sequence[Slot] = ()) -> list[Conversation]:
+def task_chats(*, task: Task, drawn_slots: Sequence[Slot] = ()) -> list[Conversation]:
     """Return the conversations that are made in the task so far, in their order, and open what is due.
 
     Chats one after another: the next is opened when the one before it is over, and all so far come back. Of pairs of
     chats one is open at a time: the first whose chats are not both over.
 
     Args:
-        drawn: slots of a task that this transaction stored; they need not be read, and have no chats.
+        drawn_slots: slots of a task that this transaction stored; they need not be read, and have no chats.
 
     Raises:
         Refused: `no_bot` if the bot of the next one is no longer registered.
     """
-    kept = drawn or slots_kept(task.slots.select_related("chat").order_by("order"))
-    slots = [slot for slot in kept if slot.bot_id]
-    existing = {} if drawn else {slot.pk: slot.chat for slot in slots if hasattr(slot, "chat")}
+    current_slots = drawn_slots or slots_kept(task.slots.select_related("chat").order_by("order"))
+    slots = [slot for slot in current_slots if slot.bot_id]
+    existing = {} if drawn_slots else {slot.pk: slot.chat for slot in slots if hasattr(slot, "chat")}
     groups = slots_grouped(slots)
     pairs: list[tuple[Slot, ...]] = [group for group in groups if len(group) == 2]
     if pairs:
         done = {pk for pk, chat in existing.items() if chat.state != Conversation.State.OPEN}
         groups = [pair for pair in pairs if not done.issuperset(s.pk for s in pair)][:1]
-    found: list[Conversation] = []
+    conversations: list[Conversation] = []
     for group in groups:
-        chats = [existing.get(slot.pk) or _chat_open(task, slot, is_drawn=bool(drawn)) for slot in group]
-        found += chats
+        chats = [existing.get(slot.pk) or _chat_open(task, slot, is_drawn=bool(drawn_slots)) for slot in group]
+        conversations += chats
         if any(chat.state == Conversation.State.OPEN for chat in chats):
             break
-    return found
+    return conversations
 
 
 def task_goes_on(*, task: Task) -> bool:

@@ -60,9 +60,9 @@ def hear(chat: Conversation) -> str:
     lease = uuid.uuid4()
     due = reply_begin(chat.pk, lease)
     assert due is not None
-    assert due.given is not None
-    assert services.turn_add_bot(conversation_id=chat.pk, lease=lease, text=due.given) is not None
-    return due.given
+    assert due.partner_text is not None
+    assert services.turn_add_bot(conversation_id=chat.pk, lease=lease, text=due.partner_text) is not None
+    return due.partner_text
 
 
 def texts(chat: Conversation) -> list[tuple[str, str]]:

@@ -284,7 +284,7 @@ def test_a_reply_of_a_chat_is_reported_once_and_may_be_changed(study: Study, bro
         assert json.loads(report(browser, address).content) == {"saved": True, "error": ""}
     stored = ReplyReport.objects.get()
     assert (stored.turn.text, stored.reason, stored.words) == ("reply 0", "hurtful", "")
-    assert reports_see(study=study, reports=None, by="lee") == 1
+    assert reports_see(study=study, reports=None, user_name="lee") == 1
     report(browser, address)
     assert ReplyReport.objects.get().seen_by == "lee"  # the same again is nothing new
     report(browser, address, reason="other", words="It lies. " * 500)

@@ -440,7 +440,7 @@ def test_exports_and_the_api_name_the_image() -> None:
 def test_a_package_has_the_images_where_it_is_asked_for_them(tmp_path: Path) -> None:
     conversation = make_conversation(seen_study())
     image, hidden = sent(conversation), sent(conversation)
-    images.image_withhold(conversation=conversation, index=2, by="r")
+    images.image_withhold(conversation=conversation, index=2, user_name="r")
     plain, full = (
         zipfile.ZipFile(io.BytesIO(b"".join(package_pieces(conversation.study, ExportOptions(include_images=asked)))))
         for asked in (False, True)

@@ -96,7 +96,7 @@ def test_one_chat_after_another_and_one_code_at_the_end() -> None:
     study = make_in_turn()
     chat = make_conversation(study, n_exchanges=3)
     assert Conversation.objects.count() == 1, "the next is opened when this one is over"
-    assert str(chat_turn(chat)) == "ChatTurn(number=1, of=3)"
+    assert str(chat_turn(chat)) == "ChatTurn(number=1, n_chats=3)"
     chats = go_through(study, entry_nonce="n")
     assert [one.bot.bot_id for one in chats] == chats[0].task.bot_ids
     assert [chat_turn(one).number for one in chats] == [1, 2, 3]

@@ -182,12 +182,12 @@ def _time_is_over(conversation: Conversation, n_turns: int) -> bool:
     A chat side by side with another one may still get the messages that the other one has: both are compared over
     the same messages.
     """
-    left = time_left(conversation)
-    if left is None or not left.is_over(grace_s=_SEND_GRACE_S):
+    remaining = time_left(conversation)
+    if remaining is None or not remaining.is_over(grace_s=_SEND_GRACE_S):
         return False
     pair = pair_of_slot(conversation.slot) if conversation.slot is not None else None
-    others = Turn.objects.filter(conversation__slot__in=pair or ()).exclude(conversation=conversation)
-    return others.count() <= n_turns
+    paired_turns = Turn.objects.filter(conversation__slot__in=pair or ()).exclude(conversation=conversation)
+    return paired_turns.count() <= n_turns
 
 
 def vote_set(*, conversation_id: UUID, turn_index: int, value: int) -> None:
@@ -244,18 +244,18 @@ def reply_report(
     return report
 
 
-def reports_see(*, study: Study, reports: Collection[int] | None, by: str) -> int:
+def reports_see(*, study: Study, reports: Collection[int] | None, user_name: str) -> int:
     """Store that staff have seen reports of a study; return the number of those not seen before.
 
     Args:
         reports: which; None for all of them.
-        by: the name of the user who saw them.
+        user_name: the name of the user who saw them.
     """
-    wanted = Q(participant__study=study, seen_at=None)
+    condition = Q(participant__study=study, seen_at=None)
     if reports is not None:
-        wanted &= Q(pk__in=list(reports))
-    found = ReplyReport.objects.filter(wanted)
-    return found.update(seen_at=database_now(), seen_by=by[:150])
+        condition &= Q(pk__in=list(reports))
+    unseen_reports = ReplyReport.objects.filter(condition)
+    return unseen_reports.update(seen_at=database_now(), seen_by=user_name[:150])
 
 
 __all__ = [

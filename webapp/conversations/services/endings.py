@@ -124,11 +124,11 @@ def conversation_withdraw(*, conversation: Conversation) -> None:
         rows = Conversation.objects.select_for_update(of=("self",)).select_related("slot__task")
         locked = list(rows.filter(chats).order_by("pk"))
         partner_words_remove(chats=[chat.pk for chat in locked])
-        asked = next(chat for chat in locked if chat.pk == conversation.pk)
-        if asked.state != Conversation.State.OPEN:
+        withdrawn = next(chat for chat in locked if chat.pk == conversation.pk)
+        if withdrawn.state != Conversation.State.OPEN:
             raise Refused("closed", _("This chat is finished and cannot be withdrawn here."))
-        if asked.task is not None:
-            asked.task.ratings.all().delete()
+        if withdrawn.task is not None:
+            withdrawn.task.ratings.all().delete()
         for chat in locked:
             chat.turns.all().delete()
             chat.images.all().delete()
@@ -140,8 +140,8 @@ def conversation_withdraw(*, conversation: Conversation) -> None:
             chat.n_exchanges = 0
             due_set(chat)
             chat.save()
-        if asked.task is not None:
-            task_withdraw(task=asked.task)
+        if withdrawn.task is not None:
+            task_withdraw(task=withdrawn.task)
 
 
 def pair_chats(*, slots: tuple[Slot, ...]) -> list[Conversation]:

@@ -88,8 +88,8 @@ def _look_of(seat: PartnerSeat, now: datetime) -> PartnerLook:
     if (failure := failure_of(chat)) is not None:
         return PartnerLook("failed", failure=failure)
     if seat.state == PartnerSeat.State.WAITING and not _is_staffed(seat):
-        left = (seat.wait_until - now).total_seconds() if seat.wait_until else 0
-        return PartnerLook("waiting", max(0, round(left)))
+        remaining_s = (seat.wait_until - now).total_seconds() if seat.wait_until else 0
+        return PartnerLook("waiting", max(0, round(remaining_s)))
     state: Literal["here", "ended"] = "here"
     if _has_ended(seat) and early_reason(chat) != "too_early":
         state = "ended"
@@ -115,20 +115,20 @@ def seats_pair(*, chat: Conversation) -> int:
         seats = PartnerSeat.objects.filter(pk__in=locked, state=PartnerSeat.State.WAITING)
         for seat in seats.select_related("conversation").order_by("wait_until", "pk"):
             condition = json.dumps(seat.conversation.condition, sort_keys=True)
-            other = alone.pop(condition, None)
-            if other is None:
+            waiting_seat = alone.pop(condition, None)
+            if waiting_seat is None:
                 alone[condition] = seat
             else:
-                _pair(other, seat)
+                _pair(waiting_seat, seat)
                 n_pairs += 1
     return n_pairs
 
 
-def _pair(one: PartnerSeat, other: PartnerSeat) -> None:
+def _pair(earlier: PartnerSeat, later: PartnerSeat) -> None:
     """Make two participants partners; who writes first is drawn, and the other waits for that message."""
-    first, second = one, other
-    if random.Random(derive_seed(one.conversation.seed, "writes first")).random() < 0.5:
-        first, second = other, one
+    first, second = earlier, later
+    if random.Random(derive_seed(earlier.conversation.seed, "writes first")).random() < 0.5:
+        first, second = later, earlier
     second.writes_second = True
     # The column is unique and rows are written one after the other, so each names the other in an update of its own.
     for seat, partner in ((first, second), (second, first)):
@@ -170,8 +170,8 @@ def _partner_check(seat: PartnerSeat, now: datetime) -> None:
     is_due = chat.due_turn is not None
     if chat.due_error or (is_due and seat.given_turn == chat.due_turn):
         return
-    left = time_left(chat)
-    is_over = left is not None and left.is_over()
+    remaining = time_left(chat)
+    is_over = remaining is not None and remaining.is_over()
     if (_has_ended(seat) or is_over) and early_reason(chat) != "too_early":
         if is_due:
             _due_drop(chat.pk)

@@ -103,8 +103,8 @@ def reply_lease_renew(*, leases: Collection[UUID], lease_s: float) -> int:
 
 def reply_ready(*, lease: UUID) -> None:
     """Store that the due reply could be shown now: the other bot's may begin."""
-    held = Conversation.objects.filter(due_lease=lease, due_ready_at=None)
-    held.update(due_ready_at=database_now())
+    leased_chats = Conversation.objects.filter(due_lease=lease, due_ready_at=None)
+    leased_chats.update(due_ready_at=database_now())
 
 
 def reply_release(*, lease: UUID, was_tried: bool = True) -> None:
@@ -167,12 +167,12 @@ def turn_add_bot(
         else:
             turn.answered_by = stand_in.bot_id
             # In one order everywhere: two bots that stand in for each other lock each other's rows.
-            for one in sorted((bot_id, stand_in.bot_id)):
-                if one == bot_id:
+            for updated_id in sorted((bot_id, stand_in.bot_id)):
+                if updated_id == bot_id:
                     bot_failed(bot_id=bot_id, reason=stand_in.why, chat=str(conversation_id))
                     _failure_keep(conversation, stand_in.why)
                 else:
-                    bot_answered(bot_id=one, seconds=times.whole_s, rejected_params=turn.rejected_params)
+                    bot_answered(bot_id=updated_id, seconds=times.whole_s, rejected_params=turn.rejected_params)
         turn.save(force_insert=True)
         if isinstance(image, Refused):
             _failure_keep(conversation, image.message)

@@ -50,7 +50,7 @@ def conversation_note(request: HttpRequest, conversation_id: UUID) -> HttpRespon
             services.note_remove(conversation=row, pk=_number(request.POST, "note"))
         elif what in ("withhold_image", "show_image"):
             index, name = _number(request.POST, "turn"), request.user.get_username()
-            image_withhold(conversation=row, index=index, by=name if what == "withhold_image" else "")
+            image_withhold(conversation=row, index=index, user_name=name if what == "withhold_image" else "")
     except Refused as error:
         messages.error(request, str(error))
     return _back(request, reverse("dashboard:conversation", args=[row.pk]))

@@ -368,7 +368,7 @@ def reports(request: HttpRequest, study: Study) -> HttpResponse:
     which = request.POST.get("seen", "")
     wanted = [int(which)] if which.isdecimal() and len(which) < 19 else None
     if wanted is not None or which == "all":
-        n = reports_see(study=study, reports=wanted, by=request.user.get_username())
+        n = reports_see(study=study, reports=wanted, user_name=request.user.get_username())
         said = plural(n, "%(n)d report was marked as seen.", "%(n)d reports were marked as seen.")
         messages.success(request, said % {"n": n})
     try:
