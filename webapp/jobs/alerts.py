@@ -48,18 +48,18 @@ class AlertError(Exception):
 
 def alerts_make(*, aside: BotAside, event: str) -> None:
     """Make what is to be told, one for each way that is set up, and ask a worker to send it."""
-    _made([Alert(aside=aside, event=event, channel=channel) for channel in alert_channels()])
+    _create_alerts([Alert(aside=aside, event=event, channel=channel) for channel in alert_channels()])
 
 
-def alerts_tell(*, event: str, said: dict[str, Any], incident: Incident | None = None) -> list[Alert]:
+def alerts_tell(*, event: str, content: dict[str, Any], incident: Incident | None = None) -> list[Alert]:
     """Make what is to be told of anything else, and ask a worker to send it. Returns one alert for each way.
 
     Args:
-        said: `title`, `words`, `link` below the address of the dashboard, and values for programs.
+        content: `title`, `words`, `link` below the address of the dashboard, and values for programs.
         incident: what it is about, of which each event is told once; None: it is told whenever it is asked for.
     """
-    rows = [Alert(incident=incident, event=event, channel=channel, said=said) for channel in alert_channels()]
-    return _made(rows)
+    rows = [Alert(incident=incident, event=event, channel=channel, said=content) for channel in alert_channels()]
+    return _create_alerts(rows)
 
 
 def alert_channels() -> list[Alert.Channel]:
@@ -68,7 +68,7 @@ def alert_channels() -> list[Alert.Channel]:
     return [channel for channel, is_set_up in ways.items() if is_set_up]
 
 
-def _made(rows: list[Alert]) -> list[Alert]:
+def _create_alerts(rows: list[Alert]) -> list[Alert]:
     Alert.objects.bulk_create(rows, ignore_conflicts=True)
     if rows:
         job_create(kind=KIND)
@@ -88,8 +88,8 @@ def alerts_ask() -> Job | None:
 
 def alerts_again() -> None:
     """Have what could not be sent tried again later, and what a killed process was at."""
-    left = Alert.objects.filter(sent_at=None, n_tries__lt=MOST_TRIES)
-    n_tries = left.aggregate(n=Min("n_tries"))["n"]
+    unsent = Alert.objects.filter(sent_at=None, n_tries__lt=MOST_TRIES)
+    n_tries = unsent.aggregate(n=Min("n_tries"))["n"]
     if n_tries is not None:
         queue.alerts_later(countdown_s=FIRST_AGAIN_S * 2 ** max(0, n_tries - 1))
 
@@ -102,14 +102,14 @@ def alert_send(*, alert: Alert) -> bool:
     claimed = alerts_waiting().filter(pk=alert.pk, n_tries=alert.n_tries)
     if not claimed.update(tried_at=database_now(), n_tries=F("n_tries") + 1, error=""):
         return False
-    found = _content(alert) if alert.aside is None else _content_of_bot(alert, alert.aside)
+    content = _content(alert) if alert.aside is None else _content_of_bot(alert, alert.aside)
     try:
         if alert.channel == Alert.Channel.WEBHOOK:
-            _post(found)
+            _post(content)
         elif alert.aside is None:
-            _mail_send(found["title"], [found["words"]], found["link"])
+            _mail_send(content["title"], [content["words"]], content["link"])
         else:
-            _mail_of_bot(alert, alert.aside, found)
+            _mail_of_bot(alert, alert.aside, content)
     except Exception as error:  # whatever a mail server raises: it is kept, told and tried again
         reason = error_text(error) or type(error).__name__
         log.warning("%s could not be sent: %s", alert, reason)
@@ -121,10 +121,10 @@ def alert_send(*, alert: Alert) -> bool:
 
 def _content(alert: Alert) -> dict[str, Any]:
     """Return the content of an alert about the installation, as JSON values."""
-    said = dict(alert.said)
-    link = _link(said.pop("link", ""))
-    named = {"id": str(alert.pk), "event": alert.event, "at": alert.created_at.isoformat()}
-    return {**named, **said, "link": link}
+    extra_fields = dict(alert.said)
+    link = _link(extra_fields.pop("link", ""))
+    alert_fields = {"id": str(alert.pk), "event": alert.event, "at": alert.created_at.isoformat()}
+    return {**alert_fields, **extra_fields, "link": link}
 
 
 def _link(path: str) -> str | None:
@@ -133,13 +133,13 @@ def _link(path: str) -> str | None:
 
 def _content_of_bot(alert: Alert, aside: BotAside) -> dict[str, Any]:
     """Return the content of an alert about a bot, as JSON values, without data of participants."""
-    at = aside.began_at if alert.event == Alert.Event.SET_ASIDE else aside.ended_at
+    timestamp = aside.began_at if alert.event == Alert.Event.SET_ASIDE else aside.ended_at
     collecting = Study.objects.filter(state=Study.State.COLLECTING)
     studies = [study for study in collecting if aside.bot_id in study.bots]
     return {
         "id": str(alert.pk),
         "event": alert.event,
-        "at": at.isoformat() if at else None,
+        "at": timestamp.isoformat() if timestamp else None,
         "bot": aside.bot_id,
         "reason": aside.reason,
         "n_failed": aside.n_failed,
@@ -174,11 +174,11 @@ def signature(body: bytes, sent_at: str, secret: str) -> str:
     return f"sha256={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
 
 
-def _post(found: dict[str, Any]) -> None:
+def _post(content: dict[str, Any]) -> None:
     address = settings.CONFAB_ALERT_WEBHOOK
     if urlsplit(address).scheme not in ("http", "https"):
         raise AlertError(f"CONFAB_ALERT_WEBHOOK is {quote(address)}; it must begin with http:// or https://")
-    body = json.dumps(found, ensure_ascii=False).encode()
+    body = json.dumps(content, ensure_ascii=False).encode()
     sent_at = str(int(database_now().timestamp()))
     headers = {"Content-Type": "application/json", "X-Confab-Timestamp": sent_at}
     if settings.CONFAB_ALERT_SECRET:
@@ -186,13 +186,13 @@ def _post(found: dict[str, Any]) -> None:
     try:
         answer = httpx.post(address, content=body, headers=headers, timeout=_TIMEOUT_S)
     except httpx.HTTPError as error:
-        why = str(error) or type(error).__name__
-        raise AlertError(f"the webhook could not be reached: {why}") from None
+        reason = str(error) or type(error).__name__
+        raise AlertError(f"the webhook could not be reached: {reason}") from None
     if not answer.is_success:
         raise AlertError(f"the webhook answered {answer.status_code}, and not 2xx")
 
 
-def _mail_of_bot(alert: Alert, aside: BotAside, found: dict[str, Any]) -> None:
+def _mail_of_bot(alert: Alert, aside: BotAside, content: dict[str, Any]) -> None:
     if alert.event == Alert.Event.SET_ASIDE:
         subject = _("Confab: {bot} is set aside").format(bot=aside.bot_id)
         lines = [
@@ -213,9 +213,9 @@ def _mail_of_bot(alert: Alert, aside: BotAside, found: dict[str, Any]) -> None:
         lines = [_("{bot} is given to people again.").format(bot=aside.bot_id)]
     lines += [
         _("{study}: {n} people hold a place with it.").format(study=study["name"], n=study["n_holding_a_place"])
-        for study in found["studies"]
+        for study in content["studies"]
     ]
-    _mail_send(subject, lines, found["link"])
+    _mail_send(subject, lines, content["link"])
 
 
 def _mail_send(subject: str, lines: list[str], link: str | None) -> None:

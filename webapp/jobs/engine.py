@@ -48,7 +48,7 @@ HELPERS = 32
 Follow = Callable[[JobBase], None]
 
 # Refusals whose message is for people; known by name, since their modules load heavy libraries.
-_TOLD = (
+_EXPECTED_ERRORS = (
     "BotError",
     "CheckpointError",
     "CorpusError",
@@ -77,12 +77,12 @@ class Sliced:
     """
 
     worked: bool
-    more: bool
+    has_more: bool
 
 
 def run_job(job: JobBase, *, follow: Follow | None = None) -> None:
     """Do a job in this process until nothing is left for it to do."""
-    while run_job_for(job, follow=follow).more:
+    while run_job_for(job, follow=follow).has_more:
         pass
 
 
@@ -96,7 +96,7 @@ def run_job_for(job: JobBase, *, follow: Follow | None = None) -> Sliced:
     """
     job = job_read(job)
     if job.is_over:
-        return Sliced(worked=False, more=False)
+        return Sliced(worked=False, has_more=False)
     with bound_contextvars(job_id=f"{job.kind} {job.pk}"):
         return _sliced(job, follow)
 
@@ -111,22 +111,22 @@ def _sliced(job: JobBase, follow: Follow | None) -> Sliced:
             worked = True
             run.do(shard)
             if time.monotonic() >= until:
-                return Sliced(worked=True, more=True)
-        return Sliced(worked=run.finish() or worked, more=False)
+                return Sliced(worked=True, has_more=True)
+        return Sliced(worked=run.finish() or worked, has_more=False)
     except Stopped:
         job_stopped(job=job)
     except OperationalError:
         # The database was busy or away, which says nothing about the job: another slice tries again.
         log.warning("%s: the database did not answer; trying again", job, exc_info=True)
-        return Sliced(worked=True, more=True)
+        return Sliced(worked=True, has_more=True)
     except Exception as error:
         reason = _reason(error)
-        if type(error).__name__ in _TOLD:
+        if type(error).__name__ in _EXPECTED_ERRORS:
             log.warning("%s: %s", job, reason)
         else:
             log.exception("%s failed", job)
         job_fail(job=job, error=reason)
-    return Sliced(worked=True, more=False)
+    return Sliced(worked=True, has_more=False)
 
 
 class _Run:
@@ -146,7 +146,7 @@ class _Run:
                 return False
             self.job = job_read(self.job)
             if self.job.planned_at is None:
-                parts = list(self.kind.plan(self.job, self._asked()))
+                parts = list(self.kind.plan(self.job, self._read_params()))
                 if not shards_plan(job=self.job, holder=holder, parts=parts):
                     raise Stopped
                 if not self.job.inline:
@@ -161,7 +161,7 @@ class _Run:
         try:
             with _pulse(f"pulse of {shard}", lambda: shard_beat(job=self.job, shard=shard)):
                 beat(now=True)
-                result = self.kind.slice(ShardWork(self.job, self._asked(), shard.payload, beat))
+                result = self.kind.slice(ShardWork(self.job, self._read_params(), shard.payload, beat))
                 beat(now=True)
             shard_end(job=self.job, shard=shard, result=result)
         except BaseException:
@@ -181,7 +181,7 @@ class _Run:
                 return False
             beat = _Beat(lambda **_: job_beat(job=self.job, holder=holder), self._tell)
             beat(now=True)
-            work = ShardWork(self.job, self._asked(), {}, beat)
+            work = ShardWork(self.job, self._read_params(), {}, beat)
             result = self.kind.finish(work, shard_results(self.job))
             job_done(job=self.job, holder=holder, result=result)
         self._tell()
@@ -201,8 +201,8 @@ class _Run:
             with contextlib.suppress(DatabaseError):
                 job_release(job=self.job, holder=holder)
 
-    def _asked(self) -> Any:
-        return self.kind.Payload.model_validate(self.job.asked)
+    def _read_params(self) -> Any:
+        return self.kind.Payload.model_validate(self.job.params)
 
     def _tell(self) -> None:
         if self.follow is not None:
@@ -215,9 +215,9 @@ class _Beat:
     What was told since the last time goes with the next, or a quick job would end without its progress.
     """
 
-    def __init__(self, write: Callable[..., bool], told: Callable[[], None]) -> None:
+    def __init__(self, write: Callable[..., bool], on_progress: Callable[[], None]) -> None:
         self._write = write
-        self._told = told
+        self._on_progress = on_progress
         self._counts: dict[str, Any] = {}
         self._next = 0.0
 
@@ -240,7 +240,7 @@ class _Beat:
         self._next = time.monotonic() + BEAT_EVERY_S
         if not self._write(**self._counts):
             raise Stopped
-        self._told()
+        self._on_progress()
 
 
 @contextlib.contextmanager
@@ -270,5 +270,5 @@ def _pulse(name: str, beat: Callable[[], bool]) -> Iterator[None]:
 
 def _reason(error: Exception) -> str:
     text = error_text(error)
-    told = type(error).__name__ in _TOLD
-    return text if told and text else f"{type(error).__name__}: {text}"
+    is_expected = type(error).__name__ in _EXPECTED_ERRORS
+    return text if is_expected and text else f"{type(error).__name__}: {text}"

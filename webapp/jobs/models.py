@@ -87,7 +87,7 @@ class JobBase(Held, TimeStamped):
         return self.state in (State.FAILED, State.CANCELLED, State.INTERRUPTED)
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def params(self) -> dict[str, Any]:
         """Request as the kind's payload reads it."""
         raise NotImplementedError
 
@@ -114,7 +114,7 @@ class Job(JobBase):
         return f"{self.kind} {self.pk}"
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def params(self) -> dict[str, Any]:
         return self.payload
 
     @property
@@ -193,7 +193,7 @@ class SelfPlayRun(JobBase):
         return self.name or f"{'Simulation' if self.is_simulated else 'Self-play'} {self.pk}"
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def params(self) -> dict[str, Any]:
         return self.plan
 
 
@@ -225,8 +225,8 @@ class SelfPlayConversation(models.Model):
         ]
 
     def __str__(self) -> str:
-        both = f"{self.partner_bot_id}>{self.bot_id}" if self.partner_bot_id else self.bot_id
-        return f"{self.run_id}/{both}/{self.ordinal}"
+        bot_names = f"{self.partner_bot_id}>{self.bot_id}" if self.partner_bot_id else self.bot_id
+        return f"{self.run_id}/{bot_names}/{self.ordinal}"
 
 
 class MetricVersion(TimeStamped):
@@ -306,7 +306,7 @@ class MetricRun(JobBase):
         return f"metrics {self.pk}"
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def params(self) -> dict[str, Any]:
         return {"metrics": self.metrics}
 
 
@@ -333,5 +333,5 @@ class HybridFit(JobBase):
         return f"fit {self.pk}"
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def params(self) -> dict[str, Any]:
         return self.request

@@ -83,19 +83,19 @@ STALE_AFTER = timedelta(seconds=60)
 """Who has given no sign of life for so long holds a job no more."""
 
 
-_mine: set[str] = set()
+_live_holders: set[str] = set()
 
 
 def holder_new() -> str:
     """Return a token of this process, host:pid:random, with which it holds one row until `holder_end`."""
     holder = f"{socket.gethostname()[:80]}:{os.getpid()}:{uuid.uuid4().hex}"
-    _mine.add(holder)
+    _live_holders.add(holder)
     return holder
 
 
 def holder_end(holder: str) -> None:
     """Be at work with this token no longer, even where a busy database did not let the row go."""
-    _mine.discard(holder)
+    _live_holders.discard(holder)
 
 
 def free_rows(current: str | None) -> Q:
@@ -122,7 +122,7 @@ def holder_is_dead(holder: str) -> bool:
     if host != socket.gethostname()[:80] or not pid.isdigit():
         return False
     if int(pid) == os.getpid():
-        return holder not in _mine
+        return holder not in _live_holders
     try:
         os.kill(int(pid), 0)
     except ProcessLookupError:

@@ -361,7 +361,7 @@ def alert_try() -> int:
         "words": _("A user pressed “Send a test alert”. Nothing is wrong."),
         "link": reverse("dashboard:system"),
     }
-    return len(alerts_tell(event=Alert.Event.TEST, said=said))
+    return len(alerts_tell(event=Alert.Event.TEST, content=said))
 
 
 def _begin(trouble: Problem) -> None:
@@ -375,7 +375,7 @@ def _begin(trouble: Problem) -> None:
     try:
         with transaction.atomic():
             incident = Incident.objects.create(kind=trouble.kind, subject=trouble.subject, title=title, details=said)
-            alerts_tell(event=trouble.kind, said=said, incident=incident)
+            alerts_tell(event=trouble.kind, content=said, incident=incident)
     except IntegrityError:  # another process was faster
         return
     logger.warning("%s", trouble.title)
@@ -388,5 +388,5 @@ def _end(incident: Incident) -> None:
             return
         words = _("This is over: {title}.").format(title=incident.title)
         said = {**incident.details, "title": _("Confab, over: {title}").format(title=incident.title), "words": words}
-        alerts_tell(event=OVER[incident.kind], said=said, incident=incident)
+        alerts_tell(event=OVER[incident.kind], content=said, incident=incident)
     logger.warning("over: %s", incident.title)

@@ -206,7 +206,7 @@ class StudyData:
     def metrics(self) -> pd.DataFrame:
         """`metric_frame` of the study, the conversation's id as index."""
         synthetic = self.counted_work.get("include_synthetic", False)
-        frame = metric_frame(study=self.study, include_synthetic=synthetic, without=self.without)
+        frame = metric_frame(study=self.study, include_synthetic=synthetic, excluded_flags=self.without)
         return frame.set_index("conversation")
 
     @cached_property

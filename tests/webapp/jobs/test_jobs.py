@@ -96,7 +96,7 @@ def test_a_command_that_is_ended_stops_its_job(
 ) -> None:
     monkeypatch.setattr(selfplay, "selfplay_store", lambda **_: end())
     with pytest.raises(Refused, match="stopped"):
-        run_inline(run, what="Run", unit="conversations")
+        run_inline(run, label="Run", unit="conversations")
     run.refresh_from_db()
     assert (run.state, run.holder) == ("cancelled", "")
 
@@ -108,7 +108,7 @@ def test_an_unexpected_error_fails_the_job_with_its_name(
         raise ZeroDivisionError("division\nby zero")
 
     monkeypatch.setattr(selfplay, "selfplay_store", breaks)
-    assert not run_job_for(run).more
+    assert not run_job_for(run).has_more
     run.refresh_from_db()
     assert (run.state, run.error) == ("failed", "ZeroDivisionError: division by zero")
     (line,) = [line for line in map(json.loads, json_lines()) if "exception" in line]
@@ -122,9 +122,9 @@ def test_a_busy_database_fails_nothing(run: SelfPlayRun, monkeypatch: pytest.Mon
         raise OperationalError("database is locked")
 
     monkeypatch.setattr(selfplay, "selfplay_store", busy)
-    assert run_job_for(run).more
+    assert run_job_for(run).has_more
     monkeypatch.setattr(selfplay, "selfplay_store", store)
-    assert not run_job_for(run).more
+    assert not run_job_for(run).has_more
     run.refresh_from_db()
     assert run.state == "done"
 

@@ -24,12 +24,12 @@ from webapp.jobs.selectors.analysis_tables import bot_groups, bot_versions, fact
 from webapp.jobs.selectors.metrics import measurable
 from webapp.jobs.selectors.selfplay import (
     BotPair,
+    get_stored_ordinals,
     plan_pairs,
     selfplay_by_pair,
     selfplay_failed_counts,
     selfplay_failures,
     selfplay_summary,
-    selfplay_there,
 )
 from webapp.jobs.services.fits import metric_run_create
 from webapp.jobs.services.jobs import job_cancel, job_restart
@@ -51,7 +51,7 @@ def create(*bots: str, n: int = 5, turns: int = 4, **more: Any) -> SelfPlayRun:
 
 def test_a_run_plays_its_plan() -> None:
     run = create("eliza", "parrot", openers=["Hello there", "What a day"])
-    assert not run_job_for(run).more
+    assert not run_job_for(run).has_more
     run.refresh_from_db()
     assert (run.state, run.n_done, run.n_total) == ("done", 10, 10)
     summary = selfplay_summary(run)
@@ -74,7 +74,7 @@ def test_conditions_of_the_study_are_played_in_turn(fake_bot: MakeBot) -> None:
     factors = [{"key": "place", "levels": [opened, {"key": "street", "topic": "Tea"}]}]
     study = make_study(bots=["listens", "eliza"], factors=factors)
     run = create("listens", "eliza", n=4, turns=3, study=study)
-    assert not run_job_for(run).more
+    assert not run_job_for(run).has_more
     played = Conversation.objects.filter(selfplay__run=run, bot__bot_id="listens").order_by("selfplay__ordinal")
     assert [row.condition["place"] for row in played] == ["shop", "street"] * 2
     assert [row.turns.get(index=0).text for row in played] == ["Welcome to the shop.", "Yes."] * 2
@@ -100,8 +100,8 @@ def test_a_slice_that_dies_is_gone_on_with(fake_bot: MakeBot, monkeypatch: pytes
         run_job(run)
     run.refresh_from_db()
     assert (run.state, run.holder) == ("running", "")
-    assert selfplay_there(run) == {BotPair("mortal"): {0, 1, 2, 3}}
-    assert not run_job_for(run).more
+    assert get_stored_ordinals(run) == {BotPair("mortal"): {0, 1, 2, 3}}
+    assert not run_job_for(run).has_more
     run.refresh_from_db()
     assert run.state == "done"
     assert calls == [[0, 1], [2, 3], [4, 5], [4, 5]]
@@ -157,7 +157,7 @@ def test_a_reply_that_fails_ends_its_conversation_alone(fake_bot: MakeBot) -> No
 def test_a_bot_that_always_fails_fails_the_run_and_can_be_tried_again(fake_bot: MakeBot) -> None:
     bot = fake_bot("broken", fails=lambda context: True)
     run = create("broken", n=3)
-    assert not run_job_for(run).more
+    assert not run_job_for(run).has_more
     run.refresh_from_db()
     assert run.state == "failed"
     assert "every conversation of broken failed: " in run.error
@@ -166,7 +166,7 @@ def test_a_bot_that_always_fails_fails_the_run_and_can_be_tried_again(fake_bot: 
     assert (run.state, run.error[:18]) == ("cancelled", "every conversation")
     job_restart(job=run)
     assert (run.state, run.error) == ("queued", "")
-    assert selfplay_there(run) == {}
+    assert get_stored_ordinals(run) == {}
     run_job(run)
     run.refresh_from_db()
     assert (run.state, run.n_done) == ("done", 3)
@@ -185,18 +185,18 @@ def test_a_run_is_stopped_between_batches(fake_bot: MakeBot, monkeypatch: pytest
         return found
 
     monkeypatch.setattr(selfplay, "selfplay_store", then_cancel)
-    assert not run_job_for(run).more
+    assert not run_job_for(run).has_more
     run.refresh_from_db()
     assert run.state == "cancelled"
     assert SelfPlayConversation.objects.filter(run=run).count() == 2
-    assert not run_job_for(run).more  # a task that arrives late does nothing
+    assert not run_job_for(run).has_more  # a task that arrives late does nothing
     assert SelfPlayConversation.objects.filter(run=run).count() == 2
 
 
 def test_a_waiting_run_is_stopped_at_once() -> None:
     run = create("eliza")
     assert job_cancel(job=run).state == "cancelled"
-    assert not run_job_for(run).more
+    assert not run_job_for(run).has_more
     assert not Conversation.objects.exists()
 
 
@@ -243,7 +243,7 @@ def test_metrics_follow_when_the_run_is_done(
 def test_one_bot_that_always_fails_does_not_fail_the_run(fake_bot: MakeBot) -> None:
     bad = fake_bot("bad", fails=lambda context: True, capacity=4)
     run = create("eliza", "bad", n=30)
-    assert not run_job_for(run).more
+    assert not run_job_for(run).has_more
     run.refresh_from_db()
     assert (run.state, run.error, run.n_done) == ("done", "", 60)
     summary = selfplay_summary(run)
@@ -282,7 +282,7 @@ def test_whatever_a_bot_says_or_raises_the_run_ends(fake_bot: MakeBot, trouble: 
 
     fake_bot("hostile", reply=reply)
     run = create("eliza", "hostile", n=2, turns=3, metrics=["words"])
-    assert not run_job_for(run).more
+    assert not run_job_for(run).has_more
     run.refresh_from_db()
     assert run.state == "done"
     found = selfplay_summary(run)["hostile"]
@@ -290,7 +290,7 @@ def test_whatever_a_bot_says_or_raises_the_run_ends(fake_bot: MakeBot, trouble: 
     assert bool(found.error) == (found.failed > 0)
     assert trouble in ("nul", "surrogate", "huge") or found.failed
     metric_run = MetricRun.objects.get(run=run)
-    assert not run_job_for(metric_run).more
+    assert not run_job_for(metric_run).has_more
     assert metric_run.n_total == 2 + found.conversations
 
 
@@ -299,7 +299,7 @@ def test_a_bot_that_hangs_does_not_hold_up_the_worker(fake_bot: MakeBot, setting
     bot = fake_bot("stuck", hangs=says("stuck"), capacity=1)
     run = create("stuck", n=3, openers=["stuck", "fine"], turns=2)
     try:
-        assert not run_job_for(run).more
+        assert not run_job_for(run).has_more
     finally:
         bot.release()
     run.refresh_from_db()
@@ -313,7 +313,7 @@ def test_a_bot_that_hangs_does_not_hold_up_the_worker(fake_bot: MakeBot, setting
 def test_an_error_of_any_text_ends_a_job(fake_bot: MakeBot) -> None:
     fake_bot("unloadable", load_error="half \ud83d of a pair, a \x00 and " + "x" * 3_000)
     run = create("unloadable")
-    assert not run_job_for(run).more
+    assert not run_job_for(run).has_more
     run.refresh_from_db()
     assert run.state == "failed"
     assert run.error.startswith("half \ufffd of a pair, a and xxx")
@@ -347,7 +347,7 @@ def speakers(run: SelfPlayRun) -> dict[BotPair, list[set[str]]]:
 def test_a_run_of_all_pairs_has_the_whole_matrix(two: Any) -> None:
     run = create_pairs("ann", "bob")
     assert run.n_total == 8
-    assert not run_job_for(run).more
+    assert not run_job_for(run).has_more
     run.refresh_from_db()
     assert (run.state, run.n_done) == ("done", 8)
     assert speakers(run) == {
@@ -391,7 +391,7 @@ def test_the_seed_and_the_slices_decide_nothing_else(two: Any, monkeypatch: pyte
             run_job(cut)
     monkeypatch.setattr(selfplay, "selfplay_store", store)
     for run in (cut, alone):
-        assert not run_job_for(run).more
+        assert not run_job_for(run).has_more
     assert said(whole) == said(cut)
     assert len({text for *_, text in said(whole)}) == len(said(whole))
     assert said(alone) == [row for row in said(whole) if row[:2] == ("ann", "")]

@@ -29,9 +29,9 @@ def by_one(job: JobBase) -> None:
 
 def by_two(job: JobBase) -> None:
     """Do the job while another worker holds two shards of it, and then those, the last of them first."""
-    assert run_job_for(job).more  # one shard
+    assert run_job_for(job).has_more  # one shard
     held = [shard_claim(job=job), shard_claim(job=job)]
-    while run_job_for(job).more:
+    while run_job_for(job).has_more:
         pass
     job.refresh_from_db()
     assert job.state == "running"

@@ -95,7 +95,7 @@ def create(study: Study, *names: str, n: int = 4, **more: Any) -> SelfPlayRun:
 
 
 def done(run: SelfPlayRun) -> SelfPlayRun:
-    assert not run_job_for(run).more
+    assert not run_job_for(run).has_more
     run.refresh_from_db()
     return run
 
@@ -122,7 +122,7 @@ def test_participants_chat_with_bots_in_lengths_and_words_of_people_with_other_b
 def test_the_same_seed_gives_the_same_chats_however_the_run_is_cut() -> None:
     study = talked()
     whole, cut = done(create(study)), create(study)
-    assert not run_job_for(cut).more
+    assert not run_job_for(cut).has_more
     gone = SelfPlayConversation.objects.filter(run=cut, ordinal__in=(1, 3)).values_list("conversation", flat=True)
     Conversation.objects.filter(pk__in=list(gone)).delete()
     SelfPlayRun.objects.filter(pk=cut.pk).update(state="queued", planned_at=None)

@@ -147,7 +147,7 @@ def test_a_training_is_stopped_and_gone_on_with(config_file: Path, monkeypatch: 
 
     with monkeypatch.context() as patch:
         watched(patch, stops)
-        assert not run_job_for(job).more
+        assert not run_job_for(job).has_more
     job.refresh_from_db()
     assert (job.state, steps) == ("cancelled", [1, 2, 3, 4, 5])
     run_job(job_restart(job=job))

@@ -249,7 +249,7 @@ def test_a_fit_of_the_hybrid_metric_leaves_people_out_too(rated: Study) -> None:
     refresh_flags(rated)
     asked: dict[str, Any] = {"targets": ["quality"], "features": ["words_user"], "enqueue": False}
     everybody = fit_create(study=rated, **asked)
-    fewer = fit_create(study=rated, **asked, without=WITHOUT)
+    fewer = fit_create(study=rated, **asked, excluded_flags=WITHOUT)
     assert "without" not in everybody.request
     for fit, n in ((everybody, 4), (fewer, 3)):
         tables = FitTables(fit, ["words_user"])

@@ -104,7 +104,7 @@ def fit_start(request: HttpRequest, key: str, asked: AskFit) -> Any:
         exclude_bots=asked.exclude_bots,
         with_people=asked.with_people,
         include_synthetic=asked.include_synthetic,
-        without=without,
+        excluded_flags=without,
         condition=asked.condition,
         seed=asked.seed,
         created_by=request.user,  # type: ignore[arg-type]

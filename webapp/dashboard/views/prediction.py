@@ -145,7 +145,7 @@ def _start_fit(
             condition=form.condition(),
             **{name: data[name] for name in ("targets", "preset", "intercept", "run", "include_synthetic")},
             exclude_bots=controls if data["without_controls"] else (),
-            without=without,
+            excluded_flags=without,
             created_by=request.user,  # type: ignore[arg-type]
         )
     except (Refused, UnknownName) as error:
@@ -171,7 +171,7 @@ def _metrics_context(study: Study) -> dict[str, Any]:
         "n_metrics": len(progress),
         "is_measured": all(one.n_done == one.n_total for one in usual),
         "languages": language_sentences(study_languages(study), [m for m in metric_list() if m.name in names]),
-        "left_out": left_out_sentences(metrics_left_out(study=study, counted=counted)),
+        "left_out": left_out_sentences(metrics_left_out(study=study, known_counts=counted)),
         "broken": configured_metrics.broken,
         "jobs": jobs,
         "running": job_context(jobs[0], "metrics") if jobs and not jobs[0].is_over else None,

@@ -161,11 +161,11 @@ def bots_loaded(needed: Sequence[str]) -> list[Bot]:
     """
     from chatbots.registry import bot_load
 
-    wanted = bots_find(needed)
+    bots_by_id = bots_find(needed)
     # One that is no longer registered, or registered again, is unloaded too.
-    for bot_id in [bot_id for bot_id, bot in _loaded.items() if bot is not wanted.get(bot_id)]:
+    for bot_id in [bot_id for bot_id, bot in _loaded.items() if bot is not bots_by_id.get(bot_id)]:
         _loaded.pop(bot_id).unload()
-    for bot_id in wanted:
+    for bot_id in bots_by_id:
         if bot_id not in _loaded:
             _loaded[bot_id] = bot_load(bot_id, settings.CONFAB_DEVICE)
     return [_loaded[bot_id] for bot_id in needed]

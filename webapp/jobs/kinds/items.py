@@ -103,54 +103,59 @@ class ItemsJob(JobKind[Job, ItemsParams]):
             raise Refused("bot_twice", f"{', '.join(asked.bots)} names a bot twice")
         if _compares_chats(study, asked):
             return
-        least, most = _n_replies(study)
-        if not (least or 0) <= len(asked.bots) <= (most or len(asked.bots)):
-            wanted = f"{least} bots or more" if most is None else f"{least} to {most} bots"
-            words = f"study {study.key} compares {least} replies to one context; name {wanted} that are to reply"
-            raise Refused("needs_bots", words)
+        min_replies, max_replies = _n_replies(study)
+        if not (min_replies or 0) <= len(asked.bots) <= (max_replies or len(asked.bots)):
+            expected_bots = (
+                f"{min_replies} bots or more" if max_replies is None else f"{min_replies} to {max_replies} bots"
+            )
+            raise Refused(
+                "needs_bots",
+                f"study {study.key} compares {min_replies} replies to one context; "
+                f"name {expected_bots} that are to reply",
+            )
 
     def plan(self, job: Job, asked: ItemsParams) -> Iterable[ShardPlan]:
-        drawn: Sequence[Sequence[Any]]
+        places: Sequence[Sequence[Any]]
         if _compares_chats(Study.objects.get(key=asked.study), asked):
-            if not (drawn := _chats_drawn(asked)):
+            if not (places := _draw_chat_groups(asked)):
                 raise Refused("no_chats", f"No condition there has completed chats of {N_SHOWN} bots.")
-        elif not (drawn := _drawn(asked)):
+        elif not (places := _draw_places(asked)):
             raise Refused("no_contexts", str(_("No conversation there has a context that passes the filters.")))
-        for start in range(0, len(drawn), SHARD):
-            some = drawn[start : start + SHARD]
-            yield ShardPlan({"places": some}, n_total=len(some))
+        for start in range(0, len(places), SHARD):
+            batch = places[start : start + SHARD]
+            yield ShardPlan({"places": batch}, n_total=len(batch))
 
     def slice(self, work: ShardWork[Job, ItemsParams]) -> dict[str, int]:
-        asked = work.asked
-        study = Study.objects.get(key=asked.study)
-        if _compares_chats(study, asked):
-            report = Counter(items_store(study=study, made=list(_of_chats(asked, work.shard["places"]))))
+        params = work.asked
+        study = Study.objects.get(key=params.study)
+        if _compares_chats(study, params):
+            report = Counter(items_store(study=study, made=list(_build_chat_items(params, work.shard["places"]))))
             work.beat(len(work.shard["places"]), now=True)
             return dict(report)
         places = [(UUID(pk), turn) for pk, turn in work.shard["places"]]
         # Whoever was erased meanwhile is left out.
-        chats = _source(asked).filter(pk__in={pk for pk, _turn in places}).select_related("bot")
-        values = {UUID(one.id): one for one in conversation_values(chats.order_by("pk"))}
+        chats = _source(params).filter(pk__in={pk for pk, _turn in places}).select_related("bot")
+        values = {UUID(conversation.id): conversation for conversation in conversation_values(chats.order_by("pk"))}
         rows = {row.pk: row for row in chats}
-        found = [
+        spans = [
             (rows[pk], place)
             for pk, turn in places
             if pk in rows
-            for place in context_spans(values[pk], asked.filters)
+            for place in context_spans(values[pk], params.filters)
             if place.turn == turn
         ]
-        if asked.bots:
-            made = _answered(work, found, study)
+        if params.bots:
+            sampled_items = _build_reply_items(work, spans, study)
         else:
-            made = _as_given(asked, found)
-        report = Counter(items_store(study=study, made=list(made)))
+            sampled_items = _build_stored_items(params, spans)
+        report = Counter(items_store(study=study, made=list(sampled_items)))
         work.beat(len(places), now=True)
         return dict(report)
 
     def finish(self, work: ShardWork[Job, ItemsParams], results: Sequence[Any]) -> dict[str, int]:
         total: Counter[str] = Counter()
-        for one in results:
-            total.update(one or {})
+        for counts in results:
+            total.update(counts or {})
         return dict(total)
 
 
@@ -162,47 +167,47 @@ def _n_replies(study: Study) -> tuple[int | None, int | None]:
     return protocol.n_replies, protocol.most_replies
 
 
-def _compares_chats(study: Study, asked: ItemsParams) -> bool:
-    return study.protocol == BestWorstProtocol.name and not asked.bots
+def _compares_chats(study: Study, params: ItemsParams) -> bool:
+    return study.protocol == BestWorstProtocol.name and not params.bots
 
 
-def _source(asked: ItemsParams) -> QuerySet[Conversation]:
+def _source(params: ItemsParams) -> QuerySet[Conversation]:
     """Return the conversations to draw from: completed, and not of scripted participants."""
-    if asked.run is not None:
-        found = Conversation.objects.filter(selfplay__run=asked.run)
+    if params.run is not None:
+        conversations = Conversation.objects.filter(selfplay__run=params.run)
     else:
-        found = Conversation.objects.filter(study__key=asked.of_study, is_synthetic=False)
-    return found.filter(state=Conversation.State.COMPLETED)
+        conversations = Conversation.objects.filter(study__key=params.of_study, is_synthetic=False)
+    return conversations.filter(state=Conversation.State.COMPLETED)
 
 
-def _drawn(asked: ItemsParams) -> list[tuple[str, int]]:
+def _draw_places(params: ItemsParams) -> list[tuple[str, int]]:
     """Return the places, evenly over bots as far as each has some, one of a conversation before its second."""
-    rng = random.Random(derive_seed(asked.seed, "items"))
-    bots = dict(_source(asked).values_list("pk", "bot__bot_id"))
+    rng = random.Random(derive_seed(params.seed, "items"))
+    bots = dict(_source(params).values_list("pk", "bot__bot_id"))
     by_bot: dict[str, list[tuple[int, float, str, int]]] = {}
-    for one in conversation_values(_source(asked).order_by("created_at", "pk")):
-        if len(one.turns) < asked.fewest_turns:
+    for conversation in conversation_values(_source(params).order_by("created_at", "pk")):
+        if len(conversation.turns) < params.fewest_turns:
             continue
-        found = list(context_spans(one, asked.filters))
-        rng.shuffle(found)
-        of_bot = by_bot.setdefault(bots[UUID(one.id)], [])
-        of_bot += [(nth, rng.random(), one.id, place.turn) for nth, place in enumerate(found)]
+        spans = list(context_spans(conversation, params.filters))
+        rng.shuffle(spans)
+        of_bot = by_bot.setdefault(bots[UUID(conversation.id)], [])
+        of_bot += [(nth, rng.random(), conversation.id, place.turn) for nth, place in enumerate(spans)]
     queues = [iter(sorted(by_bot[bot])) for bot in sorted(by_bot)]
-    drawn: list[tuple[str, int]] = []
-    while queues and len(drawn) < asked.n_contexts:
+    places: list[tuple[str, int]] = []
+    while queues and len(places) < params.n_contexts:
         for queue in list(queues):
             place = next(queue, None)
             if place is None:
                 queues.remove(queue)
-            elif len(drawn) < asked.n_contexts:
-                drawn.append((place[2], place[3]))
-    return drawn
+            elif len(places) < params.n_contexts:
+                places.append((place[2], place[3]))
+    return places
 
 
-def _chats_drawn(asked: ItemsParams) -> list[list[str]]:
+def _draw_chat_groups(params: ItemsParams) -> list[list[str]]:
     """Return groups of chats of different bots in one condition, each chat once, evenly over bots and conditions."""
-    rng = random.Random(derive_seed(asked.seed, "items", "chats"))
-    long_enough = _source(asked).annotate(n=Count("turns")).filter(n__gte=max(asked.fewest_turns, 2))
+    rng = random.Random(derive_seed(params.seed, "items", "chats"))
+    long_enough = _source(params).annotate(n=Count("turns")).filter(n__gte=max(params.fewest_turns, 2))
     by_condition: dict[str, dict[str, list[str]]] = {}
     for pk, bot, condition in long_enough.order_by("created_at", "pk").values_list("pk", "bot__bot_id", "condition"):
         of_condition = by_condition.setdefault(json.dumps(condition, sort_keys=True), {})
@@ -210,65 +215,67 @@ def _chats_drawn(asked: ItemsParams) -> list[list[str]]:
     for of_condition in by_condition.values():
         for chats in of_condition.values():
             rng.shuffle(chats)
-    drawn: list[list[str]] = []
+    groups: list[list[str]] = []
     n_drawn: Counter[str] = Counter()
     queue = deque(by_condition.values())
-    while queue and len(drawn) < asked.n_contexts:
-        left = queue.popleft()
-        if len(left) < N_SHOWN:
+    while queue and len(groups) < params.n_contexts:
+        chats_by_bot = queue.popleft()
+        if len(chats_by_bot) < N_SHOWN:
             continue
-        bots = sorted(left, key=lambda bot: (n_drawn[bot], -len(left[bot]), rng.random()))[:N_SHOWN]
+        bots = sorted(chats_by_bot, key=lambda bot: (n_drawn[bot], -len(chats_by_bot[bot]), rng.random()))[:N_SHOWN]
         n_drawn.update(bots)
-        drawn.append([left[bot].pop() for bot in bots])
-        queue.append({bot: chats for bot, chats in left.items() if chats})
-    return drawn
+        groups.append([chats_by_bot[bot].pop() for bot in bots])
+        queue.append({bot: chats for bot, chats in chats_by_bot.items() if chats})
+    return groups
 
 
-def _of_chats(asked: ItemsParams, groups: Sequence[Sequence[str]]) -> Iterator[SampledItem]:
+def _build_chat_items(params: ItemsParams, groups: Sequence[Sequence[str]]) -> Iterator[SampledItem]:
     """Yield the items of whole chats; one without all its chats is left out, because a participant was erased."""
-    chats = _source(asked).filter(pk__in={pk for group in groups for pk in group}).select_related("bot")
+    chats = _source(params).filter(pk__in={pk for group in groups for pk in group}).select_related("bot")
     rows = {str(row.pk): row for row in chats}
-    texts = {one.id: _chat_text(one) for one in conversation_values(chats.order_by("pk"))}
-    origin = asked.model_dump(mode="json", include={"of_study", "run", "n_contexts", "fewest_turns", "seed"})
+    texts = {conversation.id: _chat_text(conversation) for conversation in conversation_values(chats.order_by("pk"))}
+    origin = params.model_dump(mode="json", include={"of_study", "run", "n_contexts", "fewest_turns", "seed"})
     for group in groups:
         if not rows.keys() >= set(group):
             continue
-        first, *others = (rows[pk] for pk in group)
+        first, *other_chats = (rows[pk] for pk in group)
         yield SampledItem(
             key="~".join(group),
             context=(),
             responses=tuple((rows[pk].bot.bot_id, texts[pk]) for pk in group),
             conversation=first.pk,
             origin={**origin, "bots": {rows[pk].bot.bot_id: rows[pk].bot.key for pk in group}},
-            more_chats=tuple(other.pk for other in others),
+            more_chats=tuple(chat.pk for chat in other_chats),
         )
 
 
 def _chat_text(chat: chatbots.Conversation) -> str:
-    who = {"bot": "Chatbot", "human": "Person"}
-    return "\n\n".join(f"{who[turn.speaker]}: {turn.text}" for turn in chat.turns)
+    speaker_names = {"bot": "Chatbot", "human": "Person"}
+    return "\n\n".join(f"{speaker_names[turn.speaker]}: {turn.text}" for turn in chat.turns)
 
 
-def _origin(asked: ItemsParams, place: ContextSpan, bots: Mapping[str, str]) -> dict[str, Any]:
-    return {**asked.model_dump(mode="json", exclude={"study", "bots"}), "turn": place.turn, "bots": dict(bots)}
+def _origin(params: ItemsParams, place: ContextSpan, bots: Mapping[str, str]) -> dict[str, Any]:
+    return {**params.model_dump(mode="json", exclude={"study", "bots"}), "turn": place.turn, "bots": dict(bots)}
 
 
-def _as_given(asked: ItemsParams, found: Sequence[tuple[Conversation, ContextSpan]]) -> Iterator[SampledItem]:
-    for chat, place in found:
+def _build_stored_items(
+    params: ItemsParams, spans: Sequence[tuple[Conversation, ContextSpan]]
+) -> Iterator[SampledItem]:
+    for chat, place in spans:
         yield SampledItem(
             key=f"{chat.pk}/{place.turn}",
             context=place.context,
             responses=((chat.bot.bot_id, place.reply),),
             conversation=chat.pk,
-            origin=_origin(asked, place, {chat.bot.bot_id: chat.bot.key}),
+            origin=_origin(params, place, {chat.bot.bot_id: chat.bot.key}),
         )
 
 
-def _answered(
-    work: ShardWork[Job, ItemsParams], found: Sequence[tuple[Conversation, ContextSpan]], study: Study
+def _build_reply_items(
+    work: ShardWork[Job, ItemsParams], spans: Sequence[tuple[Conversation, ContextSpan]], study: Study
 ) -> Iterator[SampledItem]:
     """Yield items with the replies that the named bots give now: of each, of every two of them, or of all."""
-    asked = work.asked
+    params = work.asked
     replies: dict[str, list[str | None]] = {}
     versions: dict[str, str] = {}
     contexts = [
@@ -279,17 +286,17 @@ def _answered(
                 chatbots.Turn("human" if (len(place.context) - n) % 2 else "bot", text)
                 for n, text in enumerate(place.context)
             ),
-            seed=derive_seed(asked.seed, "items", str(chat.pk), place.turn),
+            seed=derive_seed(params.seed, "items", str(chat.pk), place.turn),
         )
-        for chat, place in found
+        for chat, place in spans
     ]
-    for bot_id in asked.bots:
-        replies[bot_id] = _replies(bot_id, contexts)
+    for bot_id in params.bots:
+        replies[bot_id] = _fetch_replies(bot_id, contexts)
         versions[bot_id] = bot_version_record(bot=bot_find(bot_id)).key
         work.beat()
-    least, most = _n_replies(study)
-    groups = [tuple(asked.bots)] if most else list(combinations(asked.bots, least or 1))
-    for i, (chat, place) in enumerate(found):
+    min_replies, max_replies = _n_replies(study)
+    groups = [tuple(params.bots)] if max_replies else list(combinations(params.bots, min_replies or 1))
+    for i, (chat, place) in enumerate(spans):
         for group in groups:
             texts = [(bot_id, replies[bot_id][i]) for bot_id in group]
             if any(text is None for _bot, text in texts):
@@ -299,14 +306,14 @@ def _answered(
                 context=place.context,
                 responses=tuple((bot_id, str(text)) for bot_id, text in texts),
                 conversation=chat.pk,
-                origin=_origin(asked, place, {bot_id: versions[bot_id] for bot_id in group}),
+                origin=_origin(params, place, {bot_id: versions[bot_id] for bot_id in group}),
             )
 
 
-def _replies(bot_id: str, contexts: Sequence[chatbots.Conversation]) -> list[str | None]:
+def _fetch_replies(bot_id: str, contexts: Sequence[chatbots.Conversation]) -> list[str | None]:
     """Return the bot's replies; None where it gave none."""
     from chatbots.serving import reply
 
     [bot] = bots_loaded([bot_id])
-    found = reply(bot, contexts, timeout_s=settings.CONFAB_REPLY_TIMEOUT_S)
-    return [None if one.error else one.text for one in found]
+    attempts = reply(bot, contexts, timeout_s=settings.CONFAB_REPLY_TIMEOUT_S)
+    return [None if attempt.error else attempt.text for attempt in attempts]

@@ -90,23 +90,27 @@ class MetricsJob(JobKind[MetricRun, MetricsParams]):
             languages = conversation_languages(conversations) if tells_languages else {}
             for metric in metrics:
                 version = metric_version_record(metric=metric)
-                others = {
+                unsupported_languages = {
                     conversation.id: language
                     for conversation in conversations
                     if (language := languages.get(conversation.id))
                     and not holds_for(getattr(metric, "languages", None), language)
                 }
-                n_turns = {one.id: len(one.turns) for one in conversations if one.id not in others}
-                metric_left_out_store(version=version, metric=metric, languages=others)
+                n_turns = {
+                    conversation.id: len(conversation.turns)
+                    for conversation in conversations
+                    if conversation.id not in unsupported_languages
+                }
+                metric_left_out_store(version=version, metric=metric, languages=unsupported_languages)
                 if not n_turns:
                     continue
                 table = metric.compute(
-                    [one for one in conversations if one.id in n_turns],
+                    [conversation for conversation in conversations if conversation.id in n_turns],
                     self_play=work.shard["self_play"],
                     shared=shared,
                 )
-                if without := set(n_turns).difference(table.conversations.index):
-                    raise RuntimeError(f"{metric.name} gave no result for conversation {min(without)}")
+                if missing_ids := set(n_turns).difference(table.conversations.index):
+                    raise RuntimeError(f"{metric.name} gave no result for conversation {min(missing_ids)}")
                 metric_results_store(version=version, table=table, n_turns=n_turns)
                 work.beat()
             work.beat(min(start + BATCH, len(ids)), now=True)
@@ -155,30 +159,30 @@ class HybridFitJob(JobKind[HybridFit, HybridFitParams]):
         from evaluation.hybrid.results import KeptFit
         from webapp.jobs.selectors.fits import FitTables, bot_keys, features_held
 
-        fit, asked = work.job, work.asked
-        if asked.without:
+        fit, params = work.job, work.asked
+        if params.without:
             for study in (fit.train_study, fit.study):
                 if study is not None:
                     flags_ensure(study=study)
-        kept = KeptFit.from_json(fit.kept or {}) if asked.applies_kept_fit else None
-        if kept is None:
-            features = asked.features or list(preset_get(asked.preset).features)
+        stored_fit = KeptFit.from_json(fit.kept or {}) if params.applies_kept_fit else None
+        if stored_fit is None:
+            features = params.features or list(preset_get(params.preset).features)
         else:
-            features = [name for name in kept.shown if name in kept.features]
-        features, out = features_held(fit, features, may_leave_out=kept is None)
+            features = [name for name in stored_fit.shown if name in stored_fit.features]
+        features, out = features_held(fit, features, may_leave_out=stored_fit is None)
         tables = FitTables(fit, features)
         identities: dict[str, Any] = {"metrics": tables.identities}
         selfplay = tables.selfplay()
         if fit.run is not None:
             identities["selfplay_bots"] = fit.run.plan["identities"]
-        if kept is None:
+        if stored_fit is None:
             table, ratings = tables.rated(fit.train_study or fit.study)
             common = {
                 "features": features,
-                "targets": asked.targets,
-                "preset": asked.preset,
-                "intercept": asked.intercept,
-                "seed": asked.seed,
+                "targets": params.targets,
+                "preset": params.preset,
+                "intercept": params.intercept,
+                "seed": params.seed,
                 "metric_identities": identities["metrics"],
                 "ratings": ratings,
                 "study": (fit.train_study or fit.study).key,
@@ -186,18 +190,18 @@ class HybridFitJob(JobKind[HybridFit, HybridFitParams]):
             if fit.train_study is None:
                 result = fit_hybrid(table, selfplay=selfplay, dimensions=list(ratings.answers), **common)
             else:
-                kept = fit_hybrid(table, **common).fit
-        if kept is not None:
+                stored_fit = fit_hybrid(table, **common).fit
+        if stored_fit is not None:
             human, ratings = tables.to_apply_to()
             result = apply_fit(
-                kept,
+                stored_fit,
                 human=human if len(human) else None,
                 selfplay=selfplay,
-                targets=asked.targets if asked.targets_given else None,
-                seed=asked.seed,
+                targets=params.targets if params.targets_given else None,
+                seed=params.seed,
                 ratings=ratings,
                 study=fit.study.key,
-                same_instrument=asked.same_instrument,
+                same_instrument=params.same_instrument,
             )
         if out := [*tables.conditions_found(ratings), *out]:
             result = replace(result, cautions=(*result.cautions, *out))

@@ -25,12 +25,12 @@ from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, bot_unloaded, 
 from webapp.jobs.models import MetricRun, SelfPlayRun
 from webapp.jobs.selectors.selfplay import (
     BotPair,
+    get_stored_ordinals,
     pair_condition,
     pair_wanted,
     plan_pairs,
     selfplay_by_pair,
     selfplay_hopeless,
-    selfplay_there,
 )
 from webapp.jobs.selectors.simulation import people_chats, people_rows, run_profiles, stored_chats, version_talked_to
 from webapp.jobs.services.fits import chain_follow, metric_run_create
@@ -85,9 +85,9 @@ class SelfPlayJob(JobKind[SelfPlayRun, SelfPlayPlan]):
         return job.title if job.name or job.is_simulated else str(_("Self-play {n}")).format(n=job.pk)
 
     def plan(self, job: SelfPlayRun, asked: SelfPlayPlan) -> Iterable[ShardPlan]:
-        there = selfplay_there(job)
+        ordinals_by_pair = get_stored_ordinals(job)
         for pair in plan_pairs(job.plan):
-            done = there.get(pair, set())
+            done = ordinals_by_pair.get(pair, set())
             batch, n_wanted = _batch_size(asked, pair), pair_wanted(job.plan, pair)
             size = batch * -(-SHARD // batch)
             for first in range(0, n_wanted, size):
@@ -105,27 +105,27 @@ class SelfPlayJob(JobKind[SelfPlayRun, SelfPlayPlan]):
                 )
 
     def slice(self, work: ShardWork[SelfPlayRun, SelfPlayPlan]) -> None:
-        run, asked, shard = work.job, work.asked, work.shard
+        run, params, shard = work.job, work.asked, work.shard
         pair = BotPair(shard["bot"], shard["partner"])
         first, end, size = shard["first"], shard["end"], shard["batch"]
         for start in range(first, end, size):
             ordinals = range(start, min(start + size, end))
-            there = selfplay_there(run, pair, ordinals).get(pair, set())
-            if len(there) < len(ordinals):
-                missing = [n for n in ordinals if n not in there]
+            stored_ordinals = get_stored_ordinals(run, pair, ordinals).get(pair, set())
+            if len(stored_ordinals) < len(ordinals):
+                missing = [n for n in ordinals if n not in stored_ordinals]
                 # The whole batch again, so that what is missing comes out as it would have; but whoever costs
                 # money or gives other replies anyway is asked for no more than is missing.
-                same = all(asked.deterministic.get(bot_id) for bot_id in {pair.bot_id, pair.first})
-                same = same and pair.bot_id not in asked.n_of_bot
+                same = all(params.deterministic.get(bot_id) for bot_id in {pair.bot_id, pair.first})
+                same = same and pair.bot_id not in params.n_of_bot
                 _play(work, pair, list(ordinals) if same else missing, missing, n_done=start - first)
                 work.beat(ordinals.stop - first, now=True)
 
     def finish(self, work: ShardWork[SelfPlayRun, SelfPlayPlan], results: Sequence[Any]) -> None:
         # What failed is stored with its reason; only a run that has nothing at all has failed itself.
-        found = selfplay_by_pair(work.job)
-        if not any(part.conversations for part in found.values()):
-            told = [f"every conversation of {pair} failed: {part.error}" for pair, part in found.items()]
-            raise Refused("bot_failed", "; ".join(told))
+        counts_by_pair = selfplay_by_pair(work.job)
+        if not any(part.conversations for part in counts_by_pair.values()):
+            failures = [f"every conversation of {pair} failed: {part.error}" for pair, part in counts_by_pair.items()]
+            raise Refused("bot_failed", "; ".join(failures))
 
     def follow_up(self, job: SelfPlayRun) -> None:
         names = job.plan.get("metrics") or []
@@ -146,57 +146,61 @@ def _play(
     """Play a batch and store what is missing of it; or give it up where the pair is hopeless."""
     from evaluation.selfplay import play
 
-    run, asked = work.job, work.asked
+    run, params = work.job, work.asked
     if pair.participant:
         _simulate(work, pair, ordinals, missing, n_done=n_done)
         return
-    bot, partner = _bots_ready(asked, pair)
+    bot, partner = _bots_ready(params, pair)
     version = bot_version_record(bot=bot)
-    other = bot_version_record(bot=partner) if partner is not None else None
-    if (why := selfplay_hopeless(run, pair)) is not None:
-        selfplay_give_up(run=run, pair=pair, version=version, partner=other, ordinals=missing, why=why)
+    partner_version = bot_version_record(bot=partner) if partner is not None else None
+    if (reason := selfplay_hopeless(run, pair)) is not None:
+        selfplay_give_up(run=run, pair=pair, version=version, partner=partner_version, ordinals=missing, reason=reason)
         return
     played = play(
         bot,
         partner=partner,
         seeds=[conversation_seed(run, pair, ordinal) for ordinal in ordinals],
-        n_turns=asked.n_turns,
-        openers=asked.openers,
+        n_turns=params.n_turns,
+        openers=params.openers,
         conditions=[pair_condition(run.plan, pair, ordinal) for ordinal in ordinals],
         timeout_s=settings.CONFAB_REPLY_TIMEOUT_S,
-        progress=lambda n_made, _n_planned: work.beat(n_done + n_made // asked.n_turns),
+        progress=lambda n_made, _n_planned: work.beat(n_done + n_made // params.n_turns),
     )
-    new = [(n, one) for n, one in zip(ordinals, played, strict=True) if n in set(missing)]
+    new = [(n, dialogue) for n, dialogue in zip(ordinals, played, strict=True) if n in set(missing)]
     selfplay_store(
-        run=run, version=version, partner=other, ordinals=[n for n, _one in new], played=[one for _n, one in new]
+        run=run,
+        version=version,
+        partner=partner_version,
+        ordinals=[n for n, _dialogue in new],
+        played=[dialogue for _n, dialogue in new],
     )
-    if any(one.error is None for _n, one in new):
+    if any(dialogue.error is None for _n, dialogue in new):
         for bot_id in sorted({pair.bot_id, pair.first}):
             bot_answered(bot_id=bot_id)
 
 
-def _batch_size(asked: SelfPlayPlan, pair: BotPair) -> int:
+def _batch_size(params: SelfPlayPlan, pair: BotPair) -> int:
     """Return the number of conversations that advance together."""
     if not pair.participant:
         return max(1, min(bot_find(bot_id).capacity for bot_id in {pair.bot_id, pair.first}))
     capacity = participant_get(pair.participant).capacity
-    return max(1, capacity if pair.bot_id in asked.n_of_bot else min(capacity, bot_find(pair.bot_id).capacity))
+    return max(1, capacity if pair.bot_id in params.n_of_bot else min(capacity, bot_find(pair.bot_id).capacity))
 
 
 def _simulate(
     work: ShardWork[SelfPlayRun, SelfPlayPlan], pair: BotPair, ordinals: list[int], missing: list[int], *, n_done: int
 ) -> None:
     """Simulate a batch and store what is missing of it; stop the run where its cap in money is reached."""
-    run, asked = work.job, work.asked
-    people, participant = _participant_ready(run, asked, pair)
-    bot = None if pair.bot_id in asked.n_of_bot else _bots_ready(asked, BotPair(pair.bot_id))[0]
+    run, params = work.job, work.asked
+    people, participant = _participant_ready(run, params, pair)
+    bot = None if pair.bot_id in params.n_of_bot else _bots_ready(params, BotPair(pair.bot_id))[0]
     if bot is None:
         assert run.study is not None, "only a study has stored chats"
         version = version_talked_to(run.study, pair.bot_id)
     else:
         version = bot_version_record(bot=bot)
-    if (why := selfplay_hopeless(run, pair)) is not None:
-        selfplay_give_up(run=run, pair=pair, version=version, partner=None, ordinals=missing, why=why)
+    if (reason := selfplay_hopeless(run, pair)) is not None:
+        selfplay_give_up(run=run, pair=pair, version=version, partner=None, ordinals=missing, reason=reason)
         return
     simulated: dict[int, SimulatedChat] = {}
     with run_capped(run):
@@ -253,25 +257,27 @@ def _within(
     from evaluation.simulation import simulate_within
 
     by_id = {chat.conversation.id: chat for chat in people}
-    drawn = [by_id.get(str(pk)) for pk in stored_chats(run, pair)]
-    there = {n: chat for n in ordinals if n < len(drawn) and (chat := drawn[n]) is not None}
+    drawn_chats = [by_id.get(str(pk)) for pk in stored_chats(run, pair)]
+    chats_by_ordinal = {n: chat for n in ordinals if n < len(drawn_chats) and (chat := drawn_chats[n]) is not None}
     chats = simulate_within(
-        list(there.values()),
+        list(chats_by_ordinal.values()),
         participant,
         people=people,
         seed=run.plan["seed"],
         may_leave=run.plan["may_leave"],
         profiles=run_profiles(run.plan, {}),
     )
-    for (n, stored), one in zip(there.items(), chats, strict=True):
+    for (n, stored), simulated in zip(chats_by_ordinal.items(), chats, strict=True):
         # First, before turn 0: the chat that this one stands within, and that the bot's turns are from.
-        yield {n: replace(one, sources={-1: stored.conversation.id, **one.sources})}
+        yield {n: replace(simulated, sources={-1: stored.conversation.id, **simulated.sources})}
 
 
 _ready: dict[tuple[datetime, str, int], tuple[HumanChats, SimulatedParticipant]] = {}
 
 
-def _participant_ready(run: SelfPlayRun, asked: SelfPlayPlan, pair: BotPair) -> tuple[HumanChats, SimulatedParticipant]:
+def _participant_ready(
+    run: SelfPlayRun, params: SelfPlayPlan, pair: BotPair
+) -> tuple[HumanChats, SimulatedParticipant]:
     """Return people's chats and the participant that learned from them, loaded once a process."""
     from chatbots.participants.human_chats import HumanChats
 
@@ -279,10 +285,10 @@ def _participant_ready(run: SelfPlayRun, asked: SelfPlayPlan, pair: BotPair) -> 
     key = (run.created_at, pair.participant, n_people)
     if key not in _ready:
         while _ready:
-            _people, other = _ready.popitem()[1]
-            other.unload()
-            bot_unloaded(other.bot)
-        if participant_get(pair.participant).identity.key != asked.identities[pair.first]["key"]:
+            _people, unloaded = _ready.popitem()[1]
+            unloaded.unload()
+            bot_unloaded(unloaded.bot)
+        if participant_get(pair.participant).identity.key != params.identities[pair.first]["key"]:
             raise Refused(
                 "participant_changed", f"{pair.participant} has changed since the run was planned; start a new run"
             )
@@ -291,7 +297,7 @@ def _participant_ready(run: SelfPlayRun, asked: SelfPlayPlan, pair: BotPair) -> 
     return _ready[key]
 
 
-def _bots_ready(asked: SelfPlayPlan, pair: BotPair) -> tuple[Bot, Bot | None]:
+def _bots_ready(params: SelfPlayPlan, pair: BotPair) -> tuple[Bot, Bot | None]:
     """Return the pair's bots, loaded once a process; those that it has no part for make room.
 
     Raises:
@@ -300,7 +306,7 @@ def _bots_ready(asked: SelfPlayPlan, pair: BotPair) -> tuple[Bot, Bot | None]:
     """
     needed = list(dict.fromkeys((pair.bot_id, pair.first)))
     for bot_id in needed:
-        identity, planned = bot_find(bot_id).identity, asked.identities[bot_id]
+        identity, planned = bot_find(bot_id).identity, params.identities[bot_id]
         if identity.key != planned["key"]:
             raise Refused(
                 "bot_changed",

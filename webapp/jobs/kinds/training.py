@@ -102,7 +102,7 @@ def _watch(work: ShardWork[Job, BotTrainingParams], config: TrainingConfig) -> C
     return watch
 
 
-def _configs(asked: BotTrainingParams) -> tuple[TrainingConfig | None, TrainingConfig]:
+def _configs(params: BotTrainingParams) -> tuple[TrainingConfig | None, TrainingConfig]:
     """Return the configs of what is trained before, if anything, and of the training.
 
     Raises:
@@ -111,8 +111,8 @@ def _configs(asked: BotTrainingParams) -> tuple[TrainingConfig | None, TrainingC
     from chatbots.training.config import config_check
 
     with _mistakes_refused():
-        before = None if asked.before is None else config_check(asked.before, asked.data)
-        return before, config_check(asked.config, asked.data)
+        before = None if params.before is None else config_check(params.before, params.data)
+        return before, config_check(params.config, params.data)
 
 
 @register_kind
@@ -139,7 +139,7 @@ class MetricTrainingJob(TrainingJob[TrainingParams]):
         return train(config, output, device=settings.CONFAB_DEVICE, watch=watch).to_json()
 
 
-def _config(asked: TrainingParams) -> MetricTrainingConfig:
+def _config(params: TrainingParams) -> MetricTrainingConfig:
     """Return the config of the training.
 
     Raises:
@@ -148,7 +148,7 @@ def _config(asked: TrainingParams) -> MetricTrainingConfig:
     from evaluation.training.config import config_check
 
     with _mistakes_refused():
-        return config_check(asked.config, asked.data)
+        return config_check(params.config, params.data)
 
 
 @contextmanager

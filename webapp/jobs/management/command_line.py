@@ -37,11 +37,11 @@ POLL_S = 0.5
 class JobProgressBar:
     """A progress bar on standard error, where that is a terminal."""
 
-    def __init__(self, job: JobBase, what: str, unit: str) -> None:
+    def __init__(self, job: JobBase, label: str, unit: str) -> None:
         self._bar: tqdm[Any] = tqdm(
             total=job.n_total,
             initial=min(job.n_done, job.n_total),
-            desc=what,
+            desc=label,
             unit=f" {unit}",
             file=sys.stderr,
             disable=not sys.stderr.isatty(),
@@ -61,13 +61,13 @@ class JobProgressBar:
         self._bar.close()
 
 
-def run_inline(job: J, *, what: str, unit: str) -> J:
+def run_inline(job: J, *, label: str, unit: str) -> J:
     """Do the whole job in this process. Ctrl-C and SIGTERM stop the job, not only the command.
 
     Raises:
         Refused: if it failed or was stopped.
     """
-    with JobProgressBar(job, what, unit) as bar, _sigterm_exits():
+    with JobProgressBar(job, label, unit) as bar, _sigterm_exits():
         try:
             run_job(job, follow=bar.show)
         except (KeyboardInterrupt, SystemExit):
@@ -93,7 +93,7 @@ def _sigterm_exits() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def follow_job(job: J, *, what: str, unit: str, note: Callable[[str], None], go_on: str, inline: bool = False) -> J:
+def follow_job(job: J, *, label: str, unit: str, note: Callable[[str], None], go_on: str, inline: bool = False) -> J:
     """Wait for workers to finish the job, or do it in this process.
 
     Args:
@@ -104,16 +104,16 @@ def follow_job(job: J, *, what: str, unit: str, note: Callable[[str], None], go_
         Refused: if it failed or was stopped.
     """
     if inline:
-        return run_inline(job, what=what, unit=unit)
-    told = False
+        return run_inline(job, label=label, unit=unit)
+    is_noted = False
     try:
-        with JobProgressBar(job, what, unit) as bar:
+        with JobProgressBar(job, label, unit) as bar:
             while not job.is_over:
                 time.sleep(POLL_S)
                 job = job_settle(job=job_read(job))
                 bar.show(job)
-                if not told and job_progress(job).waits_for_worker:
-                    told = True
+                if not is_noted and job_progress(job).waits_for_worker:
+                    is_noted = True
                     note(
                         "Other jobs are before this; it begins when a worker is free."
                         if worker_lives(job)
@@ -189,7 +189,7 @@ class TrainingCommand(ConfabCommand):
 
     kind: ClassVar[str]
 
-    def enqueue(self, config: Any, options: dict[str, Any], **more: Any) -> dict[str, Any]:
+    def enqueue(self, config: Any, options: dict[str, Any], **extra_fields: Any) -> dict[str, Any]:
         """Request a job with the values of the configs: a worker reads no file of this process's folder for them."""
         if options["ship"]:
             raise Usage(
@@ -201,7 +201,7 @@ class TrainingCommand(ConfabCommand):
             "output": str(options["output"].resolve()),
             "restart": options["restart"],
         }
-        job = job_create(kind=self.kind, payload=payload | more)
+        job = job_create(kind=self.kind, payload=payload | extra_fields)
         return {"job": job.pk, "state": job.state}
 
     @contextlib.contextmanager

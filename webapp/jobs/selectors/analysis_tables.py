@@ -42,7 +42,7 @@ def metric_frame(
     run: SelfPlayRun | None = None,
     metrics: Sequence[Metric] | None = None,
     include_synthetic: bool = False,
-    without: Sequence[str] = (),
+    excluded_flags: Sequence[str] = (),
 ) -> pd.DataFrame:
     """Return a table with one row per conversation of a study or a self-play run.
 
@@ -51,7 +51,7 @@ def metric_frame(
 
     Args:
         metrics: whose conversation-level columns to give; None for all registered.
-        without: names of flags; conversations of the study's people with one of them are left out.
+        excluded_flags: names of flags; conversations of the study's people with one of them are left out.
 
     Returns:
         `conversation`, `bot`, `participant`, and every column of the metrics as they are now; NaN where
@@ -60,15 +60,15 @@ def metric_frame(
     import pandas as pd
 
     metrics = metrics_all() if metrics is None else metrics
-    rows = _own(measurable(study=study, run=run), run)
+    rows = _drop_bot_pairs(measurable(study=study, run=run), run)
     if not include_synthetic:
         rows = rows.filter(is_synthetic=False)
     if study is not None:
-        rows = rows.filter(left_out(study, without))
-    found = rows.order_by("created_at", "pk").values_list("pk", "bot__bot_id", "participant_id")
+        rows = rows.filter(left_out(study, excluded_flags))
+    conversations = rows.order_by("created_at", "pk").values_list("pk", "bot__bot_id", "participant_id")
     table: dict[Any, dict[str, Any]] = {
         pk: {"conversation": str(pk), "bot": bot, "participant": str(participant) if participant else None}
-        for pk, bot, participant in found.iterator(chunk_size=CHUNK)
+        for pk, bot, participant in conversations.iterator(chunk_size=CHUNK)
     }
     versions = versions_current(metrics)
     results = MetricResult.objects.filter(conversation__in=rows, metric__in=list(versions.values())).values_list(
@@ -83,7 +83,7 @@ def metric_frame(
     return frame
 
 
-def _own(rows: QuerySet[Conversation], run: SelfPlayRun | None) -> QuerySet[Conversation]:
+def _drop_bot_pairs(rows: QuerySet[Conversation], run: SelfPlayRun | None) -> QuerySet[Conversation]:
     return rows if run is None else rows.filter(selfplay__partner_bot_id="")
 
 
@@ -112,8 +112,8 @@ def column_names(metrics: Iterable[Metric]) -> list[str]:
 
 def metrics_of_columns(names: Sequence[str]) -> list[Metric]:
     """Return the metrics that have these conversation-level columns; names that no metric has are passed over."""
-    wanted = set(names)
-    return [metric for metric in metrics_all() if wanted & set(column_names([metric]))]
+    requested_names = set(names)
+    return [metric for metric in metrics_all() if requested_names & set(column_names([metric]))]
 
 
 def check_computed(metrics: Sequence[Metric], *, study: Study | None = None, run: SelfPlayRun | None = None) -> None:
@@ -124,7 +124,7 @@ def check_computed(metrics: Sequence[Metric], *, study: Study | None = None, run
     Raises:
         Refused: `not_computed`, with the command that helps.
     """
-    rows = _own(measurable(study=study, run=run), run)
+    rows = _drop_bot_pairs(measurable(study=study, run=run), run)
     if study is not None:
         rows = rows.filter(ratings__isnull=False).distinct()
     n_rows = rows.count()
@@ -136,11 +136,11 @@ def check_computed(metrics: Sequence[Metric], *, study: Study | None = None, run
         if n_there < n_rows:
             lacking.append(f"{metric.name} ({n_rows - n_there} of {n_rows})")
     if lacking:
-        where = f"study {study.key}" if study is not None else f"self-play run {run.pk}"  # type: ignore[union-attr]
+        source = f"study {study.key}" if study is not None else f"self-play run {run.pk}"  # type: ignore[union-attr]
         option = f"--study {study.key}" if study is not None else f"--run {run.pk}"  # type: ignore[union-attr]
         raise Refused(
             "not_computed",
-            f"conversations of {where} lack metrics: {', '.join(lacking)}; "
+            f"conversations of {source} lack metrics: {', '.join(lacking)}; "
             f"run `{settings.CONFAB_PROGRAM} compute_metrics {option}` first",
         )
 
@@ -162,33 +162,33 @@ def turn_values(conversations: QuerySet[Conversation], ids: Sequence[str], colum
         conversations: all of the study's, of which `ids` are some.
         columns: of metrics of turns, or `VOTES`.
     """
-    wanted = set(ids)
+    requested_ids = set(ids)
     # Many ids do not fit into one query, and several queries would grow with the study.
     which: Any = list(ids) if len(ids) <= _MOST_IDS else conversations.values("pk")
-    found: dict[str, _Rows] = {name: {} for name in columns}
+    values_by_column: dict[str, _Rows] = {name: {} for name in columns}
     exchanges: dict[str, list[int]] = {}
     spoke: dict[str, str] = {}
     turns = Turn.objects.filter(conversation__in=which, is_refused=False).order_by("conversation", "index")
     for pk, speaker, vote in turns.values_list("conversation_id", "speaker", "vote").iterator():
         key = str(pk)
-        if key not in wanted:
+        if key not in requested_ids:
             continue
-        own = exchanges.setdefault(key, [])
+        exchange_numbers = exchanges.setdefault(key, [])
         human = speaker == Turn.Speaker.HUMAN
-        at = own[-1] if own else 0
-        own.append(at + 1 if human and spoke.get(key) != speaker else at)
+        last_number = exchange_numbers[-1] if exchange_numbers else 0
+        exchange_numbers.append(last_number + 1 if human and spoke.get(key) != speaker else last_number)
         spoke[key] = speaker
-        if VOTES in found:
-            found[VOTES].setdefault(key, []).append(None if human else float(vote))
+        if VOTES in values_by_column:
+            values_by_column[VOTES].setdefault(key, []).append(None if human else float(vote))
     metrics = [m for m in metric_list() if {c.name for c in m.columns if c.level == "turn"} & set(columns)]
     results = MetricResult.objects.filter(conversation__in=which, metric__in=list(versions_current(metrics).values()))
     for pk, values in results.values_list("conversation_id", "turns").iterator():
-        if str(pk) in wanted:
-            for name in values.keys() & found.keys():
-                found[name][str(pk)] = values[name]
+        if str(pk) in requested_ids:
+            for name in values.keys() & values_by_column.keys():
+                values_by_column[name][str(pk)] = values[name]
     return {
         name: {key: by_exchange(exchanges.get(key, []), row) for key, row in rows.items()}
-        for name, rows in found.items()
+        for name, rows in values_by_column.items()
         if any(value if name == VOTES else value is not None for row in rows.values() for value in row)
     }
 
@@ -199,23 +199,23 @@ def participants_of(conversations: QuerySet[Conversation], ids: Sequence[str]) -
     Args:
         conversations: all of the study's, of which `ids` are some.
     """
-    wanted = set(ids)
+    requested_ids = set(ids)
     which = conversations.filter(pk__in=ids) if len(ids) <= _MOST_IDS else conversations
     return {
         str(pk): None if person is None else str(person)
         for pk, person in which.values_list("pk", "participant")
-        if str(pk) in wanted
+        if str(pk) in requested_ids
     }
 
 
 def scales_of(columns: Sequence[str]) -> dict[str, tuple[float, float] | None]:
     """Return the ends that the values of these columns cannot leave, infinite on an open side; None without any end."""
-    found: dict[str, tuple[float, float] | None] = {}
+    ends_by_column: dict[str, tuple[float, float] | None] = {}
     for metric in metric_list():
         for column in metric.columns:
             if column.level == "turn" and column.name in columns:
-                found[column.name] = ends_of(column.range)
-    return {**found, VOTES: (-1.0, 1.0)}
+                ends_by_column[column.name] = ends_of(column.range)
+    return {**ends_by_column, VOTES: (-1.0, 1.0)}
 
 
 FACTORS = {"corpus": "corpus", "architecture": "architecture", "model": "architecture", "ei": "EI"}
@@ -229,13 +229,13 @@ Factors = dict[str, dict[str, str]]
 
 def bot_versions(study: Study) -> list[BotVersion]:
     """Return the identities that a study's conversations were held with."""
-    held = Conversation.objects.filter(study=study).order_by().values("bot").distinct()
-    return list(BotVersion.objects.filter(pk__in=held).order_by("bot_id", "created_at"))
+    version_ids = Conversation.objects.filter(study=study).order_by().values("bot").distinct()
+    return list(BotVersion.objects.filter(pk__in=version_ids).order_by("bot_id", "created_at"))
 
 
-def factors_of(versions: Iterable[BotVersion], own: BotColumns) -> Factors:
+def factors_of(versions: Iterable[BotVersion], columns: BotColumns) -> Factors:
     """Return the factors of the bots' identities; those of the researcher's table replace them."""
-    found: Factors = {}
+    factors: Factors = {}
     for version in versions:
         for name, value in version.params.items():
             factor = FACTORS.get(name.lower())
@@ -245,19 +245,19 @@ def factors_of(versions: Iterable[BotVersion], own: BotColumns) -> Factors:
                 level = value
             else:  # no factor, or the path of a model
                 continue
-            found.setdefault(factor, {}).setdefault(version.bot_id, level)
-    return {**found, **{name: dict(levels) for name, levels in own.factors.items()}}
+            factors.setdefault(factor, {}).setdefault(version.bot_id, level)
+    return {**factors, **{name: dict(levels) for name, levels in columns.factors.items()}}
 
 
-def measured_of(versions: Iterable[BotVersion], own: BotColumns) -> dict[str, dict[str, float]]:
+def measured_of(versions: Iterable[BotVersion], columns: BotColumns) -> dict[str, dict[str, float]]:
     """Return figures of the bots' checkpoints and of the researcher's table: name to bot to number."""
-    found: dict[str, dict[str, float]] = {}
+    figures_by_name: dict[str, dict[str, float]] = {}
     for version in versions:
         figures = version.params.get(MEASURED)
         for name, value in figures.items() if isinstance(figures, Mapping) else ():
             if isinstance(value, int | float) and not isinstance(value, bool):
-                found.setdefault(name, {})[version.bot_id] = float(value)
-    return {**found, **{name: dict(values) for name, values in own.metrics.items()}}
+                figures_by_name.setdefault(name, {})[version.bot_id] = float(value)
+    return {**figures_by_name, **{name: dict(values) for name, values in columns.metrics.items()}}
 
 
 def bot_groups(study: Study) -> dict[str, str]:
@@ -267,8 +267,8 @@ def bot_groups(study: Study) -> dict[str, str]:
     architectures: the first of them that gives at least two families and puts two bots into one. Empty where
     none does.
     """
-    own = BotColumns.from_json(study.bot_columns)
-    factors = factors_of(bot_versions(study), own)
+    columns = BotColumns.from_json(study.bot_columns)
+    factors = factors_of(bot_versions(study), columns)
     for name in (GROUP, "corpus", "architecture"):
         labels = factors.get(name, {})
         if 2 <= len(set(labels.values())) < len(labels):

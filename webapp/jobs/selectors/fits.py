@@ -40,20 +40,20 @@ if TYPE_CHECKING:
     from evaluation.ratings import Ratings
 
 
-def fit_leading(study: Study, without: Sequence[str] = ()) -> HybridFit | None:
+def fit_leading(study: Study, excluded_flags: Sequence[str] = ()) -> HybridFit | None:
     """Return the leading fit, which pages show unless another is requested: the newest of all conditions that is done.
 
     Args:
-        without: names of flags; a fit that leaves out the people with one of these, and nobody else.
+        excluded_flags: names of flags; a fit that leaves out the people with one of these, and nobody else.
     """
-    done = _done(study, without).exclude(request__has_key="condition")
+    done = _select_done_fits(study, excluded_flags).exclude(request__has_key="condition")
     return done.defer("kept", "predictions").order_by("-pk").first()
 
 
-def _done(study: Study, without: Sequence[str]) -> QuerySet[HybridFit]:
+def _select_done_fits(study: Study, excluded_flags: Sequence[str]) -> QuerySet[HybridFit]:
     done = HybridFit.objects.filter(study=study, state=Job.State.DONE, result__isnull=False)
-    if without:
-        return done.filter(request__without=sorted(without))
+    if excluded_flags:
+        return done.filter(request__without=sorted(excluded_flags))
     return done.exclude(request__has_key="without")
 
 
@@ -84,24 +84,24 @@ def fit_condition(fit: HybridFit) -> str:
     return ", ".join(map("=".join, sorted(fit.request.get("condition", {}).items())))
 
 
-def fits_newest(study: Study, without: Sequence[str] = ()) -> list[HybridFit]:
+def fits_newest(study: Study, excluded_flags: Sequence[str] = ()) -> list[HybridFit]:
     """Return the newest finished fit of each preset, target, intercept, choice of bots, run and condition.
 
     `fit_leading` comes first, fits within conditions last.
 
     Args:
-        without: as `fit_leading`.
+        excluded_flags: as `fit_leading`.
     """
-    fits = _done(study, without)
+    fits = _select_done_fits(study, excluded_flags)
     newest: dict[tuple[str, ...], HybridFit] = {}
     for fit in fits.defer("kept", "predictions").order_by("-pk"):
-        asked = fit.request
+        request = fit.request
         newest.setdefault(
             (
-                str(asked.get("preset")),
-                ",".join(asked.get("targets") or ()),
-                str(asked.get("intercept")),
-                ",".join(sorted(asked.get("exclude_bots") or ())),
+                str(request.get("preset")),
+                ",".join(request.get("targets") or ()),
+                str(request.get("intercept")),
+                ",".join(sorted(request.get("exclude_bots") or ())),
                 str(fit.run_id),
                 fit_condition(fit),
             ),
@@ -142,7 +142,7 @@ def fit_arguments_check(
         raise Refused("unknown_name", str(error)) from None
     conversations = measurable(study=study, run=None)
     bots = conversations.order_by("bot__bot_id").values_list("bot__bot_id", flat=True).distinct()
-    _known(f"bot of study {study.key}", exclude_bots, list(bots))
+    _check_names(f"bot of study {study.key}", exclude_bots, list(bots))
     dimensions: dict[str, None] = {}
     for answers in (
         Rating.objects.filter(conversation__in=conversations)
@@ -151,36 +151,40 @@ def fit_arguments_check(
     ):
         dimensions.update(dict.fromkeys(answers))
     columns = [*column_names(metrics_all()), *dimensions]
-    _known("metric column", features, columns)
+    _check_names("metric column", features, columns)
     # A study without ratings gets the sentence of the fit itself, which says just that.
     if dimensions:
-        _known(f"rating dimension of study {study.key}", targets, list(dimensions))
+        _check_names(f"rating dimension of study {study.key}", targets, list(dimensions))
 
 
-def levels_read(asked: Sequence[str], *, studies: Sequence[Study], run: SelfPlayRun | None) -> dict[str, str]:
+def levels_read(
+    requested_levels: Sequence[str], *, studies: Sequence[Study], run: SelfPlayRun | None
+) -> dict[str, str]:
     """Return the level asked for by factor.
 
     Args:
-        asked: as `scenario=trip`, at most one level of each factor.
+        requested_levels: as `scenario=trip`, at most one level of each factor.
         studies: whose conversations are restricted to the condition; each must vary these factors.
         run: self-play that must have drawn the condition.
 
     Raises:
         Refused: `unknown_name`, with the levels that exist; `bad_condition` for two levels of one factor.
     """
-    for study in studies if asked else ():
+    for study in studies if requested_levels else ():
         names = condition_names(study)
-        for one in asked:
-            if one not in names:
+        for level in requested_levels:
+            if level not in names:
                 known = f"there is: {', '.join(names)}" if names else "it varies no factors"
-                raise Refused("unknown_name", f"there is no condition {quote(one)} in study {study.key}; {known}")
-    levels = dict(one.split("=") for one in asked)
-    if len(levels) < len(set(asked)):
-        raise Refused("bad_condition", f"name one level of each factor: {', '.join(asked)} names two of one")
-    drawn = [each["levels"] for each in run.plan.get("conditions", ())] if run is not None else []
-    if levels and run is not None and not any(levels.items() <= each.items() for each in drawn):
-        known = "; ".join(", ".join(map("=".join, each.items())) for each in drawn) or "no conditions"
-        raise Refused("unknown_name", f"run {run.pk} has no self-play with {', '.join(asked)}; it has: {known}")
+                raise Refused("unknown_name", f"there is no condition {quote(level)} in study {study.key}; {known}")
+    levels = dict(level.split("=") for level in requested_levels)
+    if len(levels) < len(set(requested_levels)):
+        raise Refused("bad_condition", f"name one level of each factor: {', '.join(requested_levels)} names two of one")
+    run_conditions = [each["levels"] for each in run.plan.get("conditions", ())] if run is not None else []
+    if levels and run is not None and not any(levels.items() <= each.items() for each in run_conditions):
+        known = "; ".join(", ".join(map("=".join, each.items())) for each in run_conditions) or "no conditions"
+        raise Refused(
+            "unknown_name", f"run {run.pk} has no self-play with {', '.join(requested_levels)}; it has: {known}"
+        )
     return levels
 
 
@@ -196,19 +200,21 @@ def instrument_check(studies: Sequence[Study], targets: Sequence[str]) -> None:
     Raises:
         Refused: `other_instrument` for a question that differs.
     """
-    asked = [{one.key: one.question for one in study.rubric.dimensions.all()} for study in studies]
+    questions_by_study = [
+        {dimension.key: dimension.question for dimension in study.rubric.dimensions.all()} for study in studies
+    ]
     for target in targets:
-        if len({questions.get(target) for questions in asked}) > 1:
-            told = " and ".join(quote(questions.get(target, "")) for questions in asked)
-            raise Refused("other_instrument", f"not the same instrument: {target} asks {told}")
+        if len({questions.get(target) for questions in questions_by_study}) > 1:
+            wordings = " and ".join(quote(questions.get(target, "")) for questions in questions_by_study)
+            raise Refused("other_instrument", f"not the same instrument: {target} asks {wordings}")
 
 
-def _known(what: str, asked: Sequence[str], known: list[str]) -> None:
-    for name in asked:
+def _check_names(noun: str, names: Sequence[str], known: list[str]) -> None:
+    for name in names:
         if name not in known:
             near = nearest_names(name, known)
             hint = f"did you mean {' or '.join(near)}?" if near else f"there is: {', '.join(known)}"
-            raise Refused("unknown_name", f"there is no {what} {quote(name)}; {hint}")
+            raise Refused("unknown_name", f"there is no {noun} {quote(name)}; {hint}")
 
 
 CHUNK = 512
@@ -238,7 +244,7 @@ class FitTables:
             return None
         check_computed(self.metrics, run=run)
         table = metric_frame(run=run, metrics=[*self.metrics, *self._lengths()])
-        return self._counted(table, study=None, run=run)
+        return self._select_rows(table, study=None, run=run)
 
     def rated(self, study: Study) -> tuple[pd.DataFrame, Ratings]:
         """Return the study's rated conversations, and every single rating.
@@ -246,17 +252,17 @@ class FitTables:
         The table holds the conversations' lengths, too, and the bots' groups where they have some, for the
         baselines are made of both.
         """
-        asked = self.fit.request
+        request = self.fit.request
         check_computed(self.metrics, study=study)
         ratings = self._ratings(study)
         table = rated_frame(
             ratings,
             study=study,
             metrics=[*self.metrics, *self._lengths()],
-            include_synthetic=asked["include_synthetic"],
+            include_synthetic=request["include_synthetic"],
         )
         dimensions = list(ratings.answers)
-        missing = [target for target in asked["targets"] if target not in dimensions]
+        missing = [target for target in request["targets"] if target not in dimensions]
         if missing:
             known = f"it is rated on {', '.join(dimensions)}" if dimensions else "it has no ratings"
             raise Refused("no_target", f"study {study.key} has no ratings of {', '.join(missing)}; {known}")
@@ -279,7 +285,7 @@ class FitTables:
         rows = measurable(study=study, run=run).filter(in_condition(levels))
         return {str(pk) for pk in rows.values_list("pk", flat=True)}
 
-    def _counted(self, table: pd.DataFrame, *, study: Study | None, run: SelfPlayRun | None) -> pd.DataFrame:
+    def _select_rows(self, table: pd.DataFrame, *, study: Study | None, run: SelfPlayRun | None) -> pd.DataFrame:
         """Return the rows of bots that are not left out, in the fit's condition."""
         ids = self._in_condition(study=study, run=run)
         table = table[~table["bot"].isin(self.fit.request["exclude_bots"])]
@@ -288,18 +294,24 @@ class FitTables:
     def _ratings(self, study: Study) -> Ratings:
         import numpy as np
 
-        found = study_ratings(
+        ratings = study_ratings(
             study,
             include_synthetic=self.fit.request["include_synthetic"],
             exclude_bots=self.fit.request["exclude_bots"],
             earlier_questions=True,
-            without=self._without,
+            without=self._excluded_flags,
         )
         ids = self._in_condition(study=study, run=None)
-        return found if ids is None else found.where(np.array([one in ids for one in found.conversation], dtype=bool))
+        return (
+            ratings
+            if ids is None
+            else ratings.where(
+                np.array([conversation_id in ids for conversation_id in ratings.conversation], dtype=bool)
+            )
+        )
 
     @property
-    def _without(self) -> Sequence[str]:
+    def _excluded_flags(self) -> Sequence[str]:
         """Flags whose participants are left out."""
         return tuple(self.fit.request.get("without") or ())
 
@@ -313,15 +325,17 @@ class FitTables:
 
         They are the study's rated conversations, or all of them if none is rated.
         """
-        asked, study = self.fit.request, self.fit.study
+        request, study = self.fit.request, self.fit.study
         check_computed(self.metrics, study=study)
         ratings = self._ratings(study)
-        synthetic = asked["include_synthetic"]
+        synthetic = request["include_synthetic"]
         if len(ratings):
             table = rated_frame(ratings, study=study, metrics=self.metrics, include_synthetic=synthetic)
         else:
-            table = metric_frame(study=study, metrics=self.metrics, include_synthetic=synthetic, without=self._without)
-            table = self._counted(table, study=study, run=None)
+            table = metric_frame(
+                study=study, metrics=self.metrics, include_synthetic=synthetic, excluded_flags=self._excluded_flags
+            )
+            table = self._select_rows(table, study=study, run=None)
         return table, ratings
 
 
@@ -335,29 +349,32 @@ def features_held(fit: HybridFit, features: Sequence[str], *, may_leave_out: boo
         Refused: `other_language` where nothing would be left, or nothing may be left out.
     """
     studies = [study for study in (fit.train_study, fit.study) if study is not None]
-    found = [one for study in studies for one in metrics_left_out(study=study)]
-    found += metrics_left_out(run=fit.run) if fit.run is not None else []
-    whole = [one for one in found if one.is_whole]
-    gone = {name: one for one in whole for name in column_names([one.metric]) if name in features}
-    kept = [name for name in features if name not in gone]
-    languages = sorted({code for one in gone.values() for code in one.n})
-    if gone and not (kept and may_leave_out):
-        what = ", ".join(gone)
-        named = ", ".join(map(language_name, languages))
+    left_out = [skipped for study in studies for skipped in metrics_left_out(study=study)]
+    left_out += metrics_left_out(run=fit.run) if fit.run is not None else []
+    fully_skipped = [skipped for skipped in left_out if skipped.is_whole]
+    skipped_by_name = {
+        name: skipped for skipped in fully_skipped for name in column_names([skipped.metric]) if name in features
+    }
+    usable = [name for name in features if name not in skipped_by_name]
+    languages = sorted({code for skipped in skipped_by_name.values() for code in skipped.n})
+    if skipped_by_name and not (usable and may_leave_out):
+        feature_names = ", ".join(skipped_by_name)
+        language_names = ", ".join(map(language_name, languages))
         raise Refused(
             "other_language",
-            f"{what}: not held for {named}, the language of the conversations; choose features that are",
+            f"{feature_names}: not held for {language_names}, the language of the conversations; "
+            "choose features that are",
         )
-    if not gone:
-        return kept, []
-    return kept, [finding("other_language", features=sorted(gone), languages=languages)]
+    if not skipped_by_name:
+        return usable, []
+    return usable, [finding("other_language", features=sorted(skipped_by_name), languages=languages)]
 
 
 def bot_keys(fit: HybridFit) -> dict[str, list[str]]:
     """Return by bot the keys of its identities in the conversations of the fit's studies."""
     keys: dict[str, list[str]] = {}
     studies = [study for study in (fit.study, fit.train_study) if study is not None]
-    found = Conversation.objects.filter(study__in=studies).order_by("bot__bot_id", "bot__key")
-    for bot_id, key in found.values_list("bot__bot_id", "bot__key").distinct():
+    conversations = Conversation.objects.filter(study__in=studies).order_by("bot__bot_id", "bot__key")
+    for bot_id, key in conversations.values_list("bot__bot_id", "bot__key").distinct():
         keys.setdefault(bot_id, []).append(key)
     return keys

@@ -80,15 +80,15 @@ def queue_of(job: JobBase) -> str:
 def worker_lives(job: JobBase) -> bool:
     """Return True if a worker of the job's queue sends heartbeats; it may be busy with other jobs."""
     queue = queue_of(job)
-    return any(queue in one.details.get("queues", ()) for one in processes_living(WORKER))
+    return any(queue in process.details.get("queues", ()) for process in processes_living(WORKER))
 
 
 def job_is_held(job: JobBase) -> bool:
     """Return True if a process that is alive is at work on the job or on one of its shards."""
     if is_alive(job.holder, job.heartbeat_at):
         return True
-    held = Shard.objects.filter(kind=job.kind, job_id=job.pk).exclude(holder="")
-    return any(is_alive(*one) for one in held.values_list("holder", "heartbeat_at"))
+    held_shards = Shard.objects.filter(kind=job.kind, job_id=job.pk).exclude(holder="")
+    return any(is_alive(*row) for row in held_shards.values_list("holder", "heartbeat_at"))
 
 
 def job_is_abandoned(job: JobBase) -> bool:
@@ -155,11 +155,11 @@ def jobs_in_line() -> list[tuple[JobBase, list[JobBase]]]:
     queues: dict[str, list[JobBase]] = {}
     for job in jobs_unfinished():
         queues.setdefault(queue_of(job), []).append(job)
-    found: list[tuple[JobBase, list[JobBase]]] = []
+    line: list[tuple[JobBase, list[JobBase]]] = []
     for name, jobs in queues.items():
         jobs.sort(key=lambda job: (job.state != State.RUNNING, _turn(job)))
-        found += [(job, jobs[:n] if name and job.state == State.QUEUED else []) for n, job in enumerate(jobs)]
-    return found
+        line += [(job, jobs[:n] if name and job.state == State.QUEUED else []) for n, job in enumerate(jobs)]
+    return line
 
 
 def shards_free(job: JobBase, *, limit: int) -> Iterator[Shard]:
@@ -176,12 +176,12 @@ def shards_free(job: JobBase, *, limit: int) -> Iterator[Shard]:
 
 def shard_counts(job: JobBase) -> tuple[int, int, int]:
     """Return the amount done, the total amount, and the number of shards that are not done."""
-    found = Shard.objects.filter(kind=job.kind, job_id=job.pk).aggregate(
+    totals = Shard.objects.filter(kind=job.kind, job_id=job.pk).aggregate(
         n_done=Sum("n_done", default=0),
         n_total=Sum("n_total", default=0),
         n_open=Count("pk", filter=~Q(state=State.DONE)),
     )
-    return found["n_done"], found["n_total"], found["n_open"]
+    return totals["n_done"], totals["n_total"], totals["n_open"]
 
 
 def shard_results(job: JobBase) -> list[Any]:

@@ -105,9 +105,9 @@ def conversations_lacking_count(
 
 def conversations_unmeasured(run: SelfPlayRun) -> int:
     """Count the finished conversations of a run that lack a metric which is computed by default, as it is now."""
-    wanted = {metric.identity.key for metric in metrics_find()}
-    versions = list(MetricVersion.objects.filter(key__in=wanted))
-    if len(versions) < len(wanted):
+    default_keys = {metric.identity.key for metric in metrics_find()}
+    versions = list(MetricVersion.objects.filter(key__in=default_keys))
+    if len(versions) < len(default_keys):
         return measurable(study=None, run=run).count()
     return conversations_lacking_count(study=None, run=run, versions=versions)
 
@@ -128,11 +128,13 @@ def metrics_lacked(
         versions: by name of the metric.
     """
     names = {version.pk: name for name, version in versions.items()}
-    there: dict[UUID, set[str]] = {}
+    names_by_conversation: dict[UUID, set[str]] = {}
     rows = MetricResult.objects.filter(conversation__in=conversation_ids, metric__in=list(names))
     for conversation_id, metric_id in rows.values_list("conversation_id", "metric_id"):
-        there.setdefault(conversation_id, set()).add(names[metric_id])
-    return {pk: tuple(name for name in versions if name not in there.get(pk, ())) for pk in conversation_ids}
+        names_by_conversation.setdefault(conversation_id, set()).add(names[metric_id])
+    return {
+        pk: tuple(name for name in versions if name not in names_by_conversation.get(pk, ())) for pk in conversation_ids
+    }
 
 
 def results_by_version(*, study: Study | None, run: SelfPlayRun | None) -> list[tuple[int, str, int]]:
@@ -143,8 +145,8 @@ def results_by_version(*, study: Study | None, run: SelfPlayRun | None) -> list[
     """
     if study is not None:
         rows: QuerySet[Any] = ResultTally.objects.filter(study=study)
-        found = rows.order_by().values_list("metric", "language").annotate(Sum("n"))
-        return [row for row in found if row[2]]
+        tallies = rows.order_by().values_list("metric", "language").annotate(Sum("n"))
+        return [row for row in tallies if row[2]]
     rows = MetricResult.objects.filter(conversation__in=measurable(study=None, run=run))
     return list(rows.order_by().values_list("metric", "language").annotate(Count("pk")))
 
@@ -152,9 +154,9 @@ def results_by_version(*, study: Study | None, run: SelfPlayRun | None) -> list[
 def versions_used(conversations: QuerySet[Conversation]) -> list[tuple[MetricVersion, bool]]:
     """Return the versions of metrics that conversations have results of, each with whether it is the present one."""
     used = MetricResult.objects.filter(conversation__in=conversations).order_by()
-    there = MetricVersion.objects.filter(pk__in=used.values("metric").distinct())
+    versions = MetricVersion.objects.filter(pk__in=used.values("metric").distinct())
     current = {version.pk for version in versions_current(metrics_all()).values()}
-    return [(version, version.pk in current) for version in there.order_by("name", "pk")]
+    return [(version, version.pk in current) for version in versions.order_by("name", "pk")]
 
 
 def versions_current(metrics: Sequence[Metric]) -> dict[str, MetricVersion]:
@@ -205,19 +207,24 @@ def conversation_languages(conversations: Sequence[chatbots.Conversation]) -> di
     """Return the languages of stored conversations by their ids; those whose language is not known are left out."""
     from evaluation.languages import language_of
 
-    rows = Conversation.objects.filter(pk__in=[one.id for one in conversations])
+    rows = Conversation.objects.filter(pk__in=[conversation.id for conversation in conversations])
     versions = ("slot__task__version", "study__version")
-    said = [f"{version}__values__texts__{name}" for version in versions for name in ("language", "languages")]
-    chats = rows.filter(source=Conversation.Source.CHAT).values_list("pk", "participant__language", *said)
+    language_paths = [f"{version}__values__texts__{name}" for version in versions for name in ("language", "languages")]
+    chats = rows.filter(source=Conversation.Source.CHAT).values_list("pk", "participant__language", *language_paths)
     said_by_import = rows.exclude(language="").values_list("pk", "language")
     # Chats of before studies had a language are in English, as every page was.
     of_studies = {
-        str(pk): own if own in (offered or of_study_offered or ()) else of_task or of_study or "en"
-        for pk, own, of_task, offered, of_study, of_study_offered in chats
+        str(pk): participant_language
+        if participant_language in (offered or of_study_offered or ())
+        else of_task or of_study or "en"
+        for pk, participant_language, of_task, offered, of_study, of_study_offered in chats
     }
     of_studies |= {str(pk): language for pk, language in said_by_import}
-    found = {one.id: of_studies.get(one.id) or language_of(one.texts) for one in conversations}
-    return {pk: language for pk, language in found.items() if language}
+    languages = {
+        conversation.id: of_studies.get(conversation.id) or language_of(conversation.texts)
+        for conversation in conversations
+    }
+    return {pk: language for pk, language in languages.items() if language}
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,42 +252,45 @@ def results_counted(*, study: Study | None = None, run: SelfPlayRun | None = Non
     Returns:
         By the version's key, by language: "" where it was computed, else that for which it does not hold.
     """
-    counted = results_by_version(study=study, run=run)
-    versions = MetricVersion.objects.filter(pk__in={version for version, _code, _n in counted})
+    result_counts = results_by_version(study=study, run=run)
+    versions = MetricVersion.objects.filter(pk__in={version for version, _code, _n in result_counts})
     keys = dict(versions.values_list("pk", "key"))
-    found: dict[str, Counter[str]] = {}
-    for version, language, n in counted:
-        found.setdefault(keys[version], Counter())[language] = n
-    return found
+    counts_by_version: dict[str, Counter[str]] = {}
+    for version, language, n in result_counts:
+        counts_by_version.setdefault(keys[version], Counter())[language] = n
+    return counts_by_version
 
 
 def metrics_left_out(
-    *, study: Study | None = None, run: SelfPlayRun | None = None, counted: Mapping[str, Counter[str]] | None = None
+    *,
+    study: Study | None = None,
+    run: SelfPlayRun | None = None,
+    known_counts: Mapping[str, Counter[str]] | None = None,
 ) -> list[SkippedMetric]:
     """Return the metrics, as they are now, that were left out of some conversations of a study or of a run.
 
     Args:
-        counted: `results_counted` of it, where that is known already.
+        known_counts: `results_counted` of it, where that is known already.
     """
     current = {metric.identity.key: metric for metric in metrics_all()}
-    found = results_counted(study=study, run=run) if counted is None else counted
+    counts_by_version = results_counted(study=study, run=run) if known_counts is None else known_counts
     return [
         SkippedMetric(metric, {code: n for code, n in sorted(counts.items()) if code}, sum(counts.values()))
         for key, metric in current.items()
-        if (counts := found.get(key)) and set(counts) != {""}
+        if (counts := counts_by_version.get(key)) and set(counts) != {""}
     ]
 
 
-def left_out_sentences(found: Sequence[SkippedMetric]) -> list[str]:
+def left_out_sentences(skipped_metrics: Sequence[SkippedMetric]) -> list[str]:
     """Return a sentence for each set of languages that metrics hold for and were left out because of."""
     together: dict[tuple[tuple[str, ...], tuple[tuple[str, int], ...]], list[SkippedMetric]] = {}
-    for one in found:
-        codes = tuple(one.metric.languages or ())  # type: ignore[attr-defined]
-        together.setdefault((codes, tuple(one.n.items())), []).append(one)
-    told = []
+    for skipped in skipped_metrics:
+        codes = tuple(skipped.metric.languages or ())  # type: ignore[attr-defined]
+        together.setdefault((codes, tuple(skipped.n.items())), []).append(skipped)
+    sentences = []
     for (_codes, counts), concerned in together.items():
         n = sum(count for _code, count in counts)
-        told.append(
+        sentences.append(
             ngettext(
                 "Left out of {n} conversation in {languages}, since they hold for {holds} only: {metrics}.",
                 "Left out of {n} conversations in {languages}, since they hold for {holds} only: {metrics}.",
@@ -289,10 +299,10 @@ def left_out_sentences(found: Sequence[SkippedMetric]) -> list[str]:
                 n=n,
                 languages=get_text_list([language_name(code) for code, _count in counts], _("and")),
                 holds=languages_of(concerned[0].metric),
-                metrics=", ".join(one.metric.title for one in concerned),
+                metrics=", ".join(skipped.metric.title for skipped in concerned),
             )
         )
-    return told
+    return sentences
 
 
 def study_languages(study: Study) -> Counter[str]:
@@ -300,10 +310,10 @@ def study_languages(study: Study) -> Counter[str]:
 
     A conversation counts once for every job that computed something of it.
     """
-    found: Counter[str] = Counter()
+    totals: Counter[str] = Counter()
     for counts in MetricRun.objects.filter(study=study).values_list("languages", flat=True):
-        found.update(counts)
-    return found
+        totals.update(counts)
+    return totals
 
 
 def language_sentences(counts: Mapping[str, int], metrics: Sequence[Metric]) -> list[str]:
@@ -313,12 +323,12 @@ def language_sentences(counts: Mapping[str, int], metrics: Sequence[Metric]) -> 
     for metric in metrics:
         if codes := getattr(metric, "languages", None):
             by_languages.setdefault(tuple(codes), []).append(metric)
-    told = []
+    sentences = []
     for codes, concerned in sorted(by_languages.items()):
-        others = {code: count for code, count in counts.items() if code not in codes}
-        if n and sum(others.values()) >= TOLD_FROM * n:
-            most = sorted(others, key=lambda code: (-others[code], code))[:3]
-            told.append(
+        other_counts = {code: count for code, count in counts.items() if code not in codes}
+        if n and sum(other_counts.values()) >= TOLD_FROM * n:
+            commonest = sorted(other_counts, key=lambda code: (-other_counts[code], code))[:3]
+            sentences.append(
                 ngettext(
                     "{languages} is written in {others} of the {n} conversation whose language can be told. Do not "
                     "rely on metrics that hold for {holds} only: {metrics}.",
@@ -326,11 +336,11 @@ def language_sentences(counts: Mapping[str, int], metrics: Sequence[Metric]) -> 
                     "rely on metrics that hold for {holds} only: {metrics}.",
                     n,
                 ).format(
-                    others=sum(others.values()),
+                    others=sum(other_counts.values()),
                     n=n,
-                    languages=get_text_list([language_name(code) for code in most], _("or")),
+                    languages=get_text_list([language_name(code) for code in commonest], _("or")),
                     holds=languages_of(concerned[0]),
                     metrics=", ".join(metric.title for metric in concerned),
                 )
             )
-    return told
+    return sentences

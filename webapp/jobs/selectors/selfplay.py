@@ -71,8 +71,8 @@ def pair_condition(plan: dict[str, Any], pair: BotPair, ordinal: int) -> SelfPla
     options = [each for each in plan.get("conditions", ()) if bots <= {*each["bots"]}]
     if not options:
         return SelfPlayCondition()
-    one = options[ordinal % len(options)]
-    return SelfPlayCondition(one["levels"], one["bot_prompt"], one["opening"])
+    condition = options[ordinal % len(options)]
+    return SelfPlayCondition(condition["levels"], condition["bot_prompt"], condition["opening"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +103,12 @@ def run_by_id(run_id: int) -> SelfPlayRun:
     run = SelfPlayRun.objects.filter(pk=run_id).first()
     if run is None:
         newest = list(SelfPlayRun.objects.values_list("pk", flat=True)[:5])
-        there = f"the newest are {', '.join(map(str, newest))}" if newest else "there is none yet"
-        raise LookupError(f"there is no self-play run {run_id}; {there}")
+        hint = f"the newest are {', '.join(map(str, newest))}" if newest else "there is none yet"
+        raise LookupError(f"there is no self-play run {run_id}; {hint}")
     return run
 
 
-def selfplay_there(
+def get_stored_ordinals(
     run: SelfPlayRun, pair: BotPair | None = None, ordinals: range | None = None
 ) -> dict[BotPair, set[int]]:
     """Return by pair the ordinals that have a stored conversation: all, or those of a part of one pair."""
@@ -117,10 +117,10 @@ def selfplay_there(
         links = links.filter(bot_id=pair.bot_id, partner_bot_id=pair.partner_id)
     if ordinals is not None:
         links = links.filter(ordinal__gte=ordinals.start, ordinal__lt=ordinals.stop)
-    there: dict[BotPair, set[int]] = {}
+    ordinals_by_pair: dict[BotPair, set[int]] = {}
     for bot_id, partner_id, ordinal in links.values_list("bot_id", "partner_bot_id", "ordinal"):
-        there.setdefault(BotPair(bot_id, partner_id), set()).add(ordinal)
-    return there
+        ordinals_by_pair.setdefault(BotPair(bot_id, partner_id), set()).add(ordinal)
+    return ordinals_by_pair
 
 
 def selfplay_hopeless(run: SelfPlayRun, pair: BotPair) -> str | None:
@@ -206,13 +206,13 @@ def selfplay_by_pair(run: SelfPlayRun) -> dict[BotPair, SelfPlayCounts]:
 def selfplay_summary(run: SelfPlayRun) -> dict[str, SelfPlayCounts]:
     """Return the conversations and turns of each bot of the plan, on the bot's side, with any partner."""
     summary = dict.fromkeys(run.plan["bots"], SelfPlayCounts(0, 0, 0, ""))
-    for pair, found in selfplay_by_pair(run).items():
+    for pair, counts in selfplay_by_pair(run).items():
         before = summary[pair.bot_id]
         summary[pair.bot_id] = SelfPlayCounts(
-            before.conversations + found.conversations,
-            before.turns + found.turns,
-            before.failed + found.failed,
-            before.error or found.error,
+            before.conversations + counts.conversations,
+            before.turns + counts.turns,
+            before.failed + counts.failed,
+            before.error or counts.error,
         )
     return summary
 
@@ -226,8 +226,8 @@ def run_with_metrics(bots: Collection[str], n_bots: int) -> SelfPlayRun | None:
         .distinct()
         .order_by("-pk")
     )
-    wanted = set(bots)
-    return next((run for run in runs if len(set(run.plan.get("bots", ())) & wanted) >= n_bots), None)
+    bot_ids = set(bots)
+    return next((run for run in runs if len(set(run.plan.get("bots", ())) & bot_ids) >= n_bots), None)
 
 
 def runs_newest(n: int, *, simulated: bool = False) -> list[SelfPlayRun]:
@@ -242,10 +242,10 @@ def runs_newest(n: int, *, simulated: bool = False) -> list[SelfPlayRun]:
 
 def selfplay_counts(run: SelfPlayRun) -> dict[BotPair, tuple[int, int]]:
     """Return, pair by pair, how many conversations came to their end and how many failed."""
-    counted = (
+    counts = (
         SelfPlayConversation.objects.filter(run=run)
         .values_list("bot_id", "partner_bot_id")
         .annotate(n=Count("pk", filter=Q(error="")), n_failed=Count("pk", filter=~Q(error="")))
         .order_by()
     )
-    return {BotPair(bot, partner): (n, n_failed) for bot, partner, n, n_failed in counted}
+    return {BotPair(bot, partner): (n, n_failed) for bot, partner, n, n_failed in counts}

@@ -31,10 +31,14 @@ def participant_choices() -> list[tuple[str, str]]:
     from chatbots.participants.base import participant_get, participants
 
     bots = [bot.id for bot in bot_entry_list() if bot.available]
-    names = [f"{one.name}:{bot_id}" for one in participants if one.speaks_by_bot for bot_id in bots]
-    names = [one.name for one in participants if not one.speaks_by_bot] + names
-    found = [participant_get(name) for name in names]
-    return [(one.name, one.title) for one in found if one.unavailable_reason() is None]
+    names = [
+        f"{participant.name}:{bot_id}" for participant in participants if participant.speaks_by_bot for bot_id in bots
+    ]
+    names = [participant.name for participant in participants if not participant.speaks_by_bot] + names
+    candidates = [participant_get(name) for name in names]
+    return [
+        (participant.name, participant.title) for participant in candidates if participant.unavailable_reason() is None
+    ]
 
 
 def people_rows(study: Study, *, until: datetime | None = None) -> QuerySet[Conversation]:
@@ -45,11 +49,11 @@ def people_rows(study: Study, *, until: datetime | None = None) -> QuerySet[Conv
 
 def chats_by_bot(study: Study) -> dict[str, int]:
     """Count the complete chats of people by bot; partners that are people are left out."""
-    counted = dict(
+    counts = dict(
         people_rows(study).order_by().values_list("bot__bot_id").annotate(n=Count("pk")).values_list("bot__bot_id", "n")
     )
-    people = set(people_among(counted))
-    return {bot_id: n for bot_id, n in sorted(counted.items()) if bot_id not in people}
+    people = set(people_among(counts))
+    return {bot_id: n for bot_id, n in sorted(counts.items()) if bot_id not in people}
 
 
 def bots_simulated(study: Study) -> list[str]:
@@ -71,20 +75,22 @@ def people_chats(study: Study, *, until: datetime | None = None, only: Collectio
     rows = people_rows(study, until=until)
     if only:
         rows = rows.filter(pk__in=list(only))
-    who = {str(pk): (bot, person) for pk, bot, person in rows.values_list("pk", "bot__bot_id", "participant")}
-    found: list[HumanChat] = []
+    speakers = {str(pk): (bot, person) for pk, bot, person in rows.values_list("pk", "bot__bot_id", "participant")}
+    chats: list[HumanChat] = []
     for chat in conversations_for_metrics(rows):
-        bot, person = who[chat.id]
-        found.append(HumanChat(bot, chat, str(person or "")))
-    return HumanChats(tuple(found))
+        bot, person = speakers[chat.id]
+        chats.append(HumanChat(bot, chat, str(person or "")))
+    return HumanChats(tuple(chats))
 
 
 def stored_chats(run: SelfPlayRun, pair: BotPair) -> list[UUID]:
     """Return the people's chats with a bot that cannot be talked to, drawn and ordered by the run's seed."""
     assert run.study is not None
     rows = people_rows(run.study, until=run.created_at).filter(bot__bot_id=pair.bot_id)
-    drawn = sorted(rows.values_list("pk", flat=True), key=lambda pk: derive_seed(run.plan["seed"], "stored", str(pk)))
-    return drawn[: pair_wanted(run.plan, pair)]
+    ordered_ids = sorted(
+        rows.values_list("pk", flat=True), key=lambda pk: derive_seed(run.plan["seed"], "stored", str(pk))
+    )
+    return ordered_ids[: pair_wanted(run.plan, pair)]
 
 
 def run_profiles(plan: dict[str, Any], levels: Mapping[str, str]) -> list[ParticipantProfile]:
@@ -92,10 +98,12 @@ def run_profiles(plan: dict[str, Any], levels: Mapping[str, str]) -> list[Partic
     from chatbots.participants.base import ParticipantProfile
 
     if plan["profiles"]:
-        return [ParticipantProfile(**one) for one in plan["profiles"]]
-    own: dict[str, Any] = next((one for one in plan["conditions"] if one["levels"] == levels), {})
-    said = {name: own.get(name, "") for name in ("persona", "goal")}
-    return [ParticipantProfile(**said)] if any(said.values()) else []
+        return [ParticipantProfile(**fields) for fields in plan["profiles"]]
+    matching_condition: dict[str, Any] = next(
+        (condition for condition in plan["conditions"] if condition["levels"] == levels), {}
+    )
+    profile_fields = {name: matching_condition.get(name, "") for name in ("persona", "goal")}
+    return [ParticipantProfile(**profile_fields)] if any(profile_fields.values()) else []
 
 
 def version_talked_to(study: Study, bot_id: str) -> BotVersion:
@@ -106,14 +114,16 @@ def version_talked_to(study: Study, bot_id: str) -> BotVersion:
 
 def chats_with_texts(ids: Collection[str]) -> QuerySet[Conversation]:
     """Return those of the chats whose texts are stored still: neither withdrawn nor erased by the retention job."""
-    said = Turn.objects.filter(conversation=OuterRef("pk"), speaker=Turn.Speaker.HUMAN).exclude(text="")
-    return Conversation.objects.filter(Exists(said), pk__in=list(ids)).exclude(state=Conversation.State.WITHDRAWN)
+    written_turns = Turn.objects.filter(conversation=OuterRef("pk"), speaker=Turn.Speaker.HUMAN).exclude(text="")
+    return Conversation.objects.filter(Exists(written_turns), pk__in=list(ids)).exclude(
+        state=Conversation.State.WITHDRAWN
+    )
 
 
 def sources_gone(study: Study) -> list[UUID]:
     """Return the simulated conversations with texts of people's chats that are stored no more."""
     links = SelfPlayConversation.objects.filter(run__study=study).exclude(sources=[])
-    taken = dict(links.values_list("conversation", "sources"))
-    there = chats_with_texts({source for sources in taken.values() for source in sources})
-    known = {str(pk) for pk in there.values_list("pk", flat=True)}
-    return [pk for pk, sources in taken.items() if pk is not None and not known.issuperset(sources)]
+    sources_by_chat = dict(links.values_list("conversation", "sources"))
+    remaining_chats = chats_with_texts({source for sources in sources_by_chat.values() for source in sources})
+    known = {str(pk) for pk in remaining_chats.values_list("pk", flat=True)}
+    return [pk for pk, sources in sources_by_chat.items() if pk is not None and not known.issuperset(sources)]

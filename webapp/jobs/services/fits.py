@@ -69,7 +69,7 @@ def metric_run_create(
         raise Refused("unavailable", "no metric can be computed here")
     with transaction.atomic():
         versions = [metric_version_record(metric=metric) for metric in chosen]
-        made = MetricRun.objects.create(
+        metric_run = MetricRun.objects.create(
             study=study,
             run=run,
             metrics=[metric.name for metric in chosen],
@@ -78,8 +78,8 @@ def metric_run_create(
             created_by=created_by,
             inline=not enqueue,
         )
-        queue.send_on_commit(made)
-    return made
+        queue.send_on_commit(metric_run)
+    return metric_run
 
 
 def metric_results_store(*, version: MetricVersion, table: MetricTable, n_turns: Mapping[str, int]) -> int:
@@ -103,15 +103,15 @@ def metric_results_store(*, version: MetricVersion, table: MetricTable, n_turns:
     names = list(table.conversations.columns)
     matrix = table.conversations.to_numpy(dtype=float)
     rows: list[MetricResult] = []
-    for conversation_id, found in zip(table.conversations.index, matrix, strict=True):
-        values = {name: _finite(value) for name, value in zip(names, found, strict=True)}
+    for conversation_id, row_values in zip(table.conversations.index, matrix, strict=True):
+        values = {name: _finite(value) for name, value in zip(names, row_values, strict=True)}
         rows.append(
             MetricResult(
                 conversation_id=conversation_id,
                 metric=version,
                 values=values,
                 turns=turn_values.get(conversation_id, {}),
-                reasons=_reasons(values, found, names, table.reasons),
+                reasons=_reasons(values, row_values, names, table.reasons),
             )
         )
     return _store(version, rows)
@@ -153,13 +153,13 @@ def _store(version: MetricVersion, rows: list[MetricResult]) -> int:
     with transaction.atomic():
         # Somebody may have been erased meanwhile; who is here stays until this is stored.
         here = Conversation.objects.filter(pk__in=ids).order_by("pk")
-        kept = {str(pk) for pk in here.select_for_update(no_key=True).values_list("pk", flat=True)}
-        there = MetricResult.objects.filter(metric=version, conversation__in=ids)
-        n_before = there.count()
+        existing_ids = {str(pk) for pk in here.select_for_update(no_key=True).values_list("pk", flat=True)}
+        stored_results = MetricResult.objects.filter(metric=version, conversation__in=ids)
+        n_before = stored_results.count()
         MetricResult.objects.bulk_create(
-            [row for row in rows if str(row.conversation_id) in kept], ignore_conflicts=True, batch_size=500
+            [row for row in rows if str(row.conversation_id) in existing_ids], ignore_conflicts=True, batch_size=500
         )
-        return there.count() - n_before
+        return stored_results.count() - n_before
 
 
 def _finite(value: Any) -> float | None:
@@ -168,23 +168,23 @@ def _finite(value: Any) -> float | None:
 
 
 def _reasons(
-    values: Mapping[str, float | None], found: Any, names: Sequence[str], reasons: Mapping[str, str]
+    values: Mapping[str, float | None], raw_values: Any, names: Sequence[str], reasons: Mapping[str, str]
 ) -> dict[str, str]:
-    told = {}
-    for name, raw in zip(names, found, strict=True):
+    reasons_by_name = {}
+    for name, raw in zip(names, raw_values, strict=True):
         if values[name] is None:
             infinite = "the computation gave an infinite number" if math.isinf(raw) else UNDEFINED
-            told[name] = reasons.get(name, infinite)
-    return told
+            reasons_by_name[name] = reasons.get(name, infinite)
+    return reasons_by_name
 
 
-def _refuse_retired(kept: Mapping[str, Any]) -> None:
+def _refuse_retired(stored_fit: Mapping[str, Any]) -> None:
     from evaluation.hybrid.features import HybridError, refuse_retired
 
-    identity = kept.get("identity")
+    identity = stored_fit.get("identity")
     version = identity.get("version") if isinstance(identity, dict) else ""
     try:
-        refuse_retired(str(kept.get("preset")), str(version))
+        refuse_retired(str(stored_fit.get("preset")), str(version))
     except HybridError as error:
         raise Refused("retired_preset", str(error)) from None
 
@@ -201,10 +201,10 @@ def fit_create(
     exclude_bots: Sequence[str] = (),
     with_people: bool = False,
     include_synthetic: bool = False,
-    without: Sequence[str] = (),
+    excluded_flags: Sequence[str] = (),
     condition: Sequence[str] = (),
     seed: int = 0,
-    kept: Mapping[str, Any] | None = None,
+    stored_fit: Mapping[str, Any] | None = None,
     same_instrument: bool = False,
     created_by: User | None = None,
     enqueue: bool = True,
@@ -219,9 +219,9 @@ def fit_create(
         features: metric columns; None: the preset's.
         exclude_bots: bots to leave out, deliberately degraded controls say.
         with_people: fit also on chats whose partner was a person, who is the reference and no bot.
-        without: names of flags; what people with one of them did is left out, of both studies.
+        excluded_flags: names of flags; what people with one of them did is left out, of both studies.
         condition: levels of factors, as `scenario=trip`; only conversations and self-play with all of them count.
-        kept: a fit kept before, to apply instead of fitting (`KeptFit.to_json`).
+        stored_fit: a fit kept before, to apply instead of fitting (`KeptFit.to_json`).
         same_instrument: the study fitted to asked the same questions, so that bots have values and not only ranks.
         enqueue: False for a caller that does the work itself.
 
@@ -234,7 +234,7 @@ def fit_create(
             "bad_run",
             f"run {run.pk} is of simulated participants and no self-play; the command realism compares it with people",
         )
-    if kept is None:
+    if stored_fit is None:
         fit_arguments_check(
             study=train_study or study,
             preset=preset,
@@ -243,21 +243,21 @@ def fit_create(
             exclude_bots=exclude_bots,
         )
     else:
-        _refuse_retired(kept)
-    studies = [one for one in (study, train_study) if one is not None]
+        _refuse_retired(stored_fit)
+    studies = [used_study for used_study in (study, train_study) if used_study is not None]
     levels = levels_read(condition, studies=studies, run=run)
     if not with_people:
         exclude_bots = [*exclude_bots, *people_of(studies)]
-    whole = (kept or {}).get("targets") or study_whole(train_study or study) or ["quality"]
+    default_targets = (stored_fit or {}).get("targets") or study_whole(train_study or study) or ["quality"]
     if same_instrument and train_study is not None:
-        instrument_check([train_study, study], targets or whole)
+        instrument_check([train_study, study], targets or default_targets)
     with transaction.atomic():
         fit = HybridFit.objects.create(
             study=study,
             train_study=train_study,
             run=run,
             request={
-                "targets": list(targets or whole),
+                "targets": list(targets or default_targets),
                 "targets_given": targets is not None,
                 "preset": preset,
                 "intercept": intercept,
@@ -265,12 +265,12 @@ def fit_create(
                 "exclude_bots": list(exclude_bots),
                 "include_synthetic": include_synthetic,
                 "seed": seed,
-                "applies_kept_fit": kept is not None,
-                **({"without": sorted(without)} if without else {}),
+                "applies_kept_fit": stored_fit is not None,
+                **({"without": sorted(excluded_flags)} if excluded_flags else {}),
                 **({"condition": levels} if levels else {}),
                 **({"same_instrument": True} if same_instrument else {}),
             },
-            kept=None if kept is None else dict(kept),
+            kept=None if stored_fit is None else dict(stored_fit),
             n_total=1,
             created_by=created_by,
             inline=not enqueue,

@@ -65,11 +65,11 @@ def job_create(
         UnknownName: there is no such kind; with the nearest names.
         Refused: `bad_payload` with every mistake, or what the kind's `check` says. Nothing is stored.
     """
-    found = kinds.get(kind)
-    asked = payload_read(found, payload or {})
-    found.check(asked)
+    job_kind = kinds.get(kind)
+    params = payload_read(job_kind, payload or {})
+    job_kind.check(params)
     job = Job.objects.create(
-        kind=kind, payload=asked.model_dump(mode="json"), study=study, created_by=created_by, inline=not enqueue
+        kind=kind, payload=params.model_dump(mode="json"), study=study, created_by=created_by, inline=not enqueue
     )
     queue.send_on_commit(job)
     return job
@@ -89,26 +89,26 @@ def job_ask(
     Raises:
         UnknownName, Refused: as `job_create`.
     """
-    found = kinds.get(kind)
-    asked = payload_read(found, payload)
-    key = job_key(asked, state)
-    there = Job.objects.filter(kind=kind, key=key).first()
-    if there is not None:
-        return there
-    found.check(asked)
-    job, made = Job.objects.get_or_create(
+    job_kind = kinds.get(kind)
+    params = payload_read(job_kind, payload)
+    key = job_key(params, state)
+    existing = Job.objects.filter(kind=kind, key=key).first()
+    if existing is not None:
+        return existing
+    job_kind.check(params)
+    job, is_new = Job.objects.get_or_create(
         kind=kind,
         key=key,
-        defaults={"payload": asked.model_dump(mode="json"), "study": study, "created_by": created_by},
+        defaults={"payload": params.model_dump(mode="json"), "study": study, "created_by": created_by},
     )
-    if made:
+    if is_new:
         queue.send_on_commit(job)
     return job
 
 
-def job_key(asked: InputModel, state: str) -> str:
+def job_key(params: InputModel, state: str) -> str:
     """Return the key of a result that is kept: what was asked, and of which data."""
-    return f"{Identity('asked', '1', asked.model_dump(mode='json')).key}:{state}"
+    return f"{Identity('asked', '1', params.model_dump(mode='json')).key}:{state}"
 
 
 def payload_read(kind: JobKind[Any, Any], payload: Mapping[str, Any]) -> InputModel:
@@ -163,9 +163,9 @@ def job_lives(rows: QuerySet[Any], **progress: Any) -> bool:
         rows: the job's row, if the caller's conditions hold.
     """
     now = database_now()
-    mine = rows.filter(state__in=LIVING, cancel_requested=False)
+    held_rows = rows.filter(state__in=LIVING, cancel_requested=False)
     living = {"state": State.RUNNING, "ended_at": None, "heartbeat_at": now, "updated_at": now}
-    return bool(mine.update(**living, **progress))
+    return bool(held_rows.update(**living, **progress))
 
 
 def job_release(*, job: JobBase, holder: str) -> None:
@@ -306,8 +306,8 @@ def job_restart(*, job: J, enqueue: bool = False) -> J:
     job_settle(job=job)
     with transaction.atomic():
         # What failed and was then left alone has kept its error.
-        left = Q(state=State.CANCELLED) & ~Q(error="")
-        had_failed = rows_of(job).filter(Q(state=State.FAILED) | left).exists()
+        stopped_after_error = Q(state=State.CANCELLED) & ~Q(error="")
+        had_failed = rows_of(job).filter(Q(state=State.FAILED) | stopped_after_error).exists()
         changed = (
             rows_of(job)
             .filter(state__in=(State.FAILED, State.CANCELLED, State.INTERRUPTED))
@@ -352,8 +352,8 @@ def shards_plan(*, job: JobBase, holder: str, parts: Iterable[ShardPlan]) -> boo
     n_done, n_total = sum(row.n_done for row in rows), sum(row.n_total for row in rows)
     now = database_now()
     with transaction.atomic():
-        mine = rows_of(job).filter(holder=holder, state=State.RUNNING, planned_at=None)
-        if not mine.update(planned_at=now, n_done=n_done, n_total=n_total, heartbeat_at=now, updated_at=now):
+        held_rows = rows_of(job).filter(holder=holder, state=State.RUNNING, planned_at=None)
+        if not held_rows.update(planned_at=now, n_done=n_done, n_total=n_total, heartbeat_at=now, updated_at=now):
             return False
         Shard.objects.bulk_create(rows, batch_size=200)
     return True
@@ -390,12 +390,12 @@ def shard_beat(
     """
     now = database_now()
     counts = {"n_done": n_done, "n_total": n_total}
-    told: dict[str, Any] = {name: n for name, n in counts.items() if n is not None}
-    mine = Shard.objects.filter(pk=shard.pk, holder=shard.holder, state=State.RUNNING)
-    if not mine.update(heartbeat_at=now, **told):
+    known_counts: dict[str, Any] = {name: n for name, n in counts.items() if n is not None}
+    held_shard = Shard.objects.filter(pk=shard.pk, holder=shard.holder, state=State.RUNNING)
+    if not held_shard.update(heartbeat_at=now, **known_counts):
         return False
     progress: dict[str, Any] = {}
-    if told:
+    if known_counts:
         progress["n_done"], progress["n_total"], _ = shard_counts(job)
     if note is not None:
         progress["note"] = sanitise(note, 200)
@@ -410,8 +410,8 @@ def shard_release(*, shard: Shard) -> None:
 
 def shard_end(*, job: JobBase, shard: Shard, result: Any) -> bool:
     """Put the shard into its end state with its result. False if it was not the holder's any more."""
-    mine = Shard.objects.filter(pk=shard.pk, holder=shard.holder, state=State.RUNNING)
-    ended = mine.update(state=State.DONE, holder="", n_done=F("n_total"), result=result)
+    held_shard = Shard.objects.filter(pk=shard.pk, holder=shard.holder, state=State.RUNNING)
+    ended = held_shard.update(state=State.DONE, holder="", n_done=F("n_total"), result=result)
     holder_end(shard.holder)
     if not ended:
         return False

@@ -78,14 +78,14 @@ def run_create(
         raise Refused("bad_plan", f"pairs is {quote(pairs)}; it must be {' or '.join(PAIRS)}")
     if pairs == "all" and len(bots) < 2:
         raise Refused("bad_plan", f"{bots[0]} alone makes no pair; name at least two bots")
-    for what, number in (("conversations", n_conversations), ("turns", n_turns)):
+    for noun, number in (("conversations", n_conversations), ("turns", n_turns)):
         if number < 1:
-            raise Refused("bad_plan", f"the number of {what} is {number}; it must be at least 1")
+            raise Refused("bad_plan", f"the number of {noun} is {number}; it must be at least 1")
     check_seed(seed)
-    found = bots_find(bots).values()
+    selected_bots = bots_find(bots).values()
     if people := people_among(bots):
         raise Refused("bad_plan", f"{people[0]} is a person, who cannot converse in self-play; name bots alone")
-    for bot in found:
+    for bot in selected_bots:
         entry = bot_entry(bot)
         if not entry.available:
             raise Refused("unavailable", f"{bot.name} is not available: {entry.reason}")
@@ -100,11 +100,11 @@ def run_create(
         "filtering": study.values.filtering.model_dump(mode="json") if study is not None else None,
         "conditions": plan_conditions(study, bots) if study is not None else [],
         "metrics": [metric.name for metric in metrics_find(metrics)] if metrics else [],
-        "identities": {bot.name: {"key": bot.identity.key, **bot.identity.as_dict()} for bot in found},
-        "deterministic": {bot.name: bot.deterministic for bot in found},
+        "identities": {bot.name: {"key": bot.identity.key, **bot.identity.as_dict()} for bot in selected_bots},
+        "deterministic": {bot.name: bot.deterministic for bot in selected_bots},
     }
     with transaction.atomic():
-        for bot in found:
+        for bot in selected_bots:
             bot_version_record(bot=bot)
         run = SelfPlayRun.objects.create(
             name=name,
@@ -130,13 +130,13 @@ def check_seed(seed: int) -> None:
 
 def plan_conditions(study: Study, bots: Sequence[str]) -> list[dict[str, Any]]:
     """Return the study's conditions with what they say to a bot, and those of the bots that may have them."""
-    conditions, found = study.values.conditions, []
+    conditions, plans = study.values.conditions, []
     for levels in conditions.combinations() if conditions.factors else ():
-        named = conditions.named(levels)
-        texts = condition_texts(study.values, named)
-        plan = {"levels": named, "bots": bots_of(levels, bots)}
-        found.append({**plan, "bot_prompt": texts.bot_prompt, "opening": texts.opening})
-    return [one for one in found if one["bots"]]
+        named_levels = conditions.named(levels)
+        texts = condition_texts(study.values, named_levels)
+        plan = {"levels": named_levels, "bots": bots_of(levels, bots)}
+        plans.append({**plan, "bot_prompt": texts.bot_prompt, "opening": texts.opening})
+    return [condition_plan for condition_plan in plans if condition_plan["bots"]]
 
 
 def conversation_seed(run: SelfPlayRun, pair: BotPair, ordinal: int) -> int:
@@ -145,8 +145,8 @@ def conversation_seed(run: SelfPlayRun, pair: BotPair, ordinal: int) -> int:
         from evaluation.simulation import seed_of_simulation
 
         return seed_of_simulation(run.plan["seed"], pair.participant, pair.bot_id, ordinal)
-    who = (pair.partner_id, pair.bot_id) if pair.partner_id else (pair.bot_id,)
-    return seed_of_conversation(run.plan["seed"], who, ordinal)
+    speakers = (pair.partner_id, pair.bot_id) if pair.partner_id else (pair.bot_id,)
+    return seed_of_conversation(run.plan["seed"], speakers, ordinal)
 
 
 def selfplay_store(
@@ -173,24 +173,30 @@ def selfplay_store(
     rows: list[Conversation] = []
     turns: list[Turn] = []
     links: list[SelfPlayConversation] = []
-    for ordinal, one in zip(ordinals, played, strict=True):
+    for ordinal, dialogue in zip(ordinals, played, strict=True):
         pk = uuid.uuid4()
         rows.append(
             Conversation(
                 id=pk,
                 source=source,
-                state=Conversation.State.FAILED if one.error else Conversation.State.COMPLETED,
+                state=Conversation.State.FAILED if dialogue.error else Conversation.State.COMPLETED,
                 bot=version,
-                seed=one.conversation.seed,
-                n_exchanges=one.conversation.n_exchanges,
+                seed=dialogue.conversation.seed,
+                n_exchanges=dialogue.conversation.n_exchanges,
                 ended_at=now,
                 condition=dict(pair_condition(run.plan, pair, ordinal).levels),
             )
         )
-        for i, said in enumerate(one.conversation.turns):
-            turn = Turn(conversation_id=pk, index=i, speaker=said.speaker, text=sanitise(said.text), vote=said.vote)
-            turn.trace = [step.model_dump() for step in said.trace]
-            turn.cost_set(one.costs.get(i))
+        for i, utterance in enumerate(dialogue.conversation.turns):
+            turn = Turn(
+                conversation_id=pk,
+                index=i,
+                speaker=utterance.speaker,
+                text=sanitise(utterance.text),
+                vote=utterance.vote,
+            )
+            turn.trace = [step.model_dump() for step in utterance.trace]
+            turn.cost_set(dialogue.costs.get(i))
             turns.append(turn)
         links.append(
             SelfPlayConversation(
@@ -200,20 +206,20 @@ def selfplay_store(
                 partner=partner,
                 ordinal=ordinal,
                 conversation_id=pk,
-                error=sanitise(one.error or "", ERROR_MAX_CHARS),
-                sources=list(dict.fromkeys(getattr(one, "sources", {}).values())),
+                error=sanitise(dialogue.error or "", ERROR_MAX_CHARS),
+                sources=list(dict.fromkeys(getattr(dialogue, "sources", {}).values())),
             )
         )
     with transaction.atomic():
         Conversation.objects.bulk_create(rows, batch_size=500)
         Turn.objects.bulk_create(turns, batch_size=1000)
         SelfPlayConversation.objects.bulk_create(without_erased(links), ignore_conflicts=True, batch_size=500)
-        mine = {row.pk for row in rows}
+        new_ids = {row.pk for row in rows}
         stored = set(
-            SelfPlayConversation.objects.filter(conversation_id__in=mine).values_list("conversation_id", flat=True)
+            SelfPlayConversation.objects.filter(conversation_id__in=new_ids).values_list("conversation_id", flat=True)
         )
         # Another process may have stored an ordinal first: its conversation stands.
-        Conversation.objects.filter(pk__in=mine - stored).delete()
+        Conversation.objects.filter(pk__in=new_ids - stored).delete()
         _mark(run, [turn for turn in turns if turn.conversation_id in stored], version)
     return len(stored)
 
@@ -221,18 +227,18 @@ def selfplay_store(
 def without_erased(links: Sequence[SelfPlayConversation]) -> list[SelfPlayConversation]:
     """Return the conversations that repeat no erased chat; the chats that they repeat are locked until the commit."""
     sources = {source for link in links for source in link.sources}
-    held = chats_with_texts(sources).select_for_update(of=("self",)) if sources else ()
-    there = {str(chat.pk) for chat in held}
-    return [link for link in links if there.issuperset(link.sources)]
+    locked_chats = chats_with_texts(sources).select_for_update(of=("self",)) if sources else ()
+    chat_ids = {str(chat.pk) for chat in locked_chats}
+    return [link for link in links if chat_ids.issuperset(link.sources)]
 
 
 def _mark(run: SelfPlayRun, turns: Sequence[Turn], version: BotVersion) -> None:
     """Store the labels of the study's filters on the bot's replies; in self-play nothing is withheld."""
-    kept = run.plan.get("filtering")
-    filtering = Filtering() if kept is None else Filtering.model_validate(kept)
-    asked = FilterInput(StudyValues(filtering=filtering), names_of(version))
+    stored_settings = run.plan.get("filtering")
+    filtering = Filtering() if stored_settings is None else Filtering.model_validate(stored_settings)
+    filter_input = FilterInput(StudyValues(filtering=filtering), names_of(version))
     replies = [turn for turn in turns if turn.speaker == Turn.Speaker.BOT]
-    marks_store(replies, [reply_marks(turn.text, asked, only_marks=True) for turn in replies])
+    marks_store(replies, [reply_marks(turn.text, filter_input, only_marks=True) for turn in replies])
 
 
 def selfplay_give_up(
@@ -242,12 +248,12 @@ def selfplay_give_up(
     version: BotVersion,
     partner: BotVersion | None,
     ordinals: Sequence[int],
-    why: str,
+    reason: str,
 ) -> int:
     """Store conversations of a pair as failed, untried. Returns how many are new."""
     from evaluation.selfplay import SelfPlayed
 
-    untried = [SelfPlayed(Dialogue(id=str(pair), seed=conversation_seed(run, pair, n)), error=why) for n in ordinals]
+    untried = [SelfPlayed(Dialogue(id=str(pair), seed=conversation_seed(run, pair, n)), error=reason) for n in ordinals]
     return selfplay_store(run=run, version=version, partner=partner, pair=pair, ordinals=ordinals, played=untried)
 
 

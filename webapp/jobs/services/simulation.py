@@ -79,12 +79,12 @@ def simulation_create(
         if study is None:
             raise Refused("bad_plan", "name bots, or a study whose bots are talked to")
         raise Refused("bad_plan", f"no bot of {study.key} can be talked to here, and people had no chats; name bots")
-    for one in chosen:
-        if one.needs_people and len(by_bot) < 2:
+    for participant in chosen:
+        if participant.needs_people and len(by_bot) < 2:
             source = "no study is named, which" if study is None else study.key
             raise Refused(
                 "bad_plan",
-                f"{one.name} learns from people's chats with other bots than the one it talks to; {source} has "
+                f"{participant.name} learns from people's chats with other bots than the one it talks to; {source} has "
                 f"complete chats with {len(by_bot)} bot{'' if len(by_bot) == 1 else 's'}, and two are needed",
             )
     talked_to = [bot_id for bot_id in bots if study is not None and _is_stored(study, bot_id, by_bot)]
@@ -94,27 +94,27 @@ def simulation_create(
         if not entry.available:
             raise Refused("unavailable", f"{bot.name} is not available: {entry.reason}")
     identities = {bot_id: bot.identity for bot_id, bot in live.items()}
-    identities |= {PARTICIPANT + one.name: one.identity for one in chosen}
+    identities |= {PARTICIPANT + participant.name: participant.identity for participant in chosen}
     stored = {bot_id: version_talked_to(study, bot_id) for bot_id in talked_to if study is not None}
     plan: dict[str, Any] = {
         "bots": bots,
-        "participants": [one.name for one in chosen],
+        "participants": [participant.name for participant in chosen],
         "n_conversations": n_conversations,
         "n_of_bot": {bot_id: min(n_conversations, by_bot[bot_id]) for bot_id in talked_to},
         "n_turns": 2 * (n_exchanges or (MOST_EXCHANGES if may_leave or by_bot else DEFAULT_EXCHANGES)),
         "n_exchanges": n_exchanges,
         "may_leave": may_leave,
         "seed": seed,
-        "profiles": [{name: sanitise(text) for name, text in asdict(one).items()} for one in profiles],
+        "profiles": [{name: sanitise(text) for name, text in asdict(profile).items()} for profile in profiles],
         "max_cost": max_cost,
         "study": "" if study is None else study.key,
         "filtering": None if study is None else study.values.filtering.model_dump(mode="json"),
         "conditions": [] if study is None else _conditions(study, bots),
         "metrics": [metric.name for metric in metrics_find(metrics)],
-        "identities": {name: {"key": one.key, **one.as_dict()} for name, one in identities.items()}
-        | {bot_id: {"key": one.key, "version": one.version} for bot_id, one in stored.items()},
+        "identities": {name: {"key": identity.key, **identity.as_dict()} for name, identity in identities.items()}
+        | {bot_id: {"key": version.key, "version": version.version} for bot_id, version in stored.items()},
         "deterministic": {bot_id: bot.deterministic for bot_id, bot in live.items()}
-        | {PARTICIPANT + one.name: one.deterministic for one in chosen},
+        | {PARTICIPANT + participant.name: participant.deterministic for participant in chosen},
     }
     with transaction.atomic():
         for bot in live.values():
@@ -136,22 +136,22 @@ def _participants(names: Sequence[str]) -> list[SimulatedParticipant]:
 
     if not names:
         raise Refused("bad_plan", "no participant is named; at least one is needed, as retrieval")
-    found = []
+    participants = []
     for name in dict.fromkeys(names):
         try:
-            one = participant_get(name)
+            participant = participant_get(name)
         except BotError as error:
             raise Refused("bad_plan", str(error)) from None
-        if (reason := one.unavailable_reason()) is not None:
+        if (reason := participant.unavailable_reason()) is not None:
             raise Refused("unavailable", f"{name} is not available: {reason}")
-        found.append(one)
-    return found
+        participants.append(participant)
+    return participants
 
 
 def _check_numbers(n_conversations: int, n_exchanges: int | None, seed: int, max_cost: float | None) -> None:
-    for what, number in (("conversations", n_conversations), ("exchanges", n_exchanges)):
+    for noun, number in (("conversations", n_conversations), ("exchanges", n_exchanges)):
         if number is not None and number < 1:
-            raise Refused("bad_plan", f"the number of {what} is {number}; it must be at least 1")
+            raise Refused("bad_plan", f"the number of {noun} is {number}; it must be at least 1")
     check_seed(seed)
     if max_cost is not None and not 0 <= max_cost < 1e9:
         raise Refused("bad_plan", f"max_cost is {max_cost:g}; it must be between 0 and a billion")
@@ -166,12 +166,12 @@ def _is_stored(study: Study, bot_id: str, by_bot: dict[str, int]) -> bool:
 
 def _conditions(study: Study, bots: Sequence[str]) -> list[dict[str, Any]]:
     """Return the plan's conditions with what they say to a participant."""
-    found = []
-    for one in plan_conditions(study, bots):
-        texts = condition_texts(study.values, one["levels"])
+    conditions = []
+    for condition in plan_conditions(study, bots):
+        texts = condition_texts(study.values, condition["levels"])
         goal = "\n".join(filter(None, (texts.scenario, texts.goal)))
-        found.append({**one, "persona": texts.persona, "goal": goal})
-    return found
+        conditions.append({**condition, "persona": texts.persona, "goal": goal})
+    return conditions
 
 
 def run_purse(run: SelfPlayRun) -> str:

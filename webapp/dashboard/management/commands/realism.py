@@ -35,7 +35,7 @@ class Command(ConfabCommand):
         if job.can_go_on:
             job = job_restart(job=job, enqueue=False)
         if job.state != State.DONE:
-            job = run_inline(job, what="Comparison", unit="step")
+            job = run_inline(job, label="Comparison", unit="step")
         found = realism_of(job)
         assert found is not None, "the job is done"
         return found.to_json()

@@ -37,40 +37,40 @@ class Command(ConfabCommand):
         from evaluation.metrics.text_cache import TextCache
         from webapp.bots.selectors import text_store
 
-        wanted = split_names(options["metrics"])
-        if len(wanted) < 2:
-            raise Usage(f"--metrics names {len(wanted)} metrics; a combination has two or more")
+        metric_names = split_names(options["metrics"])
+        if len(metric_names) < 2:
+            raise Usage(f"--metrics names {len(metric_names)} metrics; a combination has two or more")
         return combine(
             options["data"],
-            wanted,
+            metric_names,
             target=options["target"],
             shared=TextCache(options["device"], store=text_store()),
             progress=reply_bar,
         ).to_json()
 
     def present(self, result: Mapping[str, Any]) -> None:
-        self.stdout.write("\n".join(_told(result)))
+        self.stdout.write("\n".join(_format_lines(result)))
 
 
-def _told(result: Mapping[str, Any]) -> Iterator[str]:
+def _format_lines(result: Mapping[str, Any]) -> Iterator[str]:
     """Write a line for each data set, then what the combination gains."""
-    for name, one in result["sets"].items():
-        weights = ", ".join(f"{metric} {weight:+.2f}" for metric, weight in one["weights"].items())
+    for name, dataset in result["sets"].items():
+        weights = ", ".join(f"{metric} {weight:+.2f}" for metric, weight in dataset["weights"].items())
         yield (
-            f"{name} ({one['n']} replies): Pearson {_pair(one, 'pearson')}, Spearman {_pair(one, 'spearman')}; "
-            f"weights {weights}"
+            f"{name} ({dataset['n']} replies): Pearson {_pair(dataset, 'pearson')}, "
+            f"Spearman {_pair(dataset, 'spearman')}; weights {weights}"
         )
-        if one["imputed"]:
-            missing = ", ".join(f"{n} of {metric}" for metric, n in one["imputed"].items())
+        if dataset["imputed"]:
+            missing = ", ".join(f"{n} of {metric}" for metric, n in dataset["imputed"].items())
             yield f"  undefined and taken as the middle: {missing}"
     yield ""
     for method in ("pearson", "spearman"):
-        found = result[method]
-        verdict = "better than" if found["claimed"] else "not shown to be better than"
+        comparison = result[method]
+        verdict = "better than" if comparison["claimed"] else "not shown to be better than"
         yield (
-            f"{method.title()}, mean over data sets: {share(found['combined'], 3)}, {verdict} the best single metric "
-            f"of the other sets ({share(found['best'], 3)}); gain {share(found['gain'], 3)} "
-            f"{_interval(found)}"
+            f"{method.title()}, mean over data sets: {share(comparison['combined'], 3)}, {verdict} the best single "
+            f"metric of the other sets ({share(comparison['best'], 3)}); gain {share(comparison['gain'], 3)} "
+            f"{_interval(comparison)}"
         )
     yield (
         "Each data set was left out of the weights, and of choosing the best single metric. Interval of 95 %: over "
@@ -78,14 +78,14 @@ def _told(result: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
-def _interval(found: Mapping[str, Any]) -> str:
-    few = found.get("reason")
+def _interval(comparison: Mapping[str, Any]) -> str:
+    few = comparison.get("reason")
     if few:
         return f"(no interval: {share(few['n_carrying'], 1)} of {few['n_units']} contexts carry one side)"
-    return span(*found["ci95"], shares=True)
+    return span(*comparison["ci95"], shares=True)
 
 
-def _pair(one: Mapping[str, Any], method: str) -> str:
-    best = one[method]["best"]
-    told = "undefined" if best is None else share(best, 3)
-    return f"{share(one[method]['combined'], 3)} (best single, {one['best']}: {told})"
+def _pair(dataset: Mapping[str, Any], method: str) -> str:
+    best = dataset[method]["best"]
+    best_text = "undefined" if best is None else share(best, 3)
+    return f"{share(dataset[method]['combined'], 3)} (best single, {dataset['best']}: {best_text})"

@@ -18,9 +18,9 @@ class Command(ConfabCommand):
     help = "Compute metrics for every conversation that has none of this version yet."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
-        where = parser.add_mutually_exclusive_group(required=True)
-        where.add_argument("--study", metavar="KEY")
-        where.add_argument("--run", type=int, metavar="ID", help="a self-play run")
+        source = parser.add_mutually_exclusive_group(required=True)
+        source.add_argument("--study", metavar="KEY")
+        source.add_argument("--run", type=int, metavar="ID", help="a self-play run")
         parser.add_argument("--metrics", default="", metavar="a,b", help="without it: all but those on request")
         parser.add_argument("--inline", action="store_true", help="without Celery")
 
@@ -34,15 +34,15 @@ class Command(ConfabCommand):
         )
         job = follow_job(
             job,
-            what="Metrics",
+            label="Metrics",
             unit="conversations",
             note=self.note,
             go_on="The metrics are computed on without you; run the command again to follow.",
             inline=options["inline"],
         )
         left_out = metrics_left_out(study=job.study, run=job.run)
-        for told in left_out_sentences([one for one in left_out if one.metric.name in job.metrics]):
-            self.note(told)
+        for sentence in left_out_sentences([skipped for skipped in left_out if skipped.metric.name in job.metrics]):
+            self.note(sentence)
         return {"conversations": job.n_done, "metrics": job.metrics, "seconds": round(time.monotonic() - started, 2)}
 
     def present(self, result: dict[str, Any]) -> None:

@@ -81,86 +81,86 @@ class Command(ConfabCommand):
         from evaluation.metrics.text_cache import TextCache
         from webapp.bots.selectors import text_store
 
-        wanted = split_names(options["metrics"])
-        if not wanted:
+        metric_names = split_names(options["metrics"])
+        if not metric_names:
             raise Usage("--metrics names no metric")
         if options["study"] is not None and compares_pairs(study := study_named(options["study"])):
             if options["against"] or options["max_over_raters"]:
                 raise Usage("--against and --max-over-raters are for scores of single replies, not for compared pairs")
-            return self._of_pairs(study, wanted, options)
+            return self._compare_choices(study, metric_names, options)
         if options["judged"] is not None:
             raise Usage("--judged is for a --study in which people compare two replies or two chats")
         judgements = self._judgements(options)
         target = judgements.target(options["target"])  # without any, the error tells the lines
-        for told in judgements.lines:
-            self.note(f"left out: {told}")
+        for line in judgements.lines:
+            self.note(f"left out: {line}")
         if not options["target"] and len(judgements.targets) > 1:
-            others = ", ".join(name for name in judgements.targets if name != target)
-            self.note(f"compared with people's scores of {quote(target)}; --target names others: {others}")
-        found = judge(
+            other_targets = ", ".join(name for name in judgements.targets if name != target)
+            self.note(f"compared with people's scores of {quote(target)}; --target names others: {other_targets}")
+        agreements = judge(
             judgements,
-            wanted,
+            metric_names,
             target=target,
             against=options["against"],
             by_best_rater=options["max_over_raters"],
             shared=TextCache(options["device"], store=text_store()),
             progress=reply_bar,
         )
-        for name, one in found.items():
-            if one.unavailable:
-                self.note(f"{name} is skipped: {one.unavailable}")
-        if all(one.unavailable for one in found.values()):
+        for name, agreement in agreements.items():
+            if agreement.unavailable:
+                self.note(f"{name} is skipped: {agreement.unavailable}")
+        if all(agreement.unavailable for agreement in agreements.values()):
             raise CommandError("none of the metrics can be computed here")
-        self._languages_told(judgements, [name for name, one in found.items() if one.columns])
-        return {name: one.to_json() for name, one in found.items()}
+        self._note_languages(judgements, [name for name, agreement in agreements.items() if agreement.columns])
+        return {name: agreement.to_json() for name, agreement in agreements.items()}
 
-    def _languages_told(self, judgements: JudgedReplies, wanted: Sequence[str]) -> None:
+    def _note_languages(self, judgements: JudgedReplies, metric_names: Sequence[str]) -> None:
         """List the metrics that do not hold for the language of a data set."""
         from evaluation.languages import holds_for, languages_of_sets
         from evaluation.metrics.registry import metric_and_columns
 
         items = judgements.items[:: max(1, len(judgements.items) // _READ_FOR_LANGUAGE)]
-        for source, code in languages_of_sets((one.source, [*one.context, one.response]) for one in items).items():
-            metrics = {name: metric_and_columns(name)[0] for name in wanted}
-            other = [
+        for source, code in languages_of_sets((item.source, [*item.context, item.response]) for item in items).items():
+            metrics = {name: metric_and_columns(name)[0] for name in metric_names}
+            unsuitable = [
                 name for name, metric in metrics.items() if not holds_for(getattr(metric, "languages", None), code)
             ]
-            if other:
+            if unsuitable:
                 self.note(
                     f"the replies{f' of {source}' if source else ''} read as {language_name(code)}, for which these "
-                    f"metrics do not hold: {', '.join(other)}"
+                    f"metrics do not hold: {', '.join(unsuitable)}"
                 )
 
-    def _of_pairs(self, study: Study, wanted: list[str], options: dict[str, Any]) -> dict[str, Any]:
+    def _compare_choices(self, study: Study, metric_names: list[str], options: dict[str, Any]) -> dict[str, Any]:
         from evaluation.llm_judge import judged_file_read
         from evaluation.metrics.text_cache import TextCache
         from evaluation.preference_benchmark import choose, judge_everywhere
         from webapp.bots.selectors import text_store
 
-        counted: dict[str, Any] = {
+        selection: dict[str, Any] = {
             "include_synthetic": options["include_synthetic"],
             "without": without_option([study], options["without"]),
         }
-        people = study_judgements(study, **counted)
+        people = study_judgements(study, **selection)
         if people is None or not len(people):
             raise CommandError(f"no replies or chats have been compared in {study.key} yet")
         items: list[ReplyItem] | list[ChatPair] = list(study_pair_items(study))
-        items = items or list(study_pair_chats(study, **counted))
-        found = choose(
+        items = items or list(study_pair_chats(study, **selection))
+        choices = choose(
             people,
             items,
-            wanted,
+            metric_names,
             question=options["target"],
             shared=TextCache(options["device"], store=text_store()),
             progress=reply_bar,
         )
         if options["judged"] is not None:
-            asked = [options["target"] or people.leading]
-            [judge] = judge_everywhere(people, judged_file_read(options["judged"]), asked).values()
-            found[judge.name] = judge
-        if all(one.unavailable for one in found.values()):
+            questions = [options["target"] or people.leading]
+            [judge] = judge_everywhere(people, judged_file_read(options["judged"]), questions).values()
+            choices[judge.name] = judge
+        if all(choice.unavailable for choice in choices.values()):
             raise CommandError("none of the metrics can be computed here")
-        return {name: one.to_json() for name, one in found.items()}
+        return {name: choice.to_json() for name, choice in choices.items()}
 
     def _judgements(self, options: dict[str, Any]) -> JudgedReplies:
         from evaluation.metric_agreement import judgements_of, judgements_read
@@ -182,7 +182,7 @@ class Command(ConfabCommand):
         from evaluation.agreement_table import agreements_printed
         from evaluation.preference_benchmark import choices_printed
 
-        if any("n_pairs" in one for one in result.values()):
+        if any("n_pairs" in row for row in result.values()):
             self.stdout.write(choices_printed(result))
             return
         self.stdout.write(agreements_printed(result))

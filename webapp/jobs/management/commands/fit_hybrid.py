@@ -64,7 +64,7 @@ class Command(ConfabCommand):
             raise Usage("--fit and --train-study exclude each other")
         if options["same_instrument"] and not (options["fit"] or options["train_study"]):
             raise Usage("--same-instrument needs --train-study or --fit")
-        kept = _read(options["fit"]) if options["fit"] else None
+        stored_fit = _read(options["fit"]) if options["fit"] else None
         output: Path | None = options["output"]
         if output is not None and not output.resolve().parent.is_dir():
             raise LookupError(f"there is no folder {output.resolve().parent}")
@@ -84,16 +84,18 @@ class Command(ConfabCommand):
                 exclude_bots=exclude_bots,
                 with_people=options["with_people"],
                 include_synthetic=options["include_synthetic"],
-                without=without_option([one for one in (study, train_study) if one is not None], options["without"]),
+                excluded_flags=without_option(
+                    [used_study for used_study in (study, train_study) if used_study is not None], options["without"]
+                ),
                 condition=options["condition"],
                 seed=options["seed"],
-                kept=kept,
+                stored_fit=stored_fit,
                 same_instrument=options["same_instrument"],
                 enqueue=False,
             )
         except Refused as refused:
             raise Usage(refused.message) from None
-        fit = run_inline(fit, what="Hybrid metric", unit="steps")
+        fit = run_inline(fit, label="Hybrid metric", unit="steps")
         assert fit.result is not None
         if options["json"]:  # for people they stand in the summary
             for caution in findings_printed(fit.result["cautions"]):
@@ -108,9 +110,9 @@ class Command(ConfabCommand):
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{path} is no kept fit: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise ValueError(f"{path} is no kept fit: an object is needed")
-    return found
+    return document

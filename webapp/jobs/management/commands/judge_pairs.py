@@ -80,15 +80,17 @@ class Command(ConfabCommand):
         file = JudgedFile(output, judge, prompt=prompt) if output is not None else None
         if file is None:
             self.note("without --output what was judged is told, and not kept")
-        known = [one for one in file.known if one.item in items] if file is not None else []
-        found = in_batches(judge, list(items.values()), known, file.keep if file is not None else lambda pairs: None)
+        known = [judged_pair for judged_pair in file.known if judged_pair.item in items] if file is not None else []
+        judgements = in_batches(
+            judge, list(items.values()), known, file.keep if file is not None else lambda pairs: None
+        )
         return {
-            **found.to_json(),
+            **judgements.to_json(),
             "left_out": dict(left_out),
-            "people": self._beside_people(options["study"], found.pairs),
+            "people": self._compare_with_people(options["study"], judgements.pairs),
         }
 
-    def _beside_people(self, key: str | None, pairs: Sequence[Any]) -> dict[str, Any]:
+    def _compare_with_people(self, key: str | None, pairs: Sequence[Any]) -> dict[str, Any]:
         """Return by question the agreement of the judge's choices with the participants'; {} without any."""
         from evaluation.preference_benchmark import compare_choices, judge_chosen, people_length_bias
 
@@ -112,20 +114,20 @@ class Command(ConfabCommand):
             study = study_named(options["study"])
             yield from list(study_pair_items(study)) or study_pair_chats(study)
             return
-        for one in items_read(options["data"]):
-            if isinstance(one, Skipped):
-                self.note(f"left out: line {one.line}: {one.reason}")
+        for record in items_read(options["data"]):
+            if isinstance(record, Skipped):
+                self.note(f"left out: line {record.line}: {record.reason}")
                 left_out["the line is no item"] += 1
             else:
-                yield one.item
+                yield record.item
 
     def present(self, result: dict[str, Any]) -> None:
         from evaluation.number_format import figure, percent, share, span
 
         position, changed, length = (result[name] for name in ("position_bias", "changed", "length_bias"))
 
-        def ends(found: dict[str, Any]) -> str:
-            return span(*(found["ci95"] or (None, None)), shares=True)
+        def format_interval(estimate: dict[str, Any]) -> str:
+            return span(*(estimate["ci95"] or (None, None)), shares=True)
 
         write = self.stdout.write
         write(
@@ -133,22 +135,25 @@ class Command(ConfabCommand):
         )
         for kind, n in result["kinds"].items():
             write(f"{n} pairs: {kind}")
-        write(f"position bias (likelier for standing first, −.5 to .5): {share(position['value'])} {ends(position)}")
-        write(f"another reply preferred in the other order: {percent(changed['value'])} {ends(changed)}")
-        told = "undefined" if length["r"] is None else figure(length["r"])
-        write(f"preference and being longer (Spearman): {told} {ends(length)}")
-        for question, beside in result["people"].items():
-            length = beside["length"]
-            told = "undefined" if length["r"] is None else figure(length["r"])
-            write(f"people's {question} and being longer (Spearman): {told} {ends(length)}")
+        write(
+            f"position bias (likelier for standing first, −.5 to .5): {share(position['value'])} "
+            f"{format_interval(position)}"
+        )
+        write(f"another reply preferred in the other order: {percent(changed['value'])} {format_interval(changed)}")
+        correlation = "undefined" if length["r"] is None else figure(length["r"])
+        write(f"preference and being longer (Spearman): {correlation} {format_interval(length)}")
+        for question, agreement in result["people"].items():
+            length = agreement["length"]
+            correlation = "undefined" if length["r"] is None else figure(length["r"])
+            write(f"people's {question} and being longer (Spearman): {correlation} {format_interval(length)}")
         if result["people"]:
             from evaluation.preference_benchmark import choices_printed
 
-            for beside in result["people"].values():
-                write(choices_printed({result["judge"]: beside}))
+            for agreement in result["people"].values():
+                write(choices_printed({result["judge"]: agreement}))
         if result["refused"]:
             write(f"{result['refused']} pairs were not asked: the cap is reached, or nothing of a batch was answered")
         if result["unanswered"]:
             write(f"{result['unanswered']} pairs without an answer: {result['trouble']}")
-        for why, n in result["left_out"].items():
-            write(f"left out {n} × {why}")
+        for reason, n in result["left_out"].items():
+            write(f"left out {n} × {reason}")

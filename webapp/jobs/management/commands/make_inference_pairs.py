@@ -53,5 +53,5 @@ class Command(ConfabCommand):
 
     def present(self, result: dict[str, Any]) -> None:
         for name, path in result["files"].items():
-            told = ", ".join(f"{n:,} {label}" for label, n in sorted(result["pairs"][name].items()))
-            self.stdout.write(f"{path}: {told}")
+            counts_text = ", ".join(f"{n:,} {label}" for label, n in sorted(result["pairs"][name].items()))
+            self.stdout.write(f"{path}: {counts_text}")

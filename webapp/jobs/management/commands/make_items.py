@@ -62,7 +62,7 @@ class Command(ConfabCommand):
         )
         job = follow_job(
             job,
-            what="Items",
+            label="Items",
             unit="contexts",
             note=self.note,
             go_on="The items go on without you; follow them in the dashboard.",

@@ -55,14 +55,14 @@ class Command(ConfabCommand):
             raise Usage("--inline and --no-wait exclude each other")
         inline = options["inline"]
         run = self._goes_on(options["run"], inline) if options["run"] else self.new_run(options)
-        what, unit = str(run).capitalize(), "conversations"
+        label, unit = str(run).capitalize(), "conversations"
         if not options["no_wait"]:
             run = follow_job(
                 run,
-                what=what,
+                label=label,
                 unit=unit,
                 note=self.note,
-                go_on=f"{what} goes on without you; follow it in the dashboard or with "
+                go_on=f"{label} goes on without you; follow it in the dashboard or with "
                 f"`{settings.CONFAB_PROGRAM} {self.name} --run {run.pk}`",
                 inline=inline,
             )
@@ -77,9 +77,9 @@ class Command(ConfabCommand):
             if not openers:
                 raise Usage(f"{options['openers']} has no text; one opener a line is needed")
         study = None if options["study"] is None else study_named(options["study"])
-        asked = split_names(options["bots"] or "")
+        bot_ids = split_names(options["bots"] or "")
         return run_create(
-            bots=asked or (study.bots if study is not None else []),
+            bots=bot_ids or (study.bots if study is not None else []),
             study=study,
             pairs=options["pairs"],
             n_conversations=options["conversations"],
@@ -101,29 +101,29 @@ class Command(ConfabCommand):
 
     def _result(self, run: SelfPlayRun) -> dict[str, Any]:
         played = selfplay_by_pair(run)
-        for pair, found in played.items():
-            if found.failed:
-                n = f"{found.failed} conversation{'' if found.failed == 1 else 's'}"
-                self.note(f"{n} of {pair} failed: {found.error}")
+        for pair, counts in played.items():
+            if counts.failed:
+                n = f"{counts.failed} conversation{'' if counts.failed == 1 else 's'}"
+                self.note(f"{n} of {pair} failed: {counts.error}")
         bots = {
-            bot_id: {"conversations": found.conversations, "turns": found.turns}
-            for bot_id, found in selfplay_summary(run).items()
+            bot_id: {"conversations": counts.conversations, "turns": counts.turns}
+            for bot_id, counts in selfplay_summary(run).items()
         }
         result: dict[str, Any] = {"run": run.pk, "bots": bots}
         if len(played) > len(bots) or run.is_simulated:
             result["pairs"] = [
-                {"first": pair.first, "bot": pair.bot_id, "conversations": found.conversations, "turns": found.turns}
-                for pair, found in played.items()
+                {"first": pair.first, "bot": pair.bot_id, "conversations": counts.conversations, "turns": counts.turns}
+                for pair, counts in played.items()
             ]
         return result
 
     def present(self, result: dict[str, Any]) -> None:
         self.stdout.write(f"Run {result['run']}")
-        rows = result.get("pairs") or [{"bot": bot_id, **found} for bot_id, found in result["bots"].items()]
+        rows = result.get("pairs") or [{"bot": bot_id, **counts} for bot_id, counts in result["bots"].items()]
         for row in rows:
             first = row.get("first", row["bot"])
-            who = row["bot"] if first == row["bot"] else f"{first} with {row['bot']}"
-            self.stdout.write(f"  {who}: {row['conversations']} conversations, {row['turns']} turns")
+            speakers = row["bot"] if first == row["bot"] else f"{first} with {row['bot']}"
+            self.stdout.write(f"  {speakers}: {row['conversations']} conversations, {row['turns']} turns")
 
 
 def split_names(text: str) -> list[str]:

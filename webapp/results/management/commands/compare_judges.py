@@ -38,7 +38,7 @@ class Command(ConfabCommand):
         judges = [judge_named(name).name for name in split_names(options["judges"])]
         payload = {**params, "study": options["study"] or "", "judges": judges}
         job = job_create(kind=JUDGES_KIND, payload=payload, study=study, enqueue=False)
-        job = run_inline(job, what="Judges", unit="scores")
+        job = run_inline(job, label="Judges", unit="scores")
         return {"job": job.pk, **(job.result or {})}
 
     def present(self, result: dict[str, Any]) -> None:

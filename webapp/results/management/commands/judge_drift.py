@@ -34,7 +34,7 @@ class Command(ConfabCommand):
             if drift.has_drifted:
                 title = f"Confab: the judge {drift.judge} has drifted"
                 alert_fields = {"title": title, "words": drift.sentence, "link": reverse("dashboard:judges")}
-                alerts_tell(event=Alert.Event.JUDGE_DRIFTED, said=alert_fields)
+                alerts_tell(event=Alert.Event.JUDGE_DRIFTED, content=alert_fields)
         return [to_plain(drift) | {"sentence": drift.sentence} for drift in drifts]
 
     def present(self, result: Any) -> None:
